@@ -1,0 +1,174 @@
+"""Findings: what is wrong with a pipeline, exactly where, and what would be right."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from bub.errors import BubError
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A point in a text: line and column from 1, columns in code points."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Range:
+    """A stretch of text; `end` is the position just behind its last character."""
+
+    start: Position
+    end: Position
+
+
+START = Range(Position(1, 1), Position(1, 1))
+"""Where a finding about the document as a whole points."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A range in a file. `layer` says which part of the pipeline the text speaks for.
+
+    A layer is `bub:default` (a shipped parent), the file's own path as the user knows it, or `profile ci`.
+    """
+
+    file: str
+    range: Range = START
+    layer: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.range.start.line}:{self.range.start.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """Another place that a finding is about, such as the first of two duplicate keys."""
+
+    message: str
+    file: str
+    range: Range
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding: `code` is stable (`B120`), `message` names what the user knows, `help` says what would be right.
+
+    `path` is the dotted path of the offending value (`stages.prompt.needs[0]`), `profile` the profile it holds
+    for when it holds for one only, `fix` the text that would repair the range when there is one sure repair.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    file: str
+    range: Range = START
+    path: str = ""
+    profile: str | None = None
+    help: str | None = None
+    fix: str | None = None
+    related: tuple[Related, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding as the JSON object of DESIGN §8."""
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "message": self.message,
+            "file": self.file,
+            "range": _range_dict(self.range),
+            "path": self.path,
+            "profile": self.profile,
+            "help": self.help,
+            "fix": self.fix,
+            "related": [
+                {"message": other.message, "file": other.file, "range": _range_dict(other.range)}
+                for other in self.related
+            ],
+        }
+
+
+def _range_dict(span: Range) -> dict[str, dict[str, int]]:
+    return {
+        "start": {"line": span.start.line, "column": span.start.column},
+        "end": {"line": span.end.line, "column": span.end.column},
+    }
+
+
+class PipelineError(BubError):
+    """A pipeline that does not compile; `diagnostics` holds every finding, warnings included."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = sort_diagnostics(diagnostics)
+        errors = [finding for finding in self.diagnostics if finding.severity == "error"]
+        first = errors[0]
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        where = f"{first.file}:{first.range.start.line}:{first.range.start.column}"
+        super().__init__(f"{where}: {first.message}{more}", help=first.help)
+
+
+@dataclass(slots=True)
+class Findings:
+    """Collects findings while a document is read, merged and compiled."""
+
+    items: list[Diagnostic] = field(default_factory=list)
+
+    def add(
+        self,
+        code: str,
+        message: str,
+        place: Place,
+        *,
+        severity: Severity = "error",
+        path: str = "",
+        profile: str | None = None,
+        help: str | None = None,  # noqa: A002 (the reader's word)
+        fix: str | None = None,
+        related: Iterable[Related] = (),
+    ) -> None:
+        """Add one finding at `place`."""
+        self.items.append(
+            Diagnostic(code, severity, message, place.file, place.range, path, profile, help, fix, tuple(related))
+        )
+
+    def warn(self, code: str, message: str, place: Place, **more: Any) -> None:
+        """Add one warning at `place`."""
+        self.add(code, message, place, severity="warning", **more)
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether anything found so far keeps the pipeline from running."""
+        return any(item.severity == "error" for item in self.items)
+
+
+def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Findings in the order of a reader: by file, place and code; one said twice is said once.
+
+    A finding that holds for several profiles alike is one finding, named for none of them.
+    """
+    merged: dict[tuple[Any, ...], Diagnostic] = {}
+    for item in diagnostics:
+        merged.setdefault((item.file, item.range, item.code, item.message), item)
+    return tuple(sorted(merged.values(), key=lambda item: (item.file, item.range, item.code, item.message)))
+
+
+def suggest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant, or None when none is close."""
+    candidates = sorted(set(known))
+    exact = {candidate.casefold(): candidate for candidate in candidates}
+    if name.casefold() in exact:
+        return exact[name.casefold()]
+    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """The question "did you mean …?" for a help line, or None when nothing is close."""
+    meant = suggest(name, known)
+    return f"did you mean `{meant}`?" if meant else None

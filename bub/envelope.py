@@ -1,0 +1,58 @@
+"""Messages: weakly typed envelopes, read through accessors that take mappings and objects alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+Envelope = Any
+"""An inbound or outbound message: a mapping, or any object with attributes."""
+
+
+def field_of(message: Envelope, name: str, default: Any = None) -> Any:
+    """Read one field of a message, whatever the message is made of (BEHAVIOURS T13).
+
+    Mappings are read by key, everything else by attribute; `default` stands in for a field that is absent.
+    """
+    if isinstance(message, Mapping):
+        return message.get(name, default)
+    return getattr(message, name, default)
+
+
+def content_of(message: Envelope) -> str:
+    """The text of a message; "" when it has none (so `content: None` is never the text "None", T13)."""
+    content = field_of(message, "content")
+    return "" if content is None else str(content)
+
+
+def normalize_envelope(message: Envelope) -> dict[str, Any]:
+    """A new dict with the fields of a message; a bare string becomes its `content`.
+
+    The caller's object is never changed (BEHAVIOURS T6).
+    """
+    if isinstance(message, Mapping):
+        return dict(message)
+    if isinstance(message, str):
+        return {"content": message}
+    slots = [name for cls in type(message).__mro__ for name in _slots_of(cls)]
+    names = [*slots, *getattr(message, "__dict__", ())]
+    if not names:
+        return {"content": str(message)}
+    return {name: getattr(message, name) for name in names if not name.startswith("_") and hasattr(message, name)}
+
+
+def _slots_of(cls: type) -> Iterable[str]:
+    slots = cls.__dict__.get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else slots
+
+
+def unpack_batch(batch: Any) -> list[Envelope]:
+    """The envelopes of one outbound batch: None is none, a list or tuple its items, anything else one.
+
+    An item that is None is no envelope and is left out (BEHAVIOURS T24, T25).
+    """
+    if batch is None:
+        return []
+    if isinstance(batch, list | tuple):
+        return [item for item in batch if item is not None]
+    return [batch]

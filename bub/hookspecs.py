@@ -1,0 +1,494 @@
+"""Every hook point of Bub: its arguments, its kinds, when it is called and what it returns."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias, TypeVar
+
+import pluggy
+
+from bub.envelope import Envelope
+from bub.kinds import START_VALUES
+from bub.streaming import AsyncStreamEvents
+
+BUB_HOOK_NAMESPACE = "bub"
+"""The pluggy project name and the entry-point group of plugins (BEHAVIOURS H1)."""
+
+hookspec = pluggy.HookspecMarker(BUB_HOOK_NAMESPACE)
+hookimpl = pluggy.HookimplMarker(BUB_HOOK_NAMESPACE)
+
+ERROR_POINT = "on_error"
+"""The point that is told about failures; its implementations are observers of every turn."""
+
+State = dict[str, Any]
+Prompt = str | list[dict[str, Any]]
+Fire = Callable[..., Awaitable[Any]]
+MessageHandler = Callable[[Envelope], Awaitable[None]]
+
+_T = TypeVar("_T")
+Result: TypeAlias = _T | Awaitable[_T | None] | None
+"""What an implementation returns: the value or None, from a `def` or an `async def`."""
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+_MARK = "bub_point"
+
+
+@dataclass(frozen=True, slots=True)
+class HookPoint:
+    """What is known about one hook point.
+
+    `kinds` are the kinds it permits, the usual one first. `takes` are the values an implementation may name.
+    `returns` are the types an implementation may return beside None (None: anything). `sync_only`: an
+    implementation must not be async. `twin` names the point that answers the same question in another form.
+    `bootstrap`: called by the framework outside a turn, never by a stage.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    takes: tuple[str, ...]
+    doc: str = ""
+    returns: tuple[type, ...] | None = None
+    sync_only: bool = False
+    twin: str | None = None
+    bootstrap: bool = False
+
+
+def _point(
+    *kinds: str,
+    returns: tuple[type, ...] | None = None,
+    sync_only: bool = False,
+    twin: str | None = None,
+    bootstrap: bool = False,
+) -> Callable[[_Method], _Method]:
+    def mark(method: _Method) -> _Method:
+        facts = {
+            "kinds": kinds,
+            "returns": returns,
+            "sync_only": sync_only,
+            "twin": twin,
+            "bootstrap": bootstrap,
+        }
+        setattr(method, _MARK, facts)
+        return hookspec(method)
+
+    return mark
+
+
+class BubHookSpecs:
+    """The contracts of all hook points. Implement any of them in a plugin with `@bub.hookimpl`.
+
+    An implementation names the arguments it wants, in any order, and leaves out the rest. Points of a turn offer
+    `message` (the current message), `inbound` (the message as it came), `profile`, `workspace` and `fire` too.
+    Implementations may be `def` or `async def` unless the point is marked sync-only.
+    """
+
+    # The turn, in the order of a turn.
+
+    @_point("firstresult")
+    def normalize_inbound(
+        self, message: Envelope, inbound: Envelope, profile: str, workspace: Path, fire: Fire
+    ) -> Result[Envelope]:
+        """Called first where the pipeline has it, with the message as it came in.
+
+        Return the message to work on, or None.
+        """
+
+    @_point("claiming")
+    def inbound_claim(
+        self, message: Envelope, inbound: Envelope, profile: str, workspace: Path, fire: Fire
+    ) -> Result[dict[str, Any]]:
+        """Called before anything is done with a message. Return `{"handled": True}` to take it over: the turn ends.
+
+        With `"reply"` in the claim, that is sent as the answer.
+        """
+
+    @_point("firstresult")
+    def resolve_session(
+        self, message: Envelope, inbound: Envelope, profile: str, workspace: Path, fire: Fire
+    ) -> Result[str]:
+        """Called at the start of a turn to say which session a message belongs to. Return its id, or None."""
+
+    @_point("void", "observer")
+    def message_received(
+        self, message: Envelope, session_id: str, inbound: Envelope, profile: str, workspace: Path, fire: Fire
+    ) -> Result[None]:
+        """Called when a message has found its session. Returns nothing."""
+
+    @_point("void", "observer")
+    def session_start(
+        self, message: Envelope, session_id: str, inbound: Envelope, profile: str, workspace: Path, fire: Fire
+    ) -> Result[None]:
+        """Called at the first turn of a session. Returns nothing."""
+
+    @_point("broadcast", "firstresult", returns=(dict,))
+    def load_state(
+        self, message: Envelope, session_id: str, inbound: Envelope, profile: str, workspace: Path, fire: Fire
+    ) -> Result[State]:
+        """Called to gather what a turn should know. Return a dict; dicts are merged and high priority wins."""
+
+    @_point("firstresult", returns=(str, list))
+    def build_prompt(
+        self,
+        message: Envelope,
+        session_id: str,
+        state: State,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> Result[Prompt]:
+        """Called to turn the message into a prompt.
+
+        Return text or a list of content parts; falsy: the message's content.
+        """
+
+    @_point("broadcast", returns=(str,), sync_only=True)
+    def system_prompt(
+        self,
+        prompt: Prompt,
+        state: State,
+        session_id: str,
+        message: Envelope,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> str | None:
+        """Called for the fragments of the system prompt. Return text; fragments are joined, low priority first."""
+
+    @_point("modifying", returns=(dict,))
+    def before_prompt_build(
+        self,
+        system: str | None,
+        prompt: Prompt,
+        session_id: str,
+        state: State,
+        message: Envelope,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> Result[dict[str, Any]]:
+        """Called before the model is asked.
+
+        Return `{"system": …}`, `{"prepend_system": …}` or `{"append_system": …}`.
+        """
+
+    @_point("firstresult", "stream", returns=(str,), twin="run_model_stream")
+    def run_model(
+        self,
+        prompt: Prompt,
+        session_id: str,
+        state: State,
+        system: str | None,
+        message: Envelope,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> Result[str]:
+        """Called for the model's answer as one text.
+
+        Return it ("" is an answer), or None to let the next plugin answer.
+
+        Implement this or `run_model_stream`, never both in one plugin.
+        """
+
+    @_point("stream", "firstresult", twin="run_model")
+    def run_model_stream(
+        self,
+        prompt: Prompt,
+        session_id: str,
+        state: State,
+        system: str | None,
+        message: Envelope,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> Result[AsyncStreamEvents]:
+        """Called for the model's answer as a stream.
+
+        Return `AsyncStreamEvents`, or None to let the next plugin answer.
+        """
+
+    @_point("void", "observer")
+    def agent_done(
+        self,
+        session_id: str,
+        model_output: str,
+        message: Envelope,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> Result[None]:
+        """Called when the model stage has answered; not after an error or a cancelled turn. Returns nothing."""
+
+    @_point("broadcast")
+    def save_state(
+        self,
+        session_id: str,
+        state: State,
+        message: Envelope,
+        model_output: str,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> Result[None]:
+        """Called when the model stage is over, whether it answered, failed or was cancelled. Returns nothing.
+
+        `model_output` is the text so far, "" when there is none.
+        """
+
+    @_point("broadcast")
+    def render_outbound(
+        self,
+        message: Envelope,
+        session_id: str,
+        state: State,
+        model_output: str,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> Result[list[Envelope]]:
+        """Called to turn the model's output into replies. Return an envelope or a list of them; all are sent."""
+
+    @_point("modifying", returns=(dict,))
+    def message_sending(
+        self, message: Envelope, session_id: str, inbound: Envelope, profile: str, workspace: Path, fire: Fire
+    ) -> Result[dict[str, Any]]:
+        """Called for each reply before it is sent. Return `{"message": …}` to replace it, or None."""
+
+    @_point("claiming")
+    def before_dispatch(
+        self, message: Envelope, session_id: str, inbound: Envelope, profile: str, workspace: Path, fire: Fire
+    ) -> Result[dict[str, Any]]:
+        """Called for each reply before it is dispatched. Return `{"handled": True}` when you have delivered it."""
+
+    @_point("broadcast")
+    def dispatch_outbound(
+        self, message: Envelope, session_id: str, inbound: Envelope, profile: str, workspace: Path, fire: Fire
+    ) -> Result[bool]:
+        """Called once for each reply, with the reply as `message`. Return True when you have sent it."""
+
+    @_point("void", "observer")
+    def message_sent(
+        self, message: Envelope, session_id: str, inbound: Envelope, profile: str, workspace: Path, fire: Fire
+    ) -> Result[None]:
+        """Called for each reply that was dispatched. Returns nothing."""
+
+    @_point("observer", bootstrap=True)
+    def on_error(self, stage: str, error: Exception, message: Envelope) -> Result[None]:
+        """Called when something failed. `stage` is "turn", a stage's id or "<hook>:<plugin>". Returns nothing.
+
+        A failing observer is logged; it keeps neither the others from running nor the error from being raised.
+        """
+
+    # Fired inside the model stage, by whoever implements it, through `fire`.
+
+    @_point("modifying", "void", returns=(dict,))
+    def before_llm_call(
+        self,
+        session_id: str,
+        request: dict[str, Any],
+        message: Envelope,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> Result[dict[str, Any]]:
+        """Called before each request to the model. Return the parts of the request to change."""
+
+    @_point("void", "observer")
+    def after_llm_call(
+        self,
+        session_id: str,
+        request: dict[str, Any],
+        response: dict[str, Any],
+        message: Envelope,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> Result[None]:
+        """Called after each answer of the model. Returns nothing."""
+
+    @_point("modifying", returns=(dict,))
+    def before_tool_call(
+        self,
+        session_id: str,
+        tool: str,
+        args: dict[str, Any],
+        call_id: str,
+        message: Envelope,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> Result[dict[str, Any]]:
+        """Called before a tool runs.
+
+        Return `{"args": …}` to change its arguments, `{"error": …}` to reject the call.
+        """
+
+    @_point("gate")
+    def tool_gate(
+        self,
+        session_id: str,
+        tool: str,
+        args: dict[str, Any],
+        call_id: str,
+        message: Envelope,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> Result[dict[str, str]]:
+        """Called on the final arguments of a tool call. Return None to allow it or `{"deny": "reason"}`."""
+
+    @_point("void", "observer")
+    def after_tool_call(
+        self,
+        session_id: str,
+        tool: str,
+        args: dict[str, Any],
+        result: Any,
+        call_id: str,
+        message: Envelope,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> Result[None]:
+        """Called after a tool has run. Returns nothing."""
+
+    @_point("void", "observer")
+    def tool_end_with_path(
+        self,
+        session_id: str,
+        tool: str,
+        path: str,
+        message: Envelope,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> Result[None]:
+        """Called after a tool has worked on a file, with its path. Returns nothing."""
+
+    @_point("modifying", returns=(dict,))
+    def personality_switched(
+        self,
+        session_id: str,
+        previous: str | None,
+        personality: str | None,
+        message: Envelope,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> Result[dict[str, Any]]:
+        """Called when a session changes its personality. Return `{"personality": …}` to choose another."""
+
+    @_point("modifying", returns=(dict,))
+    def subagent_spawning(
+        self,
+        session_id: str,
+        prompt: Prompt,
+        personality: str | None,
+        message: Envelope,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> Result[dict[str, Any]]:
+        """Called before a sub-agent starts. Return `{"prompt": …}` or `{"personality": …}` to change it."""
+
+    @_point("void", "observer")
+    def subagent_spawned(
+        self,
+        session_id: str,
+        child_session_id: str,
+        message: Envelope,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> Result[None]:
+        """Called when a sub-agent has started. Returns nothing."""
+
+    @_point("void", "observer")
+    def subagent_ended(
+        self,
+        session_id: str,
+        child_session_id: str,
+        result: Any,
+        message: Envelope,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> Result[None]:
+        """Called when a sub-agent has ended. Returns nothing."""
+
+    # Bootstrap: called by the framework while it starts, never inside a turn. All are sync-only.
+
+    @_point("broadcast", sync_only=True, bootstrap=True)
+    def register_cli_commands(self, app: Any) -> None:
+        """Called with the Typer application of `bub` so that a plugin can add commands. Returns nothing."""
+
+    @_point("broadcast", returns=(dict,), sync_only=True, bootstrap=True)
+    def onboard_config(self, current_config: dict[str, Any]) -> dict[str, Any] | None:
+        """Called by `bub onboard`, low priority first, with a copy of the configuration so far.
+
+        Return a fragment or None.
+        """
+
+    @_point("firstresult", sync_only=True, bootstrap=True)
+    def provide_tape_store(
+        self,
+    ) -> Any:
+        """Called once when the runtime opens.
+
+        Return a tape store, or an iterator or context manager that yields one.
+        """
+
+    @_point("broadcast", returns=(list, tuple), sync_only=True, bootstrap=True)
+    def provide_channels(self, message_handler: MessageHandler) -> list[Any] | None:
+        """Called when channels are needed.
+
+        Return channels; of two with one name, that of the higher priority counts.
+        """
+
+    @_point("firstresult", sync_only=True, bootstrap=True)
+    def build_tape_context(
+        self,
+    ) -> Any:
+        """Called when a tape's context is needed. Return a `TapeContext`, or None."""
+
+
+def _read_points() -> dict[str, HookPoint]:
+    points = {}
+    for name, method in vars(BubHookSpecs).items():
+        facts = getattr(method, _MARK, None)
+        if facts is not None:
+            takes = tuple(inspect.signature(method).parameters)[1:]
+            points[name] = HookPoint(name, takes=takes, doc=inspect.getdoc(method) or "", **facts)
+    return points
+
+
+HOOK_POINTS: Mapping[str, HookPoint] = MappingProxyType(_read_points())
+"""Every hook point by name. A pipeline file can declare more under `hooks:`."""
+
+
+def own_point(name: str, kind: str, takes: tuple[str, ...], doc: str = "") -> HookPoint:
+    """A hook point that a pipeline file declares; beside what it `takes`, it offers the values of a turn's start."""
+    offered = (*takes, *(value for value in START_VALUES if value not in takes))
+    return HookPoint(name, (kind,), offered, doc)

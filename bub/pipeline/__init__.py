@@ -1,0 +1,1 @@
+"""The pipeline file: read with places, merged, checked, compiled and run."""

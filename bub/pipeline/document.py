@@ -1,0 +1,76 @@
+"""YAML read with places: every key and value knows the file, line and column it stands at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bub.diagnostics import Place
+
+Plain = Any
+"""A value without places: None, bool, int, float, str, dict or list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One value of a document and where it stands.
+
+    `value` is a scalar, a dict of name → Node for a mapping, or a tuple of Nodes for a sequence. `place` is the
+    range of the value's own text; `key` that of the key that holds it (None for the root and list items).
+    `origins` lists every place that set the value, weakest first, so the last one is `place` (for a mapping:
+    every file's mapping that was merged into it).
+    `quoted` is true for a string that was written in quotes or as a block.
+    """
+
+    value: Plain
+    place: Place
+    key: Place | None = None
+    origins: tuple[Place, ...] = ()
+    quoted: bool = False
+
+    @property
+    def is_mapping(self) -> bool:
+        return isinstance(self.value, dict)
+
+    @property
+    def is_sequence(self) -> bool:
+        return isinstance(self.value, tuple)
+
+    @property
+    def where(self) -> Place:
+        """Where a finding about this value's existence points: its key, or itself where it has none."""
+        return self.key or self.place
+
+    def get(self, *path: str | int) -> Node | None:
+        """The value below this one at `path`, or None when there is none (of that shape)."""
+        node: Node | None = self
+        for step in path:
+            if node is None:
+                return None
+            value = node.value
+            if isinstance(value, dict) and isinstance(step, str):
+                node = value.get(step)
+            elif isinstance(value, tuple) and isinstance(step, int) and 0 <= step < len(value):
+                node = value[step]
+            else:
+                return None
+        return node
+
+    def items(self) -> Iterator[tuple[str, Node]]:
+        """The entries of a mapping in the order written; nothing for any other value."""
+        if isinstance(self.value, dict):
+            yield from self.value.items()
+
+    def elements(self) -> tuple[Node, ...]:
+        """The items of a sequence; nothing for any other value."""
+        return self.value if isinstance(self.value, tuple) else ()
+
+    def plain(self) -> Plain:
+        """The value without places, as `yaml.safe_load` would give it."""
+        value = self.value
+        if isinstance(value, dict):
+            return {name: node.plain() for name, node in value.items()}
+        if isinstance(value, tuple):
+            return [node.plain() for node in value]
+        return value

@@ -1,0 +1,78 @@
+"""Model output as a stream of events, and how a plain text becomes one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+EVENT_KINDS = ("text", "reasoning", "tool_call", "tool_result", "usage", "error", "final")
+"""The kinds of event a model stream is made of (BEHAVIOURS T19); others pass through as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """One event of a model stream: its kind (one of `EVENT_KINDS`) and its data.
+
+    A `text` or `reasoning` event carries `{"delta": str}`, an `error` event `{"message": str, …}`, a `usage`
+    event the provider's counts.
+    """
+
+    kind: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def text(cls, delta: str) -> StreamEvent:
+        """A piece of the answer."""
+        return cls("text", {"delta": delta})
+
+
+@dataclass(slots=True)
+class StreamState:
+    """What is known about a stream beside its events, filled in by the one who produces it."""
+
+    error: BaseException | None = None
+    usage: dict[str, Any] | None = None
+
+
+class AsyncStreamEvents:
+    """A model stream: iterate it with `async for`, and close it with `aclose` if you leave early.
+
+    `async_iterator` yields `StreamEvent` values. It is closed by whoever opened it; for a turn that is the engine.
+    """
+
+    __slots__ = ("_iterator", "state")
+
+    def __init__(self, async_iterator: AsyncIterator[StreamEvent], state: StreamState | None = None) -> None:
+        self._iterator = async_iterator
+        self.state = state if state is not None else StreamState()
+
+    @classmethod
+    def of_text(cls, text: str) -> AsyncStreamEvents:
+        """A stream of one `text` event, as a plain answer is told (BEHAVIOURS H27)."""
+        return cls(_OneText(text))
+
+    def __aiter__(self) -> AsyncIterator[StreamEvent]:
+        return self._iterator
+
+    async def aclose(self) -> None:
+        """Close what produces the events; harmless when it is exhausted or closed already."""
+        close = getattr(self._iterator, "aclose", None)
+        if close is not None:
+            await close()
+
+
+class _OneText:
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text: str | None = text
+
+    def __aiter__(self) -> _OneText:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        if self._text is None:
+            raise StopAsyncIteration
+        text, self._text = self._text, None
+        return StreamEvent.text(text)
