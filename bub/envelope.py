@@ -46,6 +46,24 @@ def _slots_of(cls: type) -> Iterable[str]:
     return (slots,) if isinstance(slots, str) else slots
 
 
+ADDRESS = ("channel", "chat_id")
+"""What every message in a turn has: where it comes from, or goes to."""
+
+
+def addressed(message: Envelope) -> Envelope:
+    """The message with a `channel` and a `chat_id`, `default` where it has none, as a turn works on it.
+
+    A mapping, a text or an object without them becomes a new dict; an object that has both stays what it is.
+    """
+    if not isinstance(message, Mapping) and all(getattr(message, name, None) is not None for name in ADDRESS):
+        return message
+    fields = normalize_envelope(message)
+    for name in ADDRESS:
+        if fields.get(name) is None:
+            fields[name] = "default"
+    return fields
+
+
 def unpack_batch(batch: Any) -> list[Envelope]:
     """The envelopes of one outbound batch: None is none, a list or tuple its items, anything else one.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 
 class BubError(Exception):
     """Something a person can act on: `str(error)` says what is wrong, `help` what to do about it.
@@ -28,7 +30,7 @@ class NotTrustedError(UsageError):
     def __init__(self, folder: str, file: str) -> None:
         super().__init__(
             f"{file} was found in a folder that is not trusted yet",
-            help=f"read the file, then run `bub trust {folder}`; or name it yourself with --config",
+            help=f"read the file, then run `bub trust {shlex.quote(folder)}`; or name it yourself with --config",
         )
         self.folder = folder
         self.file = file

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import pluggy
 
@@ -35,6 +35,7 @@ Result: TypeAlias = _T | Awaitable[_T | None] | None
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 _MARK = "bub_point"
+Form = Literal["text", "stream", "either"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class HookPoint:
     """What is known about one hook point.
 
     `kinds` are the kinds it permits, the usual one first. `takes` are the values an implementation may name.
-    `returns` are the types an implementation may return beside None (None: anything). `sync_only`: an
+    `returns` are the types an implementation may return beside None (None: anything); `form` says for a point that
+    feeds a `stream` stage whether it answers with a "text", a "stream" or "either". `sync_only`: an
     implementation must not be async. `twin` names the point that answers the same question in another form.
     `bootstrap`: called by the framework outside a turn, never by a stage.
     """
@@ -54,6 +56,7 @@ class HookPoint:
     returns: tuple[type, ...] | None = None
     sync_only: bool = False
     twin: str | None = None
+    form: Form = "either"
     bootstrap: bool = False
 
 
@@ -62,16 +65,11 @@ def _point(
     returns: tuple[type, ...] | None = None,
     sync_only: bool = False,
     twin: str | None = None,
+    form: Form = "either",
     bootstrap: bool = False,
 ) -> Callable[[_Method], _Method]:
     def mark(method: _Method) -> _Method:
-        facts = {
-            "kinds": kinds,
-            "returns": returns,
-            "sync_only": sync_only,
-            "twin": twin,
-            "bootstrap": bootstrap,
-        }
+        facts = (kinds, returns, sync_only, twin, form, bootstrap)
         setattr(method, _MARK, facts)
         return hookspec(method)
 
@@ -178,7 +176,7 @@ class BubHookSpecs:
         Return `{"system": …}`, `{"prepend_system": …}` or `{"append_system": …}`.
         """
 
-    @_point("firstresult", "stream", returns=(str,), twin="run_model_stream")
+    @_point("firstresult", "stream", returns=(str,), twin="run_model_stream", form="text")
     def run_model(
         self,
         prompt: Prompt,
@@ -198,7 +196,7 @@ class BubHookSpecs:
         Implement this or `run_model_stream`, never both in one plugin.
         """
 
-    @_point("stream", "firstresult", twin="run_model")
+    @_point("stream", "firstresult", twin="run_model", form="stream")
     def run_model_stream(
         self,
         prompt: Prompt,
@@ -480,7 +478,8 @@ def _read_points() -> dict[str, HookPoint]:
         facts = getattr(method, _MARK, None)
         if facts is not None:
             takes = tuple(inspect.signature(method).parameters)[1:]
-            points[name] = HookPoint(name, takes=takes, doc=inspect.getdoc(method) or "", **facts)
+            kinds, *rest = facts
+            points[name] = HookPoint(name, kinds, takes, inspect.getdoc(method) or "", *rest)
     return points
 
 

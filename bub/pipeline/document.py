@@ -74,3 +74,12 @@ class Node:
         if isinstance(value, tuple):
             return [node.plain() for node in value]
         return value
+
+
+def walk(node: Node, path: str = "") -> Iterator[tuple[str, Node]]:
+    """Every value of a document with its dotted path (`stages.prompt.needs[0]`), from the outside in."""
+    yield path, node
+    for name, child in node.items():
+        yield from walk(child, f"{path}.{name}" if path else name)
+    for index, child in enumerate(node.elements()):
+        yield from walk(child, f"{path}[{index}]")

@@ -1,0 +1,69 @@
+# Everything is set up by the targets themselves, from Python 3.11 or newer and make. `make help` lists them.
+
+PYTHON ?= python3
+VENV ?= .venv
+MESSAGE ?= Hello! Who are you, in one sentence?
+PYTEST_ARGS ?=
+
+PY = $(VENV)/bin/python
+PIP = $(PY) -m pip --disable-pip-version-check --quiet
+
+# The message reaches the shell through the environment, so that quotes and dollars in it stay what they are.
+export SAY := $(value MESSAGE)
+
+.PHONY: help run test lint types bench build clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+
+run: $(VENV)/.bub $(VENV)/.model ## send one message to the small local model: make run MESSAGE="..."
+	@$(PY) -m bub run -- "$$SAY"
+
+test: $(VENV)/.bub $(VENV)/.test $(VENV)/.model ## run all tests: make test PYTEST_ARGS="-k trust"
+	$(PY) -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.lint ## ruff, rules and layout
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+types: $(VENV)/.bub $(VENV)/.lint $(VENV)/.test ## mypy --strict over bub and bub_plugins
+	$(PY) -m mypy
+
+bench: $(VENV)/.bub $(VENV)/.test ## measure, side by side with hand-written code
+	$(PY) -m tests.bench
+
+build: $(VENV)/.package ## wheel and source archive, in dist/
+	rm -rf dist
+	$(PY) -m build --no-isolation --outdir dist .
+
+clean: ## remove everything that the other targets made
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find bub plugins tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp lies inside the environment that it speaks of, so removing the one removes the other.
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Bub needs Python 3.11 or newer, and $(PYTHON) is %d.%d: make PYTHON=python3.12 ..." % sys.version_info[:2])'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --upgrade "pip>=25.1"
+	@touch $@
+
+$(VENV)/.bub: $(VENV)/.python pyproject.toml
+	$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.python pyproject.toml
+	$(PIP) install --group test
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.python pyproject.toml
+	$(PIP) install --group lint
+	@touch $@
+
+$(VENV)/.package: $(VENV)/.python pyproject.toml
+	$(PIP) install --group package
+	@touch $@
+
+$(VENV)/.model: $(VENV)/.bub
+	$(PY) -m bub local install
+	@touch $@

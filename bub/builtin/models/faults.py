@@ -1,0 +1,207 @@
+"""What goes wrong between Bub and a model server, said once and clearly: who, where, what to do.
+
+What a server says is data of a stranger: it is cleaned, cut short, and never shown with a key in it.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import socket
+import ssl
+import time
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import msgspec
+
+from bub.builtin.models.client import CONNECT_SECONDS
+from bub.builtin.models.endpoint import Endpoint
+from bub.errors import ModelError
+
+LONGEST_QUOTE = 200
+"""How many characters of what a server says are shown."""
+
+
+class AttemptError(Exception):
+    """One attempt to get an answer failed. `again` says whether another could succeed, `retry_after` (seconds) when."""
+
+    def __init__(self, error: ModelError, *, again: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.again = again
+        self.retry_after = retry_after
+
+
+def fault(endpoint: Endpoint, kind: str, what: str, do: str | None = None) -> ModelError:
+    """The error "<provider> (<host>) <what>" with what to do about it."""
+    who = f"{endpoint.provider} ({endpoint.host})"
+    return ModelError(f"{who} {what}", kind=kind, provider=endpoint.provider, host=endpoint.host, help=do)
+
+
+def refused(endpoint: Endpoint, status: int, said: str, retry_after: float | None = None) -> AttemptError:
+    """The failure behind an HTTP status or an error code, with the server's own words (already cleaned)."""
+    words = f": {said}" if said else ""
+    name = endpoint.provider
+    if status in (401, 403):
+        variable = endpoint.key_variable or "the environment variable of your key"
+        if endpoint.api_key is None:
+            what = f"wants an API key ({status}){words}"
+        else:
+            what = f"refused the API key ({status}){words}"
+        do = f"check `providers.{name}.api_key` (usually {variable}), or run `bub onboard {name}`"
+        return AttemptError(fault(endpoint, "refused_key", what, do))
+    if status == 404:
+        what = f"does not know the model `{endpoint.model}` or the path of `api_base` (404){words}"
+        do = f"check the name behind `model: {name}:…`, and `providers.{name}.api_base` if you set it"
+        return AttemptError(fault(endpoint, "request", what, do))
+    if status == 429:
+        wait = f"; it asks to wait {retry_after:.0f} s" if retry_after else ""
+        what = f"is asked too often (429){wait}{words}"
+        error = fault(endpoint, "rate_limited", what, "wait a little, or choose another model with `model:`")
+        return AttemptError(error, again=True, retry_after=retry_after)
+    if status in (408, 425) or status >= 500:
+        error = fault(endpoint, "server", f"has a problem of its own ({status}){words}", "try again later")
+        return AttemptError(error, again=True, retry_after=retry_after)
+    if status == 402:
+        do = "check your credit there, or choose another model with `model:`"
+        return AttemptError(fault(endpoint, "request", f"wants to be paid (402){words}", do))
+    if 300 <= status < 400:
+        do = f"set `providers.{name}.api_base` to the address it moved to"
+        return AttemptError(fault(endpoint, "request", f"has moved ({status})", do))
+    do = "check the settings of the model, or choose another with `model:`"
+    if "context" in said.lower():
+        do = "shorten the conversation, or choose a model with a larger context"
+    return AttemptError(fault(endpoint, "request", f"refused the request ({status}){words}", do))
+
+
+def refused_in_stream(endpoint: Endpoint, error: Any) -> AttemptError:
+    """The failure behind an `error` object that came where an answer should have been."""
+    code = str(error.get("code")) if isinstance(error, dict) else ""
+    said = quoted(_words(error), endpoint)
+    if len(code) == 3 and code.isdecimal() and code[0] in "45":
+        return refused(endpoint, int(code), said)
+    words = f": {said}" if said else ""
+    return AttemptError(fault(endpoint, "server", f"broke off with an error{words}", "try again later"))
+
+
+def unreachable(endpoint: Endpoint, error: httpx.TransportError) -> AttemptError:
+    """The failure behind an exception that came before the server had answered."""
+    key = f"providers.{endpoint.provider}.api_base"
+    do = f"check the network, and `{key}` if you set it"
+    if isinstance(error, httpx.ConnectTimeout):
+        what = f"cannot be reached: no connection within {CONNECT_SECONDS:.0f} s"
+        return AttemptError(fault(endpoint, "unreachable", what, do), again=True)
+    if isinstance(error, httpx.TimeoutException):
+        return AttemptError(silent(endpoint))
+    if isinstance(error, httpx.RemoteProtocolError | httpx.ReadError | httpx.WriteError):
+        what = "closed the connection without an answer"
+        return AttemptError(fault(endpoint, "server", what, f"try again; {do}"), again=True)
+    if isinstance(error, httpx.ConnectError):
+        reason, again = _connect_reason(error)
+        if endpoint.provider == "ollama":
+            do = f"start it with `ollama serve`, or set `{key}`"
+        return AttemptError(fault(endpoint, "unreachable", f"cannot be reached: {reason}", do), again=again)
+    reason = quoted(str(error), endpoint) or type(error).__name__
+    return AttemptError(fault(endpoint, "unreachable", f"cannot be reached: {reason}", do))
+
+
+def silent(endpoint: Endpoint) -> ModelError:
+    """The server took the request and then said nothing for as long as the settings allow."""
+    do = "try again, or raise `timeout` in the settings"
+    return fault(endpoint, "timeout", f"said nothing for {endpoint.timeout:g} s", do)
+
+
+def broken_off(endpoint: Endpoint) -> ModelError:
+    """The answer stopped in the middle. What had come stays; asking again could say it twice."""
+    return fault(endpoint, "cut_stream", "broke off in the middle of its answer", "ask again")
+
+
+def empty(endpoint: Endpoint, finish_reason: str | None, *, called_tools: bool) -> ModelError:
+    """The answer ended without a word."""
+    if finish_reason == "length":
+        what = "used up its `max_tokens` before it said a word"
+        do = "raise `max_tokens` in the settings; models that think first need more"
+    elif finish_reason == "content_filter":
+        what = "kept back its answer: its content filter stopped it"
+        do = "put the question differently, or choose another model with `model:`"
+    elif called_tools:
+        what = "called a tool instead of answering, although none was offered"
+        do = "choose another model with `model:`"
+    else:
+        what = "answered without a word"
+        do = "ask again, or choose another model with `model:`"
+    return fault(endpoint, "bad_answer", what, do)
+
+
+def not_a_model_server(endpoint: Endpoint, what: str) -> ModelError:
+    """What came back is not an answer as OpenAI-compatible servers give it."""
+    do = f"check that `providers.{endpoint.provider}.api_base` is the server's OpenAI-compatible address"
+    return fault(endpoint, "bad_answer", what, do)
+
+
+def said_in(body: bytes, content_type: str, endpoint: Endpoint) -> str:
+    """The message in the body of an error response, cleaned; "" when it has none that a person could read."""
+    try:
+        words = _words(msgspec.json.decode(body))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        words = "" if "html" in content_type else body.decode("utf-8", "replace")
+    return quoted(words, endpoint)
+
+
+def quoted(words: str, endpoint: Endpoint) -> str:
+    """Somebody else's words on one line: no control characters, no key, at most `LONGEST_QUOTE` characters."""
+    if endpoint.api_key:
+        words = words.replace(endpoint.api_key, "[key]")
+    # Category C holds control characters, invisible formatting such as bidi overrides, and lone surrogates.
+    kept = "".join(" " if unicodedata.category(character)[0] == "C" else character for character in words[:4000])
+    line = " ".join(kept.split())
+    return line if len(line) <= LONGEST_QUOTE else f"{line[: LONGEST_QUOTE - 1]}…"
+
+
+def retry_after_seconds(header: str | None) -> float | None:
+    """The seconds that a `Retry-After` header asks to wait: a number, or an HTTP date (RFC 9110 §10.2.3)."""
+    if header is None:
+        return None
+    if header.strip().isdecimal():
+        return float(header)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+def _words(body: Any) -> str:
+    """The message in what servers send as an error: every one of them wraps it differently."""
+    while isinstance(body, list) and body:
+        body = body[0]
+    if isinstance(body, dict):
+        for key in ("error", "message", "detail", "msg"):
+            if body.get(key):
+                return _words(body[key])
+        return ""
+    return body if isinstance(body, str) else ""
+
+
+def _connect_reason(error: httpx.ConnectError) -> tuple[str, bool]:
+    """Why there is no connection, and whether trying again could help."""
+    for cause in _causes(error):
+        if isinstance(cause, socket.gaierror):
+            return "its name cannot be resolved", True
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({cause.verify_message})", False
+        if isinstance(cause, ssl.SSLError):
+            return "it does not speak TLS (is the address http, not https?)", False
+        if isinstance(cause, ConnectionRefusedError):
+            return "the connection was refused; is it running?", True
+    return "there is no connection", True
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        if isinstance(error, BaseExceptionGroup):
+            for inner in error.exceptions:
+                yield from _causes(inner)
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,44 @@
+"""The model providers Bub knows by name: where each is reached and how its key is usually called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A provider that speaks OpenAI's chat completions.
+
+    `key_variable` is the environment variable in which people usually keep its key, None where no key is needed.
+    `limit_field` is its word for the longest answer; `asks_for_usage` says whether token counts must be asked for.
+    """
+
+    name: str
+    base_url: str
+    key_variable: str | None
+    limit_field: str = "max_tokens"
+    asks_for_usage: bool = True
+
+
+LOCAL = "local"
+"""The prefix of the small model that runs inside Bub's own process; the plugin `local_model` answers for it."""
+
+PROVIDERS: Mapping[str, Provider] = MappingProxyType(
+    {
+        provider.name: provider
+        for provider in (
+            Provider("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+            # The newer models of OpenAI refuse `max_tokens`.
+            Provider("openai", "https://api.openai.com/v1", "OPENAI_API_KEY", limit_field="max_completion_tokens"),
+            Provider("anthropic", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
+            Provider("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+            # Mistral counts tokens unasked and is strict about fields it does not know.
+            Provider("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", asks_for_usage=False),
+            Provider("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
+            Provider("gemini", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+            Provider("ollama", "http://127.0.0.1:11434/v1", None),
+        )
+    }
+)

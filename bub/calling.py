@@ -1,0 +1,522 @@
+"""The kinds as code: how the implementations of one hook point are called and what they come to together.
+
+Each kind is one function over `Calls`. What may take time goes through `wait`, which puts a limit on it; an
+implementation that fails goes to `failed`, which raises or goes on as the policy says. `trio.Cancelled` passes
+through every one of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import trio
+
+from bub.errors import BubError, HookTypeError
+from bub.frozen import freeze
+from bub.hookspecs import Form, HookPoint
+from bub.implementations import Implementation
+from bub.kinds import RESERVED_STATE
+from bub.log import log_exception, log_warning
+from bub.streaming import AsyncStreamEvents, StreamEvent
+
+CLOSING_PATIENCE = 5.0
+"""How long, in seconds, a stream may take to close."""
+
+Values: TypeAlias = Any
+"""What arguments are fetched from: the slots of a turn (a list), or a mapping by name."""
+
+Wait: TypeAlias = Callable[[Awaitable[Any]], Awaitable[Any]]
+"""Awaits something, within a limit."""
+
+_PLAIN = frozenset((str, dict, list, tuple, int, float, bool))
+
+
+# Binding: from what an implementation names to a call without reflection.
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An implementation that is ready to be called with the arguments of its `signature`, by position."""
+
+    hook: str
+    plugin: str
+    function: Callable[..., Any]
+    signature: int
+    returns: tuple[type, ...] | None = None
+    form: Form = "either"
+
+    def checked(self, value: Any) -> Any:
+        """The value if its point allows it, else HookTypeError (BEHAVIOURS H31)."""
+        if self.returns is not None and not isinstance(value, self.returns):
+            expected = " or ".join(kind.__name__ for kind in self.returns)
+            raise HookTypeError(self.hook, self.plugin, f"{expected} or None", value)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """The implementations of a point in call order; arguments are fetched once for each distinct signature."""
+
+    items: tuple[Call, ...] = ()
+    fetchers: tuple[Callable[[Values], tuple[Any, ...]], ...] = ()
+    frozen: bool = False
+
+    def arguments(self, values: Values) -> list[tuple[Any, ...]]:
+        """The arguments of every signature; read-only ones where the kind says so."""
+        fetched = [fetch(values) for fetch in self.fetchers]
+        if self.frozen:
+            return [tuple(freeze(argument) for argument in arguments) for arguments in fetched]
+        return fetched
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How implementations are called beside their kind: in a thread, again after a failure, read-only."""
+
+    frozen: bool = False
+    thread: bool = False
+    retries: int = 0
+    backoff: float = 0.0
+
+
+AS_THEY_ARE = Manner()
+
+
+def bind(
+    implementations: Iterable[Implementation],
+    point: HookPoint,
+    keys: Mapping[str, Any],
+    *,
+    manner: Manner = AS_THEY_ARE,
+    twin: HookPoint | None = None,
+    absent: Any = None,
+    skip_awaitables: bool = False,
+) -> Calls:
+    """Make implementations ready to be called with what `keys` finds: argument name → slot or name.
+
+    `absent` is where a required argument that `keys` does not know is fetched from; without it such an argument is
+    not passed. `twin` is the point whose implementations are among them too. With `skip_awaitables`, what an
+    implementation of a sync-only point returns to be awaited counts as None.
+
+    An implementation gets what it names and `keys` knows, parameters with defaults and `**kwargs` included
+    (BEHAVIOURS H13, H14). That every required name is known is the compiler's business.
+    """
+    fetchers: dict[tuple[Any, ...], int] = {}
+    calls = []
+    for implementation in implementations:
+        known = keys if absent is None else {**dict.fromkeys(implementation.required, absent), **keys}
+        names, function = _adapted(implementation, known)
+        signature = fetchers.setdefault(tuple(known[name] for name in names), len(fetchers))
+        facts = point if implementation.hook == point.name or twin is None else twin
+        if facts.sync_only and skip_awaitables:
+            function = _synchronous(implementation, function)
+        elif manner.thread and not implementation.is_async:
+            function = _in_thread(function)
+        if manner.retries:
+            function = _retried(function, manner)
+        calls.append(Call(implementation.hook, implementation.plugin, function, signature, facts.returns, facts.form))
+    return Calls(tuple(calls), tuple(_fetcher(key) for key in fetchers), manner.frozen)
+
+
+def _adapted(implementation: Implementation, keys: Mapping[str, Any]) -> tuple[tuple[str, ...], Callable[..., Any]]:
+    """The argument names to fetch, and a function that takes exactly these by position."""
+    named = (*implementation.required, *implementation.optional)
+    wanted = [name for name in named if name in keys]
+    if implementation.everything:
+        wanted += [name for name in keys if name not in named]
+    by_position = implementation.positional[: len(wanted)]
+    if sorted(by_position) == sorted(wanted):
+        return by_position, implementation.function
+    names, function = tuple(wanted), implementation.function
+
+    def by_keyword(*arguments: Any) -> Any:
+        return function(**dict(zip(names, arguments, strict=True)))
+
+    return names, by_keyword
+
+
+def _fetcher(keys: tuple[Any, ...]) -> Callable[[Values], tuple[Any, ...]]:
+    if not keys:
+        return lambda values: ()
+    if len(keys) == 1:
+        (key,) = keys
+        return lambda values: (values[key],)
+    return operator.itemgetter(*keys)
+
+
+def _synchronous(implementation: Implementation, function: Callable[..., Any]) -> Callable[..., Any]:
+    def skipping_what_must_be_awaited(*arguments: Any) -> Any:
+        value = function(*arguments)
+        if is_awaitable(value):
+            skip_awaitable(implementation.hook, implementation.plugin, value)
+            return None
+        return value
+
+    return skipping_what_must_be_awaited
+
+
+def _in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
+    async def in_thread(*arguments: Any) -> Any:
+        return await trio.to_thread.run_sync(partial(function, *arguments), abandon_on_cancel=True)
+
+    return in_thread
+
+
+def _retried(function: Callable[..., Any], manner: Manner) -> Callable[..., Any]:
+    async def retried(*arguments: Any) -> Any:
+        for attempt in range(manner.retries):
+            try:
+                return await settled(function(*arguments))
+            except Exception as error:  # noqa: BLE001 (whatever fails is tried again; the last failure is raised below)
+                log_warning("hook.retry", attempt=attempt + 1, error=error)
+                await _pause(manner, attempt)
+        return await settled(function(*arguments))
+
+    return retried
+
+
+async def _pause(manner: Manner, attempt: int) -> None:
+    await trio.sleep(manner.backoff * 2**attempt)
+
+
+# Awaiting: what is awaitable, and for how long it may take.
+
+
+def is_awaitable(value: Any) -> bool:
+    """Whether a returned value has to be awaited (BEHAVIOURS H9); quick for plain values."""
+    return value is not None and type(value) not in _PLAIN and inspect.isawaitable(value)
+
+
+async def settled(value: Any) -> Any:
+    """The value itself, or what it comes to when it has to be awaited."""
+    return await value if is_awaitable(value) else value
+
+
+def skip_awaitable(hook: str, plugin: str, value: Any) -> None:
+    """Drop what an async implementation of a sync-only call returned: closed, and said in the log (BEHAVIOURS H11)."""
+    close = getattr(value, "close", None)
+    if close is not None:
+        close()
+    log_warning("hook.async_not_supported", hook=hook, adapter=plugin)
+
+
+class Expired(BaseException):
+    """The time of a whole stage is up.
+
+    Not an Exception, so that no policy for a failing implementation takes it: the stage's own policy does.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Waits until one deadline for all that is awaited through it; raises `Expired` when that passes."""
+
+    deadline: float
+
+    async def __call__(self, awaitable: Awaitable[Any]) -> Any:
+        with trio.CancelScope(deadline=self.deadline):
+            return await awaitable
+        raise Expired
+
+
+@dataclass(frozen=True, slots=True)
+class Shielded:
+    """Waits up to `seconds` for each thing awaited through it, whatever else is cancelled meanwhile."""
+
+    seconds: float
+
+    async def __call__(self, awaitable: Awaitable[Any]) -> Any:
+        with trio.CancelScope(deadline=trio.current_time() + self.seconds, shield=True):
+            return await awaitable
+        raise trio.TooSlowError(f"took longer than {self.seconds:g} seconds")
+
+
+async def unlimited(awaitable: Awaitable[Any]) -> Any:
+    """Waits as long as it takes."""
+    return await awaitable
+
+
+Failed: TypeAlias = Callable[[Call, Exception], Awaitable[None]]
+"""Told of an implementation that failed: raises, or returns so that the kind goes on without it."""
+
+
+# The kinds.
+
+
+async def firstresult(calls: Calls, values: Values, wait: Wait, failed: Failed) -> tuple[Any, str]:
+    """The first answer that is not None and the plugin that gave it; (None, "") when nobody answered (H6)."""
+    arguments = calls.arguments(values)
+    for call in calls.items:
+        try:
+            value = call.function(*arguments[call.signature])
+            if is_awaitable(value):
+                value = await wait(value)
+            if value is not None:
+                return call.checked(value), call.plugin
+        except Exception as error:  # noqa: BLE001 (the policy decides)
+            await failed(call, error)
+    return None, ""
+
+
+async def broadcast(calls: Calls, values: Values, wait: Wait, failed: Failed) -> list[Any]:
+    """What every implementation returned, in call order, None included (H8); one that failed has no part in it."""
+    arguments = calls.arguments(values)
+    results = []
+    for call in calls.items:
+        try:
+            value = call.function(*arguments[call.signature])
+            if value is not None:
+                if is_awaitable(value):
+                    value = await wait(value)
+                if value is not None:
+                    call.checked(value)
+            results.append(value)
+        except Exception as error:  # noqa: BLE001 (the policy decides)
+            await failed(call, error)
+    return results
+
+
+async def observer(calls: Calls, values: Values, wait: Wait, failed: Failed) -> None:
+    """Every implementation is told, one after another."""
+    arguments = calls.arguments(values)
+    for call in calls.items:
+        try:
+            value = call.function(*arguments[call.signature])
+            if is_awaitable(value):
+                await wait(value)
+        except Exception as error:  # noqa: BLE001 (the policy decides)
+            await failed(call, error)
+
+
+async def void(calls: Calls, values: Values, wait: Wait, failed: Failed) -> None:
+    """Every implementation is told, all at once; all have ended when this returns.
+
+    Plain functions need no nursery. A failure keeps none of the others from running, a synchronous one neither.
+    """
+    arguments = calls.arguments(values)
+    failures: list[tuple[Call, Exception]] = []
+    pending: list[tuple[Call, Awaitable[Any]]] = []
+    for call in calls.items:
+        try:
+            value = call.function(*arguments[call.signature])
+        except Exception as error:  # noqa: BLE001 (told below, when all have ended)
+            failures.append((call, error))
+        else:
+            if is_awaitable(value):
+                pending.append((call, value))
+    if pending:
+        await wait(_together(pending, failures))
+    for call, failure in failures:
+        await failed(call, failure)
+
+
+async def _together(pending: list[tuple[Call, Awaitable[Any]]], failures: list[tuple[Call, Exception]]) -> None:
+    async def one(call: Call, awaitable: Awaitable[Any]) -> None:
+        try:
+            await awaitable
+        except Exception as error:  # noqa: BLE001 (told by the caller, when all have ended)
+            failures.append((call, error))
+
+    async with trio.open_nursery() as nursery:
+        for call, awaitable in pending:
+            nursery.start_soon(one, call, awaitable)
+
+
+async def modifying(calls: Calls, values: Values, wait: Wait, failed: Failed) -> dict[str, Any]:
+    """What the implementations want changed: per key the first value that is not None."""
+    arguments = calls.arguments(values)
+    merged: dict[str, Any] = {}
+    for call in calls.items:
+        try:
+            value = call.function(*arguments[call.signature])
+            if is_awaitable(value):
+                value = await wait(value)
+            if value is None:
+                continue
+            if not isinstance(value, Mapping):
+                raise HookTypeError(call.hook, call.plugin, "dict or None", value)
+        except Exception as error:  # noqa: BLE001 (the policy decides)
+            await failed(call, error)
+            continue
+        for key, part in value.items():
+            if part is not None:
+                merged.setdefault(key, part)
+    return merged
+
+
+UNCLAIMED: Mapping[str, Any] = {"handled": False}
+
+
+async def claiming(calls: Calls, values: Values, wait: Wait, failed: Failed) -> tuple[Mapping[str, Any], str]:
+    """The first claim, whole, and who made it; ({"handled": False}, "") when nobody claimed."""
+    arguments = calls.arguments(values)
+    for call in calls.items:
+        try:
+            value = call.function(*arguments[call.signature])
+            if is_awaitable(value):
+                value = await wait(value)
+            if value is None:
+                continue
+            if not isinstance(value, Mapping):
+                raise HookTypeError(call.hook, call.plugin, '{"handled": …} or None', value)
+            if value.get("handled"):
+                return value, call.plugin
+        except Exception as error:  # noqa: BLE001 (the policy decides)
+            await failed(call, error)
+    return dict(UNCLAIMED), ""
+
+
+BROKEN_GATE = "This could not be checked, so it was not done."
+"""What a person is told when a gate itself broke; the detail is in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Why a gate did not allow: the reason for the person, who said so, and whether the gate itself broke."""
+
+    reason: str
+    plugin: str
+    broken: bool = False
+
+
+async def gate(calls: Calls, values: Values, wait: Wait, failed: Failed) -> Denial | None:
+    """None when all implementations allow; else the first denial. One that breaks denies (H34, decision 2)."""
+    arguments = calls.arguments(values)
+    for call in calls.items:
+        try:
+            value = call.function(*arguments[call.signature])
+            if is_awaitable(value):
+                value = await wait(value)
+            if value is None:
+                continue
+            reason = value.get("deny") if isinstance(value, Mapping) and len(value) == 1 else None
+            if not isinstance(reason, str):
+                raise HookTypeError(call.hook, call.plugin, '{"deny": "reason"} or None', value)
+        except Exception as error:  # noqa: BLE001 (whatever breaks a gate, it denies)
+            await failed(call, error)
+            return Denial(BROKEN_GATE, call.plugin, broken=True)
+        return Denial(reason or "This is not allowed here.", call.plugin)
+    return None
+
+
+# Streams.
+
+Tell: TypeAlias = Callable[[StreamEvent], Awaitable[None]]
+"""Told of each event of a stream, as it comes."""
+
+
+@dataclass(slots=True)
+class Pulled:
+    """What a stream has come to so far: its text, and whether anything came at all."""
+
+    parts: list[str]
+    begun: bool = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self.parts)
+
+
+async def stream(
+    calls: Calls,
+    values: Values,
+    wait: Wait,
+    failed: Failed,
+    tell: Tell | None,
+    pulled: Pulled,
+    manner: Manner = AS_THEY_ARE,
+) -> tuple[str | None, str]:
+    """The text of the first implementation that answers, told event by event, and its plugin (H25-H29).
+
+    A plain text counts as a stream of one event; None passes the question on, whatever form the next one answers
+    in. `pulled` holds what came so far even when this is cancelled. An implementation that fails before its first
+    event is asked again as `manner` says; one that fails later, where the policy goes on without it, has answered
+    with its text so far.
+    """
+    arguments = calls.arguments(values)
+    for call in calls.items:
+        for attempt in range(manner.retries + 1):
+            try:
+                value = call.function(*arguments[call.signature])
+                if is_awaitable(value):
+                    value = await wait(value)
+                if value is None:
+                    break
+                await wait(_pull(as_events(call, value), tell, pulled))
+            except Exception as error:  # noqa: BLE001 (tried again or left to the policy)
+                if attempt < manner.retries and not pulled.begun:
+                    log_warning("hook.retry", hook=call.hook, adapter=call.plugin, attempt=attempt + 1, error=error)
+                    await wait(_pause(manner, attempt))
+                    continue
+                await failed(call, error)
+                if not pulled.begun:
+                    break
+            return pulled.text, call.plugin
+    return None, ""
+
+
+def stream_error(data: Mapping[str, Any]) -> BubError:
+    """The error that an `error` event tells of (BEHAVIOURS T19)."""
+    return BubError(str(data.get("message") or data.get("kind") or "the model reported an error"))
+
+
+def as_events(call: Call, value: Any) -> AsyncStreamEvents:
+    """What an implementation answered, as a stream; HookTypeError when it is neither (BEHAVIOURS H29)."""
+    if call.form != "stream" and isinstance(value, str):
+        return AsyncStreamEvents.of_text(value)
+    if call.form != "text":
+        if isinstance(value, AsyncStreamEvents):
+            return value
+        if isinstance(value, AsyncIterator):
+            return AsyncStreamEvents(value)
+    expected = {"text": "str", "stream": "AsyncStreamEvents", "either": "str or AsyncStreamEvents"}[call.form]
+    raise HookTypeError(call.hook, call.plugin, f"{expected} or None", value)
+
+
+async def _pull(events: AsyncStreamEvents, tell: Tell | None, pulled: Pulled) -> None:
+    parts = pulled.parts
+    try:
+        async for event in events:
+            pulled.begun = True
+            if event.kind == "text":
+                parts.append(event.data["delta"])
+            if tell is not None:
+                await tell(event)
+    finally:
+        await close_stream(events)
+
+
+async def close_stream(events: AsyncStreamEvents) -> None:
+    """Close a stream whatever else is cancelled, within `CLOSING_PATIENCE`; a failure to close is only logged."""
+    with trio.CancelScope(deadline=trio.current_time() + CLOSING_PATIENCE, shield=True) as scope:
+        try:
+            await events.aclose()
+        except Exception as error:  # noqa: BLE001 (it must not mask how the stream ended)
+            log_exception("stream.close_failed", error)
+    if scope.cancelled_caught:
+        log_warning("stream.close_timed_out", seconds=CLOSING_PATIENCE)
+
+
+# How a broadcast combines.
+
+
+def merge_low_to_high(results: Iterable[Any]) -> dict[str, Any]:
+    """One dict of all dicts, high priority wins per key; what the runtime itself put in stays (BEHAVIOURS T8)."""
+    merged: dict[str, Any] = {}
+    for part in reversed(list(results)):
+        for key, value in (part or {}).items():
+            if key in merged and key.startswith(RESERVED_STATE):
+                log_warning("state.reserved_key_kept", key=key)
+            else:
+                merged[key] = value
+    return merged
+
+
+def join_low_to_high(results: Iterable[Any]) -> str:
+    """The texts that are not empty, low priority first, with a blank line between (BEHAVIOURS T34)."""
+    return "\n\n".join(text for text in reversed(list(results)) if text)

@@ -1,0 +1,120 @@
+"""How a command ends: the one place that turns errors into exit codes and words on standard error (DESIGN §8)."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from typing import TextIO
+
+import typer
+from typer._click.exceptions import ClickException  # Typer's copy of click; its base error has no public name
+
+from bub.diagnostics import PipelineError
+from bub.errors import BubError
+from bub.log import log_exception, open_log
+from bub.pipeline.report import render_text, summary
+
+FAILED = 1
+USAGE = 2
+INTERRUPTED = 130
+
+
+class ShownPipelineError(PipelineError):
+    """A pipeline that does not compile, with the texts its findings point into."""
+
+    def __init__(self, error: PipelineError, sources: Mapping[str, str]) -> None:
+        super().__init__(error.diagnostics)
+        self.sources = sources
+
+
+def exit_code(work: Callable[[], int]) -> int:
+    """Do the work of the command line and return its exit code, whatever happens; failures are told on stderr."""
+    try:
+        code = work()
+        sys.stdout.flush()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else FAILED
+    except BrokenPipeError:
+        return _reader_left()
+    except BaseException as error:  # noqa: BLE001 (this is the end of the process: everything is told, nothing goes on)
+        return _told(error)
+    return code
+
+
+def _told(error: BaseException) -> int:
+    causes = tuple(_leaves(error))
+    if any(isinstance(cause, KeyboardInterrupt) for cause in causes):
+        return INTERRUPTED
+    if any(isinstance(cause, BrokenPipeError) for cause in causes):
+        return _reader_left()
+    return max(_tell(cause) for cause in causes)
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
+
+
+def _tell(error: BaseException) -> int:
+    match error:
+        case PipelineError():
+            sources = error.sources if isinstance(error, ShownPipelineError) else {}
+            _say(render_text(error.diagnostics, sources, color=in_color(sys.stderr)))
+            _say(f"bub: {summary(error.diagnostics, len({finding.file for finding in error.diagnostics}))}")
+            return error.exit_code
+        case BubError():
+            _say(one_line(error))
+            return error.exit_code
+        case ClickException():
+            command = getattr(getattr(error, "ctx", None), "command_path", "bub")
+            _say(f"bub: {_sentence(error.format_message())} (see `{command} --help`)")
+            return error.exit_code
+        case typer.Abort():
+            return INTERRUPTED
+        case _:
+            _say_crash(error)
+            return FAILED
+
+
+def in_color(stream: TextIO) -> bool:
+    """Whether what is written to `stream` may be coloured: a terminal that shows colours, and no `NO_COLOR`."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def one_line(error: BubError) -> str:
+    """`bub: what is wrong (what to do)`, in one line."""
+    text = " ".join(str(error).split())
+    return f"bub: {text} ({' '.join(error.help.split())})" if error.help else f"bub: {text}"
+
+
+def _say_crash(error: BaseException) -> None:
+    number = os.urandom(4).hex()
+    what = " ".join(filter(None, (f"{type(error).__name__}:", *str(error).split()))).removesuffix(":")
+    notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
+    file = open_log()
+    where = f"the details are in {file} under {number}" if file else f"number {number}"
+    log_exception("command.failed", error, id=number)
+    _say(f"bub: {what[:300]}{notes[:200]} ({where})")
+    if file is None and not os.environ.get("BUB_DEBUG"):
+        # There is no log to look into: a traceback here is better than one nowhere.
+        traceback.print_exception(error)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _sentence(text: str) -> str:
+    text = " ".join(text.split()).removesuffix(".")
+    return text[:1].lower() + text[1:]
+
+
+def _reader_left() -> int:
+    # Whoever read our output (`| head`) has gone. Python would complain once more when it flushes at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FAILED

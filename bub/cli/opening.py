@@ -1,0 +1,46 @@
+"""Opening the framework for a command: load, ask about trust where a person can answer, tell the warnings."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from bub.cli.exits import ShownPipelineError
+from bub.cli.options import Options
+from bub.cli.prompts import can_ask, confirm_trust
+from bub.diagnostics import PipelineError
+from bub.errors import NotTrustedError
+from bub.framework import BubFramework
+from bub.locate import bub_home
+from bub.log import open_log
+from bub.trust import trust
+
+
+def open_framework(options: Options, *, ask: bool = True) -> BubFramework:
+    """The framework of the file, workspace and profile of `options`, with its plugins loaded.
+
+    With `ask`, a person at a terminal is asked once whether to trust a folder. Raises what `load_hooks` raises.
+    """
+    open_log()
+    try:
+        framework = _load(options)
+    except NotTrustedError as error:
+        if not (ask and can_ask() and confirm_trust(error.folder, error.file)):
+            raise
+        trust(Path(error.folder), bub_home(os.environ))
+        framework = _load(options)
+    for warning in framework.warnings:
+        where = f"{warning.file}:{warning.range.start.line}:{warning.range.start.column}"
+        hint = f" ({warning.help})" if warning.help else ""
+        print(f"{where}: warning[{warning.code}] {warning.message}{hint}", file=sys.stderr)
+    return framework
+
+
+def _load(options: Options) -> BubFramework:
+    framework = BubFramework(options.config, profile=options.profile, workspace=options.workspace)
+    try:
+        framework.load_hooks()
+    except PipelineError as error:
+        raise ShownPipelineError(error, framework.sources) from error
+    return framework

@@ -1,0 +1,30 @@
+"""The options that every command knows: which file, which workspace, which profile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+
+
+@dataclass(slots=True)
+class Options:
+    """What was said on the command line about the pipeline to use; None where nothing was said."""
+
+    config: Path | None = None
+    workspace: Path | None = None
+    profile: str | None = None
+
+
+def options_of(ctx: typer.Context) -> Options:
+    """The options of this call, wherever on the line they stood."""
+    options = ctx.find_root().ensure_object(Options)
+    assert isinstance(options, Options)
+    return options
+
+
+def keep(ctx: typer.Context, param: typer.CallbackParam, value: Path | str | None) -> None:
+    """Remember an option of `Options`; what stands nearer to the command wins, as `bub --profile a run --profile b`."""
+    if value is not None and param.name is not None:
+        setattr(options_of(ctx), param.name, value)

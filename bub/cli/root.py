@@ -1,0 +1,121 @@
+"""`bub` itself: the global options, and a group that imports a command only when it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from bub import __version__
+from bub.cli.exits import USAGE
+from bub.cli.options import Options, keep, options_of
+from bub.cli.table import COMMANDS, PLUGIN_COMMANDS, load
+
+_SHARED = frozenset(Options.__slots__)
+
+# Typer carries its own copy of click, whose classes have no public name: hence `Any` for contexts and formatters.
+
+
+class LazyGroup(TyperGroup):
+    """The commands of the table, then those of the profile's plugins."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | TyperGroup | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = command_of(cmd_name, load(entry.target))
+        if isinstance(command, TyperCommand):
+            command.params.extend(param for param in self.params if param.name in _SHARED)
+        return command
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str, TyperCommand | TyperGroup, list[str]]:
+        name = args[0]
+        command = self.get_command(ctx, name) or load(PLUGIN_COMMANDS)(name, options_of(ctx))
+        return name, command, args[1:]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+def command_of(name: str, target: Any) -> TyperCommand | TyperGroup:
+    """The command that a function, or a Typer app with commands of its own, stands for."""
+    app = target if isinstance(target, typer.Typer) else typer.Typer(rich_markup_mode=None, add_completion=False)
+    if app is not target:
+        app.command(name)(target)
+        command = typer.main.get_command(app)
+    else:
+        command = typer.main.get_group(app)
+    assert isinstance(command, TyperCommand | TyperGroup)
+    command.name = name
+    return command
+
+
+def command_line(args: Sequence[str] | None = None) -> int:
+    """Run one command line (`sys.argv` by default) and return its exit code; errors are raised as they are."""
+    result = command_of("bub", _app())(args=args, prog_name="bub", standalone_mode=False)
+    return result if isinstance(result, int) else 0
+
+
+def _app() -> typer.Typer:
+    app = typer.Typer(
+        cls=LazyGroup,
+        rich_markup_mode=None,
+        add_completion=False,
+        invoke_without_command=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="Agents whose turn is a file: check it, see it, run it.",
+        epilog="Plugins bring commands of their own; `bub plugins` lists them.",
+    )
+    app.callback()(_global_options)
+    return app
+
+
+def _version(value: bool) -> None:
+    if value:
+        print(f"bub {__version__}")
+        raise typer.Exit
+
+
+def _global_options(
+    ctx: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The pipeline file to use.",
+            callback=keep,
+            expose_value=False,
+        ),
+    ] = None,
+    workspace: Annotated[
+        Path | None,
+        typer.Option(
+            "--workspace",
+            "-w",
+            metavar="FOLDER",
+            help="The folder to work in; the current one by default.",
+            exists=True,
+            file_okay=False,
+            callback=keep,
+            expose_value=False,
+        ),
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The profile of the file to use.", callback=keep, expose_value=False),
+    ] = None,
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and end.", callback=_version, is_eager=True),
+    ] = False,
+) -> None:
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help(), err=True)
+        raise typer.Exit(USAGE)

@@ -1,0 +1,139 @@
+"""`bub run`: one message through the pipeline, its replies on standard output."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import trio
+import typer
+
+from bub.cli.exits import FAILED
+from bub.cli.opening import open_framework
+from bub.cli.options import options_of
+from bub.envelope import Envelope, content_of, field_of, normalize_envelope
+from bub.errors import UsageError
+from bub.framework import BubFramework, TurnResult
+from bub.streaming import StreamEvent
+
+
+def run(
+    ctx: typer.Context,
+    message: Annotated[str, typer.Argument(help="The text to send; `-` reads it from standard input.")],
+    channel: Annotated[str, typer.Option(help="The channel the message comes from.")] = "cli",
+    chat_id: Annotated[str, typer.Option(help="The chat it comes from.")] = "local",
+    sender_id: Annotated[str, typer.Option(help="Who sent it.")] = "human",
+    session_id: Annotated[str | None, typer.Option(help="The session to continue.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as one JSON object.")] = False,
+    stream: Annotated[bool, typer.Option("--stream", help="Print the answer while it is being made.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Print each stage and its time on stderr.")] = False,
+) -> int:
+    """Send one message through the pipeline and print the replies.
+
+    Each reply is a line `[channel:chat_id]` and its text. A turn that a gate denied ends with exit code 1.
+    """
+    if as_json and stream:
+        raise UsageError("--json and --stream exclude each other", help="JSON is printed when the turn is over")
+    text = sys.stdin.read() if message == "-" else message
+    if not text.strip():
+        raise UsageError("the message is empty", help='say something: `bub run "hello"`')
+    inbound = {"content": text, "channel": channel, "chat_id": chat_id, "sender_id": sender_id}
+    if session_id is not None:
+        inbound["session_id"] = session_id
+
+    framework = open_framework(options_of(ctx))
+    live = LiveText(f"[{channel}:{chat_id}]") if stream else None
+    try:
+        result = trio.run(functools.partial(_turn, framework, inbound, live))
+    finally:
+        if live is not None:
+            live.end()
+    if as_json:
+        print(json.dumps(result_as_dict(result), default=_as_plain))
+    else:
+        _print_replies(result.outbounds or (), live)
+    if trace:
+        _print_trace(result)
+    return FAILED if str(result.ended_by or "").startswith("denied") else 0
+
+
+async def _turn(framework: BubFramework, inbound: dict[str, Any], live: LiveText | None) -> TurnResult:
+    async with framework.running():
+        return await framework.process_inbound(
+            inbound, stream_output=live is not None, on_event=live.show if live is not None else None
+        )
+
+
+class LiveText:
+    """Shows the text of a stream as it comes, below `heading`, and remembers what was shown."""
+
+    def __init__(self, heading: str) -> None:
+        self._heading = heading
+        self._parts: list[str] = []
+
+    @property
+    def text(self) -> str:
+        """What has been shown so far."""
+        return "".join(self._parts)
+
+    def show(self, event: StreamEvent, message: Envelope = None) -> None:
+        """Show one event, if it carries text."""
+        delta = event.data.get("delta") if event.kind == "text" else None
+        if not delta:
+            return
+        if not self._parts:
+            print(self._heading)
+        self._parts.append(str(delta))
+        print(delta, end="", flush=True)
+
+    def end(self) -> None:
+        """End the last line."""
+        if self._parts and not self._parts[-1].endswith("\n"):
+            print(flush=True)
+
+
+def _print_replies(outbounds: Sequence[Envelope], live: LiveText | None) -> None:
+    shown = live.text.strip() if live is not None else ""
+    for outbound in outbounds:
+        content = content_of(outbound)
+        if shown and content.strip() == shown:
+            shown = ""  # the one reply that was read while it came
+            continue
+        print(f"[{field_of(outbound, 'channel', 'default')}:{field_of(outbound, 'chat_id', 'default')}]")
+        print(content)
+
+
+def result_as_dict(result: TurnResult) -> dict[str, Any]:
+    """The result of a turn as the JSON object of `bub run --json`; times are in seconds."""
+    return {
+        "session_id": result.session_id,
+        "prompt": result.prompt,
+        "model_output": result.model_output,
+        "outbounds": [normalize_envelope(outbound) for outbound in result.outbounds or ()],
+        "profile": result.profile,
+        "ended_by": result.ended_by,
+        "trace": [
+            {
+                "stage": record.stage,
+                "implementation": record.implementation,
+                "start": record.start,
+                "duration": record.duration,
+                "outcome": record.outcome,
+            }
+            for record in result.trace
+        ],
+    }
+
+
+def _as_plain(value: Any) -> Any:
+    return normalize_envelope(value) if hasattr(value, "__dict__") else str(value)
+
+
+def _print_trace(result: TurnResult) -> None:
+    width = max((len(record.stage) for record in result.trace), default=0)
+    for record in result.trace:
+        line = f"{record.duration * 1000:10.2f} ms  {record.stage:<{width}}  {record.outcome}"
+        print(f"{line}  {record.implementation or ''}".rstrip(), file=sys.stderr)

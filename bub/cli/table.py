@@ -1,0 +1,39 @@
+"""The table of Bub's own commands: what `bub --help` lists, and where each command lives."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command: `target` is `module:name` of its function, or of the Typer app of a group; `help` is one line."""
+
+    target: str
+    help: str
+
+
+COMMANDS: Mapping[str, Entry] = MappingProxyType(
+    {
+        "run": Entry("bub.cli.run:run", "Send one message through the pipeline and print the replies."),
+        "validate": Entry("bub.cli.validate:validate", "Check pipeline files and print every finding."),
+        "hooks": Entry("bub.cli.hooks:hooks", "Show each hook point, its kind and its plugins in call order."),
+        "plugins": Entry("bub.cli.plugins:plugins", "Show which plugins are installed, listed and loaded."),
+        "trust": Entry("bub.cli.trust:trust", "Allow the pipeline file of a folder to be used."),
+        "local": Entry("bub.cli.local:app", "The small model that answers on this machine, without a key."),
+    }
+)
+"""Every command of Bub by name, in the order of `bub --help`. Plugins add theirs with `register_cli_commands`."""
+
+PLUGIN_COMMANDS = "bub.cli.plugin_commands:plugin_command"
+"""Who is asked for a command that is not in the table."""
+
+
+def load(target: str) -> Any:
+    """Import what a target of this table names."""
+    module, _, name = target.partition(":")
+    return getattr(importlib.import_module(module), name)

@@ -1,0 +1,53 @@
+"""`bub trust`: which folders may bring a pipeline file that is used without being named."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bub import trust as trusting
+from bub.cli.exits import FAILED
+from bub.cli.options import options_of
+from bub.errors import UsageError
+from bub.locate import bub_home
+
+
+def trust(
+    ctx: typer.Context,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[FOLDER]", help="The folder to trust; the workspace by default.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--list", help="Print the folders that are trusted.")] = False,
+    revoke: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Trust this folder no longer.")] = None,
+) -> int:
+    """Allow the pipeline file of a folder to be used without naming it.
+
+    Such a file decides which plugins run and where messages and keys are sent: read it first.
+    """
+    home = bub_home(os.environ)
+    if sum((folder is not None, show, revoke is not None)) > 1:
+        raise UsageError("FOLDER, --list and --revoke exclude each other", help="say one of them at a time")
+    if show:
+        for trusted in trusting.trusted_folders(home):
+            print(trusted)
+        return _damage(home)
+    if revoke is not None:
+        if not trusting.revoke(revoke, home):
+            raise UsageError(f"{revoke} was not trusted", help="`bub trust --list` shows the folders that are")
+        print(f"{revoke.absolute()} is not trusted any more")
+        return 0
+    chosen = folder or options_of(ctx).workspace or Path.cwd()
+    trusting.trust(chosen, home)
+    print(f"{os.path.realpath(chosen)} is trusted")
+    return 0
+
+
+def _damage(home: Path) -> int:
+    problem = trusting.store_problem(home)
+    if problem is None:
+        return 0
+    typer.echo(f"bub: {problem}, so no folder is trusted (`bub trust FOLDER` begins it anew)", err=True)
+    return FAILED

@@ -1,0 +1,435 @@
+"""`BubFramework`: from a pipeline file and its plugins to turns."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import trio
+
+from bub.builtin.hook_impl import BuiltinPlugin
+from bub.calling import join_low_to_high
+from bub.configure import merge
+from bub.diagnostics import Diagnostic, PipelineError, sort_diagnostics
+from bub.envelope import Envelope, addressed, field_of
+from bub.errors import BubError, HookTypeError
+from bub.hook_runtime import HookRuntime
+from bub.hookspecs import HOOK_POINTS, MessageHandler
+from bub.kinds import SESSION
+from bub.lanes import Lanes
+from bub.locate import bub_home, find_pipeline
+from bub.log import log_exception
+from bub.pipeline.compiler import compile as compile_graph
+from bub.pipeline.compiler import plan_for
+from bub.pipeline.engine import OnEvent, Turn, TurnRecord
+from bub.pipeline.graph import Graph, When
+from bub.pipeline.interpolate import read_environment
+from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED, Document, load_document, load_shipped
+from bub.pipeline.plan import text_of
+from bub.pipeline.schema import settings_schema
+from bub.pipeline.validate import declared_plugins
+from bub.plugins import PluginSet, PluginStatus, installed_plugins, load_plugins, survey
+from bub.scopes import Scope, as_manager
+from bub.settings import resolve_settings
+from bub.trust import require_trust
+
+MOST_TURNS = 1024
+"""How many turns may run at once; what comes above that waits."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """What a turn came to; a value that no stage made is None (DESIGN §5).
+
+    `ended_by` is None for a turn that ran to its end, else "denied:STAGE" or "claimed:STAGE". `trace` says what
+    became of each stage, in the order they ended.
+    """
+
+    session_id: str | None = None
+    prompt: Any = None
+    model_output: str | None = None
+    outbounds: list[Envelope] | None = None
+    state: dict[str, Any] | None = None
+    ended_by: str | None = None
+    profile: str = DEFAULT_PROFILE
+    trace: tuple[TurnRecord, ...] = ()
+
+
+@dataclass(slots=True)
+class _Profile:
+    """One profile, loaded: its own settings, plugin instances and graph."""
+
+    name: str
+    settings: Mapping[str, Any]
+    plugins: PluginSet
+    graph: Graph
+    hooks: HookRuntime
+
+
+@dataclass(slots=True)
+class _Turns:
+    """The sessions that the turn under way is in, and what it keeps open."""
+
+    sessions: set[str] = field(default_factory=set)
+    scope: Scope = field(default_factory=Scope)
+
+
+_turn_under_way: ContextVar[_Turns | None] = ContextVar("bub_turn", default=None)
+
+
+@dataclass(slots=True)
+class _Runtime:
+    """What all profiles of one framework share."""
+
+    document: Document | None = None
+    profiles: dict[str, _Profile] = field(default_factory=dict)
+    settings: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    routes: tuple[tuple[When, str], ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
+    arrivals: Lanes = field(default_factory=partial(Lanes, MOST_TURNS))
+    sessions: Lanes = field(default_factory=Lanes)
+    seen: set[str] = field(default_factory=set)
+    scope: Scope | None = None
+    tape_store: Any = None
+
+
+class BubFramework:
+    """The runtime: finds the pipeline file, loads what the profile allows, compiles it and runs turns.
+
+    `config_file` is a path, or `bub:NAME` for a shipped pipeline; left out, the file is looked for as DESIGN §2 says.
+    `profile` is the one chosen at start (else `BUB_PROFILE`, else `default`), `workspace` the folder the agent works
+    in (else the current one). Nothing is read before `load_hooks`.
+    """
+
+    def __init__(
+        self,
+        config_file: str | Path | None = None,
+        *,
+        profile: str | None = None,
+        workspace: str | Path | None = None,
+    ) -> None:
+        self.config_file = str(config_file) if config_file is not None else None
+        self.profile = profile or os.environ.get("BUB_PROFILE") or DEFAULT_PROFILE
+        self.workspace = Path(workspace) if workspace is not None else Path.cwd()
+        self._runtime = _Runtime()
+
+    # Loading.
+
+    def load_hooks(self) -> None:
+        """Find the pipeline file, load the plugins of its profiles and compile; once, later calls do nothing.
+
+        Raises `UsageError` when a named file does not exist, `NotTrustedError` when the workspace's file may not be
+        used yet, and `PipelineError` with every finding when the pipeline does not compile.
+        """
+        runtime = self._runtime
+        if runtime.profiles:
+            return
+        environ = dict(os.environ)
+        document = self._read(environ)
+        runtime.document = document
+        environment, found = read_environment(document.base, environ)
+        routes = _routes(document)
+        findings = list(found)
+        failed: BubError | None = None
+        profiles = {}
+        for name in dict.fromkeys([self.profile, *(target for _, target in routes)]):
+            try:
+                profiles[name] = self._load_profile(document, name, environment)
+                findings += profiles[name].graph.plan.findings.items
+            except PipelineError as error:
+                findings += error.diagnostics
+                failed = error
+        if failed is not None:
+            raise PipelineError(findings) from failed
+        runtime.profiles, runtime.routes = profiles, routes
+        runtime.warnings = sort_diagnostics(findings)
+
+    def _read(self, environ: Mapping[str, str]) -> Document:
+        named = self.config_file
+        if named is not None and named.startswith(SHIPPED):
+            return load_shipped(named.removeprefix(SHIPPED))
+        found = find_pipeline(Path(named) if named is not None else None, self.workspace, environ)
+        require_trust(found, bub_home(environ), environ)
+        return load_document(found.path) if found.path is not None else load_shipped("default")
+
+    def _load_profile(self, document: Document, name: str, environment: Mapping[str, str]) -> _Profile:
+        plan = plan_for(document, name, environment)
+        settings, found = resolve_settings(
+            plan.effective.root,
+            environment,
+            base=document.base,
+            schema=settings_schema(),
+            folders=document.folders,
+        )
+        plan.findings.items += found
+        if plan.findings.has_errors:
+            raise PipelineError(plan.findings.items)
+        self._runtime.settings[name] = settings
+        framework = self._for(name)
+        plugins = load_plugins(
+            plan.allowlist,
+            builtin=BuiltinPlugin(framework),
+            declared=declared_plugins(plan),
+            framework=framework,
+            base=document.base,
+        )
+        for plugin, failure in plugins.failures:
+            log_exception("plugin.failed", failure, plugin=plugin)
+        return _Profile(name, settings, plugins, compile_graph(plan, plugins), HookRuntime(plugins.manager))
+
+    def _for(self, profile: str) -> BubFramework:
+        """This framework as the plugins of one profile see it."""
+        view = copy.copy(self)
+        view.profile = profile
+        return view
+
+    # What is loaded.
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The settings of this profile, references replaced and the environment's own laid over them."""
+        return self._runtime.settings.get(self.profile, {})
+
+    @property
+    def home(self) -> Path:
+        """Bub's own folder: `$BUB_HOME`, else `~/.bub`."""
+        return bub_home(os.environ)
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What was found while compiling and does not keep anything from running."""
+        return self._runtime.warnings
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """The text of every file that was read, by the name findings give it."""
+        return self._runtime.document.sources if self._runtime.document is not None else {}
+
+    @property
+    def graph(self) -> Graph:
+        """The compiled pipeline of the profile chosen at start."""
+        return self._loaded().graph
+
+    def hook_report(self) -> dict[str, list[str]]:
+        """Each implemented hook with its plugins in the order they are asked (BEHAVIOURS H23)."""
+        return self._loaded().hooks.hook_report()
+
+    def hook_kind(self, name: str) -> str:
+        """The kind that the pipeline gives a hook, else the usual one of its point."""
+        for step in self.graph.plan.stages:
+            if step.hook.point.name == name or step.hook.point.twin == name:
+                return step.kind.name if step.kind is not None else ""
+        fired = self.graph.fired.get(name)
+        if fired is not None:
+            return fired.kind
+        return HOOK_POINTS[name].kinds[0] if name in HOOK_POINTS else ""
+
+    def plugin_report(self) -> tuple[PluginStatus, ...]:
+        """What became of every plugin that is listed or installed, for the profile chosen at start."""
+        return survey(self._loaded().plugins, installed_plugins())
+
+    def _loaded(self) -> _Profile:
+        self.load_hooks()
+        return self._runtime.profiles[self.profile]
+
+    # Bootstrap hooks: those of the profile chosen at start.
+
+    def create_cli_app(self) -> Any:
+        """A Typer application with the commands that the profile's plugins register.
+
+        Two commands of one name are a `BubError` that names both plugins (BEHAVIOURS O1).
+        """
+        import typer  # a command line is not always wanted
+
+        app = typer.Typer(rich_markup_mode=None)
+        owners: dict[str, str] = {}
+        loaded = self._loaded()
+        for implementation in loaded.graph.bootstrap["register_cli_commands"]:
+            own = typer.Typer(rich_markup_mode=None)
+            value = implementation.function(**({"app": own} if "app" in implementation.required else {}))
+            if value is not None and hasattr(value, "__await__"):
+                value.close()
+            for name in _command_names(own):
+                if name in owners:
+                    raise BubError(
+                        f"plugins `{owners[name]}` and `{implementation.plugin}` both bring the command `{name}`",
+                        help="take one of them off the profile's list",
+                    )
+                owners[name] = implementation.plugin
+            app.registered_commands += own.registered_commands
+            app.registered_groups += own.registered_groups
+        return app
+
+    def get_channels(self, message_handler: MessageHandler) -> dict[str, Any]:
+        """The channels by name; of two with one name, that of the higher priority counts (BEHAVIOURS C1, H32)."""
+        channels: dict[str, Any] = {}
+        for provided in self._loaded().hooks.call_many_sync("provide_channels", message_handler=message_handler):
+            for channel in provided or ():
+                channels.setdefault(channel.name, channel)
+        return channels
+
+    def get_system_prompt(self, prompt: Any, state: dict[str, Any]) -> str:
+        """The system prompt: the fragments of all plugins, low priority first, a blank line between (T34)."""
+        hooks = self._loaded().hooks
+        return join_low_to_high(hooks.call_many_sync("system_prompt", prompt=prompt, state=state))
+
+    def get_tape_store(self) -> Any:
+        """The tape store while `running()` is open, else None (BEHAVIOURS T36)."""
+        return self._runtime.tape_store
+
+    def build_tape_context(self) -> Any:
+        """What the first plugin gives as the context that tapes are read with, or None."""
+        return self._loaded().hooks.call_first_sync("build_tape_context")
+
+    def collect_onboard_config(self, current_config: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The configuration with every plugin's fragment laid over it, high priority last, so that it wins.
+
+        Each plugin gets a copy of the configuration so far. A fragment that is neither a dict nor None is a
+        `HookTypeError` that names the plugin (BEHAVIOURS decision 8).
+        """
+        collected = merge(current_config or {}, {})
+        implementations = self._loaded().graph.bootstrap["onboard_config"]
+        for implementation in reversed(implementations):
+            wanted = (*implementation.required, *implementation.optional)
+            given = {"current_config": merge(collected, {})} if "current_config" in wanted else {}
+            fragment = implementation.function(**given)
+            if fragment is None:
+                continue
+            if not isinstance(fragment, Mapping):
+                raise HookTypeError("onboard_config", implementation.plugin, "dict or None", fragment)
+            collected = merge(collected, fragment)
+        return collected
+
+    # Running.
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[BubFramework]:
+        """Open the runtime: the tape store and what plugins share stay open until the block is left.
+
+        It cannot be opened twice at once (BEHAVIOURS T37); everything is closed in reverse order, whatever fails.
+        """
+        runtime = self._runtime
+        hooks = self._loaded().hooks
+        if runtime.scope is not None:
+            raise BubError("the runtime is open already", help="use the one `running()` block for all turns")
+        scope = runtime.scope = Scope()
+        try:
+            store = hooks.call_first_sync("provide_tape_store")
+            manager = as_manager(store)
+            runtime.tape_store = await scope.enter(manager) if manager is not None else store
+            yield self
+        finally:
+            runtime.scope, runtime.tape_store = None, None
+            await scope.close()
+
+    async def shared(self, factory: Callable[[], AbstractAsyncContextManager[_T]]) -> _T:
+        """What `factory` opens, opened once while `running()` is open; outside of it, for the turn under way.
+
+        For plugins that need something costly, such as an HTTP client. It must hold no nursery open.
+        """
+        turn = _turn_under_way.get()
+        scope = self._runtime.scope or (turn.scope if turn is not None else None)
+        if scope is None:
+            raise BubError("nothing is running that could keep this open", help="open `running()` first")
+        return await scope.shared(factory)
+
+    async def process_inbound(
+        self, message: Envelope, stream_output: bool = False, on_event: OnEvent | None = None
+    ) -> TurnResult:
+        """Carry one message through the pipeline to its replies.
+
+        The profile is that of the first route that matches, else the one chosen at start. Messages of one session
+        are answered one after another in the order they came (BEHAVIOURS T40). `on_event` is told of each stream
+        event with the message, as it comes; `stream_output` only says how a channel shows the reply. Raises what the
+        first failing stage raised, once its clean-ups have run and `on_error` was told (DESIGN §5).
+        """
+        runtime = self._runtime
+        self.load_hooks()
+        await trio.lowlevel.checkpoint()
+        inbound = dict(message) if isinstance(message, Mapping) else message
+        current = addressed(inbound)
+        profile = runtime.profiles[self._profile_for(current)]
+        origin = str(field_of(current, SESSION) or "").strip()
+        arrival = origin or f"{field_of(current, 'channel')}:{field_of(current, 'chat_id')}"
+        above = _turn_under_way.get()
+        under_way = _Turns()
+        nested = above is not None and bool(above.sessions)
+        if not nested:
+            await runtime.arrivals.enter(arrival)
+        token = _turn_under_way.set(under_way)
+        try:
+            lifespan = as_manager(field_of(current, "lifespan"))
+            if lifespan is not None:
+                await under_way.scope.enter(lifespan)
+            start = {"message": current, "inbound": inbound, "profile": profile.name, "workspace": self.workspace}
+            join = partial(self._join, under_way, above)
+            outcome = await Turn(profile.graph, start, join=join, on_event=on_event).run()
+        finally:
+            _turn_under_way.reset(token)
+            for session_id in under_way.sessions:
+                runtime.sessions.leave(session_id)
+            under_way.sessions.clear()
+            if not nested:
+                runtime.arrivals.leave(arrival)
+            await under_way.scope.close()
+        values = outcome.values
+        return TurnResult(
+            values.get("session_id"),
+            values.get("prompt"),
+            values.get("model_output"),
+            values.get("outbounds"),
+            values.get("state"),
+            str(outcome.ended_by) if outcome.ended_by is not None else None,
+            profile.name,
+            outcome.records,
+        )
+
+    async def _join(self, under_way: _Turns, above: _Turns | None, session_id: str) -> str:
+        """Wait until a session is free and take it for this turn; says whether it is "new" or "known"."""
+        runtime = self._runtime
+        if above is not None and session_id in above.sessions:
+            raise BubError(
+                f"a turn of session `{session_id}` cannot wait for another turn of the same session",
+                help="start it once this turn is over, or in a session of its own",
+            )
+        if session_id not in under_way.sessions:
+            await runtime.sessions.enter(session_id)
+            under_way.sessions.add(session_id)
+        if session_id in runtime.seen:
+            return "known"
+        runtime.seen.add(session_id)
+        return "new"
+
+    def _profile_for(self, message: Envelope) -> str:
+        for when, profile in self._runtime.routes:
+            if when.matches(message):
+                return profile
+        return self.profile
+
+
+def _routes(document: Document) -> tuple[tuple[When, str], ...]:
+    """The routes that can be read; what is wrong with the others, the rules say."""
+    section = document.root.get("routes")
+    routes = []
+    for route in section.elements() if section is not None else ():
+        match, profile = route.get("match"), text_of(route.get("profile"))
+        if match is not None and match.is_mapping and profile is not None:
+            globs = {name: text_of(glob) or "" for name, glob in match.items()}
+            routes.append((When.of(globs), profile))
+    return tuple(routes)
+
+
+def _command_names(app: Any) -> Iterable[str]:
+    for command in app.registered_commands:
+        yield command.name or command.callback.__name__.replace("_", "-")
+    for group in app.registered_groups:
+        yield group.name or getattr(group.typer_instance.info, "name", None) or ""

@@ -1,0 +1,51 @@
+"""Who may run now: turns of one lane one after another in the order they came, lanes side by side within a limit."""
+
+from __future__ import annotations
+
+import trio
+
+
+class Lanes:
+    """Keeps one turn at a time in each lane, first come first served; at most `limit` lanes are busy at once.
+
+    A lane is a name, such as a session's id. Where a lane is free nothing waits, and no checkpoint is passed.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self._limit = limit
+        self._queues: dict[str, trio.lowlevel.ParkingLot | None] = {}
+        self._waiting = trio.lowlevel.ParkingLot()
+        self._busy = 0
+
+    async def enter(self, lane: str) -> None:
+        """Wait until one may run in a lane; `leave` it afterwards, whatever happens in between."""
+        if lane not in self._queues:
+            self._queues[lane] = None
+        else:
+            queue = self._queues[lane]
+            if queue is None:
+                queue = self._queues[lane] = trio.lowlevel.ParkingLot()
+            await queue.park()  # whoever leaves hands the lane over
+        if self._limit is None or self._busy < self._limit:
+            self._busy += 1
+            return
+        try:
+            await self._waiting.park()  # whoever leaves hands the place over
+        except BaseException:
+            self._free(lane)
+            raise
+
+    def leave(self, lane: str) -> None:
+        """Let the next one run, in this lane and in all."""
+        if self._waiting:
+            self._waiting.unpark()
+        else:
+            self._busy -= 1
+        self._free(lane)
+
+    def _free(self, lane: str) -> None:
+        queue = self._queues[lane]
+        if queue:
+            queue.unpark()
+        else:
+            del self._queues[lane]

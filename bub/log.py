@@ -1,0 +1,121 @@
+"""The log: what happened, for whoever has to find out later; loguru is imported when the first line is written.
+
+Any module writes through the functions below. Only the command line's `main()` says where the lines go
+(`log_to`); a program that embeds Bub sets loguru up as it likes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from loguru import Logger
+
+FILE_NAME = "bub.log"
+
+_LINE = "{time:YYYY-MM-DDTHH:mm:ss.SSSZZ} {level: <7} {name}: {message}\n{exception}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Destination:
+    """Where the lines of this process go: a folder, and with `debug` standard error too."""
+
+    folder: Path
+    debug: bool
+
+
+def log_info(event: str, /, **fields: Any) -> None:
+    """Note that `event` happened: `log_info("turn.ended", session="cli:local")`."""
+    _logger().opt(depth=1).info(_line(event, fields))
+
+
+def log_warning(event: str, /, **fields: Any) -> None:
+    """Note something that went on, but not as somebody meant it (`hook.async_not_supported hook=… adapter=…`)."""
+    _logger().opt(depth=1).warning(_line(event, fields))
+
+
+def log_exception(event: str, error: BaseException, /, **fields: Any) -> None:
+    """Note a failure with its traceback; the values of variables are left out, for they may be secrets."""
+    _logger().opt(depth=1, exception=error).error(_line(event, {**fields, "error": _text(error)}))
+
+
+def log_to(folder: Path, *, debug: bool = False) -> None:
+    """Let this process log to `bub.log` in `folder`, and to standard error too with `debug`.
+
+    Nothing is imported, created or opened yet: that happens with the first line, or with `open_log`.
+    """
+    global _destination
+    _destination = _Destination(folder, debug)
+    _logger.cache_clear()
+
+
+def open_log() -> Path | None:
+    """Open the log now, so that plugins which use loguru themselves write to it too.
+
+    Returns its file; None when nobody said where to log or the file cannot be written (told once on standard error).
+    """
+    return _file_of(_logger())
+
+
+_destination: _Destination | None = None
+
+
+@functools.cache
+def _logger() -> Logger:
+    from loguru import logger
+
+    if _destination is not None:
+        with contextlib.suppress(ValueError):  # loguru's own first handler; gone if somebody else removed it
+            logger.remove(0)
+        _open_sinks(logger, _destination)
+    return logger
+
+
+def _open_sinks(logger: Logger, destination: _Destination) -> None:
+    common: dict[str, Any] = {"format": _LINE, "backtrace": False, "diagnose": False, "catch": True}
+    level = "DEBUG" if destination.debug else "INFO"
+    try:
+        destination.folder.mkdir(parents=True, exist_ok=True)
+        logger.add(
+            destination.folder / FILE_NAME,
+            level=level,
+            rotation="5 MB",
+            retention=4,
+            encoding="utf-8",
+            errors="backslashreplace",
+            opener=_private,
+            **common,
+        )
+    except OSError as error:
+        print(f"bub: no log is written: {error}", file=sys.stderr)  # noqa: T201
+    if destination.debug:
+        logger.add(sys.stderr, level=level, **common)
+
+
+def _file_of(_: Logger) -> Path | None:
+    if _destination is None:
+        return None
+    file = _destination.folder / FILE_NAME
+    return file if file.exists() and os.access(file, os.W_OK) else None
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _line(event: str, fields: dict[str, Any]) -> str:
+    return " ".join([event, *(f"{name}={_text(value)}" for name, value in fields.items())])
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, BaseException):
+        value = f"{type(value).__name__}: {value}"
+    text = str(value)
+    plain = text.isprintable() and " " not in text and '"' not in text and text
+    return text if plain else repr(text)

@@ -1,0 +1,281 @@
+"""From a document to a graph: everything is checked, and what fits together is made ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from bub.calling import Calls, Manner, bind
+from bub.diagnostics import Diagnostic, PipelineError
+from bub.hookspecs import ERROR_POINT, HOOK_POINTS, HookPoint
+from bub.implementations import Implementation, implementations_of, in_call_order
+from bub.kinds import KINDS, SESSION, START_VALUES
+from bub.pipeline.document import Node
+from bub.pipeline.graph import FiredPoint, Graph, GraphNode, Step, Template, When
+from bub.pipeline.interpolate import lone_reference, resolve
+from bub.pipeline.merge import Document, effective
+from bub.pipeline.plan import HookPlan, Plan, StagePlan, flag_of, make_plan, names_of, policy_of, seconds_of, text_of
+from bub.pipeline.rules import implementations as implementation_rules
+from bub.pipeline.schema import check_layer
+from bub.pipeline.validate import check_document, check_plan, declared_plugins
+from bub.plugins import PluginSet
+
+RESOLVED = ("stages", "hooks", "plugins", "routes", "on_failure")
+"""The sections whose references are resolved for a run; settings are, when they are asked for."""
+
+_TYPED = ("enabled", "thread", "optional", "times")
+"""The keys whose value is no text, so that a reference alone has to be read as one."""
+
+__all__ = ["compile", "declared_plugins", "plan_for"]
+
+
+def plan_for(document: Document, profile: str, environment: Mapping[str, str]) -> Plan:
+    """The plan of a profile with every check that needs no plugin, references resolved in `environment`."""
+    root, unresolved = _resolved(effective(document, profile).root, document, environment)
+    plan = make_plan(document, profile, root)
+    plan.findings.items += [*check_document(document), *unresolved]
+    check_plan(plan)
+    return plan
+
+
+def compile(plan: Plan, plugins: PluginSet) -> Graph:  # noqa: A001 (the design's word, and what it does)
+    """Prove that a pipeline fits together with the plugins of its profile, and make it ready to run.
+
+    Raises `PipelineError` with every finding there is when one of them is an error (DESIGN §4). Warnings stay in
+    the graph's plan.
+    """
+    plan.findings.items += plugins.findings
+    implementation_rules.check(plan, plugins)
+    if plan.findings.has_errors:
+        raise PipelineError(plan.findings.items)
+    return _Builder(plan, plugins).build()
+
+
+def _resolved(root: Node, document: Document, environment: Mapping[str, str]) -> tuple[Node, list[Diagnostic]]:
+    """The root with the references of its `RESOLVED` sections replaced; what they gave is checked like a file."""
+    findings: list[Diagnostic] = []
+
+    def in_place(node: Node, name: str) -> Node | None:
+        if node.is_mapping:
+            children = {key: in_place(child, key) for key, child in node.items()}
+            return replace(node, value={key: child for key, child in children.items() if child is not None})
+        if node.is_sequence:
+            items = (in_place(child, name) for child in node.elements())
+            return replace(node, value=tuple(item for item in items if item is not None))
+        if not isinstance(node.value, str) or "$" not in node.value:
+            return node
+        typed = name in _TYPED and lone_reference(node.value) is not None
+        value, found = resolve(node, environment, base=document.base, folders=document.folders, typed=typed)
+        findings.extend(found)
+        return None if value is None else replace(node, value=value, quoted=True)
+
+    sections = {name: in_place(node, name) if name in RESOLVED else node for name, node in root.items()}
+    result = replace(root, value={name: node for name, node in sections.items() if node is not None})
+    if result.plain() != root.plain():
+        findings += check_layer(result)
+    return result, findings
+
+
+@dataclass(slots=True)
+class _Builder:
+    """Lays out the slots of a turn and binds every implementation to them.
+
+    Each version of a value has a slot of its own, so a stage reads the version that was made above it whatever
+    runs beside it. `current` is where each value stands for the stage that is being laid out.
+    """
+
+    plan: Plan
+    plugins: PluginSet
+    slots: int = 0
+    current: dict[str, int] = field(default_factory=dict)
+    nothing: int = 0
+
+    def build(self) -> Graph:
+        self.nothing = self._slot()
+        start = {name: self._slot() for name in START_VALUES if name != "fire"}
+        self.current = dict(start)
+        nodes: list[GraphNode] = []
+        index_of: dict[str, int] = {}
+        waits: list[set[int]] = []
+        pending = list(self.plan.stages)
+        while pending:
+            each = pending[0].each
+            group = [pending.pop(0)]
+            while each is not None and pending and pending[0].each == each:
+                group.append(pending.pop(0))
+            waits.append({index_of[name] for stage in group for name in self.plan.waits_for(stage) if name in index_of})
+            index_of.update({stage.id: len(nodes) for stage in group})
+            nodes.append(self._node(group, each))
+        steps = [step for node in nodes for step in node.steps]
+        return Graph(
+            profile=self.plan.profile,
+            nodes=tuple(nodes),
+            groups=_groups(waits),
+            waits=tuple(frozenset(wait) for wait in waits),
+            cleanups=tuple(step for step in steps if step.cleanup_for is not None and step.enabled),
+            slots=self.slots,
+            start=start,
+            values=dict(self.current),
+            fired=self._fired(),
+            observers=self._observers(),
+            bootstrap={name: self._found(point) for name, point in HOOK_POINTS.items() if point.bootstrap},
+            plan=self.plan,
+        )
+
+    def _slot(self) -> int:
+        self.slots += 1
+        return self.slots - 1
+
+    def _node(self, group: list[StagePlan], each: str | None) -> GraphNode:
+        if each is None:
+            return GraphNode((self._step(group[0], self.current),))
+        items, item, kept = self.current.get(each, self.nothing), self._slot(), self._slot()
+        sources = {**self.current, "message": item}
+        steps = tuple(self._step(stage, sources) for stage in group)
+        self.current = {**sources, "message": self.current["message"], each: kept}
+        return GraphNode(steps, each, items, item, kept)
+
+    def _step(self, stage: StagePlan, sources: dict[str, int]) -> Step:
+        """Bind one stage to what it can see, and note in `sources` where the values it makes will stand."""
+        assert stage.kind is not None
+        seen = dict(sources)
+        node, kind = stage.node, stage.kind.name
+        found = self._asked(stage)
+        fire = self._slot() if any(_names(implementation, "fire") for implementation in found) else None
+        keys = {name: seen[name] for name in stage.hook.takes if name in seen}
+        if fire is not None and "fire" in stage.hook.takes:
+            keys["fire"] = fire
+        manner = self._manner(stage.hook, node, kind)
+        twin = _twin(stage.hook.point)
+        streams = kind == "stream" or twin is not None
+        calls = bind(
+            found,
+            stage.hook.point,
+            keys,
+            manner=replace(manner, retries=0) if streams else manner,
+            twin=twin,
+            absent=self.nothing,
+            skip_awaitables=True,
+        )
+        into = text_of(node.get("into"))
+        slot = self._made(into, sources) if into is not None else None
+        joins = self._made("message", sources) if into == SESSION else None
+        changes = tuple(
+            (name, seen.get(name, self.nothing), self._changed(name, stage, sources))
+            for name, _ in names_of(node.get("changes"))
+        )
+        default = node.get("default")
+        when = node.get("when")
+        return Step(
+            id=stage.id,
+            hook=stage.hook.point.name,
+            kind="stream" if streams else kind,
+            calls=calls,
+            manner=manner,
+            sources=seen,
+            message=seen["message"],
+            into=slot,
+            changes=changes,
+            fire=fire,
+            combine=text_of(node.get("combine")) or ("list" if into is not None else None),
+            default=Template(default.plain()) if default is not None and default.value is not None else None,
+            falsy=text_of(node.get("default_if")) == "falsy",
+            when=When.of({name: str(glob.value) for name, glob in when.items()}) if when is not None else None,
+            enabled=stage.enabled,
+            timeout=_timeout(stage.hook, node),
+            on_failure=stage.on_failure,
+            cleanup_for=stage.cleanup_for,
+            has_cleanup=any(other.cleanup_for == stage.id for other in self.plan.stages),
+            joins=joins,
+            makes_message=into == "message" and stage.each is None,
+            tells=kind == "stream",
+        )
+
+    def _made(self, name: str, sources: dict[str, int]) -> int:
+        sources[name] = self._slot()
+        return sources[name]
+
+    def _changed(self, name: str, stage: StagePlan, sources: dict[str, int]) -> int:
+        # The item of a list is one slot that each of its stages may set anew; the list itself is kept apart.
+        if stage.each is not None and name == "message":
+            return sources["message"]
+        return self._made(name, sources)
+
+    def _manner(self, hook: HookPlan, node: Node, kind: str) -> Manner:
+        thread = flag_of(node.get("thread"))
+        if thread is None and hook.node is not None:
+            thread = flag_of(hook.node.get("thread"))
+        times = node.get("retry", "times")
+        retries = int(times.value) if times is not None and isinstance(times.value, int) else 0
+        backoff = seconds_of(node.get("retry", "backoff")) or 0.0
+        return Manner(kind in ("modifying", "gate"), thread is True, retries, backoff)
+
+    def _asked(self, stage: StagePlan) -> tuple[Implementation, ...]:
+        return _only(self._found(stage.hook.point), stage.node.get("only") or _hook_key(stage.hook, "only"))
+
+    def _found(self, point: HookPoint) -> tuple[Implementation, ...]:
+        found = implementations_of(self.plugins.manager, point.name)
+        if point.twin is not None:
+            found = in_call_order((*found, *implementations_of(self.plugins.manager, point.twin)))
+        return found
+
+    def _fired(self) -> dict[str, FiredPoint]:
+        fired = {}
+        for name, hook in self.plan.hooks.items():
+            kind = hook.kind or KINDS.get(hook.point.kinds[0])
+            if kind is None or hook.node is None or hook.point.bootstrap:
+                continue
+            fired[name] = FiredPoint(
+                name,
+                kind.name,
+                hook.point,
+                _only(self._found(hook.point), hook.node.get("only")),
+                hook.takes,
+                self._manner(hook, hook.node, kind.name),
+                seconds_of(hook.node.get("timeout")),
+                policy_of(hook.node, hook, kind, text_of(self.plan.root.get("on_failure"))),
+                _twin(hook.point),
+            )
+        return fired
+
+    def _observers(self) -> Calls:
+        point = HOOK_POINTS[ERROR_POINT]
+        return bind(self._found(point), point, {name: name for name in point.takes})
+
+
+def _groups(waits: list[set[int]]) -> tuple[tuple[int, ...], ...]:
+    """The nodes in run order; one that waits for everything above begins a group, the others run in the last one."""
+    groups: list[list[int]] = []
+    reached: list[set[int]] = []
+    for index, direct in enumerate(waits):
+        closure = direct.union(*(reached[other] for other in direct))
+        reached.append(closure)
+        if len(closure) == index or not groups:
+            groups.append([index])
+        else:
+            groups[-1].append(index)
+    return tuple(tuple(group) for group in groups)
+
+
+def _twin(point: HookPoint) -> HookPoint | None:
+    return HOOK_POINTS.get(point.twin) if point.twin is not None else None
+
+
+def _names(implementation: Implementation, argument: str) -> bool:
+    return implementation.everything or argument in (*implementation.required, *implementation.optional)
+
+
+def _only(found: tuple[Implementation, ...], node: Node | None) -> tuple[Implementation, ...]:
+    if node is None:
+        return found
+    plugins = {name for name, _ in names_of(node)}
+    return tuple(implementation for implementation in found if implementation.plugin in plugins)
+
+
+def _hook_key(hook: HookPlan, key: str) -> Node | None:
+    return hook.node.get(key) if hook.node is not None else None
+
+
+def _timeout(hook: HookPlan, node: Node) -> float | None:
+    own = seconds_of(node.get("timeout"))
+    return own if own is not None else seconds_of(_hook_key(hook, "timeout"))

@@ -1,0 +1,362 @@
+"""Parent, file, profile: following `extends`, and laying one document over another."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PureWindowsPath
+from typing import Any
+
+from bub.diagnostics import START, Diagnostic, Findings, Place, did_you_mean
+from bub.errors import UsageError
+from bub.pipeline.document import Node
+from bub.pipeline.yaml_reader import MAX_BYTES, parse
+from bub.resources import shipped_pipeline, shipped_pipelines
+
+SHIPPED = "bub:"
+"""What the name of a shipped pipeline begins with in `extends`."""
+
+DEFAULT_PROFILE = "default"
+
+_OVERLAY = ("stages", "hooks", "settings")
+"""The keys of a profile that are laid over the pipeline itself."""
+
+_OWN = ("extends", "description")
+"""The keys of a profile that the profiles built on it do not take over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one file, or one profile in one file, says: `name` is as in `Place.layer`, `file` as people know it."""
+
+    name: str
+    file: str
+    root: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A pipeline file with everything it extends.
+
+    `layers` begin with the furthest parent; `root` is all of them merged, an empty mapping when nothing could be
+    read. `sources` holds the text of each file by its name, broken ones included, `folders` where each file lies.
+    `complete` is false when a part of the document could not be read, so that what is missing may lie there.
+    """
+
+    file: str
+    layers: tuple[Layer, ...]
+    root: Node
+    findings: tuple[Diagnostic, ...]
+    sources: Mapping[str, str]
+    base: Path | None
+    folders: Mapping[str, Path]
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """A document as one profile sees it.
+
+    `chain` names the profile behind all that it extends; `layers` are the document's, followed by what each profile
+    of the chain says in each file. `allowlist` is the `plugins` list that counts, `profile_node` the whole profile.
+    """
+
+    root: Node
+    layers: tuple[Layer, ...]
+    chain: tuple[str, ...]
+    findings: tuple[Diagnostic, ...]
+    allowlist: Node | None
+    profile_node: Node | None
+
+
+def merge(low: Node, high: Node) -> Node:
+    """Lay `high` over `low`: mappings merge by key, everything else replaces.
+
+    The keys of `low` come first, in their order. `origins` collects every place that had a say, weakest first.
+    """
+    origins = low.origins + high.origins
+    if not (low.is_mapping and high.is_mapping):
+        return replace(high, origins=origins)
+    merged = dict(low.items())
+    for name, node in high.items():
+        below = merged.get(name)
+        merged[name] = node if below is None else merge(below, node)
+    return replace(high, value=merged, origins=origins)
+
+
+def load_document(path: Path, *, display: str | None = None) -> Document:
+    """Read a pipeline file and everything it extends.
+
+    `display` is the name that findings show; left out, it is the path seen from the current folder. Raises
+    `UsageError` when the file cannot be opened; what is wrong inside it, or with a parent, is a finding.
+    """
+    file = display or _shown(path)
+    try:
+        data = _read(path)
+    except FileNotFoundError:
+        raise UsageError(f"{file} does not exist", help="name a pipeline file, or start one with `bub init`") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file} cannot be read: {_reason(error)}", help="name a readable pipeline file") from None
+    return _load(_Source(file, file, data, path.parent, _identity(path)))
+
+
+def load_text(text: str, *, file: str = "pipelines.yaml", base: Path | None = None) -> Document:
+    """Read a pipeline from a text, as if it stood in `file` in the folder `base`."""
+    identity = _identity(base / Path(file).name) if base is not None else file
+    return _load(_Source(file, file, text.encode("utf-8", errors="surrogatepass"), base, identity))
+
+
+def load_shipped(name: str) -> Document:
+    """Read a shipped pipeline by its name without `bub:`; raises `UsageError` for a name that is not shipped."""
+    path = shipped_pipeline(name)
+    if path is None:
+        raise UsageError(f"there is no shipped pipeline `{SHIPPED}{name}`", help=_shipped_help(name))
+    return load_document(path, display=f"{SHIPPED}{name}")
+
+
+def profile_chain(document: Document, profile: str) -> tuple[str, ...]:
+    """The profile with all that it extends, base first; what is unknown or goes in a circle is left out."""
+    return _follow_profiles(document, profile, Findings())
+
+
+def effective(document: Document, profile: str) -> Effective:
+    """The document as `profile` sees it: the profile's stages, hooks and settings laid over the pipeline's.
+
+    An unknown profile is a finding. `default` always exists, with nothing in it where nobody wrote it.
+    """
+    findings = Findings()
+    chain = _follow_profiles(document, profile, findings)
+    root, layers = document.root, list(document.layers)
+    merged: Node | None = None
+    for name in chain:
+        node = _profile(document.root, name)
+        if node is None:
+            continue
+        merged = node if merged is None else merge(without(merged, _OWN), node)
+        label = f"profile {name}"
+        # The document stays where it is: only what a profile says has the profile's place.
+        root = replace(root, value=merge(root, _relabel(_overlay(node), label)).value)
+        for layer in document.layers:
+            written = _profile(layer.root, name)
+            if written is not None:
+                layers.append(Layer(label, layer.file, _relabel(_overlay(written), label)))
+    allowlist = merged.get("plugins") if merged is not None else None
+    return Effective(root, tuple(layers), chain, tuple(findings.items), allowlist, merged)
+
+
+def without(node: Node, names: Iterable[str]) -> Node:
+    """A mapping without the keys in `names`."""
+    left_out = frozenset(names)
+    return replace(node, value={name: child for name, child in node.items() if name not in left_out})
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A file that was opened: `identity` tells whether two names mean one file."""
+
+    file: str
+    layer: str
+    data: bytes
+    base: Path | None
+    identity: str
+
+
+class _NoParentError(Exception):
+    """A parent that cannot be had: the code, message and help of the finding."""
+
+    def __init__(self, code: str, message: str, help: str | None) -> None:  # noqa: A002 (the reader's word)
+        super().__init__(message)
+        self.code = code
+        self.help = help
+
+
+def _load(top: _Source) -> Document:
+    findings = Findings()
+    sources: dict[str, str] = {}
+    folders: dict[str, Path] = {}
+    layers: list[Layer] = []
+    seen: list[_Source] = []
+    complete = True
+    source: _Source | None = top
+    while source is not None:
+        parsed = parse(source.data, file=source.file, layer=source.layer)
+        sources[source.file] = parsed.text
+        if source.base is not None:
+            folders[source.file] = source.base
+        findings.items.extend(parsed.findings)
+        seen.append(source)
+        if parsed.root is None:
+            complete = False
+            break
+        layers.append(Layer(source.layer, source.file, parsed.root))
+        extends = parsed.root.get("extends")
+        source = None
+        if extends is not None and isinstance(extends.value, str):
+            try:
+                source = _parent(extends.value, seen)
+            except _NoParentError as error:
+                complete = False
+                findings.add(error.code, str(error), extends.place, path="extends", help=error.help)
+    layers.reverse()
+    root = Node({}, Place(top.file, START, top.layer))
+    for index, layer in enumerate(layers):
+        inherited = index < len(layers) - 1
+        said = without(layer.root, ["extends"]) if inherited else layer.root
+        root = said if index == 0 else merge(root, said)
+    return Document(top.file, tuple(layers), root, tuple(findings.items), sources, top.base, folders, complete)
+
+
+def _parent(name: str, seen: list[_Source]) -> _Source:
+    """Open the file that `extends: name` means in the last file seen."""
+    child = seen[-1]
+    path, file = _parent_path(name, child)
+    identity = _identity(path)
+    if identity in [source.identity for source in seen]:
+        circle = [source.file for source in seen] + [file]
+        raise _NoParentError("B020", f"`extends` goes in a circle: {' → '.join(circle)}", "remove one `extends`")
+    try:
+        return _Source(file, file, _read(path), path.parent, identity)
+    except FileNotFoundError:
+        near = did_you_mean(path.name, [other.name for other in path.parent.glob("*.y*ml")])
+        message = f"`{name}` does not exist (`extends` is relative to {child.file})"
+        raise _NoParentError("B021", message, near or "name a shipped pipeline or a file that exists") from None
+    except (OSError, ValueError) as error:
+        raise _NoParentError("B022", f"`{name}` cannot be read: {_reason(error)}", None) from None
+
+
+def _parent_path(name: str, child: _Source) -> tuple[Path, str]:
+    """The path that `extends: name` means in `child`, and the name that findings show for it."""
+    if name.startswith(SHIPPED):
+        short = name.removeprefix(SHIPPED)
+        path = shipped_pipeline(short)
+        if path is None:
+            raise _NoParentError("B021", f"there is no shipped pipeline `{name}`", _shipped_help(short))
+        return path, name
+    rule = f"write `{SHIPPED}NAME`, or a path relative to this file"
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", name):
+        raise _NoParentError("B021", f"`extends` does not follow URLs: `{name}`", rule)
+    if name.startswith(("/", "~")) or PureWindowsPath(name).drive:
+        raise _NoParentError("B021", f"`extends` does not follow absolute paths: `{name}`", rule)
+    if name in shipped_pipelines():
+        raise _NoParentError("B021", f"`{name}` is not a file", f"did you mean `{SHIPPED}{name}`?")
+    # Lines of a file show up in findings, so nothing but pipeline files may be named here.
+    if not name.endswith((".yaml", ".yml")):
+        raise _NoParentError("B021", f"`{name}` is not a pipeline file", f"{rule} that ends in .yaml or .yml")
+    if child.base is None:
+        raise _NoParentError("B021", f"`{name}` cannot be found: {child.file} lies in no folder", rule)
+    shown = os.path.normpath(os.path.join(os.path.dirname(child.file), name))  # noqa: PTH118, PTH120 (a text, not a file)
+    return child.base / name, shown
+
+
+def _shipped_help(name: str) -> str:
+    known = shipped_pipelines()
+    meant = did_you_mean(name, known)
+    listed = ", ".join(f"`{SHIPPED}{other}`" for other in known)
+    return meant.replace("`", f"`{SHIPPED}", 1) if meant else f"shipped are {listed}"
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of a regular file, and of a huge one just enough to see that it is too large."""
+    if path.is_dir():
+        raise IsADirectoryError(None, "it is a folder")
+    if path.exists() and not path.is_file():
+        raise OSError(None, "it is not a regular file")
+    with path.open("rb") as stream:
+        return stream.read(MAX_BYTES + 1)
+
+
+def _reason(error: OSError | ValueError) -> str:
+    """Why a file cannot be read, without its path; a ValueError is a path that no system could have."""
+    if not isinstance(error, OSError):
+        return "the path is not valid"
+    reason = error.strerror or str(error)
+    return reason[:1].lower() + reason[1:]
+
+
+def _identity(path: Path) -> str:
+    try:
+        return str(path.resolve())
+    except (OSError, RuntimeError, ValueError):
+        return str(path)
+
+
+def _shown(path: Path) -> str:
+    """A path as people know it: seen from the current folder when it lies below it."""
+    if not path.is_absolute():
+        return str(path)
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _profile(root: Node, name: str) -> Node | None:
+    node = root.get("profiles", name)
+    return node if node is not None and node.is_mapping else None
+
+
+def _follow_profiles(document: Document, profile: str, findings: Findings) -> tuple[str, ...]:
+    profiles = document.root.get("profiles")
+    known = [name for name, _ in profiles.items()] if profiles is not None else []
+    if profile not in known and profile != DEFAULT_PROFILE:
+        place = Place(document.file)
+        if profiles is not None and profiles.where.file == document.file:
+            place = profiles.where
+        findings.add(
+            "B162", f"there is no profile `{profile}`", place, profile=profile, help=_known_help(profile, known)
+        )
+        return ()
+    chain = [profile]
+    while True:
+        parent = document.root.get("profiles", chain[-1], "extends")
+        if parent is None or not isinstance(parent.value, str):
+            break
+        name, path = parent.value, f"profiles.{chain[-1]}.extends"
+        if name in chain:
+            circle = " → ".join([*chain[chain.index(name) :], name])
+            findings.add(
+                "B163",
+                f"profiles extend each other in a circle: {circle}",
+                parent.place,
+                path=path,
+                help="remove one `extends`",
+            )
+            break
+        if name not in known and name != DEFAULT_PROFILE:
+            findings.add(
+                "B162", f"there is no profile `{name}`", parent.place, path=path, help=_known_help(name, known)
+            )
+            break
+        chain.append(name)
+    return tuple(reversed(chain))
+
+
+def _known_help(name: str, known: Iterable[str]) -> str:
+    names = sorted({*known, DEFAULT_PROFILE})
+    return did_you_mean(name, names) or "profiles are " + ", ".join(f"`{other}`" for other in names)
+
+
+def _overlay(profile: Node) -> Node:
+    """The part of a profile that is laid over the pipeline; parts that are no mappings are the schema's to report."""
+    parts = {name: child for name, child in profile.items() if name in _OVERLAY and child.is_mapping}
+    return replace(profile, value=parts)
+
+
+def _relabel(node: Node, label: str) -> Node:
+    """The same values, said to come from the layer `label`."""
+
+    def placed(place: Place) -> Place:
+        return replace(place, layer=label)
+
+    value: Any = node.value
+    if isinstance(value, dict):
+        value = {name: _relabel(child, label) for name, child in value.items()}
+    elif isinstance(value, tuple):
+        value = tuple(_relabel(child, label) for child in value)
+    return Node(
+        value,
+        placed(node.place),
+        placed(node.key) if node.key is not None else None,
+        tuple(placed(origin) for origin in node.origins),
+        node.quoted,
+    )

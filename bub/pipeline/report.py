@@ -1,0 +1,254 @@
+"""Findings as people and programs read them: text with the line and a caret below it, a summary, JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bub.diagnostics import Diagnostic, Position, Range, sort_diagnostics
+
+_TAB = 4
+"""Columns a tab is shown as; it is replaced by that many blanks, so that the caret cannot slip."""
+_WIDEST = 100
+"""Cells of a line that are shown; a longer line is cut around the range."""
+_ELLIPSIS = "…"
+_JOINER = "\u200d"
+
+_LITERAL_SECRET, _UNKNOWN_KEY, _WRONG_TYPE = "B040", "B100", "B101"
+"""The findings of the schema check that tell where secrets stand."""
+_SECRET_WORDS = "(?:key|token|secret|password|passphrase|credentials?)"
+_SECRET_NAME = re.compile(rf"{_SECRET_WORDS}(?:\[\d+\])*$", re.IGNORECASE)
+_SECRET_KEY = re.compile(rf"""{_SECRET_WORDS}\b(?=["']?\s*:)""", re.IGNORECASE)
+_KEY_ENDS = re.compile(r"\s*:")
+_VALUE = re.compile(
+    r"""["']?\s*:\s*
+    (?!["']?\$\{(?:env|file):(?:(?!:-)[^{}])*(?::-)?\})   # a reference without a default is no secret
+    (?P<value>"(?:[^"\\]|\\.)*"? | '[^']*'? | [\[{].* | [^\s,{}\[\]][^,{}\[\]]*)""",
+    re.VERBOSE,
+)
+
+_RED, _YELLOW, _BLUE, _BOLD, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[34m", "\x1b[1m", "\x1b[0m"
+
+
+def render_text(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], *, color: bool = False) -> str:
+    """Every finding in the order of a reader: its place and message, the line, and carets with the help.
+
+    `sources` is the text of each file by the name its findings bear; a file that is not there (a plugin's `.py`) is
+    read from disk, and a finding whose line cannot be had is shown without it. Secrets in the lines are covered: pass
+    the findings about literal secrets along with the others, since they say where the secrets are. The text ends with a
+    line break, unless it is empty.
+    """
+    items = sort_diagnostics(diagnostics)
+    lines = _Lines(sources, items)
+    return "\n".join(_finding(item, lines, _Ink(color)) for item in items)
+
+
+def render_json(diagnostics: Iterable[Diagnostic], files: int) -> str:
+    """The findings as the JSON document of `bub validate --format json`, ending with a line break.
+
+    `ok` says that no finding is an error; `files` is how many files were checked.
+    """
+    items = sort_diagnostics(diagnostics)
+    document = {
+        "version": 1,
+        "ok": not any(item.severity == "error" for item in items),
+        "files": files,
+        "diagnostics": [item.as_dict() for item in items],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def summary(diagnostics: Iterable[Diagnostic], files: int) -> str:
+    """One line that closes a report: `2 errors and 1 warning in 1 file`, or `3 files are fine`."""
+    items = sort_diagnostics(diagnostics)
+    errors = sum(item.severity == "error" for item in items)
+    counts = [_count(number, word) for number, word in ((errors, "error"), (len(items) - errors, "warning")) if number]
+    if not counts:
+        return f"{_count(files, 'file')} {'is' if files == 1 else 'are'} fine"
+    return f"{' and '.join(counts)} in {_count(files, 'file')}"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def _finding(item: Diagnostic, lines: _Lines, ink: _Ink) -> str:
+    tone = _RED if item.severity == "error" else _YELLOW
+    where = _where(item.file, item.range)
+    profile = f"profile `{item.profile}`"
+    told = item.profile is None or profile in item.message
+    message = _printable(item.message if told else f"{item.message} ({profile})")
+    main = _Shown(item.file, item.range, item.help or "")
+    others = [_Shown(other.file, other.range, other.message) for other in item.related]
+    # One gutter for the whole finding, as wide as its widest line number.
+    gutter = max(len(str(part.range.start.line)) for part in (main, *others))
+    text = [f"{ink(_BOLD, where)}: {ink(tone, f'{item.severity}[{item.code}]')} {message}"]
+    text += _snippet(main, lines, ink, tone, gutter)
+    for part in others:
+        if part.file != item.file:
+            text.append(f"{' ' * gutter} {ink(_BLUE, '-->')} {_where(part.file, part.range)}")
+        text += _snippet(part, lines, ink, _BLUE, gutter)
+    return "\n".join(text) + "\n"
+
+
+def _where(file: str, span: Range) -> str:
+    return f"{_printable(file)}:{span.start.line}:{span.start.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A range to show, and the remark that stands behind its carets."""
+
+    file: str
+    range: Range
+    remark: str
+
+
+def _snippet(part: _Shown, lines: _Lines, ink: _Ink, tone: str, gutter: int) -> list[str]:
+    margin, bar = " " * gutter, ink(_BLUE, "|")
+    remark = f" {_printable(part.remark)}" if part.remark else ""
+    number = part.range.start.line
+    line = lines.line(part.file, number)
+    if not line.strip():
+        return [f"{margin} {ink(_BLUE, '=')}{remark}"] if remark else []
+    text, before, width = _cut(line, part.range)
+    return [
+        f"{margin} {bar}",
+        f"{ink(_BLUE, str(number).rjust(gutter))} {bar} {text}",
+        f"{margin} {bar} {' ' * before}{ink(tone, '^' * width)}{remark}",
+    ]
+
+
+# Lines and their cells
+
+
+def _cut(line: str, span: Range) -> tuple[str, int, int]:
+    """The line as it is shown, how many cells stand before the range, and how many it takes (at least one).
+
+    A range over several lines is marked to the end of its first one.
+    """
+    first = min(span.start.column - 1, len(line))
+    last = min(span.end.column - 1, len(line)) if span.end.line == span.start.line else len(line.rstrip())
+    last = max(first, last)
+    # A line may be a megabyte long; what is far away is not even looked at.
+    far = max(0, first - 3 * _WIDEST)
+    near = line[far : first + 3 * _WIDEST]
+    first, last = first - far, min(last - far, len(near))
+    cells = [_cell(character) for character in near]
+    widths = [width for _, width in cells]
+    low, high = _window(widths, first, last)
+    head = _ELLIPSIS if far or low else ""
+    tail = _ELLIPSIS if far + high < len(line) else ""
+    text = head + "".join(shown for shown, _ in cells[low:high]) + tail
+    return text, len(head) + sum(widths[low:first]), max(1, sum(widths[first : min(last, high)]))
+
+
+def _window(widths: list[int], first: int, last: int) -> tuple[int, int]:
+    """Which characters are shown: all when they fit, else the range and its surroundings, a third of them in front."""
+    low, high = first, last
+    room = _WIDEST - sum(widths[low:high])
+    while room < 0:
+        high -= 1
+        room += widths[high]
+    front = room // 3
+    while low > 0 and widths[low - 1] <= front:
+        low -= 1
+        front -= widths[low]
+    room = _WIDEST - sum(widths[low:high])
+    while high < len(widths) and widths[high] <= room:
+        room -= widths[high]
+        high += 1
+    while low > 0 and widths[low - 1] <= room:
+        low -= 1
+        room -= widths[low]
+    return low, high
+
+
+def _cell(character: str) -> tuple[str, int]:
+    """How a character is shown, and how many cells of a terminal it takes."""
+    if " " <= character <= "~":
+        return character, 1
+    if character == "\t":
+        return " " * _TAB, _TAB
+    category = unicodedata.category(character)
+    if category in ("Mn", "Me") or character == _JOINER:
+        return character, 0
+    if category == "Cf":
+        return "", 0  # marks that would turn the direction of the line
+    if category in ("Cc", "Cs", "Zl", "Zp"):
+        return "\ufffd", 1  # an escape sequence of the file must not reach the terminal
+    return character, 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _printable(text: str) -> str:
+    """A message in one line and without control characters, which a file or its name could bring into it."""
+    return "".join(" " if character in "\n\r\t" else _cell(character)[0] for character in text)
+
+
+class _Lines:
+    """The lines of the files that findings are about."""
+
+    def __init__(self, sources: Mapping[str, str], findings: Iterable[Diagnostic]) -> None:
+        self._sources = sources
+        self._split: dict[str, list[str]] = {}
+        self._shown: dict[tuple[str, int], str] = {}
+        self._secrets: dict[str, list[Range]] = {}
+        self._strange: dict[str, list[Position]] = {}
+        for item in findings:
+            if item.code == _LITERAL_SECRET or (item.code == _WRONG_TYPE and _SECRET_NAME.search(item.path)):
+                self._secrets.setdefault(item.file, []).append(item.range)
+            elif item.code == _UNKNOWN_KEY and "settings" in item.path.split("."):
+                self._strange.setdefault(item.file, []).append(item.range.end)
+
+    def line(self, file: str, number: int) -> str:
+        """The text of one line without its end, secrets covered; empty when it cannot be had."""
+        if (file, number) not in self._shown:
+            raw = self._raw(file, number)
+            characters = list(raw)
+            for start, end in self._covered(file, number, raw):
+                characters[start:end] = "*" * (end - start)
+            self._shown[file, number] = "".join(characters)
+        return self._shown[file, number]
+
+    def _covered(self, file: str, number: int, line: str) -> Iterator[tuple[int, int]]:
+        for span in self._secrets.get(file, ()):
+            if span.start.line <= number <= span.end.line:
+                start = span.start.column - 1 if span.start.line == number else 0
+                end = span.end.column - 1 if span.end.line == number else len(line)
+                if not _KEY_ENDS.match(line, end):  # what is empty is told at its key, which is no secret
+                    yield min(start, len(line)), min(end, len(line))
+        # A file that cannot be parsed, or a misspelt `api_kye`, has secrets that no schema can find.
+        keys = [found.end() for found in _SECRET_KEY.finditer(line)]
+        keys += [end.column - 1 for end in self._strange.get(file, ()) if end.line == number]
+        for key in keys:
+            if found := _VALUE.match(line, key):
+                yield found.span("value")
+
+    def _raw(self, file: str, number: int) -> str:
+        if file not in self._split:
+            # Positions count these line ends only; `str.splitlines` knows more.
+            self._split[file] = re.split(r"\r\n|\r|\n", self._text(file).removeprefix("\ufeff"))
+        lines = self._split[file]
+        return lines[number - 1] if 0 < number <= len(lines) else ""
+
+    def _text(self, file: str) -> str:
+        if file in self._sources:
+            return self._sources[file]
+        try:
+            return Path(file).read_text(encoding="utf-8", errors="replace")
+        except (OSError, ValueError):
+            return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ink:
+    """Puts text into a colour, or leaves it as it is."""
+
+    on: bool
+
+    def __call__(self, color: str, text: str) -> str:
+        return f"{color}{text}{_PLAIN}" if self.on else text

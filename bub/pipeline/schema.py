@@ -1,0 +1,580 @@
+"""The JSON Schema of pipeline files: checks one file against it and says each mistake in the user's words."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from bub.diagnostics import START, Diagnostic, Place, Related, Severity, did_you_mean, suggest
+from bub.kinds import KIND_KEYS, KINDS
+from bub.pipeline.document import Node
+from bub.resources import shipped_schema
+
+if TYPE_CHECKING:  # importing jsonschema costs 100 ms, which only the checking functions pay
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+Schema = Mapping[str, Any]
+Path = tuple[str | int, ...]
+
+UNKNOWN_KEY = "B100"
+WRONG_TYPE = "B101"
+UNKNOWN_VALUE = "B102"
+MISSING = "B103"
+BAD_DURATION = "B104"
+BAD_VALUE = "B105"
+LITERAL_SECRET = "B040"
+
+_DURATION = "duration"
+_NAME = "name"
+_PLUGIN_SECTION = "plugin section"
+"""Titles in the schema by which a finding knows what was expected."""
+
+
+def check_layer(root: Node) -> list[Diagnostic]:
+    """Every place where one file breaks the schema of pipeline files.
+
+    A file may be an overlay, so the keys that only some kinds know are not judged here but on the merged document.
+    """
+    return _check(root, _pipeline_validator(), (), _homes())
+
+
+def check_section(plugin: str, section: Node, schema: Schema, *, profile: str | None = None) -> list[Diagnostic]:
+    """Every place where a plugin's section under `settings` breaks the plugin's own schema.
+
+    `profile` is given when the section stands in that profile's settings.
+    """
+    above: Path = ("settings", plugin) if profile is None else ("profiles", profile, "settings", plugin)
+    return _check(section, _validator_class()(schema), above, {})
+
+
+def literal_secrets(root: Node, sections: Mapping[str, Schema] | None = None) -> list[Diagnostic]:
+    """A warning for each secret that stands in the file itself instead of a reference to it.
+
+    A secret is what a schema marks as `writeOnly`; `sections` holds the schemas of the plugins' settings by
+    plugin. The secret is never part of the finding.
+    """
+    builtin = settings_schema()
+    schema = {**builtin, "properties": {**(sections or {}), **builtin["properties"]}}
+    owners: list[Path] = [("settings",)]
+    if profiles := root.get("profiles"):
+        owners += [("profiles", name, "settings") for name, _ in profiles.items()]
+    findings = []
+    for owner in owners:
+        node = root.get(*owner)
+        for path, secret in _secrets(schema, schema, node, owner) if node else ():
+            if isinstance(secret.value, str) and _is_literal(secret.value):
+                findings.append(
+                    _finding(
+                        LITERAL_SECRET,
+                        f"{_say(path)} is a secret and stands in the file as plain text",
+                        secret.place,
+                        path,
+                        help="write `${env:NAME}` or `${file:PATH}` instead, and keep the secret out of the file",
+                        severity="warning",
+                    )
+                )
+    return findings
+
+
+@cache
+def settings_schema() -> Schema:
+    """The schema of `settings`: Bub's own keys; any other key is a plugin's section and a mapping."""
+    return _load("settings", "builtin.schema.json")
+
+
+@cache
+def pipeline_schema() -> Schema:
+    """The schema of a pipeline file as it is published for editors."""
+    return _load("pipeline.schema.json")
+
+
+def _load(*parts: str) -> Schema:
+    loaded: Schema = json.loads(shipped_schema(*parts).read_text(encoding="utf-8"))
+    return loaded
+
+
+# What the schema says about kinds is generated, so that editors and the compiler cannot disagree.
+
+
+def kind_conditions() -> list[dict[str, Any]]:
+    """The `if/then` blocks by which editors refuse a stage key that the stage's kind does not know."""
+    return [
+        {
+            "if": _kind_is(kind for kind in KINDS if kind not in knowing),
+            "then": {"properties": {key: False}, "errorMessage": f"`{key}` is known only to {_either(knowing, 'and')}"},
+        }
+        for key, knowing in KIND_KEYS.items()
+    ]
+
+
+def policy_conditions() -> list[dict[str, Any]]:
+    """The `if/then` blocks by which editors refuse an `on_failure` that the kind does not know."""
+    by_policies: dict[tuple[str, ...], list[str]] = {}
+    for kind in KINDS.values():
+        by_policies.setdefault(tuple(sorted(kind.policies)), []).append(kind.name)
+    return [
+        {
+            "if": _kind_is(kinds),
+            "then": {
+                "properties": {
+                    "on_failure": {
+                        "enum": list(policies),
+                        "errorMessage": f"must be {_either(policies)} with {_either(kinds)}",
+                    }
+                }
+            },
+        }
+        for policies, kinds in by_policies.items()
+    ]
+
+
+def with_generated_parts(schema: Schema, settings: Schema) -> dict[str, Any]:
+    """The published schema with what is generated made anew: the rules about kinds, and the settings in its `$defs`."""
+    defs = {**schema["$defs"]}
+    defs["stage"] = {**defs["stage"], "allOf": [*kind_conditions(), *policy_conditions()]}
+    defs["hook"] = {**defs["hook"], "allOf": policy_conditions()}
+    defs["settings"] = {keyword: value for keyword, value in settings.items() if keyword != "$schema"}
+    return {**schema, "$defs": defs}
+
+
+def _kind_is(kinds: Iterable[str]) -> dict[str, Any]:
+    return {"properties": {"kind": {"enum": list(kinds)}}, "required": ["kind"]}
+
+
+# Validators
+
+
+@cache
+def _validator_class() -> type[Validator]:
+    import jsonschema
+    from jsonschema.validators import extend
+
+    # 2.0 is no count and NaN no temperature: stricter than JSON Schema, since the engine needs real integers.
+    types = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {
+            "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
+            "number": lambda _, value: (
+                isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            ),
+        }
+    )
+    stricter: type[Validator] = extend(jsonschema.Draft202012Validator, type_checker=types)  # type: ignore[no-untyped-call]
+    return stricter
+
+
+@cache
+def _pipeline_validator() -> Validator:
+    schema = pipeline_schema()
+    resolved: dict[str, Any] = _resolved(schema, schema["$defs"])
+    return _validator_class()(resolved)
+
+
+_OF_PROPERTIES = ("properties", "patternProperties")
+_OF_ONE = ("items", "additionalProperties", "propertyNames")
+_LEFT_OUT = ("$ref", "$defs", "allOf", "description", "markdownDescription", "defaultSnippets", "examples")
+
+
+def _resolved(schema: Any, defs: Schema) -> Any:
+    """The schema without references, annotations and the conditions about kinds: three times as fast to check."""
+    if isinstance(schema, bool):
+        return schema
+    if "$ref" in schema:
+        schema = {**defs[schema["$ref"].removeprefix("#/$defs/")], **schema}
+    result: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if keyword in _OF_PROPERTIES:
+            result[keyword] = {name: _resolved(below, defs) for name, below in value.items()}
+        elif keyword in _OF_ONE:
+            result[keyword] = _resolved(value, defs)
+        elif keyword == "pattern" and value.endswith("$"):
+            result[keyword] = value[:-1] + r"\Z"  # in Python `$` also matches before a last line break
+        elif keyword not in _LEFT_OUT:
+            result[keyword] = value
+    return result
+
+
+@cache
+def _homes() -> Mapping[str, tuple[str, ...]]:
+    """Where each key of the file belongs, for the hint that a key stands in the wrong place."""
+    schema = pipeline_schema()
+    homes: dict[str, tuple[str, ...]] = {}
+    for owner in ("stage", "hook", "plugin", "profile", "route", "test"):
+        for key in schema["$defs"][owner]["properties"]:
+            homes[key] = (*homes.get(key, ()), f"a {owner}")
+    for key in schema["properties"]:
+        homes[key] = (*homes.get(key, ()), "the top level")
+    return homes
+
+
+# From errors to findings
+
+
+def _check(root: Node, validator: Validator, above: Path, homes: Mapping[str, tuple[str, ...]]) -> list[Diagnostic]:
+    errors = sorted(validator.iter_errors(root.plain()), key=_weight)
+    findings: list[Diagnostic] = []
+    told: set[tuple[Any, ...]] = set()
+    for error in errors:
+        path = tuple(error.absolute_path)
+        # One mistake is one finding: of several errors about one value, or one name, the weightiest is told.
+        subject = (path, error.instance) if _is_about_a_name(error) else (path, error.validator == "required")
+        if subject in told:
+            continue
+        told.add(subject)
+        node = root.get(*path)
+        if node is not None:
+            findings.extend(_explain(error, node, path, above, homes))
+    return findings
+
+
+def _weight(error: ValidationError) -> int:
+    order = ("type", "enum", "pattern", "additionalProperties", "required")
+    return order.index(error.validator) if error.validator in order else len(order)
+
+
+def _is_about_a_name(error: ValidationError) -> bool:
+    where = error.schema_path
+    return len(where) > 1 and where[-2] == "propertyNames"
+
+
+def _explain(
+    error: ValidationError, node: Node, below: Path, above: Path, homes: Mapping[str, tuple[str, ...]]
+) -> Iterator[Diagnostic]:
+    path = above + below
+    schema: Schema = error.schema if isinstance(error.schema, Mapping) else {}
+    said = schema.get("errorMessage")
+    rule = error.validator
+    if _is_about_a_name(error):
+        yield _bad_name(str(error.instance), said, node, path)
+    elif rule == "additionalProperties":
+        for name in _unknown_keys(schema, node):
+            yield _unknown_key(name, node.value[name], path, list(schema.get("properties", ())), homes)
+    elif rule == "required":
+        yield from _missing(schema, node, path)
+    elif schema.get("title") == _PLUGIN_SECTION and (node.value is not None or suggest(str(path[-1]), _settings())):
+        yield _unknown_key(str(path[-1]), node, path[:-1], _settings(), {})
+    elif rule == "type" and node.value is None:
+        yield _empty(schema, node, path)
+    elif schema.get("title") == _DURATION:
+        yield _finding(BAD_DURATION, f"{_say(path)} {said}", node.place, path, help=_meant_duration(node.value))
+    elif rule == "type" or (rule == "pattern" and isinstance(schema.get("type"), list)):
+        # A typed key admits text only as a reference, so text that is none has the wrong type.
+        yield _wrong_type(schema, node, path)
+    elif rule == "enum":
+        yield _unknown_value(schema, node, path)
+    elif rule == "uniqueItems":
+        yield from _repeated(node, path)
+    elif rule in ("minProperties", "minItems", "minLength") and not node.value:
+        keys = list(schema.get("properties", ()))
+        hint = f"known keys: {_list(keys)}" if keys else None
+        yield _finding(BAD_VALUE, f"{_say(path)} is empty", node.where, path, help=hint)
+    else:
+        yield _finding(BAD_VALUE, f"{_say(path)} {said or _limit(error)}", node.place, path)
+
+
+def _finding(
+    code: str,
+    message: str,
+    place: Place,
+    path: Path,
+    *,
+    help: str | None = None,  # noqa: A002 (the reader's word)
+    fix: str | None = None,
+    severity: Severity = "error",
+    related: tuple[Related, ...] = (),
+) -> Diagnostic:
+    profile = str(path[1]) if len(path) > 1 and path[0] == "profiles" else None
+    return Diagnostic(code, severity, message, place.file, place.range, _dotted(path), profile, help, fix, related)
+
+
+def _unknown_keys(schema: Schema, node: Node) -> list[str]:
+    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    return [
+        name
+        for name, _ in node.items()
+        if name not in known and not any(re.search(pattern, name) for pattern in patterns)
+    ]
+
+
+def _unknown_key(
+    name: str, node: Node, path: Path, known: list[str], homes: Mapping[str, tuple[str, ...]]
+) -> Diagnostic:
+    where = f"in {_say(path)}" if path else "at the top level"
+    hint = did_you_mean(name, known)
+    if hint is None and name in homes:
+        hint = f"`{name}` is a key of {_join(homes[name], 'or')}"
+    if hint is None and known:
+        hint = f"known keys: {_list(known)}"
+        if known == _settings():
+            hint += "; the settings of a plugin are a mapping under its name"
+    return _finding(UNKNOWN_KEY, f"unknown key `{_short(name)}` {where}", node.where, (*path, name), help=hint)
+
+
+@cache
+def _settings() -> list[str]:
+    return list(settings_schema()["properties"])
+
+
+def _missing(schema: Schema, node: Node, path: Path) -> Iterator[Diagnostic]:
+    if node.value == {} and node.place.range.start == node.place.range.end:
+        return  # nothing is written there, as the reader has said already
+    absent = [key for key in schema["required"] if node.get(key) is None]
+    misspelt = {suggest(name, absent) for name in _unknown_keys(schema, node)}
+    for key in absent:
+        if key in misspelt:
+            continue  # told once already, as the unknown key
+        subject = _say(path) if path else "the file"
+        place = node.where if path else Place(node.place.file, START)
+        hint = "write `version: 1` at the top of the file" if not path and key == "version" else None
+        yield _finding(MISSING, f"{subject} lacks `{key}`", place, path, help=hint)
+
+
+def _bad_name(name: str, said: str | None, node: Node, path: Path) -> Diagnostic:
+    entry = (*path, name)
+    meant = re.sub(r"\W+", "_", name.strip().lower(), flags=re.ASCII).strip("_")
+    hint = f"did you mean `{meant}`?" if re.match("[a-z]", meant) else None
+    message = f"the name of {_say(entry)} {said or 'is not allowed'}"
+    return _finding(BAD_VALUE, message, node.value[name].where, entry, help=hint)
+
+
+def _empty(schema: Schema, node: Node, path: Path) -> Diagnostic:
+    expected = schema.get("type")
+    hint = {
+        "object": "write `{}` if that is on purpose, or remove the line",
+        "array": "write `[]` if that is on purpose, or remove the line",
+    }.get(str(expected), "give it a value, or remove the line")
+    return _finding(WRONG_TYPE, f"{_say(path)} is empty", node.where, path, help=hint)
+
+
+_EXPECTED = {
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "text",
+    "object": "a mapping",
+    "array": "a list",
+}
+_TRUTHS = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}
+
+
+def _wrong_type(schema: Schema, node: Node, path: Path) -> Diagnostic:
+    types = schema.get("type")
+    expected = str(types[0] if isinstance(types, list) else types)
+    if "enum" in schema:
+        wanted = f"must be {_either([str(value) for value in schema['enum']])}"
+    elif isinstance(types, list) and "errorMessage" in schema:
+        wanted = schema["errorMessage"]
+    else:
+        wanted = f"must be {_EXPECTED.get(expected, 'something else')}"
+    hint, fix = _repair(expected, schema, node, path)
+    message = f"{_say(path)} {wanted}, not {_actual(node.value, expected)}"
+    return _finding(WRONG_TYPE, message, node.place, path, help=hint, fix=fix)
+
+
+def _unknown_value(schema: Schema, node: Node, path: Path) -> Diagnostic:
+    values = [str(value) for value in schema["enum"]]
+    message = f"{_say(path)} must be {_either(values)}"
+    if schema.get("writeOnly"):
+        return _finding(UNKNOWN_VALUE, message, node.place, path)
+    written = str(node.value)
+    hint = did_you_mean(written, values)
+    return _finding(UNKNOWN_VALUE, f"{message}, not `{_short(written)}`", node.place, path, help=hint)
+
+
+def _actual(value: Any, expected: str) -> str:
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "`.inf` or `.nan`"
+    if isinstance(value, float):
+        return "a fraction" if expected == "integer" else "a number"
+    if isinstance(value, int):
+        return "a number"
+    if value is None:
+        return "nothing"
+    return "text" if isinstance(value, str) else "a mapping" if isinstance(value, dict) else "a list"
+
+
+def _repair(expected: str, schema: Schema, node: Node, path: Path) -> tuple[str | None, str | None]:
+    """What to do about a value of the wrong type, and the text to put in its place where that is sure."""
+    value = node.value
+    if schema.get("writeOnly"):
+        return ("put it in quotes" if isinstance(value, int | float) else None), None
+    if expected == "boolean" and isinstance(value, str) and value.lower() in _TRUTHS:
+        truth = _TRUTHS[value.lower()]
+        return f"write `{truth}`", truth
+    if expected == "integer" and isinstance(value, str) and re.fullmatch("[1-9][0-9]{0,17}", value):
+        return "write it without quotes", value
+    if expected == "string" and isinstance(value, int | float) and "enum" not in schema:
+        return "put it in quotes", _quoted_as_written(node)
+    if expected == "array" and isinstance(value, str):
+        return "write it as a list: `[…]`", None
+    if expected == "object":
+        entry = _entry(path)
+        if entry and path[-1] in schema.get("properties", ()):
+            return f"`{path[-1]}` is a key of a {entry}: write it below the name of the {entry}", None
+        if isinstance(value, tuple) and _pattern_of(path) in _COLLECTIONS:
+            return "write each name as a key, `name: {…}`, not as an item with `-`", None
+    return None, None
+
+
+def _quoted_as_written(node: Node) -> str | None:
+    """The number in quotes, when it is written as Python writes it; `0x1F` or `1_000` may have meant anything."""
+    text = json.dumps(node.value)
+    span = node.place.range
+    as_written = span.start.line == span.end.line and span.end.column - span.start.column == len(text)
+    return f'"{text}"' if as_written else None
+
+
+_UNITS = {
+    "ms": ("ms", "msec", "millisecond", "milliseconds"),
+    "s": ("s", "sec", "secs", "second", "seconds"),
+    "m": ("m", "min", "mins", "minute", "minutes"),
+    "h": ("h", "hr", "hrs", "hour", "hours"),
+}
+
+
+def _meant_duration(value: Any) -> str | None:
+    """The duration that a bare number, or one written with a longer word, probably stands for."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*", str(value).lower())
+    if match is None or not float(match[1]):
+        return None
+    for unit, words in _UNITS.items():
+        if (match[2] or "s") in words:
+            return f"did you mean `{match[1]}{unit}`?"
+    return None
+
+
+def _repeated(node: Node, path: Path) -> Iterator[Diagnostic]:
+    seen: dict[str, tuple[int, Node]] = {}
+    for index, item in enumerate(node.elements()):
+        at, first = seen.setdefault(json.dumps(item.plain(), sort_keys=True), (index, item))
+        if at != index:
+            yield _finding(
+                BAD_VALUE,
+                f"{_say((*path, index))} repeats item {at + 1}",
+                item.place,
+                (*path, index),
+                help="remove one of them",
+                related=(Related("the same item stands here", first.place.file, first.place.range),),
+            )
+
+
+def _limit(error: ValidationError) -> str:
+    limit = error.validator_value
+    words = {
+        "minimum": f"must be at least {limit}",
+        "maximum": f"must be at most {limit}",
+        "exclusiveMinimum": f"must be more than {limit}",
+        "exclusiveMaximum": f"must be less than {limit}",
+        "minLength": f"must have at least {limit} characters",
+        "maxLength": f"must have at most {limit} characters",
+        "minItems": f"must have at least {limit} items",
+        "maxItems": f"must have at most {limit} items",
+    }
+    # The library's own message would print the value, which may be a secret.
+    return words.get(str(error.validator), f"does not fit its schema (`{error.validator}`)")
+
+
+# Secrets
+
+
+def _secrets(schema: Schema, root: Schema, node: Node, path: Path) -> Iterator[tuple[Path, Node]]:
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#/$defs/"):
+        schema = {**root.get("$defs", {}).get(reference.removeprefix("#/$defs/"), {}), **schema}
+    if schema.get("writeOnly"):
+        yield path, node
+    for name, below in node.items():
+        named = schema.get("properties", {}).get(name, schema.get("additionalProperties"))
+        if isinstance(named, Mapping):
+            # A plugin's schema is a document of its own, with its own `$defs`.
+            yield from _secrets(named, named if "$defs" in named else root, below, (*path, name))
+    items = schema.get("items")
+    if isinstance(items, Mapping):
+        for index, below in enumerate(node.elements()):
+            yield from _secrets(items, root, below, (*path, index))
+
+
+_REFERENCE = re.compile(r"\$\{(?:env|file):[^{}]+\}")
+
+
+def _is_literal(text: str) -> bool:
+    references = _REFERENCE.findall(text.replace("$$", ""))
+    # `${env:KEY:-sk-123}` keeps the secret in the file as well.
+    with_default = any(re.search(":-[^}]", reference) for reference in references)
+    return bool(text) and (not references or with_default)
+
+
+# Words
+
+
+_COLLECTIONS = {
+    ("stages",): "stage",
+    ("hooks",): "hook",
+    ("plugins",): "plugin",
+    ("profiles",): "profile",
+    ("tests",): "test",
+    ("profiles", "*", "stages"): "stage",
+    ("profiles", "*", "hooks"): "hook",
+    ("tests", "*", "mock"): "mock",
+}
+"""Mappings whose keys are names the user chose, and what one of their entries is called."""
+
+
+def _pattern_of(path: Path) -> tuple[str | int, ...]:
+    return (path[0], "*", *path[2:]) if len(path) > 1 and path[0] in ("profiles", "tests") else path
+
+
+def _entry(path: Path) -> str | None:
+    return _COLLECTIONS.get(_pattern_of(path[:-1])) if path else None  # type: ignore[arg-type]
+
+
+def _say(path: Path) -> str:
+    """A value in the words of the file: stage `x`, `timeout` of stage `x`, route 2, item 1 of `only` of …"""
+    if not path:
+        return "the file"
+    above, last = path[:-1], path[-1]
+    if isinstance(last, int):
+        return f"route {last + 1}" if above == ("routes",) else f"item {last + 1} of {_say(above)}"
+    if path[0] == "settings":
+        return f"`{_dotted(path)}`"
+    if path[0] == "profiles" and path[2:3] == ("settings",):
+        return f"`{_dotted(path[2:])}` of {_say(path[:2])}"
+    entry = _entry(path)
+    if entry is not None:
+        return f"{entry} `{_short(last)}`" + (f" of {_say(above[:-1])}" if len(above) > 1 else "")
+    return f"`{_short(last)}`" + (f" of {_say(above)}" if above else "")
+
+
+def _dotted(path: Path) -> str:
+    """The path as findings carry it: `stages.prompt.needs[0]`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 40 else line[:39] + "…"
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _either(names: Iterable[str], word: str = "or") -> str:
+    return _join([f"`{name}`" for name in names], word)
+
+
+def _join(items: Iterable[str], word: str) -> str:
+    *first, last = items
+    return f"{', '.join(first)} {word} {last}" if first else last
+
+
+if __name__ == "__main__":
+    published = shipped_schema("pipeline.schema.json")
+    fresh = with_generated_parts(pipeline_schema(), settings_schema())
+    published.write_text(json.dumps(fresh, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

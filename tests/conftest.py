@@ -1,0 +1,49 @@
+"""What every test stands on: trio as the backend, and an environment that knows nothing of the machine's owner."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+PROVIDER_KEYS = ("ANTHROPIC", "DEEPSEEK", "GEMINI", "GOOGLE", "GROQ", "MISTRAL", "OPENAI", "OPENROUTER")
+PROXIES = ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+
+Write = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Async tests run on trio."""
+    return "trio"
+
+
+@pytest.fixture(autouse=True)
+def hermetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting, key or proxy of the machine reaches a test; Bub's own files go to `tmp_path/home`.
+
+    The weights of the local model are found by themselves, where the package that carries them is installed.
+    """
+    ours = ("BUB_", *(f"{name}_" for name in PROVIDER_KEYS))
+    for name in os.environ:
+        if name.startswith(ours) or name.upper() in PROXIES:
+            monkeypatch.delenv(name)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("BUB_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write a text, its indentation taken off, to a file below `tmp_path`, and return its path."""
+
+    def write_file(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(dedent(text).lstrip("\n"), encoding="utf-8")
+        return path
+
+    return write_file

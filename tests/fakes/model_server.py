@@ -1,0 +1,178 @@
+"""A model server to test against: it speaks the real protocol, in a process of its own, and does what it is told.
+
+Run it as `python model_server.py [CERTIFICATE KEY]`; it prints its address and lives until its stdin closes.
+
+A chat completion is answered by the script in the last message: a JSON list of scripts, of which the first request
+for a model plays the first, the second the second, and further ones the last. A script is a list of steps:
+
+    {"status": 429, "headers": {"retry-after": "0"}, "body": "…"}    a whole response (status 200 where left out)
+    {"sse": {…}} or {"sse": "[DONE]"}                                one event of a stream
+    {"raw": "…"}                                                     text of a stream, as it is
+    {"until_gone": {…}}                                              one event again and again until the client is gone
+    {"hold": true}                                                   silence until the client is gone
+    {"cut": true}                                                    the connection ends here
+    {"close": true}                                                  it ends after this answer, though it was to be kept
+
+A message that is no script is answered by "You said: …", one word an event. `GET /log?model=…` tells what was asked
+for a model; with `&ended=N` it waits until N requests have ended.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import ssl
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+LONGEST_WAIT = 10.0
+
+
+class Log:
+    """What was asked, by model."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.requests: dict[str, list[dict[str, Any]]] = {}
+
+    def add(self, model: str, entry: dict[str, Any]) -> int:
+        with self.changed:
+            entries = self.requests.setdefault(model, [])
+            entries.append(entry)
+            return len(entries)
+
+    def end(self, entry: dict[str, Any], how: str) -> None:
+        with self.changed:
+            entry["ended"] = how
+            self.changed.notify_all()
+
+    def of(self, model: str, ended: int) -> list[dict[str, Any]]:
+        with self.changed:
+            self.changed.wait_for(
+                lambda: sum(1 for entry in self.requests.get(model, ()) if entry["ended"]) >= ended, LONGEST_WAIT
+            )
+            return list(self.requests.get(model, ()))
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    log = Log()
+    streaming = False
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        query = parse_qs(urlsplit(self.path).query)
+        entries = self.log.of(query["model"][0], int(query.get("ended", ["0"])[0]))
+        self.respond({"body": json.dumps(entries), "headers": {"content-type": "application/json"}})
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        entry = {
+            "path": self.path,
+            "headers": headers,
+            "body": request,
+            "connection": self.client_address[1],
+            "ended": "",
+        }
+        asked = self.log.add(request["model"], entry)
+        scripts = scripts_in(request["messages"][-1]["content"])
+        self.streaming = False
+        try:
+            for step in scripts[min(asked, len(scripts)) - 1]:
+                if self.play(step):
+                    self.log.end(entry, "gone")
+                    self.close_connection = True
+                    return
+            if self.streaming:
+                self.wfile.write(b"0\r\n\r\n")
+            self.log.end(entry, "done")
+        except OSError:
+            self.log.end(entry, "gone")
+            self.close_connection = True
+
+    def play(self, step: dict[str, Any]) -> bool:
+        """Play one step; whether the connection is at its end."""
+        if "body" in step or "status" in step:
+            self.respond(step)
+        elif "sse" in step:
+            self.send_event(step["sse"])
+        elif "raw" in step:
+            self.send_chunk(step["raw"])
+        elif "until_gone" in step:
+            while not self.client_gone(0.005):
+                self.send_event(step["until_gone"])
+            return True
+        elif "hold" in step:
+            self.client_gone(LONGEST_WAIT)
+            return True
+        elif "close" in step:
+            self.close_connection = True
+        return "cut" in step
+
+    def client_gone(self, seconds: float) -> bool:
+        # A client that has asked has nothing more to say, so what can be read is the end.
+        return bool(select.select([self.connection], [], [], seconds)[0])
+
+    def respond(self, step: dict[str, Any]) -> None:
+        body = step.get("body", "").encode()
+        headers = {"content-type": "application/json", **step.get("headers", {}), "content-length": str(len(body))}
+        self.send_response(step.get("status", 200))
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def send_event(self, data: Any) -> None:
+        self.send_chunk(f"data: {data if isinstance(data, str) else json.dumps(data)}\n\n")
+
+    def send_chunk(self, text: str) -> None:
+        if not self.streaming:
+            self.streaming = True
+            self.send_response(200)
+            self.send_header("content-type", "text/event-stream")
+            self.send_header("transfer-encoding", "chunked")
+            self.end_headers()
+        data = text.encode()
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.flush()
+
+
+def scripts_in(content: Any) -> list[list[dict[str, Any]]]:
+    """The scripts in a message, or the one that answers any other message."""
+    try:
+        scripts = json.loads(content)
+    except (TypeError, ValueError):
+        scripts = None
+    if isinstance(scripts, list):
+        return scripts
+    words = f"You said: {content}".split(" ")
+    deltas = [word if at == 0 else f" {word}" for at, word in enumerate(words)]
+    events: list[Any] = [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}]
+    events += [{"choices": [{"index": 0, "delta": {"content": delta}}]} for delta in deltas]
+    events += [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}]
+    events += [{"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": len(words)}}, "[DONE]"]
+    return [[{"sse": event} for event in events]]
+
+
+def main() -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    scheme = "http"
+    if len(sys.argv) == 3:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(sys.argv[1], sys.argv[2])
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        scheme = "https"
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(f"{scheme}://127.0.0.1:{server.server_port}", flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main()

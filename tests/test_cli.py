@@ -1,0 +1,514 @@
+"""The command line as a person or a script meets it: a process with arguments, two streams and an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pexpect
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BUB = [sys.executable, "-m", "bub"]
+
+PIPELINE = """
+    version: 1
+    extends: bub:default
+    plugins: {parrot: {path: parrot.py}}
+    profiles:
+      default: {plugins: [parrot]}
+"""
+
+PARROT = """
+    from bub import hookimpl
+
+    @hookimpl
+    def run_model(prompt):
+        return f"you said {prompt}"
+"""
+
+
+@pytest.fixture(autouse=True)
+def the_checkout_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+@pytest.fixture
+def folder(write: Callable[[str, str], Path]) -> Path:
+    """A workspace with a pipeline whose model repeats what it hears."""
+    write("work/parrot.py", PARROT)
+    return write("work/pipelines.yaml", PIPELINE).parent
+
+
+@pytest.fixture
+def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUB_TRUST_WORKSPACE", "1")
+
+
+def bub(folder: Path, *arguments: str, said: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `bub` in a folder, with `said` on standard input."""
+    return subprocess.run(
+        [*BUB, *arguments],
+        cwd=folder,
+        env={**os.environ, **environment},
+        input=said,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def plugin(folder: Path, text: str) -> None:
+    """Put another plugin in the parrot's place."""
+    lines = text.strip("\n").splitlines()
+    indent = len(lines[0]) - len(lines[0].lstrip())
+    (folder / "parrot.py").write_text("\n".join(line[indent:] for line in lines) + "\n", encoding="utf-8")
+
+
+# bub
+
+
+def test_help_lists_every_command_of_bub(tmp_path: Path) -> None:
+    done = bub(tmp_path, "--help")
+    assert done.returncode == 0
+    for name in ("run", "validate", "hooks", "plugins", "trust", "local"):
+        assert re.search(rf"^  {name} +\w", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", [["run"], ["validate"], ["hooks"], ["plugins"], ["trust"], ["local", "install"]])
+def test_every_command_explains_itself(tmp_path: Path, command: list[str]) -> None:
+    done = bub(tmp_path, *command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"Usage: bub {' '.join(command)}")
+
+
+def test_no_command_is_wrong_usage_and_shows_the_help(tmp_path: Path) -> None:
+    done = bub(tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("Usage: bub")
+
+
+def test_version(tmp_path: Path) -> None:
+    assert re.fullmatch(r"bub \d+\.\d+\.\d+\n", bub(tmp_path, "--version").stdout)
+
+
+def test_a_misspelt_command_is_wrong_usage_with_a_suggestion(tmp_path: Path) -> None:
+    done = bub(tmp_path, "valdate")
+    assert done.returncode == 2
+    assert done.stderr == "bub: there is no command `valdate` (did you mean `validate`?)\n"
+
+
+def test_a_misspelt_command_in_a_folder_that_is_not_trusted_asks_nothing(folder: Path) -> None:
+    done = bub(folder, "valdate")
+    assert done.returncode == 2
+    assert done.stderr == "bub: there is no command `valdate` (did you mean `validate`?)\n"
+
+
+def test_a_misspelt_option_is_wrong_usage_in_one_line(tmp_path: Path) -> None:
+    done = bub(tmp_path, "run", "--strem", "hello")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"bub: no such option: --strem.*\(see `bub run --help`\)\n", done.stderr)
+
+
+def test_a_missing_argument_is_wrong_usage_in_one_line(tmp_path: Path) -> None:
+    done = bub(tmp_path, "run")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+
+
+def test_a_workspace_that_does_not_exist_is_wrong_usage(tmp_path: Path) -> None:
+    for arguments in (["-w", "gone", "run", "hello"], ["run", "-w", "gone", "hello"], ["-w", "gone", "plugins"]):
+        done = bub(tmp_path, *arguments)
+        assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+        assert "gone" in done.stderr
+
+
+def test_a_config_that_does_not_exist_is_wrong_usage(tmp_path: Path) -> None:
+    done = bub(tmp_path, "--config", "gone.yaml", "run", "hello")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert "gone.yaml" in done.stderr
+
+
+# bub run
+
+
+def test_run_prints_where_a_reply_goes_and_what_it_says(folder: Path, trusted: None) -> None:
+    done = bub(folder, "run", "hello")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[cli:local]\nyou said hello\n", "")
+
+
+def test_run_says_where_the_message_comes_from(folder: Path, trusted: None) -> None:
+    done = bub(folder, "run", "hello", "--channel", "telegram", "--chat-id", "-42")
+    assert done.stdout == "[telegram:-42]\nyou said hello\n"
+
+
+def test_options_may_stand_before_the_command_or_behind_it(folder: Path, tmp_path: Path, trusted: None) -> None:
+    before = bub(tmp_path, "--workspace", "work", "run", "hello")
+    behind = bub(tmp_path, "run", "hello", "--workspace", "work")
+    assert before.stdout == behind.stdout == "[cli:local]\nyou said hello\n"
+
+
+def test_naming_the_file_is_consent(folder: Path, tmp_path: Path) -> None:
+    assert bub(tmp_path, "--config", "work/pipelines.yaml", "run", "hello").stdout == "[cli:local]\nyou said hello\n"
+
+
+def test_run_reads_a_message_from_standard_input(folder: Path, trusted: None) -> None:
+    assert bub(folder, "run", "-", said="from a pipe").stdout == "[cli:local]\nyou said from a pipe\n"
+
+
+@pytest.mark.parametrize("arguments", [["run", ""], ["run", "  "], ["run", "-"]])
+def test_an_empty_message_is_wrong_usage(folder: Path, trusted: None, arguments: list[str]) -> None:
+    done = bub(folder, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the message is empty" in done.stderr
+
+
+def test_run_as_json_prints_the_whole_result(folder: Path, trusted: None) -> None:
+    done = bub(folder, "run", "hello", "--json", "--session-id", "s1")
+    result = json.loads(done.stdout)
+    assert list(result) == ["session_id", "prompt", "model_output", "outbounds", "profile", "ended_by", "trace"]
+    assert result["session_id"] == "s1"
+    assert result["model_output"] == "you said hello"
+    assert result["outbounds"][0]["content"] == "you said hello"
+    assert result["profile"] == "default"
+    assert result["ended_by"] is None
+    assert "run_model" in [record["stage"] for record in result["trace"]]
+    assert all(record["duration"] >= 0 for record in result["trace"])
+
+
+def test_json_can_be_read_whatever_the_model_says(folder: Path, trusted: None) -> None:
+    plugin(folder, 'from bub import hookimpl\n@hookimpl\ndef run_model(prompt):\n    return "half \\ud83d, é, 水"\n')
+    done = bub(folder, "run", "hello", "--json", LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+    assert json.loads(done.stdout)["model_output"] == "half \ud83d, é, 水"
+
+
+def test_a_terminal_that_lacks_a_character_gets_its_escape(folder: Path, trusted: None) -> None:
+    plugin(folder, 'from bub import hookimpl\n@hookimpl\ndef run_model(prompt):\n    return "half \\ud83d, 水"\n')
+    done = bub(folder, "run", "hello", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stdout) == (0, "[cli:local]\nhalf \\ud83d, \\u6c34\n")
+
+
+def test_trace_prints_one_line_a_stage_with_its_time(folder: Path, trusted: None) -> None:
+    done = bub(folder, "run", "hello", "--trace")
+    assert done.stdout == "[cli:local]\nyou said hello\n"
+    assert re.search(r"^ *\d+\.\d\d ms  run_model +\w+", done.stderr, re.MULTILINE)
+    assert len(re.findall(r"\d ms  run_model ", done.stderr)) == 1
+
+
+STREAMING = """
+    import trio
+    from bub import hookimpl
+    from bub.streaming import AsyncStreamEvents, StreamEvent
+
+    @hookimpl
+    def run_model_stream(prompt):
+        return AsyncStreamEvents(events())
+
+    async def events():
+        yield StreamEvent.text("one ")
+        await trio.to_thread.run_sync(open("go").read)
+        yield StreamEvent.text("two")
+"""
+
+
+def test_stream_prints_the_answer_while_it_is_made_and_once(folder: Path, trusted: None) -> None:
+    plugin(folder, STREAMING)
+    os.mkfifo(folder / "go")
+    plugin(folder, STREAMING.replace('open("go").read', '__import__("pathlib").Path("go").read_text'))
+    with subprocess.Popen(
+        [*BUB, "run", "hello", "--stream"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"[cli:local]\n"
+        assert process.stdout.read(4) == b"one "
+        (folder / "go").write_text("now")
+        rest, errors = process.communicate(timeout=60)
+    assert (process.returncode, rest, errors) == (0, b"two\n", b"")
+
+
+def test_json_and_stream_exclude_each_other(folder: Path, trusted: None) -> None:
+    assert bub(folder, "run", "hello", "--json", "--stream").returncode == 2
+
+
+def test_a_denied_turn_prints_its_reply_and_fails(folder: Path, trusted: None) -> None:
+    pipeline = (folder / "pipelines.yaml").read_text(encoding="utf-8")
+    gate = "hooks:\n  may_i: {kind: gate, takes: [prompt]}\nstages:\n  may_i: {before: run_model}\n"
+    (folder / "pipelines.yaml").write_text(pipeline + gate, encoding="utf-8")
+    plugin(folder, 'from bub import hookimpl\n@hookimpl\ndef may_i(prompt):\n    return {"deny": "not today"}\n')
+    with (folder / "parrot.py").open("a", encoding="utf-8") as file:
+        file.write('@hookimpl\ndef run_model(prompt):\n    raise SystemExit("the model was asked")\n')
+    done = bub(folder, "run", "hello")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "[cli:local]\nnot today\n", "")
+
+
+def test_a_pipeline_that_does_not_compile_is_shown_with_all_its_findings(folder: Path, trusted: None) -> None:
+    (folder / "pipelines.yaml").write_text(
+        "version: 1\nextends: bub:default\nstages:\n  run_modl: {timeout: 3s}\n  save_state: {timeout: soon}\n",
+        encoding="utf-8",
+    )
+    done = bub(folder, "run", "hello")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(re.findall(r"^pipelines\.yaml:\d+:\d+: error\[\w+\]|pipelines.yaml:\d+:\d+: error", done.stderr)) >= 1
+    assert "run_modl" in done.stderr
+    assert "soon" in done.stderr
+    assert "^^^" in done.stderr
+    assert re.fullmatch(r"bub: \d+ errors .*", done.stderr.splitlines()[-1])
+    assert "Traceback" not in done.stderr
+
+
+# Failures
+
+
+CRASHING = """
+    from bub import hookimpl
+
+    @hookimpl
+    def run_model(prompt):
+        password = "correct horse"
+        return password + 3
+"""
+
+
+def test_a_failure_is_one_line_and_its_traceback_is_in_the_log(folder: Path, tmp_path: Path, trusted: None) -> None:
+    plugin(folder, CRASHING)
+    done = bub(folder, "run", "hello")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    found = re.search(r"the details are in (\S+bub\.log) under ([0-9a-f]{8})", done.stderr)
+    assert found is not None, done.stderr
+    log = Path(found[1]).read_text(encoding="utf-8")
+    assert Path(found[1]) == tmp_path / "home" / "logs" / "bub.log"
+    assert f"id={found[2]}" in log
+    assert "Traceback" in log
+    assert "parrot.py" in log
+
+
+def test_the_log_never_shows_the_values_of_variables(folder: Path, tmp_path: Path, trusted: None) -> None:
+    plugin(folder, CRASHING.replace('"correct horse"', '"".join(("correct", " ", "horse"))'))
+    bub(folder, "run", "hello", BUB_DEBUG="1")
+    log = (tmp_path / "home" / "logs" / "bub.log").read_text(encoding="utf-8")
+    assert "Traceback" in log
+    assert "correct horse" not in log
+
+
+def test_the_log_is_for_its_owner_only(folder: Path, tmp_path: Path, trusted: None) -> None:
+    plugin(folder, CRASHING)
+    bub(folder, "run", "hello")
+    assert (tmp_path / "home" / "logs" / "bub.log").stat().st_mode & 0o077 == 0
+
+
+def test_with_bub_debug_the_traceback_is_shown_too(folder: Path, trusted: None) -> None:
+    plugin(folder, CRASHING)
+    assert "Traceback" in bub(folder, "run", "hello", BUB_DEBUG="1").stderr
+
+
+def test_without_a_place_for_the_log_the_traceback_is_shown(folder: Path, trusted: None) -> None:
+    plugin(folder, CRASHING)
+    done = bub(folder, "run", "hello", BUB_HOME=str(folder / "parrot.py"))
+    assert done.returncode == 1
+    assert "no log is written" in done.stderr
+    assert "Traceback" in done.stderr
+
+
+def test_ctrl_c_ends_a_turn_quietly(folder: Path, trusted: None) -> None:
+    plugin(
+        folder,
+        """
+        import pathlib
+        import trio
+        from bub import hookimpl
+
+        @hookimpl
+        async def run_model(prompt):
+            pathlib.Path("started").write_text("yes")
+            await trio.sleep_forever()
+        """,
+    )
+    os.mkfifo(folder / "started")
+    with subprocess.Popen(
+        [*BUB, "run", "hello"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert (folder / "started").read_text() == "yes"
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=60)
+    assert (process.returncode, out, errors) == (130, b"", b"")
+
+
+def test_a_reader_that_leaves_is_no_error_worth_a_word(folder: Path, trusted: None) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run([*BUB, "hooks"], cwd=folder, stdout=writing, stderr=subprocess.PIPE, timeout=60)
+    finally:
+        os.close(writing)
+    assert done.stderr == b""
+
+
+# bub validate
+
+
+def test_validate_accepts_a_good_file(folder: Path) -> None:
+    done = bub(folder, "validate")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1 file is fine\n", "")
+
+
+def test_validate_shows_every_finding_of_every_file(folder: Path, write: Callable[[str, str], Path]) -> None:
+    write("work/a.yaml", "version: 1\nstage: {}\n")
+    write("work/b.yaml", "version: 1\nextends: bub:defalt\n")
+    done = bub(folder, "validate", "a.yaml", "b.yaml", "pipelines.yaml")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert re.search(r"^a\.yaml:2:1: error\[\w+\] .*`stage`", done.stdout, re.MULTILINE)
+    assert re.search(r"^b\.yaml:2:10: error\[\w+\] ", done.stdout, re.MULTILINE)
+    assert "did you mean" in done.stdout
+    assert re.search(r"errors in 3 files$", done.stdout.rstrip())
+
+
+def test_validate_prints_json_for_programs(folder: Path, write: Callable[[str, str], Path]) -> None:
+    write("work/a.yaml", "version: 1\nstage: {}\n")
+    done = bub(folder, "validate", "--format", "json", "a.yaml")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["version"], report["ok"], report["files"]) == (1, 1, False, 1)
+    assert report["diagnostics"][0]["range"]["start"] == {"line": 2, "column": 1}
+
+
+def test_strict_lets_warnings_fail(folder: Path, write: Callable[[str, str], Path]) -> None:
+    write("work/a.yaml", "version: 1\nextends: bub:default\nsettings:\n  model: ${env:NOBODY_SET_THIS}\n")
+    lenient, strict = bub(folder, "validate", "a.yaml"), bub(folder, "validate", "--strict", "a.yaml")
+    assert "warning[" in lenient.stdout
+    assert (lenient.returncode, strict.returncode) == (0, 1)
+
+
+def test_validate_takes_a_folder_and_a_shipped_name(folder: Path, tmp_path: Path) -> None:
+    assert bub(tmp_path, "validate", "work", "bub:default").stdout == "2 files are fine\n"
+
+
+@pytest.mark.parametrize("path", ["gone.yaml", ".", "bub:gone"])
+def test_validate_says_when_there_is_no_such_file(tmp_path: Path, path: str) -> None:
+    done = bub(tmp_path, "validate", path)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert "does not exist" in done.stderr
+
+
+def test_validate_checks_the_shipped_default_where_there_is_no_file(tmp_path: Path) -> None:
+    assert bub(tmp_path, "validate").stdout == "1 file is fine\n"
+
+
+# bub hooks, bub plugins
+
+
+def test_hooks_shows_points_with_kind_and_plugins_in_call_order(folder: Path, trusted: None) -> None:
+    plugin(folder, "from bub import hookimpl\n@hookimpl\ndef build_prompt(message):\n    return 'hm'\n" + "")
+    lines = bub(folder, "hooks").stdout.splitlines()
+    (line,) = [line for line in lines if line.startswith("build_prompt ")]
+    assert re.fullmatch(r"build_prompt +firstresult +parrot(, builtin)?", line)
+
+
+def test_hooks_as_json(folder: Path, trusted: None) -> None:
+    report = json.loads(bub(folder, "hooks", "--json").stdout)
+    assert report["run_model"]["plugins"][0] == "parrot"
+
+
+def test_plugins_says_what_became_of_each(folder: Path, trusted: None) -> None:
+    done = bub(folder, "plugins")
+    assert done.returncode == 0
+    assert re.search(r"^parrot +loaded +\S*parrot\.py", done.stdout, re.MULTILINE)
+    assert re.search(r"^builtin +loaded", done.stdout, re.MULTILINE)
+    states = {status["name"]: status["state"] for status in json.loads(bub(folder, "plugins", "--json").stdout)}
+    assert states["parrot"] == "loaded"
+
+
+def test_a_command_of_a_plugin_is_found_when_it_is_called(folder: Path, trusted: None) -> None:
+    plugin(
+        folder,
+        """
+        from bub import hookimpl
+
+        @hookimpl
+        def register_cli_commands(app):
+            @app.command()
+            def squawk(times: int = 1):
+                print("squawk " * times)
+        """,
+    )
+    done = bub(folder, "squawk", "--times", "2")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "squawk squawk \n", "")
+    assert "squawk" not in bub(folder, "--help").stdout
+    assert "did you mean `squawk`?" in bub(folder, "sqawk").stderr
+
+
+# bub trust
+
+
+def test_a_file_of_a_folder_that_is_not_trusted_is_not_used(folder: Path) -> None:
+    plugin(folder, "raise SystemExit('the plugin was imported')\n")
+    done = bub(folder, "run", "hello")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert f"bub trust {folder}" in done.stderr
+
+
+def test_trust_is_given_listed_and_taken_back(folder: Path) -> None:
+    assert bub(folder, "trust").stdout == f"{folder} is trusted\n"
+    assert bub(folder, "run", "hello").stdout == "[cli:local]\nyou said hello\n"
+    assert bub(folder, "trust", "--list").stdout == f"{folder}\n"
+    assert bub(folder, "trust", "--revoke", str(folder)).returncode == 0
+    assert bub(folder, "trust", "--list").stdout == ""
+    assert bub(folder, "run", "hello").returncode == 2
+
+
+def test_only_what_is_there_can_be_trusted_or_taken_back(folder: Path) -> None:
+    assert bub(folder, "trust", "gone").returncode == 2
+    assert bub(folder, "trust", "--revoke", ".").returncode == 2
+    assert bub(folder, "trust", "--list", "--revoke", ".").returncode == 2
+
+
+def at_a_terminal(folder: Path, *arguments: str) -> pexpect.spawn[str]:
+    return pexpect.spawn(
+        BUB[0],
+        [*BUB[1:], *arguments],
+        cwd=str(folder),
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
+        dimensions=(24, 200),
+        timeout=30,
+        encoding="utf-8",
+    )
+
+
+def exit_code(process: pexpect.spawn[str]) -> int | None:
+    process.expect(pexpect.EOF)
+    process.close()
+    return process.exitstatus
+
+
+def test_a_person_at_a_terminal_is_asked_once(folder: Path) -> None:
+    process = at_a_terminal(folder, "run", "hello")
+    process.expect("not trusted yet")
+    process.expect("from now on")
+    process.send("y")
+    process.expect("you said hello")
+    assert exit_code(process) == 0
+
+    again = at_a_terminal(folder, "run", "hello")
+    again.expect("you said hello")
+    assert "trust" not in str(again.before)
+    assert exit_code(again) == 0
+
+
+def test_a_person_who_says_no_gets_the_same_end_as_a_script(folder: Path) -> None:
+    process = at_a_terminal(folder, "run", "hello")
+    process.expect("from now on")
+    process.send("n")
+    process.expect("bub trust")
+    assert exit_code(process) == 2
+
+
+def test_ctrl_c_at_the_question_is_an_interruption(folder: Path) -> None:
+    process = at_a_terminal(folder, "run", "hello")
+    process.expect("from now on")
+    process.send("\x03")
+    assert exit_code(process) == 130
+    assert "Traceback" not in str(process.before)

@@ -1,0 +1,627 @@
+"""Asking a model over HTTP: which endpoint, what is sent, how the answer streams, and every way it can fail.
+
+The server is a process of its own that plays the script it finds in the message (`fakes/model_server.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import trio
+
+from bub.builtin.models import faults
+from bub.builtin.models.chat import ChatRequest, stream_chat
+from bub.builtin.models.client import open_client
+from bub.builtin.models.endpoint import Endpoint, resolve_endpoint
+from bub.builtin.models.providers import PROVIDERS
+from bub.errors import ModelError
+from bub.streaming import AsyncStreamEvents, StreamEvent
+
+FAKES = Path(__file__).parent / "fakes"
+KEY = "sk-very-secret-4711"
+Script = list[dict[str, Any]]
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[str]:
+    """The address of a fake model server that runs for as long as the block."""
+    command = [sys.executable, str(FAKES / "model_server.py"), *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with serving() as url:
+        yield url
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    async with open_client() as shared:
+        yield shared
+
+
+class Server:
+    """The fake server as one test sees it: a model of its own, and the log of what was asked."""
+
+    def __init__(self, client: httpx.AsyncClient, address: str) -> None:
+        self.client = client
+        self.address = address
+        self.model = uuid.uuid4().hex
+
+    def endpoint(self, **settings: Any) -> Endpoint:
+        settings = {"model": f"test:{self.model}", "api_base": f"{self.address}/v1", "retries": 0, **settings}
+        return resolve_endpoint(settings)
+
+    async def open(self, *scripts: Script, **settings: Any) -> AsyncStreamEvents:
+        return await stream_chat(
+            self.client, self.endpoint(**settings), ChatRequest.of_prompt(json.dumps(list(scripts)))
+        )
+
+    async def ask(self, *scripts: Script, **settings: Any) -> list[StreamEvent]:
+        return await collect(await self.open(*scripts, **settings))
+
+    async def fail(self, *scripts: Script, **settings: Any) -> ModelError:
+        """The one error that asking ends in, after checking what holds for every error."""
+        with pytest.raises(ModelError) as caught:
+            await self.ask(*scripts, **settings)
+        error = caught.value
+        assert "test" in str(error)
+        assert "127.0.0.1" in str(error)
+        assert error.provider == "test"
+        assert error.host == self.address.removeprefix("http://")
+        assert error.help
+        assert "\n" not in str(error)
+        return error
+
+    async def log(self, ended: int = 0) -> list[dict[str, Any]]:
+        answer = await self.client.get(f"{self.address}/log", params={"model": self.model, "ended": ended})
+        entries: list[dict[str, Any]] = answer.json()
+        return entries
+
+
+@pytest.fixture
+async def server(client: httpx.AsyncClient, address: str) -> Server:
+    return Server(client, address)
+
+
+async def collect(stream: AsyncStreamEvents) -> list[StreamEvent]:
+    events = [event async for event in stream]
+    await stream.aclose()
+    return events
+
+
+def delta(content: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"sse": {"choices": [{"index": 0, "delta": {"content": content, **more}, "finish_reason": None}]}}
+
+
+def finish(reason: str = "stop") -> dict[str, Any]:
+    return {"sse": {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}}
+
+
+def text_of(events: list[StreamEvent], kind: str = "text") -> str:
+    return "".join(event.data["delta"] for event in events if event.kind == kind)
+
+
+USAGE = {"sse": {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}}
+DONE = {"sse": "[DONE]"}
+ANSWER: Script = [delta("Hello"), delta(" there"), finish(), USAGE, DONE]
+
+
+# Choosing the endpoint
+
+
+@pytest.mark.parametrize("name", sorted(PROVIDERS))
+def test_each_known_provider_is_reached_at_its_own_address(name: str) -> None:
+    endpoint = resolve_endpoint({"model": f"{name}:some/model:free", "api_key": KEY})
+    assert (endpoint.provider, endpoint.model, endpoint.api_key) == (name, "some/model:free", KEY)
+    assert endpoint.url == f"{PROVIDERS[name].base_url}/chat/completions"
+    assert endpoint.host in endpoint.url
+
+
+def test_settings_of_the_request_are_read_and_other_sections_are_not() -> None:
+    endpoint = resolve_endpoint(
+        {
+            "model": "ollama:llama3:8b",
+            "max_tokens": "100",
+            "temperature": 0.5,
+            "timeout": "2m",
+            "retries": 5,
+            "telegram": {"token": 1},
+        }
+    )
+    assert (endpoint.model, endpoint.max_tokens, endpoint.temperature) == ("llama3:8b", 100, 0.5)
+    assert (endpoint.timeout, endpoint.retries, endpoint.api_key) == (120.0, 5, None)
+
+
+def test_the_key_of_the_provider_beats_the_general_key() -> None:
+    settings = {"model": "groq:m", "api_key": "general", "providers": {"groq": {"api_key": KEY}}}
+    assert resolve_endpoint(settings).api_key == KEY
+
+
+def test_the_general_key_and_address_go_to_no_other_provider() -> None:
+    settings = {"model": "groq:m", "api_key": KEY, "api_base": "https://proxy.example/v1"}
+    other = resolve_endpoint(settings, model="ollama:m")
+    assert other.api_key is None
+    assert other.base_url == PROVIDERS["ollama"].base_url
+    with pytest.raises(ModelError, match="no API key for openai"):
+        resolve_endpoint(settings, model="openai:m")
+
+
+@pytest.mark.parametrize(
+    ("settings", "says", "helps"),
+    [
+        ({}, "no model is chosen", "bub onboard"),
+        ({"model": "gpt-5"}, "does not say which provider", "openrouter:gpt-5"),
+        ({"model": "openrouter/free"}, "does not say which provider", "did you mean `openrouter`"),
+        ({"model": "opnrouter:free"}, "provider of `model: opnrouter:free` is not known", "did you mean `openrouter`"),
+        ({"model": "local:"}, "nobody answers", "local_model"),
+        ({"model": "groq:"}, "names no model", "provider:name"),
+        ({"model": "groq:m"}, "no API key for groq", "GROQ_API_KEY"),
+        ({"model": "ollama:m", "timeout": "soon"}, "`timeout`", "30s"),
+        ({"model": "ollama:m", "retries": "many"}, "`retries`", None),
+        ({"model": "x:m", "api_base": "ftp://host/v1"}, "not an http or https URL", "https://"),
+        ({"model": "x:m", "api_base": "http://host:port/v1"}, "not an http or https URL", "https://"),
+        ({"model": "x:m", "api_base": f"https://me:{KEY}@host/v1"}, "user name or a password", "api_key"),
+        ({"model": "x:m", "api_base": f"https://host/v1?key={KEY}"}, "`?`", "https://"),
+        ({"model": "groq:m", "api_key": f"{KEY} {KEY}"}, "character in it", "api_key"),
+        ({"model": "groq:m", "providers": {"groq": {"api_key": {KEY: KEY}}}}, "api_key", None),
+    ],
+)
+def test_settings_that_choose_no_endpoint_are_explained_without_a_secret(
+    settings: dict[str, Any], says: str, helps: str | None
+) -> None:
+    with pytest.raises(ModelError) as caught:
+        resolve_endpoint(settings)
+    assert caught.value.kind == "config"
+    assert says in str(caught.value)
+    assert helps is None or helps in (caught.value.help or "")
+    assert KEY not in f"{caught.value!r} {caught.value.help}"
+
+
+def test_a_server_nobody_knows_is_asked_at_the_address_that_is_given() -> None:
+    named = resolve_endpoint({"model": "vllm:m", "providers": {"vllm": {"api_base": "http://box:8000/v1/"}}})
+    unnamed = resolve_endpoint({"model": "my-model", "api_base": "http://box:8000/v1/chat/completions"})
+    assert (named.provider, named.model, named.url) == ("vllm", "m", "http://box:8000/v1/chat/completions")
+    assert (unnamed.provider, unnamed.model, unnamed.url) == ("custom", "my-model", named.url)
+
+
+def test_a_key_is_not_in_the_repr_of_an_endpoint() -> None:
+    assert KEY not in repr(resolve_endpoint({"model": "groq:m", "api_key": KEY}))
+
+
+# What is sent, and the answer
+
+
+@pytest.mark.anyio
+async def test_an_answer_streams_as_text_usage_and_the_reason_it_ended(server: Server) -> None:
+    stream = await server.open(ANSWER)
+    events = await collect(stream)
+    assert [event.kind for event in events] == ["text", "text", "usage", "final"]
+    assert text_of(events) == "Hello there"
+    assert events[-1].data == {"finish_reason": "stop"}
+    assert stream.state.usage == events[-2].data == {"prompt_tokens": 3, "completion_tokens": 2}
+
+
+@pytest.mark.anyio
+async def test_the_request_carries_the_key_the_messages_and_the_options(server: Server) -> None:
+    endpoint = server.endpoint(api_key=KEY, max_tokens=50, temperature=0.2)
+    request = ChatRequest.of_prompt("hi", system="Be brief.")
+    assert text_of(await collect(await stream_chat(server.client, endpoint, request))) == "You said: hi"
+    (asked,) = await server.log()
+    assert asked["path"] == "/v1/chat/completions"
+    assert asked["headers"]["authorization"] == f"Bearer {KEY}"
+    assert asked["body"] == {
+        "model": server.model,
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": 50,
+        "temperature": 0.2,
+    }
+
+
+@pytest.mark.anyio
+async def test_without_a_key_no_authorization_is_sent(server: Server) -> None:
+    await server.ask(ANSWER)
+    assert "authorization" not in (await server.log())[0]["headers"]
+
+
+@pytest.mark.anyio
+async def test_a_prompt_that_no_encoding_can_carry_is_mended_before_it_is_sent(server: Server) -> None:
+    request = ChatRequest.of_prompt("a\udc80b\ud83d\ude00", system="s")
+    events = await collect(await stream_chat(server.client, server.endpoint(), request))
+    assert text_of(events) == "You said: a\N{REPLACEMENT CHARACTER}b\N{GRINNING FACE}"
+
+
+@pytest.mark.anyio
+async def test_what_a_model_thinks_is_told_apart_from_what_it_says(server: Server) -> None:
+    thoughts = [delta(reasoning_content="Let me "), delta(reasoning="think.")]
+    events = await server.ask([*thoughts, *ANSWER])
+    assert text_of(events, "reasoning") == "Let me think."
+    assert text_of(events) == "Hello there"
+
+
+@pytest.mark.anyio
+async def test_a_plain_completion_is_taken_as_one_text(server: Server) -> None:
+    completion = {"choices": [{"message": {"content": "All at once"}, "finish_reason": "stop"}], "usage": {"n": 1}}
+    events = await server.ask([{"body": json.dumps(completion)}])
+    assert [event.kind for event in events] == ["text", "usage", "final"]
+    assert text_of(events) == "All at once"
+
+
+@pytest.mark.anyio
+async def test_parts_comments_unknown_fields_and_tool_calls_are_no_trouble(server: Server) -> None:
+    events = await server.ask(
+        [
+            {"raw": ": waiting\n\nevent: ping\ndata: {}\n\n"},
+            delta(None, role="assistant", refusal=None, novelty={"deep": [1]}),
+            delta(None, tool_calls=[{"index": 0, "function": {"name": "x", "arguments": "{"}}]),
+            {"sse": {"choices": [{"delta": {"content": [{"type": "text", "text": "parts"}, {"type": "image"}]}}]}},
+            {"raw": 'data: {"choices":\r\ndata: [{"delta": {"content": " and lines"}}]}\r\n\r\n'},
+            finish(),
+            DONE,
+        ]
+    )
+    assert text_of(events) == "parts and lines"
+
+
+@pytest.mark.anyio
+async def test_text_with_exotic_line_breaks_is_not_torn(server: Server) -> None:
+    body = json.dumps({"choices": [{"delta": {"content": "one\u2028two\x85three"}}]}, ensure_ascii=False)
+    assert text_of(await server.ask([{"raw": f"data: {body}\n\n"}, finish(), DONE])) == "one\u2028two\x85three"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("deltas", "whole"),
+    [
+        (["\ud83d", "\ude00!"], "\N{GRINNING FACE}!"),
+        (["a\ud83d", "\ude00"], "a\N{GRINNING FACE}"),
+        (["a\ud83d", "b"], "a\N{REPLACEMENT CHARACTER}b"),
+        (["\ude00b"], "\N{REPLACEMENT CHARACTER}b"),
+        (["end\ud83d"], "end\N{REPLACEMENT CHARACTER}"),
+    ],
+)
+async def test_characters_split_over_deltas_become_whole(server: Server, deltas: list[str], whole: str) -> None:
+    # The standard library writes lone surrogates as escapes, as servers do that split characters.
+    events = await server.ask([*map(delta, deltas), finish(), DONE])
+    assert text_of(events) == whole
+    assert all(event.data["delta"].encode() for event in events if event.kind == "text")
+
+
+@pytest.mark.anyio
+async def test_an_answer_may_end_without_its_last_words_once_it_said_how_it_ended(server: Server) -> None:
+    for ending in ([finish()], [finish(), {"cut": True}], [DONE], [finish(), DONE, {"hold": True}]):
+        events = await server.ask([delta("Hello"), *ending])
+        assert text_of(events) == "Hello"
+        assert events[-1].kind == "final"
+
+
+@pytest.mark.anyio
+async def test_one_connection_serves_one_request_after_another(server: Server) -> None:
+    for _ in range(3):
+        await server.ask(ANSWER)
+    assert len({entry["connection"] for entry in await server.log()}) == 1
+
+
+@pytest.mark.anyio
+async def test_plain_http_builds_no_trust_store(client: httpx.AsyncClient, server: Server, monkeypatch: Any) -> None:
+    monkeypatch.setattr(httpx, "create_ssl_context", lambda: pytest.fail("the certificates were loaded"))
+    await server.ask(ANSWER)
+
+
+# Leaving early
+
+
+@pytest.mark.anyio
+async def test_closing_the_stream_frees_the_server_at_once(server: Server) -> None:
+    stream = await server.open([{"until_gone": delta("x")["sse"]}])
+    async for _ in stream:
+        break
+    await stream.aclose()
+    await stream.aclose()
+    assert [entry["ended"] for entry in await server.log(ended=1)] == ["gone"]
+    assert [event async for event in stream] == []
+
+
+@pytest.mark.anyio
+async def test_cancelling_a_turn_that_waits_for_a_slow_token_frees_the_server(server: Server) -> None:
+    stream = await server.open([delta("slow"), {"hold": True}])
+    with trio.move_on_after(0.05) as scope:
+        async for _ in stream:
+            pass
+    await stream.aclose()
+    assert scope.cancelled_caught
+    assert [entry["ended"] for entry in await server.log(ended=1)] == ["gone"]
+
+
+@pytest.mark.anyio
+async def test_cancelling_before_the_answer_begins_frees_the_server(server: Server) -> None:
+    with trio.move_on_after(0.05) as scope:
+        await server.ask([{"hold": True}])
+    assert scope.cancelled_caught
+    assert [entry["ended"] for entry in await server.log(ended=1)] == ["gone"]
+
+
+# Faults
+
+
+def error_body(message: str, **more: Any) -> str:
+    return json.dumps({"error": {"message": message, **more}})
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "says", "helps"),
+    [
+        (401, error_body("bad key"), "refused_key", "refused the API key (401): bad key", "providers.test.api_key"),
+        (403, error_body("no"), "refused_key", "refused the API key (403): no", "bub onboard test"),
+        (404, error_body("no such model"), "request", "(404): no such model", "model: test:"),
+        (400, error_body("bad `top_p`"), "request", "refused the request (400): bad `top_p`", "settings"),
+        (422, json.dumps({"detail": [{"msg": "extra"}]}), "request", "(422): extra", "settings"),
+        (400, error_body("exceeds the available context size"), "request", "context size", "shorten"),
+        (402, json.dumps({"error": "no credit"}), "request", "wants to be paid (402): no credit", "credit"),
+        (429, json.dumps([{"error": {"message": "slow"}}]), "rate_limited", "too often (429): slow", "wait"),
+        (500, "plain words", "server", "problem of its own (500): plain words", "later"),
+        (307, "", "request", "has moved (307)", "api_base"),
+    ],
+)
+async def test_a_refusal_is_one_clear_error(
+    server: Server, status: int, body: str, kind: str, says: str, helps: str
+) -> None:
+    error = await server.fail([{"status": status, "body": body}], api_key=KEY)
+    assert error.kind == kind
+    assert says in str(error)
+    assert helps in (error.help or "")
+    assert len(await server.log()) == 1
+
+
+@pytest.mark.anyio
+async def test_a_server_that_wants_a_key_and_got_none_says_so(server: Server) -> None:
+    assert "wants an API key (401)" in str(await server.fail([{"status": 401}]))
+
+
+@pytest.mark.anyio
+async def test_what_a_server_says_is_cleaned_and_cut_and_shows_no_key(server: Server) -> None:
+    nasty = f"\x1b[31mred\x07\n\u202e {KEY} " + "long " * 200
+    error = await server.fail([{"status": 400, "body": error_body(nasty)}], api_key=KEY)
+    assert KEY not in f"{error!r} {error.help}"
+    assert "[31mred [key] long" in str(error)
+    assert str(error).isprintable()
+    assert len(str(error)) < faults.LONGEST_QUOTE + 100
+
+
+@pytest.mark.anyio
+async def test_a_web_page_is_not_quoted(server: Server) -> None:
+    page: Script = [{"status": 502, "body": "<html><h1>Oops", "headers": {"content-type": "text/html"}}]
+    assert "html" not in str(await server.fail(page))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_what_may_pass_is_tried_again(server: Server, status: int) -> None:
+    busy: Script = [{"status": status, "headers": {"retry-after": "0"}}]
+    assert text_of(await server.ask(busy, busy, ANSWER, retries=2)) == "Hello there"
+    assert len(await server.log()) == 3
+
+
+@pytest.mark.anyio
+async def test_retries_are_bounded_and_spaced(server: Server) -> None:
+    started = time.monotonic()
+    error = await server.fail([{"status": 503, "body": error_body("loading")}], retries=1)
+    assert error.kind == "server"
+    assert time.monotonic() - started > 0.4
+    assert len(await server.log()) == 2
+
+
+@pytest.mark.anyio
+async def test_a_retry_waits_as_long_as_the_server_asks(server: Server) -> None:
+    started = time.monotonic()
+    await server.ask([{"status": 429, "headers": {"retry-after": "1"}}], ANSWER, retries=1)
+    assert 0.9 < time.monotonic() - started < 3
+
+
+@pytest.mark.anyio
+async def test_a_server_that_wants_a_long_pause_is_not_asked_again(server: Server) -> None:
+    error = await server.fail([{"status": 429, "headers": {"retry-after": "3600"}}], retries=2)
+    assert "it asks to wait 3600 s" in str(error)
+    assert len(await server.log()) == 1
+
+
+def test_a_pause_can_be_asked_for_in_seconds_or_as_a_date() -> None:
+    assert faults.retry_after_seconds("7") == 7
+    assert faults.retry_after_seconds(formatdate(time.time() + 60, usegmt=True)) == pytest.approx(60, abs=2)
+    assert faults.retry_after_seconds(formatdate(time.time() - 60, usegmt=True)) == 0
+    assert faults.retry_after_seconds("soon") is None
+    assert faults.retry_after_seconds(None) is None
+
+
+@pytest.mark.anyio
+async def test_a_stream_cut_in_the_middle_keeps_its_text_and_is_not_tried_again(server: Server) -> None:
+    stream = await server.open([delta("Hel"), {"cut": True}], ANSWER, retries=2)
+    heard = []
+    with pytest.raises(ModelError) as caught:
+        async for event in stream:
+            heard.append(event)
+    assert text_of(heard) == "Hel"
+    assert caught.value.kind == "cut_stream"
+    assert stream.state.error is caught.value
+    assert len(await server.log()) == 1
+    assert [event async for event in stream] == []
+
+
+@pytest.mark.anyio
+async def test_a_stream_that_ends_without_saying_how_was_cut(server: Server) -> None:
+    assert (await server.fail([delta("Hel")])).kind == "cut_stream"
+
+
+@pytest.mark.anyio
+async def test_a_stream_cut_before_its_first_event_is_tried_again(server: Server) -> None:
+    cut: Script = [{"raw": ": wait\n\n"}, {"cut": True}]
+    assert text_of(await server.ask(cut, ANSWER, retries=1)) == "Hello there"
+
+
+@pytest.mark.anyio
+async def test_a_kept_connection_that_the_server_closed_is_replaced_at_once(server: Server) -> None:
+    await server.ask(ANSWER)
+    events = await server.ask([], [{"cut": True}], ANSWER, retries=0)
+    assert text_of(events) == "Hello there"
+    connections = [entry["connection"] for entry in await server.log()]
+    assert connections[0] == connections[1] != connections[2]
+
+
+@pytest.mark.anyio
+async def test_a_connection_closed_although_it_was_to_be_kept_does_no_harm(server: Server) -> None:
+    for _ in range(3):
+        assert text_of(await server.ask([*ANSWER, {"close": True}])) == "Hello there"
+
+
+@pytest.mark.anyio
+async def test_a_server_that_always_hangs_up_is_an_error(server: Server) -> None:
+    error = await server.fail([{"cut": True}])
+    assert error.kind == "server"
+    assert "closed the connection without an answer" in str(error)
+    assert len(await server.log()) == 2
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_server_that_says_nothing_is_not_waited_for_for_ever(server: Server, begun: bool) -> None:
+    script: Script = [delta("Hm")] if begun else []
+    error = await server.fail([*script, {"hold": True}], timeout="100ms", retries=2)
+    assert error.kind == "timeout"
+    assert "said nothing for 0.1 s" in str(error)
+    assert len(await server.log()) == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "script",
+    [
+        [{"body": "<html>", "headers": {"content-type": "text/html"}}],
+        [{"body": "not json"}],
+        [{"body": "[]"}],
+        [{"body": "", "headers": {"content-type": ""}}],
+        [{"sse": "not json"}],
+        [{"sse": [1]}],
+        [{"sse": {"choices": "none"}}],
+        [{"sse": "[" * 100_000}],
+    ],
+)
+async def test_what_is_no_answer_is_not_taken_for_one(server: Server, script: Script) -> None:
+    error = await server.fail(script)
+    assert error.kind == "bad_answer"
+    assert "api_base" in (error.help or "")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"message": "over capacity", "code": 429}, "rate_limited"),
+        ({"message": "over capacity", "code": "503"}, "server"),
+        ({"message": "over capacity", "code": "overloaded"}, "server"),
+        ("over capacity", "server"),
+        ({"message": "over capacity", "code": 401}, "refused_key"),
+    ],
+)
+async def test_an_error_inside_a_stream_is_an_error(server: Server, error: Any, kind: str) -> None:
+    for script in ([delta("Hel"), {"sse": {"error": error}}], [{"sse": {"error": error}}]):
+        failed = await server.fail(script)
+        assert failed.kind == kind
+        assert "over capacity" in str(failed)
+    assert (await server.fail([{"body": json.dumps({"error": error})}])).kind == kind
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ([finish("length"), DONE], "used up its `max_tokens`"),
+        ([finish("content_filter"), DONE], "content filter"),
+        ([finish("stop"), USAGE, DONE], "without a word"),
+        ([DONE], "without a word"),
+        ([delta(None, tool_calls=[{"index": 0}]), finish("tool_calls"), DONE], "called a tool"),
+        ([{"body": json.dumps({"choices": []})}], "without a word"),
+        ([delta(reasoning="hm"), finish("length"), DONE], "used up its `max_tokens`"),
+    ],
+)
+async def test_an_answer_without_a_word_is_never_silent(server: Server, script: Script, says: str) -> None:
+    error = await server.fail(script)
+    assert error.kind == "bad_answer"
+    assert says in str(error)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("base", "says"),
+    [
+        ("http://127.0.0.1:1/v1", "the connection was refused"),
+        ("http://nowhere.invalid/v1", "its name cannot be resolved"),
+    ],
+)
+async def test_a_server_that_cannot_be_reached_is_named(client: httpx.AsyncClient, base: str, says: str) -> None:
+    endpoint = resolve_endpoint({"model": "test:m", "api_base": base, "retries": 0})
+    with pytest.raises(ModelError, match=says) as caught:
+        await stream_chat(client, endpoint, ChatRequest.of_prompt("hi"))
+    assert caught.value.kind == "unreachable"
+    assert endpoint.host in str(caught.value)
+
+
+# TLS
+
+
+@pytest.mark.anyio
+async def test_https_to_a_server_without_tls_is_explained(server: Server) -> None:
+    server.address = server.address.replace("http:", "https:")
+    with pytest.raises(ModelError, match="does not speak TLS") as caught:
+        await server.ask(ANSWER)
+    assert caught.value.kind == "unreachable"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("needs the command openssl to make a certificate")
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    request = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
+    subprocess.run(
+        [openssl, *request.split(), "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True
+    )
+    return certificate, key
+
+
+@pytest.mark.anyio
+async def test_only_a_server_with_a_trusted_certificate_gets_the_key(
+    certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(*map(str, certificate)) as address:
+        async with open_client() as client:
+            server = Server(client, address)
+            with pytest.raises(ModelError, match="certificate is not trusted") as caught:
+                await server.ask(ANSWER, api_key=KEY)
+            assert caught.value.kind == "unreachable"
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+        async with open_client() as client:
+            server = Server(client, address)
+            assert text_of(await server.ask(ANSWER, api_key=KEY)) == "Hello there"

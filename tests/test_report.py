@@ -1,0 +1,303 @@
+"""Findings are shown with their line and carets below the right characters, and never with a secret."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bub.diagnostics import Diagnostic, Position, Range, Related
+from bub.pipeline.report import render_json, render_text, summary
+from bub.pipeline.schema import check_layer, literal_secrets
+from bub.pipeline.yaml_reader import parse
+
+FILE = "pipelines.yaml"
+
+
+def span(line: int, column: int, end_column: int, end_line: int | None = None) -> Range:
+    return Range(Position(line, column), Position(end_line or line, end_column))
+
+
+def finding(where: Range, message: str = "something is wrong", **more: object) -> Diagnostic:
+    settings: dict[str, object] = {"code": "B120", "severity": "error", "file": FILE, **more}
+    return Diagnostic(message=message, range=where, **settings)  # type: ignore[arg-type]
+
+
+def caret_line(source: str, where: Range) -> tuple[str, str]:
+    """The shown line and the line of carets below it, without the gutter."""
+    lines = render_text([finding(where)], {FILE: source}).splitlines()
+    return lines[2].partition("| ")[2], lines[3].partition("| ")[2]
+
+
+def test_a_finding_looks_as_the_design_says() -> None:
+    source = "\n" * 12 + "    needs: [sesion]\n"
+    message = "stage `prompt` needs `sesion`, which does not exist"
+    item = finding(span(13, 13, 19), message, help="did you mean `session`?")
+    assert render_text([item], {FILE: source}) == (
+        "pipelines.yaml:13:13: error[B120] stage `prompt` needs `sesion`, which does not exist\n"
+        "   |\n"
+        "13 |     needs: [sesion]\n"
+        "   |             ^^^^^^ did you mean `session`?\n"
+    )
+
+
+def test_findings_stand_in_the_order_of_the_file_with_a_line_between() -> None:
+    items = [finding(span(2, 1, 2), "second", severity="warning"), finding(span(1, 1, 2), "first")]
+    assert render_text(items, {FILE: "a: 1\nb: 2\n"}) == (
+        "pipelines.yaml:1:1: error[B120] first\n"
+        "  |\n"
+        "1 | a: 1\n"
+        "  | ^\n"
+        "\n"
+        "pipelines.yaml:2:1: warning[B120] second\n"
+        "  |\n"
+        "2 | b: 2\n"
+        "  | ^\n"
+    )
+
+
+def test_nothing_found_is_no_text() -> None:
+    assert render_text([], {}) == ""
+
+
+def test_a_related_place_is_a_second_snippet_with_one_gutter() -> None:
+    source = "stages:\n  a: {}\n" + "\n" * 7 + "  a: {}\n"
+    item = finding(
+        span(10, 3, 4),
+        "the key `a` stands here twice",
+        help="remove one of them",
+        related=(Related("the first one", FILE, span(2, 3, 4)),),
+    )
+    assert render_text([item], {FILE: source}) == (
+        "pipelines.yaml:10:3: error[B120] the key `a` stands here twice\n"
+        "   |\n"
+        "10 |   a: {}\n"
+        "   |   ^ remove one of them\n"
+        "   |\n"
+        " 2 |   a: {}\n"
+        "   |   ^ the first one\n"
+    )
+
+
+def test_a_related_place_in_another_file_is_named() -> None:
+    item = finding(span(1, 1, 2), related=(Related("it is made here", "parent.yaml", span(3, 2, 5)),))
+    assert render_text([item], {FILE: "a: 1\n", "parent.yaml": "\n\n made\n"}) == (
+        "pipelines.yaml:1:1: error[B120] something is wrong\n"
+        "  |\n"
+        "1 | a: 1\n"
+        "  | ^\n"
+        "  --> parent.yaml:3:2\n"
+        "  |\n"
+        "3 |  made\n"
+        "  |  ^^^ it is made here\n"
+    )
+
+
+def test_a_plugins_file_is_read_from_disk(tmp_path: Path) -> None:
+    plugin = tmp_path / "house_rules.py"
+    plugin.write_text("def moderate(promt): ...\n", encoding="utf-8")
+    text = render_text([finding(span(1, 14, 19), file=str(plugin), help="did you mean `prompt`?")], {})
+    assert text.endswith(
+        "\n  |\n1 | def moderate(promt): ...\n  |              ^^^^^ did you mean `prompt`?\n",
+    )
+
+
+def test_a_file_that_cannot_be_read_is_no_obstacle() -> None:
+    related = (Related("it is made here", "bub:gone", span(7, 1, 2)),)
+    item = finding(span(1, 1, 2), file="missing/x.yaml", help="look again", related=related)
+    assert render_text([item], {}) == (
+        "missing/x.yaml:1:1: error[B120] something is wrong\n  = look again\n  --> bub:gone:7:1\n  = it is made here\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "where", "shown", "carets"),
+    [
+        ("a:\tb c\n", span(1, 4, 5), "a:    b c", "      ^"),
+        ("a: 日本 x\n", span(1, 7, 8), "a: 日本 x", "        ^"),
+        ("a: 日本 x\n", span(1, 4, 6), "a: 日本 x", "   ^^^^"),
+        ("a: 🙂 x\n", span(1, 6, 7), "a: 🙂 x", "      ^"),
+        ("a: e\u0301e\u0301 x\n", span(1, 9, 10), "a: e\u0301e\u0301 x", "      ^"),
+        ("a: \x1b[31m\n", span(1, 4, 5), "a: \ufffd[31m", "   ^"),
+        ("a: \u202ebc\n", span(1, 5, 7), "a: bc", "   ^^"),
+        ("a: b\r\nc: d\r\n", span(2, 4, 5), "c: d", "   ^"),
+        ("a: b\u2028c\nd: e\n", span(2, 4, 5), "d: e", "   ^"),
+        ("\ufeffa: b\n", span(1, 4, 5), "a: b", "   ^"),
+        ("abc\n", span(1, 4, 4), "abc", "   ^"),
+        ("abc\n", span(1, 90, 95), "abc", "   ^"),
+        ("a: {b: 1,\n  c: 2}\n", span(1, 4, 8, end_line=2), "a: {b: 1,", "   ^^^^^^"),
+        ("a: [  \n  c]\n", span(1, 4, 5, end_line=2), "a: [  ", "   ^"),
+    ],
+)
+def test_carets_stand_below_the_range(source: str, where: Range, shown: str, carets: str) -> None:
+    assert caret_line(source, where) == (shown, carets)
+
+
+@pytest.mark.parametrize("at", [0, 20, 99, 500, 1180, 1195])
+def test_a_long_line_is_cut_around_the_range(at: int) -> None:
+    line = "x" * at + "HERE" + "y" * (1200 - at)
+    shown, carets = caret_line(line, span(1, at + 1, at + 5))
+    assert shown[carets.index("^") : carets.index("^") + 4] == "HERE"
+    assert len(shown) <= 102
+    assert shown.startswith("…") == (at > 30)
+    assert shown.endswith("…") == (at < 1150)
+
+
+def test_a_range_longer_than_the_screen_is_cut_too() -> None:
+    shown, carets = caret_line("a: " + "日" * 5000, span(1, 4, 5004))
+    assert shown == "…" + "日" * 50 + "…"
+    assert carets == " " + "^" * 100
+
+
+def test_a_megabyte_in_one_line_is_shown_at_once() -> None:
+    line = "[" + "ab, " * 250_000 + "]"
+    items = [finding(span(1, 2 + 4 * at, 4 + 4 * at)) for at in range(2_000)]
+    assert render_text(items, {FILE: line}).count("^^") == 2_000
+
+
+def test_a_message_stays_in_its_line() -> None:
+    text = render_text([finding(span(1, 1, 1), "bad key `a\nb\x1b[2J`", file="a\x1b.yaml")], {})
+    assert text == "a\ufffd.yaml:1:1: error[B120] bad key `a b\ufffd[2J`\n"
+
+
+def test_the_profile_is_named_unless_the_message_does() -> None:
+    items = [
+        finding(span(1, 1, 1), "nothing answers `x`", profile="ci"),
+        finding(span(2, 1, 1), "`plugins` of profile `ci` is empty", profile="ci"),
+    ]
+    assert render_text(items, {FILE: ""}).splitlines()[::2] == [
+        "pipelines.yaml:1:1: error[B120] nothing answers `x` (profile `ci`)",
+        "pipelines.yaml:2:1: error[B120] `plugins` of profile `ci` is empty",
+    ]
+
+
+def test_colours_are_used_only_when_asked_for() -> None:
+    items = [finding(span(1, 1, 2), severity="warning", help="look")]
+    colored = render_text(items, {FILE: "a: 1"}, color=True)
+    assert "\x1b[33mwarning[B120]\x1b[0m" in colored
+    assert "\x1b[33m^\x1b[0m look" in colored
+    assert "\x1b" not in render_text(items, {FILE: "a: 1"})
+
+
+# Secrets
+
+
+SECRET = "sk-or-v1-9f8e7d"
+
+
+def report(text: str) -> str:
+    parsed = parse(text.encode(), file=FILE, layer=FILE)
+    findings = list(parsed.findings)
+    if parsed.root is not None:
+        findings += [*check_layer(parsed.root), *literal_secrets(parsed.root)]
+    assert findings
+    return render_text(findings, {FILE: parsed.text})
+
+
+def test_a_literal_secret_is_covered_in_its_own_finding() -> None:
+    assert report(f"version: 1\nsettings: {{api_key: {SECRET}}}\n") == (
+        "pipelines.yaml:2:21: warning[B040] `settings.api_key` is a secret and stands in the file as plain text\n"
+        "  |\n"
+        "2 | settings: {api_key: ***************}\n"
+        "  |                     ^^^^^^^^^^^^^^^ write `${env:NAME}` or `${file:PATH}` instead, "
+        "and keep the secret out of the file\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"version: 1\nsettings: {{modle: x, api_key: {SECRET}}}\n",
+        f"version: 1\nsettings: {{modle: x, api_key: '{SECRET}'}}\n",
+        f"version: 1\nsettings: {{modle: x, 'api_key' : \"a {SECRET}\"}}\n",
+        f"version: 1\nsettings:\n  api_key: |\n    a\n    {SECRET}\n",
+        f"version: 1\nsettings: {{api_kye: {SECRET}}}\n",
+        f"version: 1\nsettings: {{providers: {{p: {{api_kye: {SECRET}}}}}}}\n",
+        f"version: 1\nsettings: {{api_key: ['{SECRET}']}}\n",
+        f"version: 1\nsettings:\n  api_key:\n    - {SECRET}\n",
+        f"version: 1\nsettings:\n  api_key:\n    {SECRET}: 1\n",
+        f"version: 1\nsettings: {{api_key: '${{env:A:-{SECRET}}}'}}\n",
+        f"version: 1\nsettings: {{modle: x, telegram: {{token: {SECRET}}}}}\n",
+        f"version: 1\nsettings:\n  api_key: {SECRET}: x\n",
+        f"version: 1\nsettings:\n  api_key: !secret {SECRET}\n",
+        f"version: 1\nsettings:\n  api_key: '{SECRET}\n",
+    ],
+)
+def test_no_report_shows_a_secret(text: str) -> None:
+    assert SECRET not in report(text)
+
+
+def test_references_and_ordinary_values_are_not_covered() -> None:
+    text = report('version: 1\nsettings: {modle: x, max_tokens: 5, api_key: "${env:KEY}"}\n')
+    assert 'max_tokens: 5, api_key: "${env:KEY}"' in text
+
+
+def test_a_key_without_a_value_is_not_covered() -> None:
+    assert "3 |   api_key:\n" in report("version: 1\nsettings:\n  api_key:\n")
+
+
+# Counts and JSON
+
+
+@pytest.mark.parametrize(
+    ("errors", "warnings", "files", "text"),
+    [
+        (2, 1, 1, "2 errors and 1 warning in 1 file"),
+        (1, 0, 3, "1 error in 3 files"),
+        (0, 2, 1, "2 warnings in 1 file"),
+        (0, 0, 1, "1 file is fine"),
+        (0, 0, 4, "4 files are fine"),
+    ],
+)
+def test_the_summary_counts(errors: int, warnings: int, files: int, text: str) -> None:
+    items = [
+        finding(span(n + 1, 1, 2), severity="error" if n < errors else "warning") for n in range(errors + warnings)
+    ]
+    assert summary(items, files) == text
+
+
+def test_one_finding_for_two_profiles_counts_once() -> None:
+    items = [finding(span(1, 1, 2), profile="a"), finding(span(1, 1, 2), profile="b")]
+    assert summary(items, 1) == "1 error in 1 file"
+
+
+def test_the_json_form_is_the_documented_one() -> None:
+    item = finding(
+        span(13, 13, 19),
+        "stage `prompt` needs `sesion`",
+        path="stages.prompt.needs[0]",
+        help="did you mean `session`?",
+        related=(Related("made here", FILE, span(1, 1, 2)),),
+    )
+    text = render_json([item], 2)
+    assert text.endswith("}\n")
+    assert json.loads(text) == {
+        "version": 1,
+        "ok": False,
+        "files": 2,
+        "diagnostics": [
+            {
+                "code": "B120",
+                "severity": "error",
+                "message": "stage `prompt` needs `sesion`",
+                "file": FILE,
+                "range": {"start": {"line": 13, "column": 13}, "end": {"line": 13, "column": 19}},
+                "path": "stages.prompt.needs[0]",
+                "profile": None,
+                "help": "did you mean `session`?",
+                "fix": None,
+                "related": [
+                    {
+                        "message": "made here",
+                        "file": FILE,
+                        "range": {"start": {"line": 1, "column": 1}, "end": {"line": 1, "column": 2}},
+                    }
+                ],
+            }
+        ],
+    }
+
+
+def test_warnings_alone_are_ok_in_json() -> None:
+    assert json.loads(render_json([finding(span(1, 1, 2), severity="warning")], 1))["ok"] is True

@@ -1,0 +1,710 @@
+"""The schema check says each mistake once, in the user's words, at exactly the right place."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+
+from bub.diagnostics import START, Diagnostic, Position, Range
+from bub.duration import parse_duration
+from bub.kinds import COMBINES, HOOK_KEYS, KIND_KEYS, KINDS, STAGE_KEYS, WHEN_FIELDS
+from bub.pipeline import schema
+from bub.pipeline.document import Node
+from bub.pipeline.yaml_reader import parse
+from bub.resources import shipped_pipeline, shipped_pipelines, shipped_schema
+
+REGENERATE = "python -m bub.pipeline.schema"
+FILE = "pipelines.yaml"
+
+
+def read(text: str) -> Node:
+    root = parse(text.encode(), file=FILE, layer=FILE).root
+    assert root is not None
+    return root
+
+
+def marked(text: str) -> tuple[str, Range]:
+    """The text without `«` and `»`, and the range that stood between them."""
+    before, found, rest = text.partition("«")
+    inside, _, after = rest.partition("»")
+    if not found:
+        return text, START
+    return before + inside + after, Range(_end(before), _end(before + inside))
+
+
+def _end(text: str) -> Position:
+    return Position(text.count("\n") + 1, len(text) - text.rfind("\n"))
+
+
+def check(text: str) -> list[Diagnostic]:
+    return schema.check_layer(read(text))
+
+
+KIND_LIST = "`firstresult`, `broadcast`, `observer`, `void`, `modifying`, `claiming`, `gate` or `stream`"
+SMALL = "must begin with a small letter and go on with small letters, digits and `_`"
+DURATION = "must be a duration such as `500ms`, `30s` or `2m`"
+
+# What stands between « and » is where the finding points; `version: 1` is put in front of each text.
+MISTAKES = [
+    # B100: keys nobody knows
+    ("«stagse»: {}", "B100", "unknown key `stagse` at the top level", "did you mean `stages`?", "stagse"),
+    ("«Stages»: {}", "B100", "unknown key `Stages` at the top level", "did you mean `stages`?", "Stages"),
+    (
+        "stages: {run_model: {«timout»: 5s}}",
+        "B100",
+        "unknown key `timout` in stage `run_model`",
+        "did you mean `timeout`?",
+        "stages.run_model.timout",
+    ),
+    (
+        "stages:\n  run_model:\n    «takes»: [a]",
+        "B100",
+        "unknown key `takes` in stage `run_model`",
+        "`takes` is a key of a hook",
+        "stages.run_model.takes",
+    ),
+    (
+        "plugins: {p: {«timeout»: 5s}}",
+        "B100",
+        "unknown key `timeout` in plugin `p`",
+        "`timeout` is a key of a stage or a hook",
+        "plugins.p.timeout",
+    ),
+    (
+        "plugins: {p: {«zzz»: 1}}",
+        "B100",
+        "unknown key `zzz` in plugin `p`",
+        "known keys: `path`, `optional`, `runtime`",
+        "plugins.p.zzz",
+    ),
+    (
+        "hooks: {h: {«needs»: [x]}}",
+        "B100",
+        "unknown key `needs` in hook `h`",
+        "`needs` is a key of a stage",
+        "hooks.h.needs",
+    ),
+    (
+        "profiles: {p: {«plugin»: [x]}}",
+        "B100",
+        "unknown key `plugin` in profile `p`",
+        "did you mean `plugins`?",
+        "profiles.p.plugin",
+    ),
+    (
+        "profiles: {p: {tools: {«alow»: [x]}}}",
+        "B100",
+        "unknown key `alow` in `tools` of profile `p`",
+        "did you mean `allow`?",
+        "profiles.p.tools.alow",
+    ),
+    (
+        "profiles: {p: {stages: {s: {«nedes»: [x]}}}}",
+        "B100",
+        "unknown key `nedes` in stage `s` of profile `p`",
+        "did you mean `needs`?",
+        "profiles.p.stages.s.nedes",
+    ),
+    (
+        "stages: {s: {when: {«chanel»: x}}}",
+        "B100",
+        "unknown key `chanel` in `when` of stage `s`",
+        "did you mean `channel`?",
+        "stages.s.when.chanel",
+    ),
+    (
+        "routes:\n  - {match: {}, profile: a}\n  - {match: {}, profile: b, «wehn»: {}}",
+        "B100",
+        "unknown key `wehn` in route 2",
+        "known keys: `match`, `profile`",
+        "routes[1].wehn",
+    ),
+    (
+        "tests: {a greeting: {message: {}, mock: {m: {«retrun»: 1}}, expect: {ran: [x]}}}",
+        "B100",
+        "unknown key `retrun` in mock `m` of test `a greeting`",
+        "did you mean `return`?",
+        "tests.a greeting.mock.m.retrun",
+    ),
+    ("settings: {«modle»: x}", "B100", "unknown key `modle` in `settings`", "did you mean `model`?", "settings.modle"),
+    (
+        "profiles: {p: {settings: {«modle»: x}}}",
+        "B100",
+        "unknown key `modle` in `settings` of profile `p`",
+        "did you mean `model`?",
+        "profiles.p.settings.modle",
+    ),
+    (
+        "settings: {«foo»: x}",
+        "B100",
+        "unknown key `foo` in `settings`",
+        "known keys: `model`, `api_key`, `api_base`, `max_tokens`, `temperature`, `timeout`, `retries`, `providers`; "
+        "the settings of a plugin are a mapping under its name",
+        "settings.foo",
+    ),
+    (
+        "settings: {providers: {openrouter: {«key»: x}}}",
+        "B100",
+        "unknown key `key` in `settings.providers.openrouter`",
+        "did you mean `api_key`?",
+        "settings.providers.openrouter.key",
+    ),
+    # B101: wrong types, and nothing at all
+    (
+        "stages: {x: {enabled: «yes»}}",
+        "B101",
+        "`enabled` of stage `x` must be true or false, not text",
+        "write `true`",
+        "stages.x.enabled",
+    ),
+    (
+        "stages: {x: {thread: «1»}}",
+        "B101",
+        "`thread` of stage `x` must be true or false, not a number",
+        None,
+        "stages.x.thread",
+    ),
+    (
+        "stages: {x: {enabled: «'${env:A} and more'»}}",
+        "B101",
+        "`enabled` of stage `x` must be true or false, not text",
+        None,
+        "stages.x.enabled",
+    ),
+    (
+        "stages: {x: {needs: «a»}}",
+        "B101",
+        "`needs` of stage `x` must be a list, not text",
+        "write it as a list: `[…]`",
+        "stages.x.needs",
+    ),
+    (
+        "stages: {x: {needs: [a, «3»]}}",
+        "B101",
+        "item 2 of `needs` of stage `x` must be text, not a number",
+        "put it in quotes",
+        "stages.x.needs[1]",
+    ),
+    (
+        "stages: {x: {only: [a, «[b]»]}}",
+        "B101",
+        "item 2 of `only` of stage `x` must be text, not a list",
+        None,
+        "stages.x.only[1]",
+    ),
+    (
+        "hooks: {h: {takes: [«1»]}}",
+        "B101",
+        "item 1 of `takes` of hook `h` must be text, not a number",
+        "put it in quotes",
+        "hooks.h.takes[0]",
+    ),
+    (
+        "routes: [{match: {chat_id: «-100»}, profile: p}]",
+        "B101",
+        "`chat_id` of `match` of route 1 must be text, not a number",
+        "put it in quotes",
+        "routes[0].match.chat_id",
+    ),
+    (
+        "stages:\n  «- a\n  - b»",
+        "B101",
+        "`stages` must be a mapping, not a list",
+        "write each name as a key, `name: {…}`, not as an item with `-`",
+        "stages",
+    ),
+    (
+        "stages:\n  timeout: «5s»",
+        "B101",
+        "stage `timeout` must be a mapping, not text",
+        "`timeout` is a key of a stage: write it below the name of the stage",
+        "stages.timeout",
+    ),
+    ("routes: «{}»", "B101", "`routes` must be a list, not a mapping", None, "routes"),
+    (
+        "stages: {x: {kind: «[gate]»}}",
+        "B101",
+        f"`kind` of stage `x` must be {KIND_LIST}, not a list",
+        None,
+        "stages.x.kind",
+    ),
+    (
+        "stages: {x: {«into»: }}",
+        "B101",
+        "`into` of stage `x` is empty",
+        "give it a value, or remove the line",
+        "stages.x.into",
+    ),
+    (
+        "stages: {x: {«when»: }}",
+        "B101",
+        "`when` of stage `x` is empty",
+        "write `{}` if that is on purpose, or remove the line",
+        "stages.x.when",
+    ),
+    (
+        "profiles: {p: {«channels»: ~}}",
+        "B101",
+        "`channels` of profile `p` is empty",
+        "write `[]` if that is on purpose, or remove the line",
+        "profiles.p.channels",
+    ),
+    (
+        "settings: {retries: «'3'»}",
+        "B101",
+        "`settings.retries` must be a whole number from 0 to 10, not text",
+        "write it without quotes",
+        "settings.retries",
+    ),
+    (
+        "settings: {max_tokens: «2.0»}",
+        "B101",
+        "`settings.max_tokens` must be a whole number, 1 or more, not a fraction",
+        None,
+        "settings.max_tokens",
+    ),
+    (
+        "settings: {temperature: «.nan»}",
+        "B101",
+        "`settings.temperature` must be a number from 0 to 2, not `.inf` or `.nan`",
+        None,
+        "settings.temperature",
+    ),
+    ("settings: {api_key: «5»}", "B101", "`settings.api_key` must be text, not a number", "put it in quotes", None),
+    # B102: values that are none of those allowed
+    (
+        "stages: {x: {kind: «firstreslt»}}",
+        "B102",
+        f"`kind` of stage `x` must be {KIND_LIST}, not `firstreslt`",
+        "did you mean `firstresult`?",
+        "stages.x.kind",
+    ),
+    (
+        "stages: {x: {combine: «sum»}}",
+        "B102",
+        "`combine` of stage `x` must be `list`, `merge`, `concat` or `join`, not `sum`",
+        None,
+        "stages.x.combine",
+    ),
+    (
+        "profiles: {p: {concurrency: «paralel»}}",
+        "B102",
+        "`concurrency` of profile `p` must be `serial` or `parallel`, not `paralel`",
+        "did you mean `parallel`?",
+        "profiles.p.concurrency",
+    ),
+    ("on_failure: «deny»", "B102", "`on_failure` must be `propagate` or `skip`, not `deny`", None, "on_failure"),
+    (
+        "plugins: {p: {runtime: «node»}}",
+        "B102",
+        "`runtime` of plugin `p` must be `python`, not `node`",
+        None,
+        "plugins.p.runtime",
+    ),
+    # B103: something is missing
+    ("routes:\n  - «match: {}»", "B103", "route 1 lacks `profile`", None, "routes[0]"),
+    ("tests: {«t»: {message: {}}}", "B103", "test `t` lacks `expect`", None, "tests.t"),
+    # B104: durations
+    ("stages: {x: {timeout: «30»}}", "B104", f"`timeout` of stage `x` {DURATION}", "did you mean `30s`?", None),
+    ("stages: {x: {timeout: «5 minutes»}}", "B104", f"`timeout` of stage `x` {DURATION}", "did you mean `5m`?", None),
+    ("stages: {x: {timeout: «0s»}}", "B104", f"`timeout` of stage `x` {DURATION}", None, "stages.x.timeout"),
+    ("stages: {x: {timeout: «soon»}}", "B104", f"`timeout` of stage `x` {DURATION}", None, "stages.x.timeout"),
+    ("stages: {x: {timeout: «[5s]»}}", "B104", f"`timeout` of stage `x` {DURATION}", None, "stages.x.timeout"),
+    (
+        "stages: {x: {retry: {times: 2, backoff: «1sec»}}}",
+        "B104",
+        f"`backoff` of `retry` of stage `x` {DURATION}",
+        "did you mean `1s`?",
+        "stages.x.retry.backoff",
+    ),
+    (
+        "tests: {t: {message: {}, mock: {m: {delay: «1d»}}, expect: {ran: [x]}}}",
+        "B104",
+        f"`delay` of mock `m` of test `t` {DURATION}",
+        None,
+        "tests.t.mock.m.delay",
+    ),
+    # B105: names, limits, repetitions, emptiness
+    (
+        "stages: {«Run-Model»: {}}",
+        "B105",
+        f"the name of stage `Run-Model` {SMALL}",
+        "did you mean `run_model`?",
+        "stages.Run-Model",
+    ),
+    ("stages: {«1»: {}}", "B105", f"the name of stage `1` {SMALL}", None, "stages.1"),
+    ("stages: {x: {into: «Prompt»}}", "B105", f"`into` of stage `x` {SMALL}", None, "stages.x.into"),
+    (
+        "profiles: {p: {plugins: [telegram, «a b»]}}",
+        "B105",
+        "item 2 of `plugins` of profile `p` must begin with a letter and go on with letters, digits, `_`, `-` and `.`",
+        None,
+        "profiles.p.plugins[1]",
+    ),
+    (
+        "stages: {x: {retry: {times: «11»}}}",
+        "B105",
+        "`times` of `retry` of stage `x` must be a whole number from 1 to 10",
+        None,
+        "stages.x.retry.times",
+    ),
+    (
+        "profiles: {p: {budget: {steps: «0»}}}",
+        "B105",
+        "`steps` of `budget` of profile `p` must be a whole number, 1 or more",
+        None,
+        "profiles.p.budget.steps",
+    ),
+    (
+        "settings: {temperature: «2.5»}",
+        "B105",
+        "`settings.temperature` must be a number from 0 to 2",
+        None,
+        "settings.temperature",
+    ),
+    (
+        "stages: {x: {needs: [a, b, «a»]}}",
+        "B105",
+        "item 3 of `needs` of stage `x` repeats item 1",
+        "remove one of them",
+        "stages.x.needs[2]",
+    ),
+    ("stages: {x: {«for_each»: ''}}", "B105", "`for_each` of stage `x` is empty", None, "stages.x.for_each"),
+    (
+        "tests: {t: {message: {}, «expect»: {}}}",
+        "B105",
+        "`expect` of test `t` is empty",
+        "known keys: `session_id`, `prompt`, `model_output`, `outbounds`, `state`, `ended_by`, `ran`, `skipped`, "
+        "`error`, `took`",
+        "tests.t.expect",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "code", "message", "hint", "path"), MISTAKES, ids=[case[0] for case in MISTAKES])
+def test_each_mistake_is_one_finding_at_its_place(
+    text: str, code: str, message: str, hint: str | None, path: str | None
+) -> None:
+    clean, span = marked("version: 1\n" + text + "\n")
+    [finding] = check(clean)
+    assert (finding.code, finding.message, finding.help) == (code, message, hint)
+    assert finding.range == span
+    assert (finding.severity, finding.file) == ("error", FILE)
+    assert path is None or finding.path == path
+
+
+def test_a_file_without_a_version_is_told_at_its_beginning() -> None:
+    [finding] = check("# a comment\nstages: {}\n")
+    assert (finding.code, finding.message, finding.range) == ("B103", "the file lacks `version`", START)
+    assert finding.help == "write `version: 1` at the top of the file"
+
+
+def test_a_misspelt_version_is_not_missing_as_well() -> None:
+    [finding] = check("verison: 1\n")
+    assert (finding.code, finding.help) == ("B100", "did you mean `version`?")
+
+
+@pytest.mark.parametrize(
+    ("version", "code", "message", "fix"),
+    [
+        ("2", "B102", "`version` must be `1`, not `2`", None),
+        ("'1'", "B101", "`version` must be `1`, not text", "1"),
+        ("1.0", "B101", "`version` must be `1`, not a fraction", None),
+        ("true", "B101", "`version` must be `1`, not true or false", None),
+    ],
+)
+def test_only_version_one_is_known(version: str, code: str, message: str, fix: str | None) -> None:
+    [finding] = check(f"version: {version}\n")
+    assert (finding.code, finding.message, finding.fix) == (code, message, fix)
+
+
+def test_everything_is_told_at_once() -> None:
+    text = "version: 1\nstages: {Bad: {timout: 5s, timeout: 5}, x: {kind: gat}}\nroutes: [{}]\nfoo: 1\n"
+    assert sorted(finding.code for finding in check(text)) == ["B100", "B100", "B102", "B103", "B103", "B104", "B105"]
+
+
+def test_a_section_the_reader_found_empty_is_not_told_again() -> None:
+    parsed = parse(b"version: 1\ntests:\n  a:\nstages:\n", file=FILE, layer=FILE)
+    assert [finding.code for finding in parsed.findings] == ["B011", "B011"]
+    assert parsed.root is not None
+    assert schema.check_layer(parsed.root) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("stages: {x: {enabled: off}}", "false"),
+        ("stages: {x: {enabled: 'True'}}", "true"),
+        ("settings: {retries: '3'}", "3"),
+        ("stages: {x: {when: {chat_id: -1001}}}", '"-1001"'),
+        ("stages: {x: {when: {chat_id: 0x1F}}}", None),
+        ("settings: {api_key: 12345}", None),
+        ("stages: {x: {kind: gat}}", None),
+    ],
+)
+def test_a_fix_is_given_only_where_it_is_sure(text: str, fix: str | None) -> None:
+    [finding] = check(f"version: 1\n{text}\n")
+    assert finding.fix == fix
+
+
+def test_a_finding_in_a_profile_names_it() -> None:
+    [finding] = check("version: 1\nprofiles: {ci: {plugns: []}}\n")
+    assert finding.profile == "ci"
+
+
+def test_a_repeated_item_points_at_the_first_one() -> None:
+    text, span = marked("version: 1\nstages: {x: {only: [«a», a]}}\n")
+    [finding] = check(text)
+    [related] = finding.related
+    assert (related.message, related.range) == ("the same item stands here", span)
+
+
+ACCEPTED = [
+    "x-notes: {anything: [1, 2]}",
+    "stages: {run_model: {combine: merge}}",  # an overlay has no kind to judge by
+    "stages: {guard: {kind: gate, into: x, on_failure: skip}}",  # judged on the merged document
+    "stages: {a: {default: null, enabled: '${env:ON}', timeout: '${env:T:-5s}', retry: {times: '${file:n}'}}}",
+    "stages: {a: {timeout: 1.5s}, b: {timeout: 500ms}, c: {timeout: 1h}}",
+    "settings: {temperature: 1, max_tokens: '${env:N}', telegram: {token: 5}}",
+    "profiles: {p.q-r: {plugins: [my-plugin, a.b], tools: {allow: ['*', bash]}}}",
+    "tests: {t: {message: {}, mock: {m: {return: null}}, expect: {model_output: null}}}",
+]
+
+
+@pytest.mark.parametrize("text", ACCEPTED)
+def test_what_is_allowed_is_accepted(text: str) -> None:
+    assert check(f"version: 1\n{text}\n") == []
+
+
+@pytest.mark.parametrize("name", shipped_pipelines())
+def test_shipped_pipelines_fit_the_schema(name: str) -> None:
+    path = shipped_pipeline(name)
+    assert path is not None
+    assert check(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["500ms", "30s", "2m", "1h", "1.5s", "0s", "0.0s", "0.5ms", "5", "s", "30s\n", "٣s", "1d"]
+)
+def test_the_schema_and_the_engine_agree_on_durations(text: str) -> None:
+    accepted = check(f"version: 1\nstages: {{x: {{timeout: {json.dumps(text)}}}}}\n") == []
+    ascii_only = text.isascii()  # the engine also reads digits of other scripts, which an editor would refuse
+    assert accepted == (ascii_only and parse_duration(text) is not None)
+
+
+# Secrets
+
+
+def test_a_literal_secret_is_a_warning_at_its_value() -> None:
+    text, span = marked("version: 1\nsettings:\n  providers:\n    openrouter: {api_key: «sk-or-123»}\n")
+    [finding] = schema.literal_secrets(read(text))
+    assert (finding.code, finding.severity, finding.range) == ("B040", "warning", span)
+    assert finding.message == "`settings.providers.openrouter.api_key` is a secret and stands in the file as plain text"
+    assert finding.path == "settings.providers.openrouter.api_key"
+
+
+@pytest.mark.parametrize(
+    ("value", "literal"),
+    [
+        ("${env:KEY}", False),
+        ("${file:/run/secrets/key}", False),
+        ("Bearer ${env:KEY}", False),
+        ("${env:KEY:-}", False),
+        ("${env:KEY:-sk-123}", True),
+        ("$${env:KEY}", True),
+        ("sk-123", True),
+    ],
+)
+def test_a_reference_is_no_literal_secret(value: str, literal: bool) -> None:
+    found = schema.literal_secrets(read(f"version: 1\nsettings: {{api_key: {json.dumps(value)}}}\n"))
+    assert bool(found) == literal
+
+
+def test_secrets_of_profiles_and_of_plugins_are_found() -> None:
+    telegram = {
+        "properties": {"token": {"$ref": "#/$defs/secret"}},
+        "$defs": {"secret": {"type": "string", "writeOnly": True}},
+    }
+    text = "version: 1\nsettings: {telegram: {token: abc}}\nprofiles: {p: {settings: {api_key: abc}}}\n"
+    found = schema.literal_secrets(read(text), {"telegram": telegram})
+    assert [finding.path for finding in found] == ["settings.telegram.token", "profiles.p.settings.api_key"]
+
+
+SECRET = "sk-very-secret-9"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [SECRET, f"[{SECRET}]", f"{{{SECRET}: {SECRET}}}", f"'{SECRET} {SECRET}'"],
+    ids=["text", "list", "map", "two"],
+)
+@pytest.mark.parametrize("key", ["api_key", "api_kye", "model", "retries", "timeout", "temperature"])
+def test_no_finding_about_settings_shows_a_value(key: str, value: str) -> None:
+    root = read(f"version: 1\nsettings: {{{key}: {value}}}\n")
+    section = {"properties": {key: {"oneOf": [{"type": "integer"}, {"const": 1}, {"enum": ["a"]}]}}}
+    settings = root.get("settings")
+    assert settings is not None
+    findings = [*schema.check_layer(root), *schema.literal_secrets(root), *schema.check_section("p", settings, section)]
+    assert findings
+    assert SECRET not in json.dumps([finding.as_dict() for finding in findings])
+
+
+# Sections of plugins
+
+
+def test_a_plugins_section_is_checked_against_its_own_schema() -> None:
+    own = json.loads(shipped_schema("settings", "local_model.schema.json").read_text(encoding="utf-8"))
+    text = (
+        "version: 1\nsettings: {local_model: {threds: 2, threads: 65, context: x, path: 3, max_tokens: '${env:N}'}}\n"
+    )
+    section = read(text).get("settings", "local_model")
+    assert section is not None
+    found = schema.check_section("local_model", section, own)
+    assert {(item.code, item.path, item.message) for item in found} == {
+        ("B100", "settings.local_model.threds", "unknown key `threds` in `settings.local_model`"),
+        ("B105", "settings.local_model.threads", "`settings.local_model.threads` must be a whole number from 1 to 64"),
+        (
+            "B101",
+            "settings.local_model.context",
+            "`settings.local_model.context` must be a whole number, 1 or more, not text",
+        ),
+        ("B101", "settings.local_model.path", "`settings.local_model.path` must be text, not a number"),
+    }
+
+
+def test_a_section_of_a_profile_is_named_with_it() -> None:
+    section = read("version: 1\nprofiles: {ci: {settings: {tg: {a: 1}}}}\n").get("profiles", "ci", "settings", "tg")
+    assert section is not None
+    schema_ = {"properties": {"a": {"maximum": 0}, "b": {"type": "string"}}, "required": ["b"]}
+    found = schema.check_section("tg", section, schema_, profile="ci")
+    assert [(item.message, item.profile) for item in found] == [
+        ("`settings.tg` of profile `ci` lacks `b`", "ci"),
+        ("`settings.tg.a` of profile `ci` must be at most 0", "ci"),
+    ]
+
+
+# The published files
+
+
+def published(*parts: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads(shipped_schema(*parts).read_text(encoding="utf-8"))
+    return loaded
+
+
+SCHEMAS = [("pipeline.schema.json",), ("settings", "builtin.schema.json"), ("settings", "local_model.schema.json")]
+
+
+@pytest.mark.parametrize("parts", SCHEMAS, ids=lambda parts: parts[-1])
+def test_the_schemas_are_valid_draft_2020_12(parts: tuple[str, ...]) -> None:
+    loaded = published(*parts)
+    assert loaded["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    jsonschema.Draft202012Validator.check_schema(loaded)
+
+
+def test_the_generated_parts_of_the_schema_are_up_to_date() -> None:
+    fresh = schema.with_generated_parts(schema.pipeline_schema(), schema.settings_schema())
+    assert published("pipeline.schema.json") == fresh, f"run `{REGENERATE}`"
+
+
+def test_editors_know_the_keys_and_values_that_the_engine_knows() -> None:
+    defs = published("pipeline.schema.json")["$defs"]
+    assert set(defs["stage"]["properties"]) == set(STAGE_KEYS)
+    assert set(defs["hook"]["properties"]) == set(HOOK_KEYS)
+    assert defs["kind"]["enum"] == list(KINDS)
+    assert defs["stage"]["properties"]["combine"]["enum"] == list(COMBINES)
+    assert list(defs["message_fields"]["properties"]) == list(WHEN_FIELDS)
+    assert set(defs["on_failure"]["enum"]) == {policy for kind in KINDS.values() for policy in kind.policies}
+    assert set(published("pipeline.schema.json")["properties"]["on_failure"]["enum"]) == {
+        policy for kind in KINDS.values() if kind.tunable for policy in kind.policies
+    }
+
+
+VALUES = {
+    "into": "x",
+    "default": 1,
+    "default_if": "falsy",
+    "combine": "list",
+    "changes": ["x"],
+    "for_each": "outbounds",
+    "cleanup_for": "x",
+    "retry": {"times": 1},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_editors_refuse_exactly_what_a_kind_does_not_know(kind: str) -> None:
+    editor = jsonschema.Draft202012Validator(published("pipeline.schema.json"))
+
+    def accepted(**stage: Any) -> bool:
+        return bool(editor.is_valid({"version": 1, "stages": {"s": stage}}))
+
+    for key, knowing in KIND_KEYS.items():
+        assert accepted(**{key: VALUES[key]})
+        assert accepted(kind=kind, **{key: VALUES[key]}) == (kind in knowing)
+    for policy in ("propagate", "skip", "deny"):
+        assert accepted(on_failure=policy)
+        assert accepted(kind=kind, on_failure=policy) == (policy in KINDS[kind].policies)
+        hook = {"version": 1, "hooks": {"h": {"kind": kind, "on_failure": policy}}}
+        assert bool(editor.is_valid(hook)) == (policy in KINDS[kind].policies)
+
+
+def nested(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Every schema inside a schema."""
+    if isinstance(value, dict):
+        yield path, value
+        for keyword, below in value.items():
+            if keyword in ("properties", "patternProperties", "$defs"):
+                for name, inner in below.items():
+                    yield from nested(inner, (*path, keyword, name))
+            elif keyword in ("items", "additionalProperties", "propertyNames", "if", "then"):
+                yield from nested(below, (*path, keyword))
+            elif keyword == "allOf":
+                for index, inner in enumerate(below):
+                    yield from nested(inner, (*path, keyword, str(index)))
+
+
+@pytest.mark.parametrize("parts", SCHEMAS, ids=lambda parts: parts[-1])
+def test_the_schemas_keep_to_what_every_tool_understands(parts: tuple[str, ...]) -> None:
+    for path, inner in nested(published(*parts)):
+        where = "/".join(path)
+        assert not {"oneOf", "anyOf", "not", "format", "multipleOf", "maxLength"} & set(inner), where
+        assert r"\p{" not in inner.get("pattern", ""), where
+        kinds = inner.get("type")
+        if isinstance(kinds, list):
+            assert len(kinds) == 2 and kinds[1] == "string" and "env|file" in inner["pattern"], where
+        conditions = {"if", "then"} & set(path)
+        if "properties" in inner and not conditions:
+            unknown = inner["additionalProperties"]
+            assert unknown is False or unknown["title"] == "plugin section", where
+
+
+@pytest.mark.parametrize("parts", SCHEMAS, ids=lambda parts: parts[-1])
+def test_every_key_is_described(parts: tuple[str, ...]) -> None:
+    for path, inner in nested(published(*parts)):
+        if len(path) > 1 and path[-2] == "properties" and not {"if", "then"} & set(path):
+            described = (
+                inner if "description" in inner else published(*parts)["$defs"][inner["$ref"].rpartition("/")[2]]
+            )
+            assert described["description"] == re.sub("`", "", described["markdownDescription"]), path
+
+
+# Cost
+
+
+def test_thousands_of_mistakes_are_told_in_seconds() -> None:
+    started = time.perf_counter()
+    assert len(check("version: 1\nstages: {x: {only: [" + "a, " * 5_000 + "]}}\n")) == 4_999
+    assert time.perf_counter() - started < 5
+
+
+def test_importing_the_module_does_not_import_jsonschema() -> None:
+    code = "import sys, bub.pipeline.schema as s; s.settings_schema(); print('jsonschema' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

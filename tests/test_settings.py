@@ -1,0 +1,159 @@
+"""Settings: the file below, the environment's own settings above, each value of the type its schema wants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bub.diagnostics import Diagnostic
+from bub.pipeline.merge import effective, load_text
+from bub.settings import RESERVED, resolve_settings, variable_of
+
+REFERENCE = r"^\$\{"
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "$defs": {"flag": {"type": ["boolean", "string"], "pattern": REFERENCE}},
+    "properties": {
+        "model": {"type": "string"},
+        "api_key": {"type": "string", "writeOnly": True},
+        "api_base": {"type": "string"},
+        "max_tokens": {"type": ["integer", "string"], "pattern": REFERENCE},
+        "temperature": {"anyOf": [{"type": "number"}, {"type": "string", "pattern": REFERENCE}]},
+        "providers": {
+            "type": "object",
+            "additionalProperties": {
+                "type": "object",
+                "properties": {"api_key": {"type": "string", "writeOnly": True}, "api_base": {"type": "string"}},
+            },
+        },
+        "telegram": {
+            "type": "object",
+            "properties": {
+                "token": {"type": "string", "writeOnly": True},
+                "enabled": {"$ref": "#/$defs/flag"},
+                "allow_chats": {"type": "array", "items": {"type": "string"}},
+            },
+        },
+        "local_model": {"type": "object", "properties": {"threads": {"type": "integer"}}},
+        "headers": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+    "additionalProperties": False,
+}
+
+
+def resolved(
+    text: str = "version: 1", base: Path | None = None, **environment: str
+) -> tuple[dict[str, Any], tuple[Diagnostic, ...]]:
+    root = effective(load_text(text), "default").root
+    return resolve_settings(root, environment, base=base, schema=SCHEMA)
+
+
+def settings_of(text: str = "version: 1", **environment: str) -> dict[str, Any]:
+    plain, findings = resolved(text, **environment)
+    assert findings == ()
+    return plain
+
+
+def test_without_a_section_there_are_no_settings() -> None:
+    assert settings_of() == {}
+    assert settings_of("settings: [a]") == {}
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "expected"),
+    [
+        ("BUB_MODEL", "a:b", {"model": "a:b"}),
+        ("BUB_API_KEY", "k", {"api_key": "k"}),
+        ("BUB_API_BASE", "u", {"api_base": "u"}),
+        ("BUB_MAX_TOKENS", "12", {"max_tokens": 12}),
+        ("BUB_TEMPERATURE", "0.5", {"temperature": 0.5}),
+        ("BUB_TEMPERATURE", "1", {"temperature": 1}),
+        ("BUB_TELEGRAM_TOKEN", "12:x", {"telegram": {"token": "12:x"}}),
+        ("BUB_TELEGRAM_ENABLED", "True", {"telegram": {"enabled": True}}),
+        ("BUB_TELEGRAM_ENABLED", "off", {"telegram": {"enabled": False}}),
+        ("BUB_TELEGRAM_ENABLED", "0", {"telegram": {"enabled": False}}),
+        ("BUB_TELEGRAM_ALLOW_CHATS", "-1, 2", {"telegram": {"allow_chats": ["-1", "2"]}}),
+        ("BUB_TELEGRAM_ALLOW_CHATS", '["-1", 2]', {"telegram": {"allow_chats": ["-1", "2"]}}),
+        ("BUB_PROVIDERS_OPENROUTER_API_KEY", "k", {"providers": {"openrouter": {"api_key": "k"}}}),
+        ("BUB_PROVIDERS_MY_OWN_API_KEY", "k", {"providers": {"my_own": {"api_key": "k"}}}),
+        ("BUB_HEADERS_X_TITLE", "t", {"headers": {"x_title": "t"}}),
+        ("BUB_LOCAL_MODEL_THREADS", "2", {"local_model": {"threads": 2}}),
+        ("BUB_MODEL", "${env:HOME} $$", {"model": "${env:HOME} $$"}),
+        ("BUB_MODEL", "", {}),
+        ("BUB_PROVIDERS", "x", {}),
+        ("BUB_PROVIDERS_OPENROUTER", "x", {}),
+        ("BUB_NONSENSE", "x", {}),
+        ("MODEL", "x", {}),
+    ],
+)
+def test_a_variable_sets_the_setting_of_its_name(variable: str, value: str, expected: dict[str, Any]) -> None:
+    assert settings_of(**{variable: value}) == expected
+
+
+@pytest.mark.parametrize("variable", sorted(RESERVED))
+def test_reserved_variables_are_never_settings(variable: str) -> None:
+    open_schema = {"type": "object", "additionalProperties": {"type": "string"}}
+    assert resolve_settings(load_text("version: 1").root, {variable: "x"}, base=None, schema=open_schema) == ({}, ())
+
+
+def test_the_environment_beats_the_file_and_every_profile() -> None:
+    text = "settings: {model: file, telegram: {token: t}}\nprofiles: {default: {settings: {model: profile}}}\n"
+    assert settings_of(text) == {"model": "profile", "telegram": {"token": "t"}}
+    assert settings_of(text, BUB_MODEL="mine") == {"model": "mine", "telegram": {"token": "t"}}
+
+
+def test_a_name_in_the_file_is_found_again_whatever_its_spelling() -> None:
+    text = "settings: {providers: {My-Own: {api_base: u}}}\n"
+    assert settings_of(text, BUB_PROVIDERS_MY_OWN_API_KEY="k") == {
+        "providers": {"My-Own": {"api_base": "u", "api_key": "k"}}
+    }
+
+
+def test_a_lone_reference_takes_the_type_that_the_schema_wants() -> None:
+    telegram = "{enabled: '${env:T}', allow_chats: '${env:C}'}"
+    text = f"settings: {{model: '${{env:N}}', max_tokens: '${{env:N}}', telegram: {telegram}}}"
+    assert settings_of(text, N="12", T="true", C="1,2") == {
+        "model": "12",
+        "max_tokens": 12,
+        "telegram": {"enabled": True, "allow_chats": ["1", "2"]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("variable", "what"),
+    [
+        ("BUB_MAX_TOKENS", "a whole number"),
+        ("BUB_TEMPERATURE", "a number"),
+        ("BUB_TELEGRAM_ENABLED", "true or false"),
+        ("BUB_TELEGRAM_ALLOW_CHATS", "a list such as `a, b`"),
+    ],
+)
+def test_a_variable_of_the_wrong_type_is_named_without_its_value(variable: str, what: str) -> None:
+    plain, (finding,) = resolved(**{variable: "[hush"})
+    assert plain == {}
+    assert (finding.code, finding.severity) == ("B034", "error")
+    assert finding.message == f"the environment variable `{variable}` is not {what}"
+    assert "hush" not in repr(finding)
+
+
+def test_a_reference_of_the_wrong_type_is_named_without_its_value() -> None:
+    plain, (finding,) = resolved("settings: {max_tokens: '${env:N}'}", N="hush")
+    assert plain == {}
+    assert (finding.code, finding.path, finding.range.start.column) == ("B034", "settings.max_tokens", 24)
+    assert "hush" not in repr(finding)
+
+
+def test_what_a_variable_sets_need_not_be_readable_in_the_file() -> None:
+    text = "settings: {api_key: '${env:GONE}', max_tokens: '${file:gone}', model: '${MODEL}'}"
+    plain, findings = resolved(text, BUB_API_KEY="k", BUB_MAX_TOKENS="1", BUB_MODEL="m")
+    assert plain == {"api_key": "k", "max_tokens": 1, "model": "m"}
+    assert [item.code for item in findings] == ["B030"]
+    assert [item.code for item in resolved(text)[1]] == ["B031", "B032", "B030"]
+
+
+def test_a_setting_knows_its_variable() -> None:
+    assert variable_of(["telegram", "token"]) == "BUB_TELEGRAM_TOKEN"
+    assert variable_of(["providers", "my-own", "api_key"]) == "BUB_PROVIDERS_MY_OWN_API_KEY"
