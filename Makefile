@@ -30,7 +30,8 @@ types: $(VENV)/.bub $(VENV)/.lint $(VENV)/.test ## mypy --strict over bub and bu
 	$(PY) -m mypy
 
 bench: $(VENV)/.bub $(VENV)/.test ## measure, side by side with hand-written code
-	$(PY) -m tests.bench
+	@for file in tests/bench/[a-z]*.py; do \
+	    name=$$(basename "$$file" .py); echo "== $$name"; $(PY) -m tests.bench.$$name || exit 1; done
 
 build: $(VENV)/.package ## wheel and source archive, in dist/
 	rm -rf dist

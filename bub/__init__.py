@@ -6,7 +6,11 @@ The names below are imported when they are first used, so that `import bub` cost
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bub.framework import BubFramework, TurnResult
+    from bub.hookspecs import hookimpl
 
 __version__ = "0.1.0"
 __all__ = ["BubFramework", "TurnResult", "__version__", "hookimpl"]

@@ -8,20 +8,23 @@ through every one of them.
 from __future__ import annotations
 
 import inspect
+import math
 import operator
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import CoroutineType
 from typing import Any, TypeAlias
 
 import trio
 
 from bub.errors import BubError, HookTypeError
-from bub.frozen import freeze
+from bub.frozen import freeze, thaw
 from bub.hookspecs import Form, HookPoint
 from bub.implementations import Implementation
 from bub.kinds import RESERVED_STATE
 from bub.log import log_exception, log_warning
+from bub.plugins import BUILTIN
 from bub.streaming import AsyncStreamEvents, StreamEvent
 
 CLOSING_PATIENCE = 5.0
@@ -33,7 +36,8 @@ Values: TypeAlias = Any
 Wait: TypeAlias = Callable[[Awaitable[Any]], Awaitable[Any]]
 """Awaits something, within a limit."""
 
-_PLAIN = frozenset((str, dict, list, tuple, int, float, bool))
+_PLAIN = frozenset((type(None), str, dict, list, tuple, int, float, bool))
+"""Types whose values need not be awaited: nearly every answer, so they are told apart without a call."""
 
 
 # Binding: from what an implementation names to a call without reflection.
@@ -41,7 +45,10 @@ _PLAIN = frozenset((str, dict, list, tuple, int, float, bool))
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An implementation that is ready to be called with the arguments of its `signature`, by position."""
+    """An implementation that is ready to be called with the arguments of its `signature`, by position.
+
+    `stage` is whom it is called for, `on_failure` what a failure of it does there.
+    """
 
     hook: str
     plugin: str
@@ -49,39 +56,58 @@ class Call:
     signature: int
     returns: tuple[type, ...] | None = None
     form: Form = "either"
+    stage: str = ""
+    on_failure: str = "propagate"
 
     def checked(self, value: Any) -> Any:
         """The value if its point allows it, else HookTypeError (BEHAVIOURS H31)."""
         if self.returns is not None and not isinstance(value, self.returns):
             expected = " or ".join(kind.__name__ for kind in self.returns)
             raise HookTypeError(self.hook, self.plugin, f"{expected} or None", value)
+        if type(value) is dict and self.plugin != BUILTIN and any(str(key).startswith(RESERVED_STATE) for key in value):
+            return self._without_reserved(value)
         return value
+
+    def _without_reserved(self, value: dict[str, Any]) -> dict[str, Any]:
+        """What a plugin may not say in the runtime's name is left out (BEHAVIOURS T8)."""
+        log_warning("hook.reserved_keys_left_out", hook=self.hook, adapter=self.plugin, prefix=RESERVED_STATE)
+        return {key: item for key, item in value.items() if not str(key).startswith(RESERVED_STATE)}
+
+
+Fetch: TypeAlias = Callable[[Values], tuple[Any, ...]]
+"""Takes the arguments of one signature out of the values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """The implementations of a point in call order; arguments are fetched once for each distinct signature."""
+    """The implementations of a point in call order; `arguments` fetches those of every signature, each once."""
 
     items: tuple[Call, ...] = ()
-    fetchers: tuple[Callable[[Values], tuple[Any, ...]], ...] = ()
-    frozen: bool = False
+    arguments: Callable[[Values], Sequence[tuple[Any, ...]]] = lambda values: ()
 
-    def arguments(self, values: Values) -> list[tuple[Any, ...]]:
-        """The arguments of every signature; read-only ones where the kind says so."""
-        fetched = [fetch(values) for fetch in self.fetchers]
-        if self.frozen:
-            return [tuple(freeze(argument) for argument in arguments) for arguments in fetched]
-        return fetched
+    @classmethod
+    def of(cls, items: Iterable[Call], fetchers: Sequence[Fetch], *, frozen: bool = False) -> Calls:
+        """The calls with what fetches their arguments, read-only ones if `frozen`."""
+        if frozen:
+            return cls(
+                tuple(items), lambda values: [tuple([freeze(one) for one in fetch(values)]) for fetch in fetchers]
+            )
+        if len(fetchers) == 1:
+            (fetch,) = fetchers
+            return cls(tuple(items), lambda values: (fetch(values),))
+        return cls(tuple(items), lambda values: [fetch(values) for fetch in fetchers])
 
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How implementations are called beside their kind: in a thread, again after a failure, read-only."""
+    """How implementations are called beside their kind: read-only, in a thread, again after a failure, for whom."""
 
     frozen: bool = False
     thread: bool = False
     retries: int = 0
     backoff: float = 0.0
+    stage: str = ""
+    on_failure: str = "propagate"
 
 
 AS_THEY_ARE = Manner()
@@ -119,8 +145,10 @@ def bind(
             function = _in_thread(function)
         if manner.retries:
             function = _retried(function, manner)
-        calls.append(Call(implementation.hook, implementation.plugin, function, signature, facts.returns, facts.form))
-    return Calls(tuple(calls), tuple(_fetcher(key) for key in fetchers), manner.frozen)
+        who = (implementation.hook, implementation.plugin)
+        told = (manner.stage, manner.on_failure)
+        calls.append(Call(*who, function, signature, facts.returns, facts.form, *told))
+    return Calls.of(calls, [_fetcher(key) for key in fetchers], frozen=manner.frozen)
 
 
 def _adapted(implementation: Implementation, keys: Mapping[str, Any]) -> tuple[tuple[str, ...], Callable[..., Any]]:
@@ -140,7 +168,7 @@ def _adapted(implementation: Implementation, keys: Mapping[str, Any]) -> tuple[t
     return names, by_keyword
 
 
-def _fetcher(keys: tuple[Any, ...]) -> Callable[[Values], tuple[Any, ...]]:
+def _fetcher(keys: tuple[Any, ...]) -> Fetch:
     if not keys:
         return lambda values: ()
     if len(keys) == 1:
@@ -189,7 +217,8 @@ async def _pause(manner: Manner, attempt: int) -> None:
 
 def is_awaitable(value: Any) -> bool:
     """Whether a returned value has to be awaited (BEHAVIOURS H9); quick for plain values."""
-    return value is not None and type(value) not in _PLAIN and inspect.isawaitable(value)
+    kind = type(value)
+    return kind is CoroutineType or (kind not in _PLAIN and inspect.isawaitable(value))
 
 
 async def settled(value: Any) -> Any:
@@ -254,7 +283,7 @@ async def firstresult(calls: Calls, values: Values, wait: Wait, failed: Failed) 
     for call in calls.items:
         try:
             value = call.function(*arguments[call.signature])
-            if is_awaitable(value):
+            if type(value) not in _PLAIN and is_awaitable(value):
                 value = await wait(value)
             if value is not None:
                 return call.checked(value), call.plugin
@@ -270,14 +299,42 @@ async def broadcast(calls: Calls, values: Values, wait: Wait, failed: Failed) ->
     for call in calls.items:
         try:
             value = call.function(*arguments[call.signature])
-            if value is not None:
-                if is_awaitable(value):
-                    value = await wait(value)
-                if value is not None:
-                    call.checked(value)
-            results.append(value)
+            if type(value) not in _PLAIN and is_awaitable(value):
+                value = await wait(value)
+            results.append(value if value is None or call.returns is None else call.checked(value))
         except Exception as error:  # noqa: BLE001 (the policy decides)
             await failed(call, error)
+    return results
+
+
+async def broadcast_shielded(calls: Calls, values: Values, seconds: float, failed: Failed) -> list[Any]:
+    """`broadcast` for a clean-up: nothing cancels it, and each implementation has `seconds` to itself.
+
+    One scope serves them all for as long as nobody's time is up: opening one for each costs more than most
+    clean-ups. Its deadline is moved on once a hundredth of the time has passed, which is added for everybody.
+    """
+    arguments = calls.arguments(values)
+    results = []
+    slack = seconds / 100
+    position = 0
+    while position < len(calls.items):
+        armed = -math.inf
+        with trio.CancelScope(shield=True) as scope:
+            for call in calls.items[position:]:
+                position += 1
+                try:
+                    value = call.function(*arguments[call.signature])
+                    if type(value) not in _PLAIN and is_awaitable(value):
+                        now = trio.current_time()
+                        if now - armed > slack:
+                            armed, scope.deadline = now, now + seconds + slack
+                        value = await value
+                    results.append(value if value is None or call.returns is None else call.checked(value))
+                except Exception as error:  # noqa: BLE001 (the policy decides)
+                    await failed(call, error)
+        if scope.cancelled_caught:
+            late = calls.items[position - 1]
+            await failed(late, trio.TooSlowError(f"plugin `{late.plugin}` took longer than {seconds:g} seconds"))
     return results
 
 
@@ -309,21 +366,32 @@ async def void(calls: Calls, values: Values, wait: Wait, failed: Failed) -> None
         else:
             if is_awaitable(value):
                 pending.append((call, value))
+    expired: Expired | None = None
     if pending:
-        await wait(_together(pending, failures))
+        try:
+            await wait(_together(pending, failures))
+        except trio.TooSlowError as late:  # they all began at once, so the time of each was up
+            failures += [(call, late) for call, _ in pending]
+        except Expired as up:
+            expired = up
     for call, failure in failures:
         await failed(call, failure)
+    if expired is not None:
+        raise expired
 
 
 async def _together(pending: list[tuple[Call, Awaitable[Any]]], failures: list[tuple[Call, Exception]]) -> None:
+    """Await all at once; who has ended is taken out of `pending`, who failed is put into `failures`."""
+
     async def one(call: Call, awaitable: Awaitable[Any]) -> None:
         try:
             await awaitable
         except Exception as error:  # noqa: BLE001 (told by the caller, when all have ended)
             failures.append((call, error))
+        pending.remove((call, awaitable))
 
     async with trio.open_nursery() as nursery:
-        for call, awaitable in pending:
+        for call, awaitable in tuple(pending):
             nursery.start_soon(one, call, awaitable)
 
 
@@ -345,7 +413,7 @@ async def modifying(calls: Calls, values: Values, wait: Wait, failed: Failed) ->
             continue
         for key, part in value.items():
             if part is not None:
-                merged.setdefault(key, part)
+                merged.setdefault(key, thaw(part))
     return merged
 
 
@@ -417,6 +485,11 @@ class Pulled:
     parts: list[str]
     begun: bool = False
 
+    def add(self, delta: str) -> None:
+        """Take a piece of the text."""
+        self.begun = True
+        self.parts.append(delta)
+
     @property
     def text(self) -> str:
         return "".join(self.parts)
@@ -447,6 +520,11 @@ async def stream(
                     value = await wait(value)
                 if value is None:
                     break
+                if type(value) is str and call.form != "stream":
+                    pulled.add(value)
+                    if tell is not None:
+                        await wait(tell(StreamEvent.text(value)))
+                    return value, call.plugin
                 await wait(_pull(as_events(call, value), tell, pulled))
             except Exception as error:  # noqa: BLE001 (tried again or left to the policy)
                 if attempt < manner.retries and not pulled.begun:
@@ -505,18 +583,15 @@ async def close_stream(events: AsyncStreamEvents) -> None:
 # How a broadcast combines.
 
 
-def merge_low_to_high(results: Iterable[Any]) -> dict[str, Any]:
-    """One dict of all dicts, high priority wins per key; what the runtime itself put in stays (BEHAVIOURS T8)."""
+def merge_low_to_high(results: Sequence[Any]) -> dict[str, Any]:
+    """One dict of all dicts; high priority wins per key (BEHAVIOURS T8)."""
     merged: dict[str, Any] = {}
-    for part in reversed(list(results)):
-        for key, value in (part or {}).items():
-            if key in merged and key.startswith(RESERVED_STATE):
-                log_warning("state.reserved_key_kept", key=key)
-            else:
-                merged[key] = value
+    for part in reversed(results):
+        if part:
+            merged.update(part)
     return merged
 
 
-def join_low_to_high(results: Iterable[Any]) -> str:
+def join_low_to_high(results: Sequence[Any]) -> str:
     """The texts that are not empty, low priority first, with a blank line between (BEHAVIOURS T34)."""
-    return "\n\n".join(text for text in reversed(list(results)) if text)
+    return "\n\n".join(text for text in reversed(results) if text)

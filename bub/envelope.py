@@ -14,7 +14,8 @@ def field_of(message: Envelope, name: str, default: Any = None) -> Any:
 
     Mappings are read by key, everything else by attribute; `default` stands in for a field that is absent.
     """
-    if isinstance(message, Mapping):
+    # Nearly every message is a dict, and asking for the abstract class costs more than the look-up.
+    if type(message) is dict or isinstance(message, Mapping):
         return message.get(name, default)
     return getattr(message, name, default)
 
@@ -55,7 +56,8 @@ def addressed(message: Envelope) -> Envelope:
 
     A mapping, a text or an object without them becomes a new dict; an object that has both stays what it is.
     """
-    if not isinstance(message, Mapping) and all(getattr(message, name, None) is not None for name in ADDRESS):
+    is_object = type(message) is not dict and not isinstance(message, Mapping)
+    if is_object and all(getattr(message, name, None) is not None for name in ADDRESS):
         return message
     fields = normalize_envelope(message)
     for name in ADDRESS:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import trio
 
@@ -46,8 +46,7 @@ MOST_TURNS = 1024
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class TurnResult:
+class TurnResult(NamedTuple):
     """What a turn came to; a value that no stage made is None (DESIGN §5).
 
     `ended_by` is None for a turn that ran to its end, else "denied:STAGE" or "claimed:STAGE". `trace` says what
@@ -61,7 +60,7 @@ class TurnResult:
     state: dict[str, Any] | None = None
     ended_by: str | None = None
     profile: str = DEFAULT_PROFILE
-    trace: tuple[TurnRecord, ...] = ()
+    trace: Sequence[TurnRecord] = ()
 
 
 @dataclass(slots=True)
@@ -75,15 +74,38 @@ class _Profile:
     hooks: HookRuntime
 
 
-@dataclass(slots=True)
-class _Turns:
-    """The sessions that the turn under way is in, and what it keeps open."""
+class _TurnUnderWay:
+    """The sessions that a turn has taken, and what it keeps open; `above` is the turn that it was started from."""
 
-    sessions: set[str] = field(default_factory=set)
-    scope: Scope = field(default_factory=Scope)
+    __slots__ = ("above", "scope", "sessions")
+
+    def __init__(self, above: _TurnUnderWay | None) -> None:
+        self.above = above
+        self.sessions: tuple[str, ...] = ()
+        self.scope: Scope | None = None
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether the turn it was started from still runs."""
+        return self.above is not None and bool(self.above.sessions)
+
+    def is_inside(self, session_id: str) -> bool:
+        """Whether a turn that it was started from holds that session, so that waiting for it would last for ever."""
+        above = self.above
+        while above is not None:
+            if session_id in above.sessions:
+                return True
+            above = above.above
+        return False
+
+    def open(self) -> Scope:
+        """The scope of what is closed with the turn."""
+        if self.scope is None:
+            self.scope = Scope()
+        return self.scope
 
 
-_turn_under_way: ContextVar[_Turns | None] = ContextVar("bub_turn", default=None)
+_turn_under_way: ContextVar[_TurnUnderWay | None] = ContextVar("bub_turn", default=None)
 
 
 @dataclass(slots=True)
@@ -337,7 +359,7 @@ class BubFramework:
         For plugins that need something costly, such as an HTTP client. It must hold no nursery open.
         """
         turn = _turn_under_way.get()
-        scope = self._runtime.scope or (turn.scope if turn is not None else None)
+        scope = self._runtime.scope or (turn.open() if turn is not None else None)
         if scope is None:
             raise BubError("nothing is running that could keep this open", help="open `running()` first")
         return await scope.shared(factory)
@@ -353,57 +375,56 @@ class BubFramework:
         first failing stage raised, once its clean-ups have run and `on_error` was told (DESIGN §5).
         """
         runtime = self._runtime
-        self.load_hooks()
+        if not runtime.profiles:
+            self.load_hooks()
         await trio.lowlevel.checkpoint()
         inbound = dict(message) if isinstance(message, Mapping) else message
         current = addressed(inbound)
-        profile = runtime.profiles[self._profile_for(current)]
-        origin = str(field_of(current, SESSION) or "").strip()
-        arrival = origin or f"{field_of(current, 'channel')}:{field_of(current, 'chat_id')}"
-        above = _turn_under_way.get()
-        under_way = _Turns()
-        nested = above is not None and bool(above.sessions)
-        if not nested:
+        profile = runtime.profiles[self._profile_for(current) if runtime.routes else self.profile]
+        under_way = _TurnUnderWay(_turn_under_way.get())
+        arrival = None if under_way.is_nested else _origin(current)
+        if arrival is not None and not runtime.arrivals.enter_now(arrival):
             await runtime.arrivals.enter(arrival)
         token = _turn_under_way.set(under_way)
         try:
-            lifespan = as_manager(field_of(current, "lifespan"))
+            lifespan = field_of(current, "lifespan")
             if lifespan is not None:
-                await under_way.scope.enter(lifespan)
+                await under_way.open().enter(as_manager(lifespan))
             start = {"message": current, "inbound": inbound, "profile": profile.name, "workspace": self.workspace}
-            join = partial(self._join, under_way, above)
-            outcome = await Turn(profile.graph, start, join=join, on_event=on_event).run()
+            turn = Turn(profile.graph, start, join=partial(self._join, under_way), on_event=on_event)
+            await turn.run()
         finally:
             _turn_under_way.reset(token)
             for session_id in under_way.sessions:
                 runtime.sessions.leave(session_id)
-            under_way.sessions.clear()
-            if not nested:
+            under_way.sessions = ()
+            if arrival is not None:
                 runtime.arrivals.leave(arrival)
-            await under_way.scope.close()
-        values = outcome.values
+            if under_way.scope is not None:
+                await under_way.scope.close()
         return TurnResult(
-            values.get("session_id"),
-            values.get("prompt"),
-            values.get("model_output"),
-            values.get("outbounds"),
-            values.get("state"),
-            str(outcome.ended_by) if outcome.ended_by is not None else None,
+            turn.value("session_id"),
+            turn.value("prompt"),
+            turn.value("model_output"),
+            turn.value("outbounds"),
+            turn.value("state"),
+            str(turn.ended_by) if turn.ended_by is not None else None,
             profile.name,
-            outcome.records,
+            turn.trace,
         )
 
-    async def _join(self, under_way: _Turns, above: _Turns | None, session_id: str) -> str:
+    async def _join(self, under_way: _TurnUnderWay, session_id: str) -> str:
         """Wait until a session is free and take it for this turn; says whether it is "new" or "known"."""
         runtime = self._runtime
-        if above is not None and session_id in above.sessions:
+        if under_way.is_inside(session_id):
             raise BubError(
                 f"a turn of session `{session_id}` cannot wait for another turn of the same session",
                 help="start it once this turn is over, or in a session of its own",
             )
         if session_id not in under_way.sessions:
-            await runtime.sessions.enter(session_id)
-            under_way.sessions.add(session_id)
+            if not runtime.sessions.enter_now(session_id):
+                await runtime.sessions.enter(session_id)
+            under_way.sessions = (*under_way.sessions, session_id)
         if session_id in runtime.seen:
             return "known"
         runtime.seen.add(session_id)
@@ -414,6 +435,14 @@ class BubFramework:
             if when.matches(message):
                 return profile
         return self.profile
+
+
+def _origin(message: Envelope) -> str:
+    """Where a message comes from, before its session is known: messages of one origin keep their order."""
+    own = field_of(message, SESSION)
+    if own is not None and str(own).strip():
+        return str(own).strip()
+    return f"{field_of(message, 'channel')}:{field_of(message, 'chat_id')}"
 
 
 def _routes(document: Document) -> tuple[tuple[When, str], ...]:

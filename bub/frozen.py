@@ -28,8 +28,8 @@ class FrozenDict(dict[Any, Any]):
 
     __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
 
-    def __deepcopy__(self, memo: Any) -> dict[Any, Any]:
-        return {key: thaw(item) for key, item in self.items()}
+    def __reduce__(self) -> tuple[type, tuple[Any]]:
+        return dict, (thaw(self),)  # a copy is a plain one: `copy` and `pickle` fill what they made item by item
 
 
 class FrozenList(list[Any]):
@@ -39,14 +39,24 @@ class FrozenList(list[Any]):
         sort
     ) = _refuse
 
-    def __deepcopy__(self, memo: Any) -> list[Any]:
-        return [thaw(item) for item in self]
+    def __reduce__(self) -> tuple[type, tuple[Any]]:
+        return list, (thaw(self),)
 
 
 def thaw(value: Any) -> Any:
-    """The plain dicts and lists that `freeze` made read-only, as fresh copies."""
+    """Plain dicts and lists, as fresh copies, wherever `freeze` made read-only ones, inside plain ones too.
+
+    What holds nothing read-only stays the object it is.
+    """
     if isinstance(value, FrozenDict):
         return {key: thaw(item) for key, item in value.items()}
     if isinstance(value, FrozenList):
         return [thaw(item) for item in value]
+    kind = type(value)
+    if kind is dict:
+        fields = {key: thaw(item) for key, item in value.items()}
+        return fields if any(fields[key] is not value[key] for key in value) else value
+    if kind is list:
+        items = [thaw(item) for item in value]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
     return value

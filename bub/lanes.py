@@ -17,6 +17,14 @@ class Lanes:
         self._waiting = trio.lowlevel.ParkingLot()
         self._busy = 0
 
+    def enter_now(self, lane: str) -> bool:
+        """Take a lane if it is free and there is room, without waiting; says whether it did."""
+        if lane in self._queues or (self._limit is not None and self._busy >= self._limit):
+            return False
+        self._queues[lane] = None
+        self._busy += 1
+        return True
+
     async def enter(self, lane: str) -> None:
         """Wait until one may run in a lane; `leave` it afterwards, whatever happens in between."""
         if lane not in self._queues:

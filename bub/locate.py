@@ -66,7 +66,7 @@ def _named(path: Path, by: str) -> Path:
     except RuntimeError as error:
         raise UsageError(f"{path} names a home folder that does not exist", help=f"correct {by}") from error
     if not _is_there(path):
-        raise UsageError(f"{path} does not exist", help=f"correct {by}, or write the file with `bub init`")
+        raise UsageError(f"{path} does not exist", help=f"correct {by}, or leave it out for the shipped default")
     _check_file(path, f"correct {by}")
     return path
 

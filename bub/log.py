@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FILE_NAME = "bub.log"
 
-_LINE = "{time:YYYY-MM-DDTHH:mm:ss.SSSZZ} {level: <7} {name}: {message}\n{exception}"
+_LINE = "{time:YYYY-MM-DDTHH:mm:ss.SSSZZ} {level: <7} {name}: {message}"  # loguru adds the traceback
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def log_warning(event: str, /, **fields: Any) -> None:
 
 def log_exception(event: str, error: BaseException, /, **fields: Any) -> None:
     """Note a failure with its traceback; the values of variables are left out, for they may be secrets."""
-    _logger().opt(depth=1, exception=error).error(_line(event, {**fields, "error": _text(error)}))
+    _logger().opt(depth=1, exception=error).error(_line(event, {**fields, "error": error}))
 
 
 def log_to(folder: Path, *, debug: bool = False) -> None:

@@ -25,7 +25,7 @@ class Scope:
     def __init__(self) -> None:
         self._open: list[AbstractContextManager[Any] | AbstractAsyncContextManager[Any]] = []
         self._shared: dict[object, Any] = {}
-        self._opening = trio.Lock()
+        self._opening: trio.Lock | None = None
 
     async def enter(self, manager: Any) -> Any:
         """Open a context manager, sync or async, and return what it gives; it is closed with the scope."""
@@ -39,6 +39,8 @@ class Scope:
     async def shared(self, factory: Callable[[], AbstractAsyncContextManager[_T]]) -> _T:
         """What `factory` opens: opened by whoever asks first, the same one for everybody after."""
         if factory not in self._shared:
+            if self._opening is None:
+                self._opening = trio.Lock()
             async with self._opening:
                 if factory not in self._shared:
                     self._shared[factory] = await self.enter(factory())

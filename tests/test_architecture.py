@@ -39,17 +39,18 @@ ROWS = {
     4: row("bub/pipeline/compiler.py bub/pipeline/engine.py"),
     3: row(
         "bub/plugins.py bub/hook_runtime.py bub/calling.py bub/pipeline/rules/ bub/pipeline/schema.py"
-        " bub/pipeline/plan.py bub/pipeline/graph.py",
+        " bub/pipeline/plan.py bub/pipeline/graph.py bub/pipeline/validate.py",
         "pluggy jsonschema",
     ),
     2: row(
         "bub/hookspecs.py bub/implementations.py bub/pipeline/document.py bub/pipeline/yaml_reader.py"
-        " bub/pipeline/yaml_faults.py bub/pipeline/merge.py",
+        " bub/pipeline/yaml_faults.py bub/pipeline/merge.py bub/pipeline/interpolate.py bub/settings.py"
+        " bub/configure.py",
         "yaml pluggy",
     ),
     1: row(
         "bub/kinds.py bub/diagnostics.py bub/envelope.py bub/streaming.py bub/resources.py bub/locate.py bub/trust.py"
-        " bub/lanes.py bub/duration.py bub/frozen.py bub/pipeline/report.py"
+        " bub/lanes.py bub/scopes.py bub/duration.py bub/frozen.py bub/pipeline/report.py"
     ),
     0: row("bub/__init__.py bub/errors.py bub/log.py", "loguru"),
 }

@@ -10,12 +10,17 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pexpect
 import pytest
 
+from bub.cli import exits
+from bub.errors import BubError, UsageError
+
 ROOT = Path(__file__).parent.parent
 BUB = [sys.executable, "-m", "bub"]
+PIPES: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 PIPELINE = """
     version: 1
@@ -38,6 +43,7 @@ PARROT = """
 def the_checkout_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # output is buffered, as it is for everybody
 
 
 @pytest.fixture
@@ -106,9 +112,9 @@ def test_a_misspelt_command_is_wrong_usage_with_a_suggestion(tmp_path: Path) -> 
 
 
 def test_a_misspelt_command_in_a_folder_that_is_not_trusted_asks_nothing(folder: Path) -> None:
-    done = bub(folder, "valdate")
-    assert done.returncode == 2
-    assert done.stderr == "bub: there is no command `valdate` (did you mean `validate`?)\n"
+    process = at_a_terminal(folder, "valdate")
+    assert exit_code(process) == 2
+    assert str(process.before).strip() == "bub: there is no command `valdate` (did you mean `validate`?)"
 
 
 def test_a_misspelt_option_is_wrong_usage_in_one_line(tmp_path: Path) -> None:
@@ -202,6 +208,7 @@ def test_trace_prints_one_line_a_stage_with_its_time(folder: Path, trusted: None
 
 
 STREAMING = """
+    import sys
     import trio
     from bub import hookimpl
     from bub.streaming import AsyncStreamEvents, StreamEvent
@@ -212,23 +219,18 @@ STREAMING = """
 
     async def events():
         yield StreamEvent.text("one ")
-        await trio.to_thread.run_sync(open("go").read)
+        await trio.to_thread.run_sync(sys.stdin.readline)
         yield StreamEvent.text("two")
 """
 
 
 def test_stream_prints_the_answer_while_it_is_made_and_once(folder: Path, trusted: None) -> None:
     plugin(folder, STREAMING)
-    os.mkfifo(folder / "go")
-    plugin(folder, STREAMING.replace('open("go").read', '__import__("pathlib").Path("go").read_text'))
-    with subprocess.Popen(
-        [*BUB, "run", "hello", "--stream"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    with subprocess.Popen([*BUB, "run", "hello", "--stream"], cwd=folder, **PIPES) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"[cli:local]\n"
-        assert process.stdout.read(4) == b"one "
-        (folder / "go").write_text("now")
-        rest, errors = process.communicate(timeout=60)
+        assert process.stdout.read(4) == b"one "  # and not a word more before the model is told to go on
+        rest, errors = process.communicate(b"go on\n", timeout=60)
     assert (process.returncode, rest, errors) == (0, b"two\n", b"")
 
 
@@ -284,7 +286,7 @@ def test_a_failure_is_one_line_and_its_traceback_is_in_the_log(folder: Path, tmp
     log = Path(found[1]).read_text(encoding="utf-8")
     assert Path(found[1]) == tmp_path / "home" / "logs" / "bub.log"
     assert f"id={found[2]}" in log
-    assert "Traceback" in log
+    assert log.count("Traceback") == log.count(" ERROR ") > 0
     assert "parrot.py" in log
 
 
@@ -319,21 +321,18 @@ def test_ctrl_c_ends_a_turn_quietly(folder: Path, trusted: None) -> None:
     plugin(
         folder,
         """
-        import pathlib
         import trio
         from bub import hookimpl
 
         @hookimpl
         async def run_model(prompt):
-            pathlib.Path("started").write_text("yes")
+            print("started", flush=True)
             await trio.sleep_forever()
         """,
     )
-    os.mkfifo(folder / "started")
-    with subprocess.Popen(
-        [*BUB, "run", "hello"], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert (folder / "started").read_text() == "yes"
+    with subprocess.Popen([*BUB, "run", "hello"], cwd=folder, **PIPES) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"started\n"
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=60)
     assert (process.returncode, out, errors) == (130, b"", b"")
@@ -346,7 +345,27 @@ def test_a_reader_that_leaves_is_no_error_worth_a_word(folder: Path, trusted: No
         done = subprocess.run([*BUB, "hooks"], cwd=folder, stdout=writing, stderr=subprocess.PIPE, timeout=60)
     finally:
         os.close(writing)
-    assert done.stderr == b""
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (BaseExceptionGroup("", [ValueError(), BaseExceptionGroup("", [KeyboardInterrupt()])]), 130, ""),
+        (ExceptionGroup("", [BubError("one", help="do this"), BubError("two")]), 1, "bub: one (do this)\nbub: two\n"),
+        (UsageError("wrong\nhere"), 2, "bub: wrong here\n"),
+        (SystemExit(7), 7, ""),
+    ],
+)
+def test_every_error_has_its_exit_code(
+    error: BaseException, code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work() -> int:
+        raise error
+
+    assert exits.exit_code(work) == code
+    assert capsys.readouterr().err == said
 
 
 # bub validate
@@ -416,7 +435,7 @@ def test_hooks_as_json(folder: Path, trusted: None) -> None:
 def test_plugins_says_what_became_of_each(folder: Path, trusted: None) -> None:
     done = bub(folder, "plugins")
     assert done.returncode == 0
-    assert re.search(r"^parrot +loaded +\S*parrot\.py", done.stdout, re.MULTILINE)
+    assert re.search(r"^parrot +loaded +path \S*parrot\.py", done.stdout, re.MULTILINE)
     assert re.search(r"^builtin +loaded", done.stdout, re.MULTILINE)
     states = {status["name"]: status["state"] for status in json.loads(bub(folder, "plugins", "--json").stdout)}
     assert states["parrot"] == "loaded"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bub.pipeline.compiler import check_file
+from bub.pipeline.validate import check_file
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])

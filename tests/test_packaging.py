@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hatchling.builders.sdist import SdistBuilder
+from hatchling.builders.wheel import WheelBuilder
 
 import bub
 
@@ -23,7 +25,7 @@ def project() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    builder = pytest.importorskip("hatchling.builders.wheel").WheelBuilder(str(ROOT))
+    builder = WheelBuilder(str(ROOT))
     (path,) = builder.build(directory=str(tmp_path_factory.mktemp("wheel")), versions=["standard"])
     with zipfile.ZipFile(path) as archive:
         return set(archive.namelist())
@@ -31,7 +33,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 @pytest.fixture(scope="module")
 def source_archive(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    builder = pytest.importorskip("hatchling.builders.sdist").SdistBuilder(str(ROOT))
+    builder = SdistBuilder(str(ROOT))
     (path,) = builder.build(directory=str(tmp_path_factory.mktemp("sdist")), versions=["standard"])
     with tarfile.open(path) as archive:
         return {name.partition("/")[2] for name in archive.getnames()}

@@ -94,15 +94,22 @@ def one_line(error: BubError) -> str:
 
 def _say_crash(error: BaseException) -> None:
     number = os.urandom(4).hex()
-    what = " ".join(filter(None, (f"{type(error).__name__}:", *str(error).split()))).removesuffix(":")
-    notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
     file = open_log()
     where = f"the details are in {file} under {number}" if file else f"number {number}"
     log_exception("command.failed", error, id=number)
-    _say(f"bub: {what[:300]}{notes[:200]} ({where})")
+    _say(f"bub: {_in_short(error)[:400]} ({where})")
     if file is None and not os.environ.get("BUB_DEBUG"):
         # There is no log to look into: a traceback here is better than one nowhere.
         traceback.print_exception(error)
+
+
+def _in_short(error: BaseException) -> str:
+    """What an exception says of itself; the name of its type, too, unless that is a private matter."""
+    name = type(error).__name__
+    text = " ".join([*str(error).split(), *getattr(error, "__notes__", ())])
+    if text and name.startswith("_"):
+        return text
+    return f"{name}: {text}" if text else name
 
 
 def _say(text: str) -> None:

@@ -115,16 +115,7 @@ def result_as_dict(result: TurnResult) -> dict[str, Any]:
         "outbounds": [normalize_envelope(outbound) for outbound in result.outbounds or ()],
         "profile": result.profile,
         "ended_by": result.ended_by,
-        "trace": [
-            {
-                "stage": record.stage,
-                "implementation": record.implementation,
-                "start": record.start,
-                "duration": record.duration,
-                "outcome": record.outcome,
-            }
-            for record in result.trace
-        ],
+        "trace": [record._asdict() for record in result.trace],
     }
 
 
@@ -135,5 +126,5 @@ def _as_plain(value: Any) -> Any:
 def _print_trace(result: TurnResult) -> None:
     width = max((len(record.stage) for record in result.trace), default=0)
     for record in result.trace:
-        line = f"{record.duration * 1000:10.2f} ms  {record.stage:<{width}}  {record.outcome}"
-        print(f"{line}  {record.implementation or ''}".rstrip(), file=sys.stderr)
+        line = f"{record.duration * 1000:10.2f} ms  {record.stage:<{width}}  {record.outcome:<9}"
+        print(f"{line}  {record.implementation}".rstrip(), file=sys.stderr)

@@ -16,8 +16,9 @@ from bub.cli.options import Options, options_of
 from bub.diagnostics import Diagnostic
 from bub.errors import UsageError
 from bub.locate import FILE_NAME, find_pipeline
-from bub.pipeline.validate import check_file
+from bub.pipeline.interpolate import read_environment
 from bub.pipeline.report import render_json, render_text, summary
+from bub.pipeline.validate import check_file
 from bub.resources import shipped_pipeline
 
 
@@ -48,8 +49,9 @@ def validate(
     findings: list[Diagnostic] = []
     sources: dict[str, str] = {}
     for file in files:
-        checked = check_file(file, profiles=profiles)
-        findings.extend(checked.diagnostics)
+        environment, found = read_environment(file.parent, os.environ)
+        checked = check_file(file, profiles=profiles, environment=environment)
+        findings += [*found, *checked.diagnostics]
         sources.update(checked.sources)
     if format is Format.json:
         print(render_json(findings, len(files)), end="")

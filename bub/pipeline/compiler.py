@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from bub.calling import Calls, Manner, bind
+from bub.calling import (
+    Calls,
+    Manner,
+    bind,
+    broadcast,
+    claiming,
+    firstresult,
+    gate,
+    modifying,
+    observer,
+    stream,
+    void,
+)
 from bub.diagnostics import Diagnostic, PipelineError
 from bub.hookspecs import ERROR_POINT, HOOK_POINTS, HookPoint
 from bub.implementations import Implementation, implementations_of, in_call_order
 from bub.kinds import KINDS, SESSION, START_VALUES
 from bub.pipeline.document import Node
-from bub.pipeline.graph import FiredPoint, Graph, GraphNode, Step, Template, When
+from bub.pipeline.graph import Chain, FiredPoint, Graph, GraphNode, SideBySide, Step, When, template
 from bub.pipeline.interpolate import lone_reference, resolve
 from bub.pipeline.merge import Document, effective
 from bub.pipeline.plan import HookPlan, Plan, StagePlan, flag_of, make_plan, names_of, policy_of, seconds_of, text_of
@@ -25,6 +37,17 @@ RESOLVED = ("stages", "hooks", "plugins", "routes", "on_failure")
 
 _TYPED = ("enabled", "thread", "optional", "times")
 """The keys whose value is no text, so that a reference alone has to be read as one."""
+
+CALLING = {
+    "firstresult": firstresult,
+    "broadcast": broadcast,
+    "observer": observer,
+    "void": void,
+    "modifying": modifying,
+    "claiming": claiming,
+    "gate": gate,
+}
+"""The function of each kind; a stream takes more than the others, and the engine calls it by itself."""
 
 __all__ = ["compile", "declared_plugins", "plan_for"]
 
@@ -110,7 +133,7 @@ class _Builder:
         return Graph(
             profile=self.plan.profile,
             nodes=tuple(nodes),
-            groups=_groups(waits),
+            parts=_parts(nodes, _groups(waits)),
             waits=tuple(frozenset(wait) for wait in waits),
             cleanups=tuple(step for step in steps if step.cleanup_for is not None and step.enabled),
             slots=self.slots,
@@ -133,7 +156,8 @@ class _Builder:
         sources = {**self.current, "message": item}
         steps = tuple(self._step(stage, sources) for stage in group)
         self.current = {**sources, "message": self.current["message"], each: kept}
-        return GraphNode(steps, each, items, item, kept)
+        idle = not any(step.calls.items or step.into is not None for step in steps)
+        return GraphNode(steps, each, items, item, kept, idle)
 
     def _step(self, stage: StagePlan, sources: dict[str, int]) -> Step:
         """Bind one stage to what it can see, and note in `sources` where the values it makes will stand."""
@@ -145,7 +169,7 @@ class _Builder:
         keys = {name: seen[name] for name in stage.hook.takes if name in seen}
         if fire is not None and "fire" in stage.hook.takes:
             keys["fire"] = fire
-        manner = self._manner(stage.hook, node, kind)
+        manner = self._manner(stage.hook, node, kind, stage.id, stage.on_failure)
         twin = _twin(stage.hook.point)
         streams = kind == "stream" or twin is not None
         calls = bind(
@@ -157,6 +181,7 @@ class _Builder:
             absent=self.nothing,
             skip_awaitables=True,
         )
+        waits = any(implementation.is_async for implementation in found) or manner.thread or manner.retries > 0
         into = text_of(node.get("into"))
         slot = self._made(into, sources) if into is not None else None
         joins = self._made("message", sources) if into == SESSION else None
@@ -166,6 +191,9 @@ class _Builder:
         )
         default = node.get("default")
         when = node.get("when")
+        timeout = _timeout(stage.hook, node)
+        has_cleanup = any(other.cleanup_for == stage.id for other in self.plan.stages)
+        makes_message = into == "message" and stage.each is None
         return Step(
             id=stage.id,
             hook=stage.hook.point.name,
@@ -174,20 +202,26 @@ class _Builder:
             manner=manner,
             sources=seen,
             message=seen["message"],
+            call=CALLING.get(kind, stream),
             into=slot,
             changes=changes,
             fire=fire,
-            combine=text_of(node.get("combine")) or ("list" if into is not None else None),
-            default=Template(default.plain()) if default is not None and default.value is not None else None,
+            combine=(text_of(node.get("combine")) or "list") if kind == "broadcast" and into is not None else None,
+            default=template(default.plain(), seen, seen["message"])
+            if default is not None and default.value is not None
+            else None,
             falsy=text_of(node.get("default_if")) == "falsy",
             when=When.of({name: str(glob.value) for name, glob in when.items()}) if when is not None else None,
             enabled=stage.enabled,
-            timeout=_timeout(stage.hook, node),
+            timeout=timeout,
             on_failure=stage.on_failure,
+            waits=waits,
             cleanup_for=stage.cleanup_for,
-            has_cleanup=any(other.cleanup_for == stage.id for other in self.plan.stages),
+            has_cleanup=has_cleanup,
+            guarded=not stage.enabled or when is not None or has_cleanup or fire is not None,
+            direct=not streams and timeout is None and stage.cleanup_for is None,
+            marks=makes_message or joins is not None,
             joins=joins,
-            makes_message=into == "message" and stage.each is None,
             tells=kind == "stream",
         )
 
@@ -201,14 +235,14 @@ class _Builder:
             return sources["message"]
         return self._made(name, sources)
 
-    def _manner(self, hook: HookPlan, node: Node, kind: str) -> Manner:
+    def _manner(self, hook: HookPlan, node: Node, kind: str, who: str, on_failure: str) -> Manner:
         thread = flag_of(node.get("thread"))
         if thread is None and hook.node is not None:
             thread = flag_of(hook.node.get("thread"))
         times = node.get("retry", "times")
         retries = int(times.value) if times is not None and isinstance(times.value, int) else 0
         backoff = seconds_of(node.get("retry", "backoff")) or 0.0
-        return Manner(kind in ("modifying", "gate"), thread is True, retries, backoff)
+        return Manner(kind in ("modifying", "gate"), thread is True, retries, backoff, who, on_failure)
 
     def _asked(self, stage: StagePlan) -> tuple[Implementation, ...]:
         return _only(self._found(stage.hook.point), stage.node.get("only") or _hook_key(stage.hook, "only"))
@@ -225,15 +259,16 @@ class _Builder:
             kind = hook.kind or KINDS.get(hook.point.kinds[0])
             if kind is None or hook.node is None or hook.point.bootstrap:
                 continue
+            policy = policy_of(hook.node, hook, kind, text_of(self.plan.root.get("on_failure")))
             fired[name] = FiredPoint(
                 name,
                 kind.name,
                 hook.point,
                 _only(self._found(hook.point), hook.node.get("only")),
                 hook.takes,
-                self._manner(hook, hook.node, kind.name),
+                self._manner(hook, hook.node, kind.name, name, policy),
                 seconds_of(hook.node.get("timeout")),
-                policy_of(hook.node, hook, kind, text_of(self.plan.root.get("on_failure"))),
+                policy,
                 _twin(hook.point),
             )
         return fired
@@ -255,6 +290,22 @@ def _groups(waits: list[set[int]]) -> tuple[tuple[int, ...], ...]:
         else:
             groups[-1].append(index)
     return tuple(tuple(group) for group in groups)
+
+
+def _parts(nodes: list[GraphNode], groups: tuple[tuple[int, ...], ...]) -> tuple[Chain | GraphNode | SideBySide, ...]:
+    parts: list[Chain | GraphNode | SideBySide] = []
+    for group in groups:
+        node = nodes[group[0]]
+        last = parts[-1] if parts else None
+        if len(group) > 1:
+            parts.append(SideBySide(group))
+        elif node.each is not None:
+            parts.append(node)
+        elif isinstance(last, Chain):
+            parts[-1] = Chain((*last.steps, *node.steps))
+        else:
+            parts.append(Chain(node.steps))
+    return tuple(parts)
 
 
 def _twin(point: HookPoint) -> HookPoint | None:

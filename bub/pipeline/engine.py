@@ -5,11 +5,12 @@ The engine knows kinds, stages and values, and no hook by name: any graph runs.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
+from enum import Enum
 from functools import partial
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias, overload
 
 import trio
 
@@ -26,6 +27,7 @@ from bub.calling import (
     Until,
     Wait,
     broadcast,
+    broadcast_shielded,
     claiming,
     firstresult,
     gate,
@@ -45,7 +47,7 @@ from bub.errors import BubError, NoAnswerError
 from bub.frozen import thaw
 from bub.kinds import OUTBOUNDS, SESSION
 from bub.log import log_exception, log_warning
-from bub.pipeline.graph import FiredPoint, Graph, GraphNode, Step
+from bub.pipeline.graph import Chain, FiredPoint, Graph, GraphNode, Step
 from bub.pipeline.plan import EMPTY_VALUES
 from bub.streaming import StreamEvent
 
@@ -81,13 +83,61 @@ class Ending:
         return f"{self.how}:{self.stage}"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a turn left: its values by name (None: never made), how it ended, and what became of each stage."""
+class Trace(Sequence[TurnRecord]):
+    """What became of each stage of a turn, in the order they ended; made out when somebody looks."""
 
-    values: Mapping[str, Any]
-    ended_by: Ending | None
-    records: tuple[TurnRecord, ...]
+    __slots__ = ("_raw", "_zero")
+
+    def __init__(self, raw: Sequence[tuple[str, str, float, float, str]], zero: float) -> None:
+        self._raw = raw
+        self._zero = zero
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+    def __iter__(self) -> Iterator[TurnRecord]:
+        return map(self._read, self._raw)
+
+    @overload
+    def __getitem__(self, index: int) -> TurnRecord: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[TurnRecord, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> TurnRecord | tuple[TurnRecord, ...]:
+        if isinstance(index, slice):
+            return tuple(map(self._read, self._raw[index]))
+        return self._read(self._raw[index])
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    def _read(self, raw: tuple[str, str, float, float, str]) -> TurnRecord:
+        stage, implementation, began, ended, outcome = raw
+        return TurnRecord(stage, implementation, began - self._zero, ended - began, outcome)
+
+
+Verdict: TypeAlias = Denial | Mapping[str, Any] | None
+"""What a gate or claim says against what follows; None where it may go on."""
+
+Answer: TypeAlias = tuple[Verdict, str, str]
+"""What became of a stage: the verdict, the plugin that decided, and the outcome for the record."""
+
+_DONE: Answer = (None, "", "ok")
+_LATE: Answer = (None, "", "timeout")
+
+
+class _TooSlow(Enum):
+    """What a stage came to whose time was up, where its policy goes on."""
+
+    TOO_SLOW = "too slow"
+
+
+_TOO_SLOW: Final = _TooSlow.TOO_SLOW
+
+
+class _StageTooSlow(trio.TooSlowError):
+    """The time of a stage is up (and not that of something an implementation does for itself)."""
 
 
 class _Ends(Exception):  # noqa: N818 (the turn ends; nothing went wrong)
@@ -104,15 +154,16 @@ class Turn:
 
     __slots__ = (
         "_cleaned",
-        "_ending",
         "_graph",
         "_join",
+        "_kept",
         "_on_event",
         "_records",
         "_session",
         "_started",
         "_values",
         "_zero",
+        "ended_by",
     )
 
     def __init__(
@@ -131,44 +182,53 @@ class Turn:
         self._join = join
         self._on_event = on_event
         self._session: str | None = None
-        self._records: list[TurnRecord] = []
+        self._records: list[tuple[str, str, float, float, str]] = []
+        self._kept: dict[str, list[tuple[Call, Exception]]] = {}
         self._started: set[str] = set()
         self._cleaned: set[str] = set()
-        self._ending: Ending | None = None
+        self.ended_by: Ending | None = None
         self._zero = perf_counter()
 
-    async def run(self) -> Outcome:
+    @property
+    def trace(self) -> Trace:
+        """What became of each stage so far."""
+        return Trace(self._records, self._zero)
+
+    def value(self, name: str) -> Any:
+        """The last version of a value; None when no stage made it."""
+        slot = self._graph.values.get(name)
+        return None if slot is None else self._values[slot]
+
+    async def run(self) -> None:
         """Run every stage; raises what the first failing stage raised, after its clean-ups have run (DESIGN §5).
 
         A failure is told to the error observers before it leaves; a cancellation is not (BEHAVIOURS T29).
         """
         try:
             try:
-                await self._run_groups()
+                await self._run_parts()
             except _Ends as ends:
                 await self._unwind()
                 await self._deliver_ending(ends)
         except BaseException as error:
             await self._unwind()
             if isinstance(error, Exception):
-                await self._report_turn(error)
+                await self._report(error.stage if isinstance(error, NoAnswerError) else "turn", error)
             raise
-        values = self._values
-        return Outcome(
-            {name: values[slot] for name, slot in self._graph.values.items()},
-            self._ending,
-            tuple(self._records),
-        )
 
     # Scheduling.
 
-    async def _run_groups(self) -> None:
-        nodes = self._graph.nodes
-        for group in self._graph.groups:
-            if len(group) == 1:
-                await self._run_node(nodes[group[0]])
+    async def _run_parts(self) -> None:
+        for part in self._graph.parts:
+            if isinstance(part, Chain):
+                await self._run_steps(part.steps)
+            elif isinstance(part, GraphNode):
+                await self._run_each(part)
             else:
-                await self._run_side_by_side(group)
+                await self._run_side_by_side(part.nodes)
+
+    def _run_node(self, node: GraphNode) -> Awaitable[object]:
+        return self._run_steps(node.steps) if node.each is None else self._run_each(node)
 
     async def _run_side_by_side(self, group: tuple[int, ...]) -> None:
         """Run nodes as tasks, each once those it waits for are over; the first failure cancels the others."""
@@ -194,30 +254,22 @@ class Turn:
         if failure is not None:
             raise failure
 
-    async def _run_node(self, node: GraphNode) -> None:
-        if node.each is not None:
-            await self._run_each(node)
-            return
-        step = node.steps[0]
-        verdict = await self._run_step(step)
-        if verdict is not None:
-            raise _Ends(step, verdict)
-
     async def _run_each(self, node: GraphNode) -> None:
         """Run the steps of a node item by item; one failing item does not stop the others (BEHAVIOURS T28)."""
         values = self._values
+        items = unpack_batch(values[node.items])
+        if node.idle:
+            values[node.kept] = items
+            return
         kept: list[Envelope] = []
         failure: Exception | None = None
         for step in node.steps:
             if step.into is not None:
                 values[step.into] = []
-        for item in unpack_batch(values[node.items]):
+        for item in items:
             values[node.item] = item
             try:
-                for step in node.steps:
-                    if await self._run_step(step, each=True) is not None:
-                        break
-                else:
+                if await self._run_steps(node.steps, each=True) is None:
                     kept.append(values[node.item])
             except Exception as error:  # noqa: BLE001 (the first is raised when every item had its turn)
                 kept.append(values[node.item])
@@ -229,65 +281,123 @@ class Turn:
         if failure is not None:
             raise failure
 
-    # One stage.
+    # Stages.
 
-    async def _run_step(self, step: Step, *, each: bool = False) -> Denial | Mapping[str, Any] | None:
-        """Run one stage; returns the denial or claim that keeps what follows from running, if there is one."""
-        values = self._values
+    async def _run_steps(self, steps: Iterable[Step], *, each: bool = False) -> Verdict:
+        """Run stages one after another, each as one coroutine of its kind.
+
+        What a gate or claim says ends the turn; where it is for one item only, it is returned and the item is done.
+        """
+        values, records = self._values, self._records
         began = perf_counter()
-        if not step.enabled:
+        for step in steps:
+            if step.guarded and not self._begin(step, each):
+                continue
+            try:
+                if step.direct:
+                    raw = await step.call(step.calls, values, unlimited, self._failed)
+                else:
+                    raw = await self._ask(step, each)
+                verdict, who, outcome = _FINISH[step.kind](self, step, raw, each)
+            except BaseException as error:
+                self._record(step, began, _name_of_failure(error))
+                raise
+            ended = perf_counter()
+            records.append((step.id, who, began, ended, outcome))
+            began = ended
+            if step.marks:
+                await self._mark(step)
+            if verdict is not None:
+                if not each:
+                    raise _Ends(step, verdict)
+                return verdict
+        return None
+
+    def _begin(self, step: Step, each: bool) -> bool:
+        """Note that a stage starts; false where it is off or its `when` does not match, and what it yields is there."""
+        values = self._values
+        if not step.enabled or (step.when is not None and not step.when.matches(values[step.message], self._session)):
             self._yield_nothing(step, each)
-            self._record(step, "", began, "off")
-            return None
-        if step.when is not None and not step.when.matches(values[step.message], self._session):
-            self._yield_nothing(step, each)
-            self._record(step, "", began, "skipped")
-            return None
+            self._record(step, perf_counter(), "skipped" if step.enabled else "off")
+            return False
         if step.has_cleanup:
             self._started.add(step.id)
         if step.fire is not None:
             values[step.fire] = partial(self._fire, step)
-        failures = _Failures(self, step)
-        wait: Wait = unlimited
-        if step.cleanup_for is not None:
-            self._cleaned.add(step.id)
-            wait = Shielded(step.timeout or REPORTING_PATIENCE)
-        elif step.timeout is not None:
-            wait = Until(trio.current_time() + step.timeout)
-        verdict: Denial | Mapping[str, Any] | None
-        try:
-            verdict, who, outcome = await _RUN[step.kind](self, step, wait, failures, each)
-            if failures.kept is not None:
-                await failures.tell_kept()
-        except Expired:
-            verdict, who, outcome = await self._expire(step, began, each)
-        except BaseException as error:
-            name = "cancelled" if isinstance(error, trio.Cancelled) else "failed"
-            self._record(step, failures.last, began, name)
-            raise
-        self._record(step, who, began, outcome)
-        if step.makes_message and step.into is not None:
-            values[step.into] = addressed(values[step.into])
-        if step.joins is not None and step.into is not None:
-            session_id = values[step.into] = str(values[step.into])
-            values[step.joins] = _with_session(values[step.message], session_id)
-            self._session = await self._join(session_id)
-        return verdict
+        return True
 
-    async def _expire(self, step: Step, began: float, each: bool) -> tuple[Denial | None, str, str]:
-        """The time of a stage is up: `on_failure` says what that means."""
-        late = trio.TooSlowError(f"stage `{step.id}` took longer than {step.timeout:g} seconds")
+    async def _mark(self, step: Step) -> None:
+        """A stage has made the message or the session's id: what follows from that for the turn."""
+        values, into = self._values, step.into
+        assert into is not None
+        if step.joins is None:
+            values[into] = addressed(values[into])
+            return
+        session_id = values[into] = str(values[into])
+        values[step.joins] = _with_session(values[step.message], session_id)
+        self._session = await self._join(session_id)
+
+    async def _ask(self, step: Step, each: bool) -> Any:
+        """Call a stage's implementations where that takes more than its kind: a stream, a time-out, a clean-up."""
+        if step.cleanup_for is not None:
+            return await self._clean_up(step)
+        if step.timeout is None:
+            return await self._call(step, unlimited, each)
+        deadline = trio.current_time() + step.timeout
+        try:
+            if not step.waits:
+                # A scope is opened only around what turns out to be awaited.
+                return await self._call(step, Until(deadline), each)
+            with trio.CancelScope(deadline=deadline):
+                return await self._call(step, unlimited, each)
+        except Expired:
+            pass
+        late = _StageTooSlow(f"stage `{step.id}` took longer than {step.timeout:g} seconds")
         if step.on_failure == "propagate":
-            self._record(step, "", began, "timeout")
             raise late
         await self._report(step.id, late)
-        if step.on_failure == "deny":
-            return Denial(BROKEN_GATE, "", broken=True), "", "timeout"
-        self._yield_nothing(step, each)
-        return None, "", "timeout"
+        return _TOO_SLOW
 
-    def _record(self, step: Step, who: str, began: float, outcome: str) -> None:
-        self._records.append(TurnRecord(step.id, who, began - self._zero, perf_counter() - began, outcome))
+    def _call(self, step: Step, wait: Wait, each: bool) -> Awaitable[Any]:
+        if step.kind == "stream":
+            return self._stream(step, wait, each)
+        return step.call(step.calls, self._values, wait, self._failed)
+
+    async def _stream(self, step: Step, wait: Wait, each: bool) -> Any:
+        pulled = Pulled([])
+        tell = partial(self._tell, step)
+        try:
+            return await stream(step.calls, self._values, wait, self._failed, tell, pulled, step.manner)
+        except BaseException:
+            # Who cleans up after this stage is told the text so far (DESIGN §2, `cleanup_for`).
+            self._put(step, pulled.text, each)
+            raise
+
+    async def _clean_up(self, step: Step) -> Any:
+        """Run a clean-up: nothing cancels it, each implementation has its own time, and all of them run.
+
+        The first error counts where the policy propagates; the others are told.
+        """
+        self._cleaned.add(step.id)
+        kept = self._kept[step.id] = []
+        seconds = step.timeout or REPORTING_PATIENCE
+        try:
+            if step.kind == "broadcast" and step.waits:
+                raw = await broadcast_shielded(step.calls, self._values, seconds, self._failed)
+            else:
+                raw = await step.call(step.calls, self._values, Shielded(seconds), self._failed)
+        finally:
+            del self._kept[step.id]
+        first = kept[0][1] if kept and step.on_failure == "propagate" else None
+        for call, error in kept:
+            if error is not first:
+                await self._report(f"{call.hook}:{call.plugin}", error)
+        if first is not None:
+            raise first
+        return raw
+
+    def _record(self, step: Step, began: float, outcome: str) -> None:
+        self._records.append((step.id, "", began, perf_counter(), outcome))
 
     def _put(self, step: Step, value: Any, each: bool) -> None:
         if step.into is None:
@@ -303,92 +413,67 @@ class Turn:
         for _, before, after in step.changes:
             values[after] = values[before]
         if step.into is not None:
-            value = self._default(step)
-            if value is None and step.kind == "broadcast" and step.combine is not None:
-                value = thaw(EMPTY_VALUES[step.combine]) or type(EMPTY_VALUES[step.combine])()
+            value = None if step.default is None else step.default(values)
+            if value is None and step.combine is not None:
+                value = EMPTY_VALUES[step.combine]()
             self._put(step, value, each)
 
-    def _default(self, step: Step) -> Any:
-        if step.default is None:
-            return None
-        return step.default.fill(partial(self._look_up, step))
+    # What the implementations came to, by kind.
 
-    def _look_up(self, step: Step, name: str) -> Any:
-        slot = step.sources.get(name)
-        if slot is not None:
-            return self._values[slot]
-        return field_of(self._values[step.message], name)
-
-    def _answer(self, step: Step, value: Any, who: str, each: bool) -> tuple[None, str, str]:
-        """Take the answer of a stage that must have one, or its default."""
+    def _finish_answer(self, step: Step, raw: tuple[Any, str] | _TooSlow, each: bool) -> Answer:
+        value, who = (None, "") if raw is _TOO_SLOW else raw
         if value is None or (step.falsy and not value):
-            value = self._default(step)
-            if value is None:
+            if step.default is None:
                 raise NoAnswerError(step.id, step.hook)
-            self._put(step, value, each)
+            self._yield_nothing(step, each)
             return None, "", "default"
         self._put(step, value, each)
         return None, who, "ok"
 
-    # One stage, by kind.
-
-    async def _firstresult(self, step: Step, wait: Wait, failures: _Failures, each: bool) -> Any:
-        value, who = await firstresult(step.calls, self._values, wait, failures)
-        return self._answer(step, value, who, each)
-
-    async def _stream(self, step: Step, wait: Wait, failures: _Failures, each: bool) -> Any:
-        pulled = Pulled([])
-        tell = partial(self._tell, step)
-        try:
-            value, who = await stream(step.calls, self._values, wait, failures, tell, pulled, step.manner)
-        except BaseException:
-            # Who cleans up after this stage is told the text so far (DESIGN §2, `cleanup_for`).
-            self._put(step, pulled.text, each)
-            raise
-        return self._answer(step, value, who, each)
-
-    async def _broadcast(self, step: Step, wait: Wait, failures: _Failures, each: bool) -> Any:
-        results = await broadcast(step.calls, self._values, wait, failures)
-        if step.into is None:
-            return None, "", "ok"
-        value = _COMBINE[step.combine or "list"](results)
-        answered = any(result is not None for result in results) and not (step.combine == "concat" and not value)
-        if not answered or (step.falsy and not value):
+    def _finish_broadcast(self, step: Step, raw: list[Any] | _TooSlow, each: bool) -> Answer:
+        if raw is _TOO_SLOW:
+            self._yield_nothing(step, each)
+            return _LATE
+        if step.combine is None:
+            return _DONE
+        value = _COMBINE[step.combine](raw)
+        # An empty value says nobody answered, unless somebody did and answered with just that.
+        if not value and (step.falsy or step.combine == "concat" or raw.count(None) == len(raw)):
             self._yield_nothing(step, each)
             return None, "", "default"
         self._put(step, value, each)
-        return None, "", "ok"
+        return _DONE
 
-    async def _observer(self, step: Step, wait: Wait, failures: _Failures, each: bool) -> Any:
-        await observer(step.calls, self._values, wait, failures)
-        return None, "", "ok"
+    def _finish_telling(self, step: Step, raw: _TooSlow | None, each: bool) -> Answer:
+        return _LATE if raw is _TOO_SLOW else _DONE
 
-    async def _void(self, step: Step, wait: Wait, failures: _Failures, each: bool) -> Any:
-        await void(step.calls, self._values, wait, failures)
-        return None, "", "ok"
-
-    async def _modifying(self, step: Step, wait: Wait, failures: _Failures, each: bool) -> Any:
-        merged = await modifying(step.calls, self._values, wait, failures)
+    def _finish_modifying(self, step: Step, raw: dict[str, Any] | _TooSlow, each: bool) -> Answer:
+        if raw is _TOO_SLOW:
+            self._yield_nothing(step, each)
+            return _LATE
         values = self._values
         known: set[str] = set()
         for name, before, after in step.changes:
-            parts = (merged.get(f"prepend_{name}"), merged.get(name, values[before]), merged.get(f"append_{name}"))
+            parts = (raw.get(f"prepend_{name}"), raw.get(name, values[before]), raw.get(f"append_{name}"))
             known.update((name, f"prepend_{name}", f"append_{name}"))
             if parts[0] is None and parts[2] is None:
                 values[after] = thaw(parts[1])
             else:
                 values[after] = "\n\n".join(str(part) for part in parts if part)
-        for name in merged.keys() - known:
+        for name in raw.keys() - known:
             log_warning("hook.change_not_permitted", stage=step.id, value=name)
-        return None, "", "ok"
+        return _DONE
 
-    async def _claiming(self, step: Step, wait: Wait, failures: _Failures, each: bool) -> Any:
-        claim, who = await claiming(step.calls, self._values, wait, failures)
-        return (claim, who, "claimed") if claim.get("handled") else (None, "", "ok")
+    def _finish_claiming(self, step: Step, raw: tuple[Mapping[str, Any], str] | _TooSlow, each: bool) -> Answer:
+        if raw is _TOO_SLOW:
+            return _LATE
+        claim, who = raw
+        return (claim, who, "claimed") if claim.get("handled") else _DONE
 
-    async def _gate(self, step: Step, wait: Wait, failures: _Failures, each: bool) -> Any:
-        denial = await gate(step.calls, self._values, wait, failures)
-        return (None, "", "ok") if denial is None else (denial, denial.plugin, "denied")
+    def _finish_gate(self, step: Step, raw: Denial | _TooSlow | None, each: bool) -> Answer:
+        if raw is _TOO_SLOW:
+            return Denial(BROKEN_GATE, "", broken=True), "", "timeout"
+        return _DONE if raw is None else (raw, raw.plugin, "denied")
 
     # Streams.
 
@@ -406,7 +491,7 @@ class Turn:
         """A denied or claimed turn still sends one reply, if there is one, through the stages for each reply."""
         verdict, values = ends.verdict, self._values
         denied = isinstance(verdict, Denial)
-        self._ending = Ending("denied" if denied else "claimed", ends.step.id)
+        self.ended_by = Ending("denied" if denied else "claimed", ends.step.id)
         replies: list[Envelope] = []
         if isinstance(verdict, Denial):
             replies = [self._reply({"content": verdict.reason, "kind": "denied"}, ends.step)]
@@ -440,12 +525,19 @@ class Turn:
         for step in reversed(self._graph.cleanups):
             if step.cleanup_for in self._started and step.id not in self._cleaned:
                 try:
-                    await self._run_step(step)
+                    await self._run_steps((step,))
                 except Exception as error:  # noqa: BLE001 (it must not mask how the turn ended)
                     await self._report(step.id, error)
 
-    async def _report_turn(self, error: Exception) -> None:
-        await self._report(error.stage if isinstance(error, NoAnswerError) else "turn", error)
+    async def _failed(self, call: Call, error: Exception) -> None:
+        """An implementation failed: kept in a clean-up, else raised or told as its stage's policy says."""
+        kept = self._kept.get(call.stage)
+        if kept is not None:
+            kept.append((call, error))
+        elif call.on_failure == "propagate":
+            raise error
+        else:
+            await self._report(f"{call.hook}:{call.plugin}", error)
 
     async def _report(self, stage: str, error: Exception) -> None:
         """Log a failure and tell the error observers, each by itself, whatever else is cancelled (BEHAVIOURS H19)."""
@@ -481,9 +573,8 @@ class Turn:
             for argument in item.required:
                 values.setdefault(argument, None)
         wait: Wait = unlimited if point.timeout is None else Until(trio.current_time() + point.timeout)
-        failures = _Failures(self, replace(step, on_failure=point.on_failure, cleanup_for=None))
         try:
-            return await _FIRE[point.kind](self, step, point, calls, values, wait, failures)
+            return await _FIRE[point.kind](self, step, point, calls, values, wait, self._failed)
         except Expired:
             late = trio.TooSlowError(f"hook `{name}` took longer than {point.timeout:g} seconds")
             if point.on_failure == "propagate":
@@ -492,38 +583,10 @@ class Turn:
             return {"deny": BROKEN_GATE} if point.kind == "gate" else _UNANSWERED[point.kind]()
 
 
-class _Failures:
-    """What is done with an implementation that fails in one stage, as its policy says.
-
-    A clean-up runs all its implementations: there the first error is kept, and raised or told when all have run.
-    """
-
-    __slots__ = ("_step", "_turn", "kept", "last")
-
-    def __init__(self, turn: Turn, step: Step) -> None:
-        self._turn = turn
-        self._step = step
-        self.kept: list[tuple[Call, Exception]] | None = None
-        self.last = ""
-
-    async def __call__(self, call: Call, error: Exception) -> None:
-        self.last = call.plugin
-        if self._step.cleanup_for is not None:
-            self.kept = [*(self.kept or ()), (call, error)]
-        elif self._step.on_failure == "propagate":
-            raise error
-        else:
-            await self._turn._report(f"{call.hook}:{call.plugin}", error)
-
-    async def tell_kept(self) -> None:
-        """Raise the first error of a clean-up where its policy propagates; tell the others."""
-        kept = self.kept or []
-        first = kept[0][1] if self._step.on_failure == "propagate" else None
-        for call, error in kept:
-            if error is not first:
-                await self._turn._report(f"{call.hook}:{call.plugin}", error)
-        if first is not None:
-            raise first
+def _name_of_failure(error: BaseException) -> str:
+    if isinstance(error, trio.Cancelled):
+        return "cancelled"
+    return "timeout" if isinstance(error, _StageTooSlow) else "failed"
 
 
 def _with_session(message: Envelope, session_id: str) -> Envelope:
@@ -546,15 +609,15 @@ _COMBINE: Mapping[str, Callable[[list[Any]], Any]] = {
     "join": join_low_to_high,
 }
 
-_RUN: Mapping[str, Callable[..., Awaitable[Any]]] = {
-    "firstresult": Turn._firstresult,
-    "broadcast": Turn._broadcast,
-    "observer": Turn._observer,
-    "void": Turn._void,
-    "modifying": Turn._modifying,
-    "claiming": Turn._claiming,
-    "gate": Turn._gate,
-    "stream": Turn._stream,
+_FINISH: Mapping[str, Callable[..., Answer]] = {
+    "firstresult": Turn._finish_answer,
+    "stream": Turn._finish_answer,
+    "broadcast": Turn._finish_broadcast,
+    "observer": Turn._finish_telling,
+    "void": Turn._finish_telling,
+    "modifying": Turn._finish_modifying,
+    "claiming": Turn._finish_claiming,
+    "gate": Turn._finish_gate,
 }
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import translate
-from typing import Any
+from typing import Any, TypeAlias
 
 from bub.calling import Calls, Manner, bind
 from bub.envelope import Envelope, field_of
@@ -39,39 +39,64 @@ _ABSENT = object()
 _NAME_OR_ESCAPED = re.compile(r"\{\{([a-z_][a-z0-9_]*)\}\}|" + TEMPLATE_NAME.pattern)
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
-    """A `default`: any YAML value, in whose strings `{name}` stands for a value or a field of the current message."""
+Fill: TypeAlias = Callable[[list[Any]], Any]
+"""Makes a value out of the slots of a turn."""
 
-    pattern: Any
 
-    def fill(self, lookup: Callable[[str], Any]) -> Any:
-        """The value with every `{name}` looked up (None: absent).
+def template(pattern: Any, sources: Mapping[str, int], message: int) -> Fill:
+    """Compile a `default`: any YAML value, in whose strings `{name}` stands for a value or a field of the message.
 
-        A lone `{name}` keeps its type; a mapping's key or a list's item whose lone `{name}` is absent is dropped.
-        """
-        filled = self._fill(self.pattern, lookup)
+    `sources` are the slots of the values that can be seen, `message` that of the current message. A lone `{name}`
+    keeps its type; where it is absent (or None) its key or list item is dropped, and it is "" by itself. `{{name}}`
+    stands for `{name}`.
+    """
+    fill = _template(pattern, sources, message)
+
+    def fill_whole(values: list[Any]) -> Any:
+        filled = fill(values)
         return "" if filled is _ABSENT else filled
 
-    def _fill(self, pattern: Any, lookup: Callable[[str], Any]) -> Any:
-        if isinstance(pattern, str):
-            lone = TEMPLATE_NAME.fullmatch(pattern)
-            if lone is not None:
-                value = lookup(lone[1])
-                return _ABSENT if value is None else value
-            return _NAME_OR_ESCAPED.sub(
-                lambda match: f"{{{match[1]}}}" if match[1] else _text(lookup(match[2])), pattern
-            )
-        if isinstance(pattern, dict):
-            items = ((key, self._fill(item, lookup)) for key, item in pattern.items())
-            return {key: item for key, item in items if item is not _ABSENT}
-        if isinstance(pattern, list):
-            return [item for item in (self._fill(part, lookup) for part in pattern) if item is not _ABSENT]
-        return pattern
+    return fill_whole
 
 
-def _text(value: Any) -> str:
-    return "" if value is None else str(value)
+def _template(pattern: Any, sources: Mapping[str, int], message: int) -> Fill:
+    if isinstance(pattern, str):
+        lone = TEMPLATE_NAME.fullmatch(pattern)
+        return _lone(lone[1], sources, message) if lone is not None else _text(pattern, sources, message)
+    if isinstance(pattern, dict):
+        entries = tuple((key, _template(item, sources, message)) for key, item in pattern.items())
+        return lambda values: {key: value for key, fill in entries if (value := fill(values)) is not _ABSENT}
+    if isinstance(pattern, list):
+        items = tuple(_template(item, sources, message) for item in pattern)
+        return lambda values: [value for fill in items if (value := fill(values)) is not _ABSENT]
+    return lambda values: pattern
+
+
+def _lone(name: str, sources: Mapping[str, int], message: int) -> Fill:
+    slot = sources.get(name)
+    if slot is not None:
+        return lambda values: _ABSENT if values[slot] is None else values[slot]
+
+    def field(values: list[Any]) -> Any:
+        value = field_of(values[message], name)
+        return _ABSENT if value is None else value
+
+    return field
+
+
+def _text(pattern: str, sources: Mapping[str, int], message: int) -> Fill:
+    pieces: list[str | Fill] = []
+    end = 0
+    for match in _NAME_OR_ESCAPED.finditer(pattern):
+        pieces += [pattern[end : match.start()], f"{{{match[1]}}}" if match[1] else _lone(match[2], sources, message)]
+        end = match.end()
+    pieces.append(pattern[end:])
+
+    def text(values: list[Any]) -> str:
+        filled = (piece if isinstance(piece, str) else piece(values) for piece in pieces)
+        return "".join(str(piece) for piece in filled if piece is not _ABSENT)
+
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,21 +114,30 @@ class Step:
     manner: Manner
     sources: Mapping[str, int]
     message: int
+    call: Callable[..., Awaitable[Any]]
+    """The kind's own function."""
     into: int | None = None
     changes: tuple[tuple[str, int, int], ...] = ()
     fire: int | None = None
     combine: str | None = None
-    default: Template | None = None
+    default: Fill | None = None
     falsy: bool = False
     when: When | None = None
     enabled: bool = True
     timeout: float | None = None
+    waits: bool = False
+    """Whether one of its implementations surely has to be awaited."""
     on_failure: str = "propagate"
     cleanup_for: str | None = None
     has_cleanup: bool = False
     tells: bool = True
     """Whether the events of a stream are told as they come."""
-    makes_message: bool = False
+    guarded: bool = False
+    """Whether there is something to look at or to note before it starts."""
+    direct: bool = True
+    """Whether calling it takes no more than its kind: no stream, no time-out, no clean-up."""
+    marks: bool = False
+    """Whether it makes what the turn itself looks at: the message, or the session's id."""
     joins: int | None = None
     """For the stage that makes the session's id: the slot of the message that carries it from then on."""
 
@@ -113,6 +147,7 @@ class GraphNode:
     """What is scheduled as one: a step, or neighbouring steps that run item by item over one list.
 
     `items`, `item` and `kept` are the slots of the list, of the item as `message`, and of what is left of the list.
+    An `idle` node has nothing to call.
     """
 
     steps: tuple[Step, ...]
@@ -120,6 +155,21 @@ class GraphNode:
     items: int = -1
     item: int = -1
     kept: int = -1
+    idle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Steps that run one after another, each waiting for all above it."""
+
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SideBySide:
+    """Nodes, by index, that run at the same time, each once those it waits for are over."""
+
+    nodes: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +204,14 @@ class FiredPoint:
 class Graph:
     """A compiled pipeline. Nothing in it changes; one graph runs any number of turns at once.
 
-    `groups` holds the nodes in run order: a group of one runs by itself, the nodes of a larger one run side by
-    side, each once the nodes in `waits` (by index) are over. `slots` is how many values a turn has room for, `start`
-    where the values of its beginning stand, `values` where each value stands at the end.
+    `nodes` stand in run order, `waits` says for each which nodes (by index) it waits for; `parts` are what runs one
+    after another: chains, steps that run item by item, and nodes side by side. `slots` is how many values a turn has
+    room for, `start` where those of its beginning stand, `values` where each value stands at the end.
     """
 
     profile: str
     nodes: tuple[GraphNode, ...]
-    groups: tuple[tuple[int, ...], ...]
+    parts: tuple[Chain | GraphNode | SideBySide, ...]
     waits: tuple[frozenset[int], ...]
     cleanups: tuple[Step, ...]
     slots: int

@@ -96,7 +96,9 @@ def load_document(path: Path, *, display: str | None = None) -> Document:
     try:
         data = _read(path)
     except FileNotFoundError:
-        raise UsageError(f"{file} does not exist", help="name a pipeline file, or start one with `bub init`") from None
+        raise UsageError(
+            f"{file} does not exist", help="name a pipeline file, or leave it out for the shipped default"
+        ) from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{file} cannot be read: {_reason(error)}", help="name a readable pipeline file") from None
     return _load(_Source(file, file, data, path.parent, _identity(path)))

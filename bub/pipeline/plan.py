@@ -25,8 +25,8 @@ TEMPLATE_NAME = re.compile(r"(?<!\{)\{([a-z_][a-z0-9_]*)\}(?!\})")
 MOST_STAGES = 1_000
 """How many stages a pipeline may have; a turn of that many takes tens of milliseconds for its order alone."""
 
-EMPTY_VALUES: Mapping[str, Any] = {"list": [], "merge": {}, "concat": [], "join": ""}
-"""What each `combine` comes to when there is nothing to combine."""
+EMPTY_VALUES: Mapping[str, type] = {"list": list, "merge": dict, "concat": list, "join": str}
+"""What each `combine` comes to, made anew, when there is nothing to combine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,10 @@ class StagePlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A pipeline for one profile: its stages in the order they run, its hook points, its allowlist."""
+    """A pipeline for one profile: its stages in the order they run, its hook points, its allowlist.
+
+    `adrift` are the stages whose place cannot be told (a circle, an unknown neighbour, none named): they stand last.
+    """
 
     document: Document
     profile: str
@@ -99,6 +102,7 @@ class Plan:
     hooks: Mapping[str, HookPlan]
     allowlist: tuple[tuple[str, Place], ...]
     findings: Findings
+    adrift: frozenset[str] = frozenset()
 
     def stage(self, name: str) -> StagePlan | None:
         """The stage of that id, or None."""
@@ -113,10 +117,10 @@ class Plan:
         above = self.above(stage)
         if stage.needs is None or stage.is_barrier:
             return frozenset(other.id for other in above) | frozenset(stage.needs or ())
+        # A clean-up that ran beside its target would clean up too early, and would not run again.
+        needs = frozenset(stage.needs) | (frozenset() if stage.cleanup_for is None else {stage.cleanup_for})
         taken = set(stage.takes) | {name for name, _ in stage.asks} | set(stage.templated)
-        return frozenset(stage.needs) | {
-            other.id for other in above if other.is_barrier or taken.intersection(other.makes)
-        }
+        return needs | {other.id for other in above if other.is_barrier or taken.intersection(other.makes)}
 
 
 def make_plan(document: Document, profile: str, root: Node | None = None) -> Plan:
@@ -132,14 +136,14 @@ def make_plan(document: Document, profile: str, root: Node | None = None) -> Pla
     default_policy = text_of(root.get("on_failure"))
     hooks = {name: _hook_plan(name, node) for name, node in _mappings(root.get("hooks"))}
     merged = dict(_mappings(root.get("stages")))
-    order = _written_order(view, merged)
+    order, adrift = _written_order(view, merged)
     if len(order) > MOST_STAGES:
         surplus = merged[order[MOST_STAGES]]
         findings.add("B125", f"a pipeline has {MOST_STAGES} stages at most, this one {len(order)}", surplus.where)
     stages = tuple(_stage_plan(name, merged[name], hooks, default_policy) for name in order[:MOST_STAGES])
     names = view.allowlist.elements() if view.allowlist is not None else ()
     allowlist = tuple((name.value, name.place) for name in names if isinstance(name.value, str))
-    return Plan(document, profile, view, root, stages, hooks, allowlist, findings)
+    return Plan(document, profile, view, root, stages, hooks, allowlist, findings, adrift)
 
 
 # Reading single values, leniently.
@@ -209,6 +213,9 @@ def _stage_plan(name: str, node: Node, hooks: Mapping[str, HookPlan], default_po
     if each is not None:
         asks = [(value, place) for value, place in asks if value != "message"]
         asks.append((each, node.get("for_each").place))  # type: ignore[union-attr]  # each was read from it
+    session = node.get("when", "session")
+    if session is not None:
+        asks.append((SESSION, session.where))
     makes = [*(value for value, _ in changes if each is None or value != "message"), *([into] if into else [])]
     if into == SESSION:
         makes.append("message")
@@ -224,7 +231,7 @@ def _stage_plan(name: str, node: Node, hooks: Mapping[str, HookPlan], default_po
         needs=None if needs is None else tuple(value for value, _ in names_of(needs)),
         takes=tuple(value for value in hook.takes if each is None or value != "message"),
         asks=tuple(asks),
-        templated=tuple(template_names(node.get("default"))) + (("message", SESSION) if node.get("when") else ()),
+        templated=tuple(template_names(node.get("default"))) + (("message",) if node.get("when") else ()),
         makes=tuple(makes),
         each=each,
         cleanup_for=text_of(node.get("cleanup_for")),
@@ -253,17 +260,23 @@ def template_names(node: Node | None) -> Iterator[str]:
 # Order.
 
 
-def _written_order(view: Effective, merged: Mapping[str, Node]) -> list[str]:
-    """The ids of all stages in the order they stand in once every layer has placed its own.
+def _written_order(view: Effective, merged: Mapping[str, Node]) -> tuple[list[str], frozenset[str]]:
+    """The ids of all stages in the order they stand in once every layer has placed its own, and those adrift.
 
     A layer sets new stages beside others and moves inherited ones by `before` and `after`. What cannot be placed
     (a circle, an unknown name) stands at the end, so that the rest can still be read.
     """
     order: list[str] = []
-    for layer in view.layers:
+    adrift: set[str] = set()
+    for index, layer in enumerate(view.layers):
         stages = dict(_mappings(layer.root.get("stages")))
+        adrift.update(
+            name for name, node in stages.items() if index and name not in order and anchor_of(node)[0] is None
+        )
         order = place(order, [(name, *anchor_of(node)) for name, node in stages.items()])
-    return [name for name in order if name in merged] + [name for name in merged if name not in order]
+    adrift.update(name for name in merged if name not in order)
+    order = [name for name in order if name in merged] + [name for name in merged if name not in order]
+    return order, frozenset(adrift)
 
 
 def anchor_of(node: Node) -> tuple[str, str] | tuple[None, None]:
@@ -301,8 +314,9 @@ def place(order: Iterable[str], stages: Iterable[tuple[str, str | None, str | No
     return result
 
 
-def circle_in(edges: Mapping[str, Iterable[str]]) -> list[str] | None:
-    """The first circle among the edges, as a path that ends where it began; None when there is none."""
+def circles_in(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """Circles among the edges, no two with a stage in common, each as a path that ends where it began."""
+    circles: list[list[str]] = []
     done: set[str] = set()
     for start in edges:
         path: list[str] = []
@@ -314,11 +328,13 @@ def circle_in(edges: Mapping[str, Iterable[str]]) -> list[str] | None:
                 if path:
                     done.add(path.pop())
             elif name in path:
-                return [*path[path.index(name) :], name]
+                circles.append([*path[path.index(name) :], name])
+                done.update(path)
+                break
             elif name not in done:
                 path.append(name)
                 branches.append(iter(edges.get(name, ())))
-    return None
+    return circles
 
 
 def known_values(plan: Plan) -> set[str]:

@@ -11,8 +11,11 @@ from bub.pipeline import interpolate
 from bub.pipeline.merge import DEFAULT_PROFILE, Document, load_document
 from bub.pipeline.plan import Plan, flag_of, make_plan, text_of
 from bub.pipeline.rules import RULES
-from bub.pipeline.schema import check_layer, literal_secrets
+from bub.pipeline.schema import WRONG_TYPE, check_layer, literal_secrets
 from bub.plugins import Declared, find_plugins
+
+READ_OTHERWISE = "B012"
+"""The warning about a word such as `yes`, which is text here and a truth value in other tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,16 @@ def profiles_of(document: Document) -> tuple[str, ...]:
 
 def check_document(document: Document, environment: Mapping[str, str] | None = None) -> list[Diagnostic]:
     """What is wrong with the files of a document, each taken by itself: YAML, schema, references, secrets."""
-    found = list(document.findings)
+    found = []
     for layer in document.layers:
         found += check_layer(layer.root)
         found += literal_secrets(layer.root)
         found += interpolate.check(layer.root, environment)
-    return found
+    wrong = {(finding.file, finding.range) for finding in found if finding.code == WRONG_TYPE}
+    read = [finding for finding in document.findings if finding.code != READ_OTHERWISE]
+    warned = [finding for finding in document.findings if finding.code == READ_OTHERWISE]
+    # `enabled: yes` is one mistake: that it has the wrong type says all there is to say.
+    return [*read, *(finding for finding in warned if (finding.file, finding.range) not in wrong), *found]
 
 
 def check_profile(document: Document, profile: str) -> list[Diagnostic]:

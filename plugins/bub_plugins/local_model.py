@@ -283,6 +283,7 @@ class _Speaker:
 
 
 def _load(weights: Path) -> Any:
+    """The engine with the weights in it. It holds Python's lock while it reads them, half a second, once a process."""
     try:
         engine = importlib.import_module(_ENGINE)
     except ImportError as error:

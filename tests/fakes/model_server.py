@@ -59,6 +59,7 @@ class Log:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # the client would wait 40 ms for the second half of an answer
     log = Log()
     streaming = False
 

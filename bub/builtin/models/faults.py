@@ -50,7 +50,7 @@ def refused(endpoint: Endpoint, status: int, said: str, retry_after: float | Non
             what = f"wants an API key ({status}){words}"
         else:
             what = f"refused the API key ({status}){words}"
-        do = f"check `providers.{name}.api_key` (usually {variable}), or run `bub onboard {name}`"
+        do = f"check `providers.{name}.api_key` (usually {variable})"
         return AttemptError(fault(endpoint, "refused_key", what, do))
     if status == 404:
         what = f"does not know the model `{endpoint.model}` or the path of `api_base` (404){words}"

@@ -8,11 +8,12 @@ from bub.pipeline.plan import Plan
 def check(plan: Plan) -> None:
     """Find gates with no stage behind them that would run."""
     for index, stage in enumerate(plan.stages):
-        if stage.kind is None or stage.kind.name != "gate" or not stage.enabled:
+        if stage.kind is None or stage.kind.name != "gate" or not stage.enabled or stage.id in plan.adrift:
             continue
-        behind = [other for other in plan.stages[index + 1 :] if other.enabled]
+        # What cleans up runs whether the gate allows or not.
+        behind = [other for other in plan.stages[index + 1 :] if other.enabled and other.cleanup_for is None]
         if stage.each is not None:
-            behind = [other for other in behind if other.each == stage.each]
+            behind = [other for other in behind if stage.each in (*other.takes, *(name for name, _ in other.asks))]
         if not behind:
             plan.findings.add(
                 "B140",

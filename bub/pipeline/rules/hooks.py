@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bub.diagnostics import did_you_mean
 from bub.hookspecs import HOOK_POINTS
-from bub.pipeline.plan import Plan
+from bub.pipeline.plan import Plan, text_of
 
 
 def check(plan: Plan) -> None:
@@ -13,6 +13,9 @@ def check(plan: Plan) -> None:
     for stage in plan.stages:
         name = stage.hook.point.name
         place = stage.place_of("hook")
+        said = stage.node.get("hook")
+        if said is not None and text_of(said) is None:
+            continue  # a reference, or no text at all: which hook is meant cannot be told
         if stage.hook.point.bootstrap:
             plan.findings.add(
                 "B151",

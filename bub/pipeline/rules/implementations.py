@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from bub.diagnostics import Place, Position, Range, did_you_mean
+from bub.diagnostics import Place, Position, Range, did_you_mean, suggest
 from bub.hookspecs import HOOK_POINTS
 from bub.implementations import Implementation, implementations_of
 from bub.pipeline.document import Node
@@ -25,12 +25,20 @@ def check(plan: Plan, plugins: PluginSet) -> None:
         for implementation in found:
             _check_one(plan, implementation, hooks)
         _check_twins(plan, plugin.name, {implementation.hook: implementation for implementation in found})
-    _check_implemented(plan, _by_hook(by_plugin.values()))
+    implemented = _by_hook(by_plugin.values())
+    known = _known(hooks)
+    # What is missing may be in a plugin that did not load, or under a name that is misspelt: told once already.
+    if not any(finding.severity == "error" for finding in plugins.findings):
+        _check_implemented(plan, implemented, {suggest(name, known) for name in implemented if name not in known})
 
 
 def hooks_of(plan: Plan) -> dict[str, HookPlan]:
     """Every hook point that this pipeline knows: those it declares and those its stages call."""
     return {**{stage.hook.point.name: stage.hook for stage in plan.stages}, **plan.hooks}
+
+
+def _known(hooks: Mapping[str, HookPlan]) -> set[str]:
+    return {*HOOK_POINTS, *hooks}
 
 
 def _implementations(plugins: PluginSet, plugin: LoadedPlugin) -> list[Implementation]:
@@ -70,7 +78,7 @@ def _check_one(plan: Plan, implementation: Implementation, hooks: Mapping[str, H
             "B201",
             f"{who} implements `{name}`, which is no hook",
             place,
-            help=did_you_mean(name, {*HOOK_POINTS, *hooks}) or f"declare it under `hooks:`, or rename `{name}`",
+            help=did_you_mean(name, _known(hooks)) or f"declare it under `hooks:`, or rename `{name}`",
         )
         return
     point = hook.point if hook is not None else known
@@ -116,11 +124,13 @@ def _check_twins(plan: Plan, plugin: str, found: Mapping[str, Implementation]) -
             )
 
 
-def _check_implemented(plan: Plan, found: Mapping[str, list[Implementation]]) -> None:
+def _check_implemented(plan: Plan, found: Mapping[str, list[Implementation]], misspelt: set[str | None]) -> None:
     for stage in plan.stages:
         if not stage.enabled or stage.kind is None or (stage.hook.known and stage.kind.name != "gate"):
             continue
         name = stage.hook.point.name
+        if name in misspelt or not (stage.hook.known or name in plan.hooks):
+            continue
         only = {plugin for plugin, _ in names_of(stage.node.get("only") or _hook_only(stage.hook))}
         asked = [implementation for implementation in found.get(name, ()) if not only or implementation.plugin in only]
         if asked:
@@ -136,7 +146,7 @@ def _check_implemented(plan: Plan, found: Mapping[str, list[Implementation]]) ->
         )
     called = {stage.hook.point.name for stage in plan.stages}
     for name, hook in plan.hooks.items():
-        if not hook.known and hook.node is not None and name not in called and name not in found:
+        if not hook.known and hook.node is not None and name not in {*called, *found, *misspelt}:
             plan.findings.add(
                 "B204",
                 f"hook `{name}` is declared here, but no plugin of profile `{plan.profile}` implements it",

@@ -11,11 +11,20 @@ from bub.pipeline.plan import HookPlan, Plan, StagePlan, text_of
 def check(plan: Plan) -> None:
     """Find stages without a kind, with the wrong one, or with what their kind does not know."""
     for name, hook in plan.hooks.items():
-        if hook.kind is not None and hook.node is not None:
-            _check_permitted(plan, f"hook `{name}`", hook, hook.kind.name, hook.node, f"hooks.{name}")
-            _check_policy(plan, f"hook `{name}`", hook.kind.name, hook.node, f"hooks.{name}")
+        if hook.node is None:
+            continue
+        who, path = f"hook `{name}`", f"hooks.{name}"
+        if _is_changed(plan, who, path, "declare a hook of another name"):
+            continue
+        if hook.kind is not None:
+            _check_permitted(plan, who, hook, hook.kind.name, hook.node, path)
+        kind = _kind_of(plan, hook)
+        if kind is not None:
+            _check_policy(plan, who, kind, hook.node, path)
     for stage in plan.stages:
         path = f"stages.{stage.id}"
+        if _is_changed(plan, str(stage), path, "switch the stage off and add one of your own beside it"):
+            continue
         if stage.kind is None:
             if stage.node.get("kind") is None and (stage.hook.known or stage.hook.point.name in plan.hooks):
                 usual = stage.hook.point.kinds[0] or "observer"
@@ -30,7 +39,13 @@ def check(plan: Plan) -> None:
         _check_permitted(plan, str(stage), stage.hook, stage.kind.name, stage.node, path)
         _check_policy(plan, str(stage), stage.kind.name, stage.node, path)
         _check_keys(plan, stage)
-        _check_unchanged(plan, stage)
+
+
+def _kind_of(plan: Plan, hook: HookPlan) -> str | None:
+    """How a hook is called: as it says, else as a stage that calls it says, else as its point usually is."""
+    called = (stage.kind for stage in plan.stages if stage.hook.point.name == hook.point.name)
+    kind = hook.kind or next((kind for kind in called if kind is not None), None) or KINDS.get(hook.point.kinds[0])
+    return kind.name if kind is not None else None
 
 
 def _check_permitted(plan: Plan, who: str, hook: HookPlan, kind: str, node: Node, path: str) -> None:
@@ -72,22 +87,25 @@ def _check_keys(plan: Plan, stage: StagePlan) -> None:
             )
 
 
-def _check_unchanged(plan: Plan, stage: StagePlan) -> None:
-    """A child file or a profile cannot change the kind of an inherited stage (B112)."""
+def _is_changed(plan: Plan, who: str, path: str, advice: str) -> bool:
+    """Whether a child file or a profile changes the kind of an inherited stage or hook, which it cannot (B112)."""
     first: Place | None = None
     kind: str | None = None
+    changed = False
     for layer in plan.effective.layers:
-        said = layer.root.get("stages", stage.id, "kind")
+        said = layer.root.get(*path.split("."), "kind")
         if said is None or said.value not in KINDS:
             continue
         if kind is None:
             kind, first = said.value, said.place
         elif said.value != kind and first is not None:
+            changed = True
             plan.findings.add(
                 "B112",
-                f"{stage} is of kind `{kind}`, which `{layer.name}` cannot change to `{said.value}`",
+                f"{who} is of kind `{kind}`, which `{layer.name}` cannot change to `{said.value}`",
                 said.place,
-                path=f"stages.{stage.id}.kind",
-                help="switch the stage off and add one of your own beside it",
+                path=f"{path}.kind",
+                help=advice,
                 related=[Related(f"`{kind}` is said here", first.file, first.range)],
             )
+    return changed

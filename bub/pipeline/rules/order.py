@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 from bub.diagnostics import Place, Related, did_you_mean
 from bub.pipeline.document import Node
 from bub.pipeline.merge import Layer
-from bub.pipeline.plan import Plan, anchor_of, circle_in, names_of, text_of
+from bub.pipeline.plan import Plan, StagePlan, anchor_of, circles_in, names_of, text_of
 
 
 def check(plan: Plan) -> None:
@@ -14,18 +16,19 @@ def check(plan: Plan) -> None:
     _check_needs(plan)
     inherited: set[str] = set()
     for index, layer in enumerate(plan.effective.layers):
-        stages = {name: node for name, node in _stages(layer) if node.is_mapping}
+        stages = {name: node for name, node in _entries(layer.root) if node.is_mapping}
         _check_places(plan, layer, stages, inherited, is_root=index == 0)
         inherited.update(stages)
 
 
-def _stages(layer: Layer) -> list[tuple[str, Node]]:
-    node = layer.root.get("stages")
+def _entries(root: Node) -> list[tuple[str, Node]]:
+    node = root.get("stages")
     return list(node.items()) if node is not None else []
 
 
 def _check_references(plan: Plan) -> None:
-    known = {stage.id for stage in plan.stages}
+    # A stage that cannot be read exists all the same.
+    known = {stage.id for stage in plan.stages} | {name for name, _ in _entries(plan.root)}
     for stage in plan.stages:
         asked = [("needs", *need) for need in names_of(stage.node.get("needs"))]
         cleanup_for = stage.node.get("cleanup_for")
@@ -47,22 +50,22 @@ def _check_needs(plan: Plan) -> None:
     position = {stage.id: index for index, stage in enumerate(plan.stages)}
     edges = {stage.id: [name for name in stage.needs or () if name in position] for stage in plan.stages}
     for stage in plan.stages:
-        if stage.cleanup_for == stage.id:
-            place = stage.place_of("cleanup_for")
-            plan.findings.add("B121", f"{stage} cannot clean up for itself", place, path=f"stages.{stage.id}")
-    circle = circle_in(edges)
-    if circle is not None:
+        _check_cleanup(plan, stage, position)
+    told: set[tuple[str, str]] = set()
+    for circle in circles_in(edges):
+        told.update(itertools.pairwise(circle))
         stage = next(stage for stage in plan.stages if stage.id == circle[0])
         plan.findings.add(
             "B121",
             f"{stage} waits for itself: {' → '.join(circle)}",
-            stage.place_of("needs"),
+            next(place for name, place in names_of(stage.node.get("needs")) if name == circle[1]),
             path=f"stages.{stage.id}.needs",
             help="`a → b` reads: a needs b; take one of them out",
         )
-        return
     for stage in plan.stages:
         for name, place in names_of(stage.node.get("needs")):
+            if (stage.id, name) in told or not plan.adrift.isdisjoint((stage.id, name)):
+                continue
             if name in position and position[name] > position[stage.id]:
                 plan.findings.add(
                     "B121",
@@ -71,6 +74,24 @@ def _check_needs(plan: Plan) -> None:
                     path=f"stages.{stage.id}.needs",
                     help=f"move `{stage.id}` below `{name}`",
                 )
+
+
+def _check_cleanup(plan: Plan, stage: StagePlan, position: dict[str, int]) -> None:
+    """A clean-up stands below its target: above it, it would have run once, before there is anything to clean up."""
+    target, path = stage.cleanup_for, f"stages.{stage.id}.cleanup_for"
+    said = stage.node.get("cleanup_for")
+    if target is None or said is None or target not in position:
+        return
+    if target == stage.id:
+        plan.findings.add("B121", f"{stage} cannot clean up for itself", said.place, path=path)
+    elif position[target] > position[stage.id] and plan.adrift.isdisjoint((stage.id, target)):
+        plan.findings.add(
+            "B121",
+            f"{stage} cleans up for `{target}`, which stands below it",
+            said.place,
+            path=path,
+            help=f"move `{stage.id}` below `{target}`",
+        )
 
 
 def _check_places(plan: Plan, layer: Layer, stages: dict[str, Node], inherited: set[str], *, is_root: bool) -> None:
@@ -106,8 +127,7 @@ def _check_places(plan: Plan, layer: Layer, stages: dict[str, Node], inherited: 
             plan.findings.add("B120", message, place, path=f"{path}.{side}", help=did_you_mean(other, known))
         elif text_of(node.get(side)) is not None:
             edges[name] = [other]
-    circle = circle_in(edges)
-    if circle is not None:
+    for circle in circles_in(edges):
         node = stages[circle[0]]
         side, _ = anchor_of(node)
         plan.findings.add(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from bub.diagnostics import Related, did_you_mean, suggest
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from bub.diagnostics import Place, Related, did_you_mean
 from bub.kinds import START_VALUES
-from bub.pipeline.plan import Plan, StagePlan, known_values
+from bub.pipeline.plan import Plan, StagePlan, known_values, text_of
 
 
 def check(plan: Plan) -> None:
@@ -13,18 +16,44 @@ def check(plan: Plan) -> None:
     for stage in plan.stages:
         for name in stage.makes:
             makers.setdefault(name, []).append(stage)
+    missing = set() if _is_unreadable(plan) else _missing(plan, makers)
+    misspelt = _check_misspelt(plan, missing)
+    told: set[Place] = set()
     for stage in plan.stages:
+        _check_asked(plan, stage, missing - misspelt, told)
         _check_made(plan, stage, makers)
         _check_twice(plan, stage)
-    _check_misspelt(plan, makers)
-    _check_yielded(plan, makers)
+    _check_yielded(plan)
 
 
-def _check_made(plan: Plan, stage: StagePlan, makers: dict[str, list[StagePlan]]) -> None:
-    above = set(START_VALUES) | {name for other in plan.above(stage) for name in other.makes}
-    asked = {name: place for name, place in stage.asks if name not in above}
-    for name, place in asked.items():
-        if name not in makers or set(map(id, makers[name])) == {id(stage)}:
+def _is_unreadable(plan: Plan) -> bool:
+    """Whether a stage, or what it makes, cannot be read: the value that is missed may be made there."""
+    stages = plan.root.get("stages")
+    return any(not node.is_mapping for _, node in (stages.items() if stages is not None else ())) or any(
+        node is not None and text_of(node) is None for node in (stage.node.get("into") for stage in plan.stages)
+    )
+
+
+def _missing(plan: Plan, makers: dict[str, list[StagePlan]]) -> set[str]:
+    """The values that some stage takes and no other stage makes."""
+    return {
+        name
+        for stage in plan.stages
+        for name in _taken(stage)
+        if name not in START_VALUES and all(maker is stage for maker in makers.get(name, ()))
+    }
+
+
+def _taken(stage: StagePlan) -> tuple[str, ...]:
+    return (*stage.takes, *stage.templated, *(name for name, _ in stage.asks))
+
+
+def _check_asked(plan: Plan, stage: StagePlan, missing: set[str], told: set[Place]) -> None:
+    """Find values that the file asks for by name and nobody makes (B130); what a hook merely may take is None."""
+    for name, place in stage.asks:
+        # Stages that call one hook ask for its `takes` at one place.
+        if name in missing and place not in told and not _is_made_by_another(plan, stage, name):
+            told.add(place)
             plan.findings.add(
                 "B130",
                 f"{stage} takes `{name}`, which no stage makes",
@@ -32,10 +61,22 @@ def _check_made(plan: Plan, stage: StagePlan, makers: dict[str, list[StagePlan]]
                 path=f"stages.{stage.id}",
                 help=did_you_mean(name, known_values(plan) - {name}),
             )
+
+
+def _is_made_by_another(plan: Plan, stage: StagePlan, name: str) -> bool:
+    return any(name in other.makes for other in plan.stages if other is not stage)
+
+
+def _check_made(plan: Plan, stage: StagePlan, makers: dict[str, list[StagePlan]]) -> None:
+    """Find values that are taken above the stage that makes them (B130)."""
+    above = set(START_VALUES) | {name for other in plan.above(stage) for name in other.makes}
+    asked = {name: place for name, place in stage.asks if name not in above}
     for name in (*asked, *stage.takes, *stage.templated):
         late = [other for other in makers.get(name, ()) if other is not stage]
-        if name in above or not late or stage.kind is None:
+        if name in above or not late or stage.kind is None or not plan.adrift.isdisjoint((stage.id, late[0].id)):
             continue
+        if late[0].id in (stage.cleanup_for, *(stage.needs or ())):
+            continue  # that it stands below is said already
         place = asked.get(name) or stage.place_of("after" if stage.node.get("after") else "before")
         plan.findings.add(
             "B130",
@@ -50,7 +91,7 @@ def _check_made(plan: Plan, stage: StagePlan, makers: dict[str, list[StagePlan]]
 
 def _check_twice(plan: Plan, stage: StagePlan) -> None:
     into = stage.node.get("into")
-    if into is None or into.value in (*stage.takes, *stage.templated, *(name for name, _ in stage.asks)):
+    if into is None or into.value in _taken(stage):
         return
     earlier = [other for other in plan.above(stage) if into.value in other.makes]
     if into.value in START_VALUES:
@@ -69,17 +110,22 @@ def _check_twice(plan: Plan, stage: StagePlan) -> None:
     )
 
 
-def _check_misspelt(plan: Plan, makers: dict[str, list[StagePlan]]) -> None:
-    """A value that nobody takes and a missing one that is spelt almost alike (B133)."""
-    taken = {name for stage in plan.stages for name in (*stage.takes, *stage.templated)}
-    taken.update(name for stage in plan.stages for name, _ in stage.asks)
-    missing = taken - set(makers) - set(START_VALUES)
+def _check_misspelt(plan: Plan, missing: set[str]) -> set[str]:
+    """A value that nobody takes, while a hook takes a missing one that is spelt almost alike (B133).
+
+    Returns those that are missing because of it. What only the file asks for may be misspelt itself (B130).
+    """
+    taken = {name for stage in plan.stages for name in _taken(stage)}
+    taken.update(name for hook in plan.hooks.values() for name in hook.takes)
+    expected = {name for stage in plan.stages if stage.hook.known for name in stage.takes} & missing
+    misspelt = set()
     for stage in plan.stages:
         into = stage.node.get("into")
         if into is None or not isinstance(into.value, str) or into.value in taken:
             continue
-        meant = suggest(into.value, missing)
+        meant = _nearly(into.value, expected)
         if meant is not None:
+            misspelt.add(meant)
             plan.findings.add(
                 "B133",
                 f"{stage} makes `{into.value}`, which nobody takes, while `{meant}` is taken and never made",
@@ -88,9 +134,16 @@ def _check_misspelt(plan: Plan, makers: dict[str, list[StagePlan]]) -> None:
                 help=f"did you mean `{meant}`?",
                 fix=meant,
             )
+    return misspelt
 
 
-def _check_yielded(plan: Plan, makers: dict[str, list[StagePlan]]) -> None:
+def _nearly(name: str, expected: Iterable[str]) -> str | None:
+    """What a name is a slip for, or a part of; stricter than a suggestion, since the name itself is no mistake."""
+    close = get_close_matches(name, sorted(expected), n=1, cutoff=0.81)
+    return next((other for other in [*close, *sorted(expected)] if other in close or name in other.split("_")), None)
+
+
+def _check_yielded(plan: Plan) -> None:
     """A stage that may yield nothing, though its value is taken (B132)."""
     for stage in plan.stages:
         if stage.kind is None or stage.kind.name not in ("firstresult", "stream") or stage.yields_something:
@@ -123,7 +176,7 @@ def _why_nothing(stage: StagePlan) -> tuple[str, str]:
 
 
 def _takes(stage: StagePlan, value: str) -> bool:
-    return stage.enabled and value in (*stage.takes, *stage.templated, *(name for name, _ in stage.asks))
+    return stage.enabled and value in _taken(stage)
 
 
 def _made_here(stage: StagePlan, name: str) -> Related:

