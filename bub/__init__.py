@@ -6,11 +6,7 @@ The names below are imported when they are first used, so that `import bub` cost
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from bub.framework import BubFramework, TurnResult
-    from bub.hookspecs import hookimpl
+from typing import Any
 
 __version__ = "0.1.0"
 __all__ = ["BubFramework", "TurnResult", "__version__", "hookimpl"]

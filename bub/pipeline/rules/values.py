@@ -138,9 +138,10 @@ def _check_misspelt(plan: Plan, missing: set[str]) -> set[str]:
 
 
 def _nearly(name: str, expected: Iterable[str]) -> str | None:
-    """What a name is a slip for, or a part of; stricter than a suggestion, since the name itself is no mistake."""
+    """What a name is a slip for, or the end of; stricter than a suggestion, since the name itself may be right."""
     close = get_close_matches(name, sorted(expected), n=1, cutoff=0.81)
-    return next((other for other in [*close, *sorted(expected)] if other in close or name in other.split("_")), None)
+    ends = [other for other in sorted(expected) if other.endswith(f"_{name}")]
+    return next(iter([*close, *ends]), None)
 
 
 def _check_yielded(plan: Plan) -> None:

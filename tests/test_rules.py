@@ -1,0 +1,1051 @@
+"""Every rule says each mistake once, at exactly the right place, and nothing about pipelines that are right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bub import BubFramework
+from bub.diagnostics import Diagnostic, PipelineError, Position, Range, sort_diagnostics
+from bub.pipeline.compiler import plan_for
+from bub.pipeline.merge import load_text
+from bub.pipeline.plan import MOST_STAGES
+from bub.pipeline.validate import check_document, check_file, check_profile, profiles_of
+
+pytestmark = pytest.mark.anyio
+
+Write = Callable[[str, str], Path]
+VERSION = "version: 1\n"
+
+
+def check(text: str, environment: dict[str, str] | None = None) -> tuple[Diagnostic, ...]:
+    """What `bub validate` finds in a text, for every profile it has."""
+    document = load_text(text)
+    found = list(check_document(document, environment))
+    for profile in profiles_of(document):
+        found += check_profile(document, profile)
+    return sort_diagnostics(found)
+
+
+def marked(text: str) -> tuple[str, list[Range]]:
+    """The text without `«` and `»`, and the ranges that stood between them."""
+    ranges = []
+    plain = ""
+    for piece in re.split("(«[^»]*»)", text):
+        start = _end(plain)
+        plain += piece.strip("«»")
+        if piece.startswith("«"):
+            ranges.append(Range(start, _end(plain)))
+    return plain, ranges
+
+
+def _end(text: str) -> Position:
+    return Position(text.count("\n") + 1, len(text) - text.rfind("\n"))
+
+
+def said(findings: tuple[Diagnostic, ...]) -> list[str]:
+    return [f"{finding.code} {finding.range.start.line}: {finding.message}" for finding in findings]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A text with the one mistake between « and », what is said of it, and what to change so that it is right."""
+
+    code: str
+    text: str
+    message: str
+    help: str | None
+    mend: tuple[str, str]
+    related: str = ""
+    severity: str = "error"
+
+
+OWN_GATE = "hooks: {moderate: {kind: gate, takes: [prompt]}}\n"
+
+MISTAKES = [
+    # B110: no kind
+    Mistake(
+        "B110",
+        "stages: {«run_model»: {into: model_output}}",
+        "stage `run_model` has no kind",
+        "say how `run_model` is called, such as `kind: firstresult`",
+        ("{into", "{kind: firstresult, into"),
+    ),
+    Mistake(
+        "B110",
+        "extends: bub:default\nhooks:\n  «ticked»: {takes: [what]}",
+        "hook `ticked` has no kind",
+        "say how it is called: `ticked: {kind: observer, takes: […]}`",
+        ("{takes", "{kind: observer, takes"),
+    ),
+    Mistake(
+        "B110",
+        "extends: bub:default\nhooks:\n  «before_lm_call»: {timeout: 5s}",
+        "hook `before_lm_call` has no kind",
+        "did you mean `before_llm_call`?",
+        ("before_lm_call", "before_llm_call"),
+    ),
+    # B111: a kind that the point does not permit
+    Mistake(
+        "B111",
+        "stages: {run_model: {kind: «gate»}, dispatch_outbound: {kind: broadcast}}",
+        "stage `run_model` is of kind `gate`, which the hook `run_model` does not permit",
+        "`run_model` can be `firstresult` or `stream`",
+        ("gate", "firstresult"),
+    ),
+    Mistake(
+        "B111",
+        "extends: bub:default\nhooks: {tool_gate: {kind: «observer»}}",
+        "hook `tool_gate` is of kind `observer`, which the hook `tool_gate` does not permit",
+        "`tool_gate` can be `gate`",
+        ("observer", "gate"),
+    ),
+    Mistake(
+        "B111",
+        "hooks: {moderate: {kind: gate}}\nstages: {moderate: {kind: «void»}, run_model: {kind: firstresult}}",
+        "stage `moderate` is of kind `void`, which the hook `moderate` does not permit",
+        "`moderate` can be `gate`",
+        ("{kind: void}", "{}"),
+    ),
+    # B112: a kind that is inherited
+    Mistake(
+        "B112",
+        "extends: bub:default\nstages: {run_model: {kind: «firstresult»}}",
+        "stage `run_model` is of kind `stream`, which `pipelines.yaml` cannot change to `firstresult`",
+        "switch the stage off and add one of your own beside it",
+        ("{kind: firstresult}", "{timeout: 5s}"),
+        related="`stream` is said here",
+    ),
+    Mistake(
+        "B112",
+        "extends: bub:default\nprofiles: {default: {stages: {save_state: {kind: «observer»}}}}",
+        "stage `save_state` is of kind `broadcast`, which `profile default` cannot change to `observer`",
+        "switch the stage off and add one of your own beside it",
+        ("{kind: observer}", "{timeout: 5s}"),
+        related="`broadcast` is said here",
+    ),
+    Mistake(
+        "B112",
+        "hooks: {guard: {kind: gate}}\nstages: {guard: {}, run_model: {kind: firstresult}}\n"
+        "profiles: {lax: {hooks: {guard: {kind: «observer»}}}}",
+        "hook `guard` is of kind `gate`, which `profile lax` cannot change to `observer`",
+        "declare a hook of another name",
+        ("{kind: observer}", "{timeout: 5s}"),
+        related="`gate` is said here",
+    ),
+    # B113: keys that the kind does not know
+    Mistake(
+        "B113",
+        "extends: bub:default\nstages: {run_model: {«combine»: merge}}",
+        "stage `run_model` is of kind `stream`, which knows no `combine`",
+        "`combine` is for `broadcast`",
+        ("combine: merge", "timeout: 5s"),
+    ),
+    Mistake(
+        "B113",
+        "stages: {message_received: {kind: void, «into»: seen}}",
+        "stage `message_received` is of kind `void`, which knows no `into`",
+        "`into` is for `firstresult`, `broadcast`, `stream`",
+        (", into: seen", ""),
+    ),
+    # B114: a policy that the kind does not know
+    Mistake(
+        "B114",
+        f"extends: bub:default\n{OWN_GATE}stages: {{moderate: {{before: run_model, on_failure: «skip»}}}}",
+        "stage `moderate` is a gate, and a gate that fails always denies",
+        "leave `on_failure` out",
+        ("skip", "deny"),
+    ),
+    Mistake(
+        "B114",
+        "extends: bub:default\nstages: {run_model: {on_failure: «deny»}}",
+        "stage `run_model` cannot deny: only a gate can",
+        "use `propagate` or `skip`, or make it a gate",
+        ("deny", "propagate"),
+    ),
+    Mistake(
+        "B114",
+        "extends: bub:default\nhooks: {tool_gate: {on_failure: «skip»}}",
+        "hook `tool_gate` is a gate, and a gate that fails always denies",
+        "leave `on_failure` out",
+        ("on_failure: skip", "timeout: 5s"),
+    ),
+    Mistake(
+        "B114",
+        "extends: bub:default\nhooks: {run_model_stream: {on_failure: «deny»}}",
+        "hook `run_model_stream` cannot deny: only a gate can",
+        "use `propagate` or `skip`, or make it a gate",
+        ("deny", "propagate"),
+    ),
+    # B120: names of stages that do not exist
+    Mistake(
+        "B120",
+        "extends: bub:default\nstages: {save_state: {needs: [«run_modell»]}}",
+        "stage `save_state` needs `run_modell`, which does not exist",
+        "did you mean `run_model`?",
+        ("run_modell", "run_model"),
+    ),
+    Mistake(
+        "B120",
+        "extends: bub:default\nstages: {save_state: {cleanup_for: «model»}}",
+        "stage `save_state` cleans up for `model`, which does not exist",
+        "did you mean `run_model`?",
+        ("model", "run_model"),
+    ),
+    Mistake(
+        "B120",
+        f"extends: bub:default\n{OWN_GATE}stages: {{moderate: {{before: «run_modle»}}}}",
+        "stage `moderate` is to stand before `run_modle`, which does not exist",
+        "did you mean `run_model`?",
+        ("run_modle", "run_model"),
+    ),
+    Mistake(
+        "B120",
+        "extends: bub:default\nprofiles: {p: {stages: {session_start: {kind: void, after: «zzz»}}}}",
+        "stage `session_start` is to stand after `zzz`, which does not exist",
+        None,
+        ("zzz", "resolve_session"),
+    ),
+    # B121: circles, and names of stages that stand below
+    Mistake(
+        "B121",
+        "hooks: {a: {kind: void}, b: {kind: void}}\nstages:\n  a: {needs: [«b»]}\n  b: {needs: [a]}",
+        "stage `a` waits for itself: a → b → a",
+        "`a → b` reads: a needs b; take one of them out",
+        ("needs: [b]", ""),
+    ),
+    Mistake(
+        "B121",
+        "hooks: {a: {kind: void}, b: {kind: void}}\nstages:\n  a: {needs: [«b»]}\n  b: {}",
+        "stage `a` needs `b`, which stands below it",
+        "move `a` below `b`",
+        ("needs: [b]", ""),
+    ),
+    Mistake(
+        "B121",
+        "extends: bub:default\nhooks: {a: {kind: void}, b: {kind: void}}\nstages:\n  a: {after: «b»}\n  b: {before: a}",
+        "stage `a` is placed beside itself: a → b → a",
+        "set one of them beside another stage",
+        ("after: b", "after: load_state"),
+    ),
+    Mistake(
+        "B121",
+        "extends: bub:default\nstages: {save_state: {cleanup_for: «save_state»}}",
+        "stage `save_state` cannot clean up for itself",
+        None,
+        ("cleanup_for: save_state", "cleanup_for: run_model"),
+    ),
+    Mistake(
+        "B121",
+        "extends: bub:default\nstages: {save_state: {before: run_model, cleanup_for: «run_model»}}",
+        "stage `save_state` cleans up for `run_model`, which stands below it",
+        "move `save_state` below `run_model`",
+        ("before", "after"),
+    ),
+    # B122, B123: the place of a new stage
+    Mistake(
+        "B122",
+        "extends: bub:default\nstages:\n  «session_start»: {kind: void}",
+        "stage `session_start` is new here, but does not say where it stands",
+        "add `before: STAGE` or `after: STAGE`",
+        ("{kind: void}", "{kind: void, after: resolve_session}"),
+    ),
+    Mistake(
+        "B122",
+        "stages: {run_model: {kind: firstresult}}\nprofiles: {p: {stages: {«agent_done»: {kind: void}}}}",
+        "stage `agent_done` is new here, but does not say where it stands",
+        "add `before: STAGE` or `after: STAGE`",
+        ("{kind: void}", "{kind: void, after: run_model}"),
+    ),
+    Mistake(
+        "B123",
+        "extends: bub:default\nstages:\n  session_start: {kind: void, before: run_model, «after»: load_state}",
+        "stage `session_start` says both `before` and `after`",
+        "it stands directly beside one stage; keep one of the two",
+        (", after: load_state", ""),
+        related="the other one is here",
+    ),
+    # B124, B126: clean-ups
+    Mistake(
+        "B124",
+        "stages:\n  run_model: {kind: firstresult, into: model_output}\n  save_state: {kind: broadcast, «cleanup_for»: run_model}",
+        "stage `save_state` is a clean-up without a `timeout`",
+        "nothing cancels a clean-up, so say how long it may take, such as `timeout: 30s`",
+        ("cleanup_for: run_model", "cleanup_for: run_model, timeout: 30s"),
+    ),
+    Mistake(
+        "B126",
+        "extends: bub:default\nstages: {dispatch_outbound: {cleanup_for: run_model, timeout: 5s, «for_each»: outbounds}}",
+        "stage `dispatch_outbound` is a clean-up and runs for each of `outbounds`; it can be only one of them",
+        "take one of the two keys out",
+        ("cleanup_for: run_model, ", ""),
+    ),
+    # B130: values that nobody makes, or that are made below
+    Mistake(
+        "B130",
+        "extends: bub:default\nstages: {dispatch_outbound: {for_each: «outbunds»}}",
+        "stage `dispatch_outbound` takes `outbunds`, which no stage makes",
+        "did you mean `outbounds`?",
+        ("outbunds", "outbounds"),
+    ),
+    Mistake(
+        "B130",
+        "extends: bub:default\nhooks: {moderate: {kind: gate, takes: [«promt»]}}\nstages: {moderate: {before: run_model}}",
+        "stage `moderate` takes `promt`, which no stage makes",
+        "did you mean `prompt`?",
+        ("promt", "prompt"),
+    ),
+    Mistake(
+        "B130",
+        "extends: bub:default\nhooks: {tint: {kind: modifying}}\nstages: {tint: {after: build_prompt, changes: [«colour»]}}",
+        "stage `tint` takes `colour`, which no stage makes",
+        None,
+        ("colour", "prompt"),
+    ),
+    Mistake(
+        "B130",
+        f"extends: bub:default\n{OWN_GATE}stages: {{moderate: {{«before»: build_prompt}}}}".replace(
+            "takes: [prompt]", "takes: [«prompt»]"
+        ).replace("«before»", "before"),
+        "stage `moderate` takes `prompt`, which is made below it",
+        "move it below `build_prompt`",
+        ("before: build_prompt", "after: build_prompt"),
+        related="stage `build_prompt` makes `prompt` here",
+    ),
+    Mistake(
+        "B130",
+        "extends: bub:default\nstages: {run_model: {«before»: build_prompt}}",
+        "stage `run_model` takes `prompt`, which is made below it",
+        "move it below `build_prompt`",
+        ("before", "after"),
+        related="stage `build_prompt` makes `prompt` here",
+    ),
+    Mistake(
+        "B130",
+        "hooks: {greet: {kind: void}}\nstages: {greet: {when: {«session»: new}}}",
+        "stage `greet` takes `session_id`, which no stage makes",
+        None,
+        ("session", "channel"),
+    ),
+    # B131: values that are made twice
+    Mistake(
+        "B131",
+        "extends: bub:default\nhooks: {other: {kind: firstresult}}\nstages: {other: {into: «prompt», after: build_prompt}}",
+        "stage `other` makes `prompt`, which stage `build_prompt` makes already",
+        "give it a name of its own, or take the value and make a new version of it",
+        ("{kind: firstresult}", "{kind: firstresult, takes: [prompt]}"),
+        related="stage `build_prompt` makes `prompt` here",
+    ),
+    Mistake(
+        "B131",
+        "hooks: {load_state: {takes: [profile]}}\nstages: {load_state: {kind: firstresult, into: «message»}}",
+        "stage `load_state` makes `message`, which exists from the start, without taking it",
+        "give it a name of its own, or take the value and make a new version of it",
+        ("into: message", "into: state"),
+    ),
+    # B132: stages that may yield nothing
+    Mistake(
+        "B132",
+        "extends: bub:default\nstages: {run_model: {«enabled»: false}}",
+        "`run_model` is switched off, but `save_state` takes `model_output`",
+        "give it a `default`: what it yields then",
+        ("false", 'false, default: ""'),
+        related="`save_state` stands here",
+    ),
+    Mistake(
+        "B132",
+        "extends: bub:default\nstages: {run_model: {«when»: {channel: cli}}}",
+        "`run_model` may be skipped by its `when`, but `save_state` takes `model_output`",
+        "give it a `default`: what it yields then",
+        ("{channel: cli}", '{channel: cli}, default: "closed"'),
+        related="`save_state` stands here",
+    ),
+    Mistake(
+        "B132",
+        "extends: bub:default\nstages: {run_model: {«on_failure»: skip}}",
+        "`run_model` may be left out when it fails, but `save_state` takes `model_output`",
+        "give it a `default`: what it yields then",
+        ("skip", 'skip, default: "sorry"'),
+        related="`save_state` stands here",
+    ),
+    # B133: a slip in the name of a value
+    Mistake(
+        "B133",
+        "extends: bub:default\nstages: {build_prompt: {into: «promt»}}",
+        "stage `build_prompt` makes `promt`, which nobody takes, while `prompt` is taken and never made",
+        "did you mean `prompt`?",
+        ("promt", "prompt"),
+    ),
+    Mistake(
+        "B133",
+        "extends: bub:default\nstages: {run_model: {into: «output»}}",
+        "stage `run_model` makes `output`, which nobody takes, while `model_output` is taken and never made",
+        "did you mean `model_output`?",
+        ("output", "model_output"),
+    ),
+    # B140: gates that guard nothing
+    Mistake(
+        "B140",
+        f"extends: bub:default\n{OWN_GATE}stages: {{«moderate»: {{after: dispatch_outbound}}}}",
+        "stage `moderate` is a gate, but nothing stands behind it that it could keep from running",
+        "move it above what it is to guard, with `before: STAGE`",
+        ("after: dispatch_outbound", "before: dispatch_outbound"),
+    ),
+    Mistake(
+        "B140",
+        "extends: bub:default\nhooks: {check_reply: {kind: gate}}\n"
+        "stages: {«check_reply»: {for_each: outbounds, after: dispatch_outbound}}",
+        "stage `check_reply` is a gate, but nothing stands behind it that it could keep from running",
+        "move it above what it is to guard, with `before: STAGE`",
+        ("after: dispatch", "before: dispatch"),
+    ),
+    Mistake(
+        "B140",
+        "hooks: {late: {kind: gate}}\nstages:\n  run_model: {kind: firstresult, into: model_output}\n  «late»: {}\n"
+        "  save_state: {kind: broadcast, cleanup_for: run_model, timeout: 1s}",
+        "stage `late` is a gate, but nothing stands behind it that it could keep from running",
+        "move it above what it is to guard, with `before: STAGE`",
+        ("cleanup_for: run_model, ", ""),
+    ),
+    # B150, B151: hook points
+    Mistake(
+        "B150",
+        "extends: bub:default\nstages: {«load_sate»: {kind: broadcast, after: load_state}}",
+        "stage `load_sate` calls the hook `load_sate`, which does not exist",
+        "did you mean `load_state`?",
+        ("{kind: broadcast", "{hook: load_state, kind: broadcast"),
+    ),
+    Mistake(
+        "B150",
+        "extends: bub:default\nstages: {seen: {«hook»: mesage_received, kind: void, after: load_state}}",
+        "stage `seen` calls the hook `mesage_received`, which does not exist",
+        "did you mean `message_received`?",
+        ("mesage", "message"),
+    ),
+    Mistake(
+        "B150",
+        "extends: bub:default\nstages: {«qqq»: {kind: void, after: load_state}}",
+        "stage `qqq` calls the hook `qqq`, which does not exist",
+        "declare it: `hooks: {qqq: {kind: …, takes: […]}}`",
+        ("stages:", "hooks: {qqq: {kind: void}}\nstages:"),
+    ),
+    Mistake(
+        "B151",
+        "extends: bub:default\nstages: {«provide_channels»: {kind: broadcast, after: load_state}}",
+        "stage `provide_channels` calls `provide_channels`, which is not called in a turn",
+        "the framework calls it by itself; leave the stage out",
+        ("provide_channels", "render_outbound"),
+    ),
+    # B160, B161: the list of plugins
+    Mistake(
+        "B160",
+        "extends: bub:default\nprofiles: {default: {plugins: [«local_modle»]}}",
+        "plugin `local_modle` is listed, but not installed",
+        "did you mean `local_model`?",
+        ("local_modle", "local_model"),
+    ),
+    Mistake(
+        "B160",
+        "extends: bub:default\nplugins: {house: {path: «/nowhere/house.py»}}\nprofiles: {default: {plugins: [house]}}",
+        "plugin `house`: the file /nowhere/house.py does not exist",
+        "`path` is relative to the pipeline file that says it",
+        ("{path: /nowhere/house.py}", "{optional: true}"),
+    ),
+    Mistake(
+        "B161",
+        "extends: bub:default\nprofiles: {default: {plugins: [«builtin»]}}",
+        "`builtin` is in every profile by itself and cannot be listed",
+        "take `builtin` off the list",
+        ("[builtin]", "[]"),
+    ),
+    # B162 - B167: profiles and routes
+    Mistake(
+        "B162",
+        "extends: bub:default\nroutes: [{match: {channel: cli}, profile: «revewer»}]\nprofiles: {reviewer: {}, base: {}, "
+        "other: {extends: base}}\ntests: {t: {profile: reviewer, message: {content: a}, expect: {session_id: a}},"
+        " u: {profile: other, message: {content: a}, expect: {session_id: a}}}",
+        "route 1 leads to profile `revewer`, which does not exist",
+        "did you mean `reviewer`?",
+        ("revewer", "reviewer"),
+    ),
+    Mistake(
+        "B162",
+        "extends: bub:default\nprofiles: {reviewer: {extends: «defalt»}}",
+        "there is no profile `defalt`",
+        "did you mean `default`?",
+        ("defalt", "default"),
+    ),
+    Mistake(
+        "B163",
+        "extends: bub:default\nprofiles:\n  one: {extends: «one»}",
+        "profiles extend each other in a circle: one → one",
+        "remove one `extends`",
+        ("extends: one", ""),
+    ),
+    Mistake(
+        "B164",
+        "extends: bub:default\nstages: {run_model: {only: [«local_modell»]}}",
+        "stage `run_model` is for plugin `local_modell`, which profile `default` does not allow",
+        "did you mean `local_model`?",
+        ("local_modell", "local_model"),
+        related="the profile's list is here",
+    ),
+    Mistake(
+        "B164",
+        "stages: {run_model: {kind: firstresult, into: model_output}}\nhooks: {run_model: {only: [«xyz»]}}",
+        "hook `run_model` is for plugin `xyz`, which profile `default` does not allow",
+        "add `xyz` to the profile's `plugins`",
+        ("xyz", "builtin"),
+    ),
+    Mistake(
+        "B166",
+        "extends: bub:default\nroutes:\n  - {match: {channel: telegram}, profile: default}\n"
+        "  - {«match»: {channel: telegram, chat_id: '-1*'}, profile: default}",
+        "route 2 can never match: an earlier route takes every message it asks for",
+        "put the narrower route first, or take this one out",
+        ("{channel: telegram, chat", "{channel: cli, chat"),
+        related="the earlier route",
+    ),
+    Mistake(
+        "B166",
+        "extends: bub:default\nroutes: [{match: {«session»: new}, profile: default}]",
+        "route 1 can never match: its profile is chosen before the session is known",
+        "take `session` out; a stage can ask for it in its `when`",
+        ("session", "channel"),
+    ),
+    Mistake(
+        "B167",
+        "extends: bub:default\nroutes: [{match: {channel: cli}, profile: default}]\nprofiles: {«reviewer»: {}}",
+        "no route leads to profile `reviewer`",
+        "add a route, or choose it at start with `--profile reviewer`",
+        ("profile: default", "profile: reviewer"),
+        severity="warning",
+    ),
+    # One mistake in two checks is one finding.
+    Mistake(
+        "B101",
+        "extends: bub:default\nstages: {save_state: {enabled: «yes»}}",
+        "`enabled` of stage `save_state` must be true or false, not text",
+        "write `true`",
+        ("yes", "true"),
+    ),
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: f"{mistake.code} {mistake.message}")
+def test_a_mistake_is_one_finding_at_its_place_and_its_mended_twin_is_none(mistake: Mistake) -> None:
+    text, (place,) = marked(VERSION + mistake.text)
+    found = check(text)
+    assert said(found) == [f"{mistake.code} {place.start.line}: {mistake.message}"]
+    (finding,) = found
+    assert finding.range == place
+    assert finding.severity == mistake.severity
+    assert finding.help == mistake.help
+    assert [related.message for related in finding.related] == ([mistake.related] if mistake.related else [])
+    assert finding.path
+
+    wrong, right = mistake.mend
+    start = (
+        len("\n".join(text.splitlines()[: place.start.line - 1]))
+        if wrong in text.splitlines()[place.start.line - 1]
+        else 0
+    )
+    assert wrong in text[start:]
+    assert said(check(text[:start] + text[start:].replace(wrong, right, 1))) == []
+
+
+RULES = {
+    finding
+    for path in Path(check_file.__code__.co_filename).parent.glob("rules/*.py")
+    for finding in re.findall('"(B[0-9]+)"', path.read_text())
+}
+
+
+def test_every_code_of_the_rules_is_tested() -> None:
+    tested = {mistake.code for mistake in MISTAKES} | set(re.findall(r'"(B2[0-9]+)"', Path(__file__).read_text()))
+    assert RULES <= tested | {"B125"}
+
+
+def test_related_places_point_at_what_they_say() -> None:
+    text, (first, second) = marked(
+        VERSION + "extends: bub:default\nhooks: {a: {kind: firstresult}, b: {kind: firstresult}}\n"
+        "stages:\n  a: {into: «thing», after: load_state}\n  b: {into: «thing», after: a}"
+    )
+    (finding,) = check(text)
+    assert (finding.code, finding.range) == ("B131", second)
+    assert [related.range for related in finding.related] == [first]
+
+
+def test_a_finding_about_an_inherited_stage_points_at_the_users_key_and_the_parents_place() -> None:
+    (finding,) = check(VERSION + "extends: bub:default\nstages: {run_model: {kind: firstresult}}")
+    assert finding.file == "pipelines.yaml"
+    (related,) = finding.related
+    assert related.file == "bub:default"
+    assert (related.range.start.line, related.range.end.column - related.range.start.column) == (8, len("stream"))
+
+
+def test_a_circle_is_printed_as_a_whole_path() -> None:
+    names = ["a", "b", "c", "d"]
+    hooks = ", ".join(f"{name}: {{kind: void}}" for name in names)
+    text = f"hooks: {{{hooks}}}\nstages:\n  a: {{needs: [d]}}\n  b: {{needs: [a]}}\n  c: {{needs: [b]}}\n  d: {{needs: [c]}}"
+    assert [finding.message for finding in check(VERSION + text)] == ["stage `a` waits for itself: a → d → c → b → a"]
+
+
+def test_a_long_pipeline_is_bounded_and_reported_once() -> None:
+    lines = "".join(f"  s{number}: {{hook: message_received, kind: void}}\n" for number in range(MOST_STAGES + 5))
+    (finding,) = check(f"{VERSION}stages:\n{lines}")
+    assert (finding.code, finding.range.start.line) == ("B125", MOST_STAGES + 3)
+    assert finding.message == f"a pipeline has {MOST_STAGES} stages at most, this one {MOST_STAGES + 5}"
+
+
+# Many mistakes.
+
+
+def test_mistakes_of_every_kind_are_told_together_and_each_once() -> None:
+    text, places = marked(
+        VERSION
+        + """extends: bub:default
+hooks:
+  moderate: {kind: gate, takes: [«promt»]}
+  «ticked»: {takes: [what]}
+stages:
+  moderate: {after: build_prompt}
+  run_model: {«combine»: merge, timeout: «5»}
+  save_state: {needs: [«build_promt»]}
+  «watch»: {kind: observer}
+  dispatch_outbound: {for_each: «outbond», on_failure: «deny»}
+routes:
+  - {match: {channel: a}, profile: «ghost»}
+profiles:
+  default: {plugins: [«nobody_has_this»]}
+  one: {extends: «two»}
+  two: {extends: one}
+"""
+    )
+    found = check(text)
+    assert [finding.code for finding in found if finding.severity == "error"] == [
+        "B130",
+        "B110",
+        "B113",
+        "B104",
+        "B120",
+        "B122",
+        "B150",
+        "B130",
+        "B114",
+        "B162",
+        "B160",
+        "B163",
+        "B163",
+    ]
+    pointed = {finding.range for finding in found if finding.severity == "error"}
+    assert set(places) <= pointed
+
+
+def test_a_mistake_in_the_shared_part_is_told_once_for_all_profiles() -> None:
+    text = "extends: bub:default\nstages: {save_state: {needs: [nowhere]}}\nprofiles: {a: {}, b: {}, c: {extends: a}}"
+    assert [finding.code for finding in check(VERSION + text)] == ["B120"]
+
+
+def test_two_circles_are_two_findings() -> None:
+    hooks = ", ".join(f"{name}: {{kind: void}}" for name in "abcd")
+    stages = "  a: {before: b}\n  b: {before: a}\n  c: {after: d}\n  d: {after: c}\n"
+    found = check(f"{VERSION}extends: bub:default\nhooks: {{{hooks}}}\nstages:\n{stages}")
+    assert [(finding.code, finding.range.start.line) for finding in found] == [("B121", 5), ("B121", 7)]
+
+
+ONE_CAUSE = [
+    # the mistake between « and », which other rules would stumble over too
+    "extends: bub:default\nstages: {run_model: «5»}",
+    "extends: bub:default\nstages: {render_outbound: «[]»}",
+    "extends: bub:default\nstages: {render_outbound: {into: «5»}}",
+    "extends: bub:default\nstages: {run_model: {kind: «strem»}}",
+    "extends: bub:default\nstages: {moderate: {hook: «7», kind: gate, before: run_model}}",
+    f"extends: bub:default\n{OWN_GATE}stages: {{moderate: {{before: «nowhere»}}}}",
+    f"extends: bub:default\n{OWN_GATE}stages: {{moderate: {{needs: «build_prompt», before: run_model}}}}",
+    f"extends: bub:default\n{OWN_GATE}stages: {{moderate: {{before: run_model}}, build_prompt: {{into: «promt»}}}}",
+    "extends: bub:default\nstages: {build_prompt: {after: «nowhere»}}",
+    "extends: bub:default\nstages: {run_model: {kind: «gate»}}",
+    "hooks: {a: {kind: observer, takes: [«gone»]}}\nstages: {one: {hook: a}, two: {hook: a}}",
+    "hooks: {a: {kind: firstresult}, b: {kind: void, takes: [x]}}\nstages:\n  b: {needs: [«a»]}\n  a: {into: x}",
+    "extends: bub:default\nstages: {save_state: {cleanup_for: «run_model», before: run_model}}",
+    "«extends»:\nstages: {moderate: {before: run_model}}",
+    "extends: «bub:defalt»\nstages: {moderate: {before: run_model}}",
+    "extends: «team.yaml»\nprofiles: {default: {plugins: []}}\nstages: {run_model: {timeout: 5s}}",
+    "extends: bub:default\nprofiles: {a: {extends: «gone», stages: {run_model: {timeout: 5s}}}}",
+    "extends: bub:default\nstages: {run_model: {enabled: «off»}}",
+]
+
+
+@pytest.mark.parametrize("text", ONE_CAUSE)
+def test_one_cause_is_one_finding(text: str) -> None:
+    plain, (place,) = marked(VERSION + text)
+    found = check(plain)
+    assert [finding.range for finding in found] == [place], said(found)
+
+
+# References.
+
+
+def test_an_unset_variable_is_a_warning_at_its_place_and_a_set_one_is_none() -> None:
+    text, (place,) = marked(VERSION + 'extends: bub:default\nstages: {run_model: {timeout: "«${env:PATIENCE}»"}}')
+    (finding,) = check(text, {})
+    assert (finding.code, finding.severity, finding.range) == ("B031", "warning", place)
+    assert check(text, {"PATIENCE": "5s"}) == ()
+
+
+def test_what_cannot_be_known_without_the_environment_is_not_guessed() -> None:
+    text = """extends: bub:default
+stages:
+  mystery: {hook: "${env:HOOK}", kind: observer, after: run_model}
+  run_model: {timeout: "${env:PATIENCE}", enabled: "${env:ON}"}
+routes: [{match: {channel: "${env:CHANNEL}"}, profile: default}, {match: {channel: cli}, profile: default}]
+"""
+    assert said(check(VERSION + text)) == []
+
+
+# With plugins loaded.
+
+
+def plugin_findings(write: Write, pipeline: str, plugin: str, *, name: str = "guard") -> tuple[Diagnostic, ...]:
+    """What is found when a pipeline is loaded with one plugin of its own; () when it compiles."""
+    write("guard.py", f"from bub import hookimpl\n\n{plugin}")
+    path = write("pipelines.yaml", f"{VERSION}plugins: {{{name}: {{path: guard.py}}}}\n{pipeline}")
+    framework = BubFramework(config_file=path)
+    try:
+        framework.load_hooks()
+    except PipelineError as error:
+        return error.diagnostics
+    return framework.warnings
+
+
+LISTED = "extends: bub:default\nprofiles: {default: {plugins: [guard]}}\n"
+GUARDED = LISTED + "hooks: {moderate: {kind: gate, takes: [prompt]}}\nstages: {moderate: {before: run_model}}\n"
+
+IN_PLUGINS = [
+    (
+        "B200",
+        LISTED,
+        "import nothing_of_this_name",
+        "import json",
+        "plugin `guard` does not load: ModuleNotFoundError: No module named 'nothing_of_this_name'",
+        "install the package that brings `nothing_of_this_name`, or take `guard` off the list",
+    ),
+    (
+        "B201",
+        LISTED,
+        "@hookimpl  # here\ndef load_sate(): ...",
+        "@hookimpl\ndef load_state(): ...",
+        "plugin `guard` implements `load_sate`, which is no hook",
+        "did you mean `load_state`?",
+    ),
+    (
+        "B202",
+        LISTED,
+        "@hookimpl  # here\ndef load_state(mesage): ...",
+        "@hookimpl\ndef load_state(message): ...",
+        "plugin `guard` asks `load_state` for `mesage`, which that hook does not have",
+        "did you mean `message`?",
+    ),
+    (
+        "B202",
+        LISTED + "hooks: {load_state: {takes: [session_id]}}\n",
+        "@hookimpl  # here\ndef load_state(message): ...",
+        "@hookimpl\ndef load_state(session_id): ...",
+        "plugin `guard` asks `load_state` for `message`, which that hook does not have; this pipeline narrows it to"
+        " session_id",
+        "it has: session_id",
+    ),
+    (
+        "B203",
+        LISTED,
+        "@hookimpl  # here\nasync def system_prompt(): ...",
+        "@hookimpl\ndef system_prompt(): ...",
+        "plugin `guard` implements `system_prompt` as `async def`, but it is called where nothing can be awaited",
+        "write it as a plain `def`",
+    ),
+    (
+        "B205",
+        LISTED,
+        "@hookimpl  # here\ndef run_model(): ...\n\n@hookimpl\ndef run_model_stream(): ...",
+        "@hookimpl\ndef run_model_stream(): ...",
+        "plugin `guard` implements both `run_model` and `run_model_stream`, which answer the same question",
+        "keep `run_model_stream`",
+    ),
+    (
+        "B206",
+        LISTED,
+        "@hookimpl(wrapper=True)  # here\ndef load_state():\n    yield",
+        "@hookimpl\ndef load_state(): ...",
+        "plugin `guard` implements `load_state` as a wrapper, which Bub does not have",
+        "write it as a plain function; a stage of its own can run before or after another",
+    ),
+    (
+        "B209",
+        LISTED,
+        "@hookimpl  # here\ndef tool_gate(tool): ...",
+        "@hookimpl\ndef on_error(error): ...",
+        "plugin `guard` implements `tool_gate`, which this pipeline never calls, so it guards nothing",
+        "use a pipeline that has it, or declare it: a stage, or an entry under `hooks:`",
+    ),
+    (
+        "B209",
+        LISTED,
+        "@hookimpl  # here\ndef message_received(): ...",
+        "@hookimpl\ndef provide_channels(message_handler): ...",
+        "plugin `guard` implements `message_received`, which this pipeline never calls",
+        "use a pipeline that has it, or declare it: a stage, or an entry under `hooks:`",
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "pipeline", "wrong", "right", "message", "help_"), IN_PLUGINS)
+def test_a_mistake_in_a_plugin_points_at_its_function(
+    write: Write, code: str, pipeline: str, wrong: str, right: str, message: str, help_: str
+) -> None:
+    (finding,) = plugin_findings(write, pipeline, wrong)
+    assert (finding.code, finding.message, finding.help) == (code, message, help_)
+    if "# here" in wrong:
+        assert Path(finding.file).name == "guard.py"
+        assert finding.range.start == Position(3, 1)
+    else:
+        assert finding.range == Range(Position(4, 31), Position(4, 36))  # where the profile lists it
+    assert finding.severity == ("warning" if code == "B209" and "guards" not in message else "error")
+    assert plugin_findings(write, pipeline, f"@hookimpl\ndef render_outbound(): ...\n{right}") == ()
+
+
+def test_a_gate_that_nothing_implements_is_an_error_at_its_stage(write: Write) -> None:
+    (finding,) = plugin_findings(write, GUARDED, "@hookimpl\ndef load_state(): ...")
+    assert finding.code == "B204"
+    assert finding.message == "stage `moderate` is a gate that no plugin of profile `default` implements"
+    assert finding.range == Range(Position(6, 10), Position(6, 18))
+    assert finding.profile == "default"
+    assert plugin_findings(write, GUARDED, "@hookimpl\ndef moderate(prompt): ...") == ()
+
+
+def test_a_declared_point_that_nothing_implements_is_an_error_at_its_key(write: Write) -> None:
+    pipeline = LISTED + "hooks: {ticked: {kind: observer}}"
+    (finding,) = plugin_findings(write, pipeline, "@hookimpl\ndef load_state(): ...")
+    assert (finding.code, finding.range) == ("B204", Range(Position(5, 9), Position(5, 15)))
+    assert plugin_findings(write, pipeline, "@hookimpl\ndef ticked(): ...") == ()
+
+
+def test_a_gate_for_only_one_plugin_that_does_not_implement_it_guards_nothing(write: Write) -> None:
+    (finding,) = plugin_findings(
+        write, GUARDED.replace("run_model}", "run_model, only: [builtin]}"), "@hookimpl\ndef moderate(prompt): ..."
+    )
+    assert finding.code == "B204"
+
+
+def test_a_switched_off_gate_needs_nobody(write: Write) -> None:
+    off = GUARDED.replace("run_model}", "run_model, enabled: false}")
+    assert plugin_findings(write, off, "@hookimpl\ndef load_state(): ...") == ()
+
+
+def test_a_plugin_without_hooks_is_reported_where_it_is_listed(write: Write) -> None:
+    (finding,) = plugin_findings(write, LISTED, "def load_state(): ...")
+    assert (finding.code, finding.range) == ("B207", Range(Position(4, 31), Position(4, 36)))
+    assert finding.help == "mark its functions with `@bub.hookimpl`, or take it off the list"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "code"),
+    [
+        ("import nothing_of_this_name", "B200"),
+        ("@hookimpl\ndef moderat(prompt): ...", "B201"),
+        ("@hookimpl\ndef moderate(promt): ...", "B202"),
+        ("@hookimpl(wrapper=True)\ndef moderate(prompt):\n    yield", "B206"),
+    ],
+)
+def test_a_gate_whose_plugin_is_broken_is_told_once(write: Write, plugin: str, code: str) -> None:
+    assert [finding.code for finding in plugin_findings(write, GUARDED, plugin)] == [code]
+
+
+def test_an_optional_plugin_that_is_missing_leaves_no_gate_unguarded(write: Write) -> None:
+    pipeline = GUARDED.replace("plugins: [guard]", "plugins: [extra]")
+    found = plugin_findings(write, f"x-a: 1\n{pipeline}", "", name="extra: {optional: true}, guard")
+    assert [finding.code for finding in found] == ["B204"]
+
+
+def test_an_optional_plugin_that_breaks_is_a_warning_and_its_gate_an_error(write: Write) -> None:
+    write("guard.py", "raise RuntimeError('boom')")
+    path = write("pipelines.yaml", VERSION + "plugins: {guard: {path: guard.py, optional: true}}\n" + GUARDED)
+    with pytest.raises(PipelineError) as caught:
+        BubFramework(config_file=path).load_hooks()
+    assert [(finding.code, finding.severity) for finding in caught.value.diagnostics] == [
+        ("B200", "warning"),
+        ("B204", "error"),
+    ]
+
+
+def test_every_mistake_of_all_plugins_is_told_together(write: Write) -> None:
+    write("one.py", "from bub import hookimpl\n\n@hookimpl\ndef load_sate(): ...\n")
+    write("two.py", "from bub import hookimpl\n\n@hookimpl\nasync def system_prompt(x): ...\n")
+    write("three.py", "1 +\n")
+    path = write(
+        "pipelines.yaml",
+        VERSION + "extends: bub:default\nplugins: {one: {path: one.py}, two: {path: two.py}, three: {path: three.py}}\n"
+        "profiles: {default: {plugins: [one, two, three]}}\n",
+    )
+    with pytest.raises(PipelineError) as caught:
+        BubFramework(config_file=path).load_hooks()
+    assert sorted(finding.code for finding in caught.value.diagnostics) == ["B200", "B201", "B202", "B203"]
+
+
+# What is right is let through.
+
+VALID = [
+    'stages: {run_model: {kind: firstresult, into: model_output, default: "hi"}}',
+    "stages: {}",
+    "x-team: platform\nextends: bub:default",
+    """
+stages:
+  answer: {kind: firstresult, hook: run_model, into: model_output, default: x}
+  render: {kind: broadcast, hook: render_outbound, combine: concat, into: outbounds}
+  send: {kind: broadcast, hook: dispatch_outbound, for_each: outbounds}
+""",
+    f"extends: bub:default\n{OWN_GATE}stages: {{moderate: {{before: run_model, timeout: 5s}}}}",
+    'extends: bub:default\nstages: {run_model: {timeout: 120s, on_failure: skip, default: "sorry"}}',
+    'extends: bub:default\nstages: {run_model: {enabled: false, default: "we are closed"}}',
+    "extends: bub:classic\nstages: {save_state: {timeout: 5s}}",
+    "extends: bub:ethos\nprofiles: {quiet: {stages: {message_received: {enabled: false}}}}",
+    "extends: bub:default\nprofiles:\n  default: {plugins: []}\n  fast: {extends: default, stages: {run_model: {timeout: 5s}}}",
+    """
+extends: bub:default
+hooks:
+  facts: {kind: broadcast, takes: [session_id]}
+  weather: {kind: firstresult, takes: [message]}
+stages:
+  facts: {into: facts, needs: [resolve_session], after: load_state}
+  weather: {into: forecast, needs: [resolve_session], after: facts, default: "unknown"}
+""",
+    "extends: bub:default\nhooks: {redact: {kind: modifying, takes: [prompt]}}\n"
+    "stages: {redact: {changes: [prompt], after: build_prompt}}",
+    "extends: bub:default\nhooks: {rewrite: {kind: firstresult, takes: [prompt]}}\n"
+    'stages: {rewrite: {into: prompt, default: "{prompt}", after: build_prompt, when: {channel: telegram}}}',
+    "extends: bub:default\nstages: {before_dispatch: {kind: claiming, for_each: outbounds, before: dispatch_outbound}}",
+    "extends: bub:default\nhooks: {outbound_gate: {kind: gate}}\n"
+    "stages: {outbound_gate: {for_each: outbounds, before: dispatch_outbound}}",
+    """
+extends: bub:default
+hooks: {outbound_gate: {kind: gate}, log_replies: {kind: observer, takes: [outbounds]}}
+stages:
+  outbound_gate: {for_each: outbounds, after: render_outbound}
+  dispatch_outbound: {enabled: false}
+  log_replies: {after: dispatch_outbound}
+""",
+    """
+extends: bub:default
+stages:
+  before_prompt_build: {kind: modifying, changes: [system], after: system_prompt}
+  system_prompt: {kind: broadcast, combine: join, into: system, before: run_model}
+""",
+    """
+extends: bub:default
+routes:
+  - {match: {channel: telegram, chat_id: "-1001*"}, profile: reviewer}
+  - {match: {channel: telegram}, profile: default}
+  - {match: {}, profile: default}
+profiles: {reviewer: {plugins: []}}
+""",
+    'extends: bub:default\nstages: {run_model: {timeout: "${env:MODEL_TIMEOUT:-30s}"}}',
+    "extends: bub:default\nstages: {session_start: {kind: void, when: {session: new}, after: resolve_session}}",
+    """
+stages:
+  resolve_session: {kind: firstresult, into: session_id, default: "one"}
+  quota: {kind: firstresult, into: status, default: {left: 5}}
+  build_prompt: {kind: firstresult, into: prompt, default: "{content}"}
+  run_model: {kind: firstresult, into: model_output, default: "{prompt}"}
+hooks: {quota: {takes: [session_id]}}
+""",
+    "extends: bub:default\nhooks: {before_llm_call: {kind: void}, tool_gate: {kind: gate}, quota: {kind: observer, takes: [what]}}",
+    "extends: bub:default\nhooks: {audit: {kind: void, takes: [session_id, model_output]}}\n"
+    "stages: {audit: {needs: [run_model], after: run_model}}",
+    "extends: bub:default\nhooks: {close: {kind: observer, takes: [session_id]}}\n"
+    "stages: {close: {cleanup_for: load_state, timeout: 5s, after: dispatch_outbound}}",
+    """
+on_failure: skip
+stages:
+  load_state: {kind: broadcast, combine: merge, into: state}
+  build_prompt: {kind: firstresult, into: prompt, default: "{content}"}
+  run_model: {kind: stream, hook: run_model_stream, into: model_output, default: ""}
+""",
+    "extends: bub:default\nstages: {dispatch_outbound: {on_failure: skip, retry: {times: 3, backoff: 1s}, timeout: 30s}}",
+    "extends: bub:default\nstages: {inbound_claim: {kind: claiming, before: resolve_session, when: {kind: command}}}",
+    """
+extends: bub:default
+profiles:
+  default: {plugins: []}
+  shop: {stages: {guard: {before: run_model}}, hooks: {guard: {kind: gate, takes: [prompt]}}}
+""",
+    """
+extends: bub:default
+hooks: {a: {kind: observer}, b: {kind: observer}, c: {kind: observer}}
+stages:
+  c: {after: b}
+  b: {after: a}
+  a: {after: build_prompt}
+""",
+    "hooks: {one: {kind: firstresult}, two: {kind: firstresult, takes: [x]}}\n"
+    'stages:\n  one: {into: x, default: 1}\n  two: {into: x, default: "{x}", needs: [one]}',
+    "extends: bub:default\nstages: {message_received: {kind: observer, after: resolve_session, thread: true}}",
+    "extends: bub:default\nstages: {load_state: {enabled: false}, render_outbound: {enabled: false}, dispatch_outbound: {enabled: false}}",
+    "hooks: {ask: {kind: gate}, act: {kind: void}}\nstages: {ask: {when: {channel: telegram}}, act: {}}",
+    "extends: bub:default\nstages:\n"
+    '  normalize_inbound: {kind: firstresult, into: message, default: "{message}", before: resolve_session}',
+    "extends: bub:default\nhooks: {save_state: {timeout: 3s}}\nstages: {save_state: {only: [builtin]}}",
+    "extends: bub:ethos\nhooks: {message_sending: {on_failure: propagate}}",
+    "extends: bub:default\nhooks: {note: {kind: observer}}\nstages: {note: {for_each: outbounds, after: dispatch_outbound}}",
+    "extends: bub:default\nhooks: {summary: {kind: firstresult, takes: [model_output]}}\n"
+    'stages: {summary: {into: summary, default: "", needs: [run_model], after: run_model}}',
+    """
+hooks: {split: {kind: firstresult}, each_part: {kind: broadcast}}
+stages:
+  split: {into: parts, default: [{content: a}]}
+  each_part: {for_each: parts, into: answers}
+""",
+]
+
+PLAYER = """
+from bub import hookimpl
+
+@hookimpl
+def run_model():
+    return "an answer"
+
+"""
+
+
+@pytest.mark.parametrize("text", VALID)
+async def test_a_valid_pipeline_compiles_and_runs(write: Write, text: str) -> None:
+    assert said(check(VERSION + text)) == []
+    plan = plan_for(load_text(VERSION + text), "default", {})
+    own = {
+        name
+        for name in [*plan.hooks, *(stage.hook.point.name for stage in plan.stages)]
+        if not (plan.hooks[name].known if name in plan.hooks else True)
+    }
+    functions = "".join(f"@hookimpl\ndef {name}():\n    return None\n\n" for name in sorted(own))
+    write("player.py", PLAYER + functions)
+    every = "plugins: {player: {path: player.py}}\n"
+    if "profiles:" in text:
+        text = re.sub(r"default: \{plugins: \[\]\}", "default: {plugins: [player]}", text)
+        text = text.replace("profiles: {", "profiles: {default: {plugins: [player]}, ", 1)
+    else:
+        every += "profiles: {default: {plugins: [player]}}\n"
+    path = write("pipelines.yaml", f"{VERSION}{every}{text.lstrip()}")
+    framework = BubFramework(config_file=path)
+    framework.load_hooks()
+    assert said(framework.warnings) == []
+    result = await framework.process_inbound({"content": "hello", "channel": "cli", "chat_id": "1"})
+    assert result.ended_by is None
+    assert {record.stage for record in result.trace} == {stage.id for stage in framework.graph.plan.stages}
+
+
+def test_shipped_pipelines_have_no_findings() -> None:
+    for name in ("default", "classic", "ethos"):
+        assert said(check(f"{VERSION}extends: bub:{name}\n")) == []
