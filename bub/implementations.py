@@ -48,7 +48,7 @@ def implementations_of(manager: pluggy.PluginManager, hook: str) -> tuple[Implem
     if caller is None:
         return ()
     order = {name: index for index, (name, _) in enumerate(manager.list_name_plugin())}
-    return in_call_order(_read(hook, impl, order) for impl in caller.get_hookimpls())
+    return in_call_order(_read(hook, impl, order) for impl in reversed(caller.get_hookimpls()))
 
 
 def in_call_order(found: Iterable[Implementation]) -> tuple[Implementation, ...]:

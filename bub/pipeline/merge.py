@@ -201,6 +201,8 @@ def _load(top: _Source) -> Document:
             except _NoParentError as error:
                 complete = False
                 findings.add(error.code, str(error), extends.place, path="extends", help=error.help)
+        elif extends is not None:
+            complete = False  # a parent is meant, though nobody can tell which; the schema says what is wrong
     layers.reverse()
     root = Node({}, Place(top.file, START, top.layer))
     for index, layer in enumerate(layers):

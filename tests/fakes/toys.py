@@ -104,3 +104,8 @@ def raising(error: BaseException) -> Callable[[], Any]:
         raise error
 
     return fail
+
+
+def empty() -> dict[str, Any]:
+    """An implementation that answers with an empty mapping."""
+    return {}

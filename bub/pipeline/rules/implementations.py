@@ -11,7 +11,7 @@ from bub.hookspecs import HOOK_POINTS
 from bub.implementations import Implementation, implementations_of
 from bub.pipeline.document import Node
 from bub.pipeline.plan import HookPlan, Plan, names_of
-from bub.plugins import LoadedPlugin, PluginSet
+from bub.plugins import BUILTIN, LoadedPlugin, PluginSet
 
 
 def check(plan: Plan, plugins: PluginSet) -> None:
@@ -20,7 +20,7 @@ def check(plan: Plan, plugins: PluginSet) -> None:
     by_plugin = {plugin.name: _implementations(plugins, plugin) for plugin in plugins.plugins}
     for plugin in plugins.plugins:
         found = by_plugin[plugin.name]
-        if not found and plugin.name != "builtin":
+        if not found and plugin.name != BUILTIN:
             _report_empty(plan, plugin)
         for implementation in found:
             _check_one(plan, implementation, hooks)
@@ -103,7 +103,8 @@ def _check_one(plan: Plan, implementation: Implementation, hooks: Mapping[str, H
     twin = point.twin
     called = hook is not None or (twin is not None and twin in hooks)
     # A sync-only point of the turn is one that the framework calls by itself where no stage does.
-    if not called and not point.bootstrap and not point.sync_only:
+    # Nobody listed `builtin`, so nobody expects all of it to be used.
+    if not called and not point.bootstrap and not point.sync_only and implementation.plugin != BUILTIN:
         message = f"{who} implements `{name}`, which this pipeline never calls"
         advice = "use a pipeline that has it, or declare it: a stage, or an entry under `hooks:`"
         if "gate" in point.kinds:
