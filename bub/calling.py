@@ -189,8 +189,13 @@ def _synchronous(implementation: Implementation, function: Callable[..., Any]) -
 
 
 def _in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
+    def called(*arguments: Any) -> tuple[Any]:
+        # In a tuple, since trio takes a coroutine that leaves a thread for a mistake.
+        return (function(*arguments),)
+
     async def in_thread(*arguments: Any) -> Any:
-        return await trio.to_thread.run_sync(partial(function, *arguments), abandon_on_cancel=True)
+        (value,) = await trio.to_thread.run_sync(partial(called, *arguments), abandon_on_cancel=True)
+        return await settled(value)
 
     return in_thread
 
@@ -254,13 +259,14 @@ class Until:
 
 
 @dataclass(frozen=True, slots=True)
-class Shielded:
-    """Waits up to `seconds` for each thing awaited through it, whatever else is cancelled meanwhile."""
+class Within:
+    """Waits up to `seconds` for each thing awaited through it; with `shield`, whatever else is cancelled meanwhile."""
 
     seconds: float
+    shield: bool = False
 
     async def __call__(self, awaitable: Awaitable[Any]) -> Any:
-        with trio.CancelScope(deadline=trio.current_time() + self.seconds, shield=True):
+        with trio.CancelScope(deadline=trio.current_time() + self.seconds, shield=self.shield):
             return await awaitable
         raise trio.TooSlowError(f"took longer than {self.seconds:g} seconds")
 
@@ -332,6 +338,8 @@ async def broadcast_shielded(calls: Calls, values: Values, seconds: float, faile
                     results.append(value if value is None or call.returns is None else call.checked(value))
                 except Exception as error:  # noqa: BLE001 (the policy decides)
                     await failed(call, error)
+                if scope.cancel_called:
+                    break  # one that shielded itself has outstayed its time; the next one gets a scope of its own
         if scope.cancelled_caught:
             late = calls.items[position - 1]
             await failed(late, trio.TooSlowError(f"plugin `{late.plugin}` took longer than {seconds:g} seconds"))
@@ -374,25 +382,43 @@ async def void(calls: Calls, values: Values, wait: Wait, failed: Failed) -> None
             failures += [(call, late) for call, _ in pending]
         except Expired as up:
             expired = up
+    first: Exception | None = None
     for call, failure in failures:
-        await failed(call, failure)
+        try:
+            await failed(call, failure)
+        except Exception as error:  # noqa: BLE001 (the first is raised when all have been told)
+            if first is None:
+                first = error
+            else:
+                log_exception("hook.failed", error, hook=call.hook, adapter=call.plugin)
+    if first is not None:
+        raise first
     if expired is not None:
         raise expired
 
 
 async def _together(pending: list[tuple[Call, Awaitable[Any]]], failures: list[tuple[Call, Exception]]) -> None:
     """Await all at once; who has ended is taken out of `pending`, who failed is put into `failures`."""
+    interrupt: BaseException | None = None
 
     async def one(call: Call, awaitable: Awaitable[Any]) -> None:
+        nonlocal interrupt
         try:
             await awaitable
+        except trio.Cancelled:
+            raise
         except Exception as error:  # noqa: BLE001 (told by the caller, when all have ended)
             failures.append((call, error))
+        except BaseException as error:  # noqa: BLE001 (raised below by itself, not in a group)
+            interrupt = error
+            nursery.cancel_scope.cancel()
         pending.remove((call, awaitable))
 
     async with trio.open_nursery() as nursery:
         for call, awaitable in tuple(pending):
             nursery.start_soon(one, call, awaitable)
+    if interrupt is not None:
+        raise interrupt
 
 
 async def modifying(calls: Calls, values: Values, wait: Wait, failed: Failed) -> dict[str, Any]:
@@ -525,7 +551,7 @@ async def stream(
                     if tell is not None:
                         await wait(tell(StreamEvent.text(value)))
                     return value, call.plugin
-                await wait(_pull(as_events(call, value), tell, pulled))
+                await wait(_pull(call, as_events(call, value), tell, pulled))
             except Exception as error:  # noqa: BLE001 (tried again or left to the policy)
                 if attempt < manner.retries and not pulled.begun:
                     log_warning("hook.retry", hook=call.hook, adapter=call.plugin, attempt=attempt + 1, error=error)
@@ -556,13 +582,18 @@ def as_events(call: Call, value: Any) -> AsyncStreamEvents:
     raise HookTypeError(call.hook, call.plugin, f"{expected} or None", value)
 
 
-async def _pull(events: AsyncStreamEvents, tell: Tell | None, pulled: Pulled) -> None:
+async def _pull(call: Call, events: AsyncStreamEvents, tell: Tell | None, pulled: Pulled) -> None:
     parts = pulled.parts
     try:
         async for event in events:
-            pulled.begun = True
+            if not isinstance(event, StreamEvent):
+                raise HookTypeError(call.hook, call.plugin, "a stream of StreamEvent", event)
             if event.kind == "text":
-                parts.append(event.data["delta"])
+                delta = event.data.get("delta")
+                if not isinstance(delta, str):
+                    raise HookTypeError(call.hook, call.plugin, 'text events with {"delta": str}', delta)
+                parts.append(delta)
+            pulled.begun = True
             if tell is not None:
                 await tell(event)
     finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, TypeVar
 import trio
 
 from bub.builtin.hook_impl import BuiltinPlugin
-from bub.calling import join_low_to_high
+from bub.calling import Calls, bind, join_low_to_high
 from bub.configure import merge
 from bub.diagnostics import Diagnostic, PipelineError, sort_diagnostics
 from bub.envelope import Envelope, addressed, field_of
-from bub.errors import BubError, HookTypeError
+from bub.errors import BubError
 from bub.hook_runtime import HookRuntime
 from bub.hookspecs import HOOK_POINTS, MessageHandler
 from bub.kinds import SESSION
@@ -75,28 +75,29 @@ class _Profile:
 
 
 class _TurnUnderWay:
-    """The sessions that a turn has taken, and what it keeps open; `above` is the turn that it was started from."""
+    """A turn that runs: the sessions it has taken or waits for, what it keeps open, and the turn it was started from.
 
-    __slots__ = ("above", "scope", "sessions")
+    `waits_for` holds the sessions that this turn, or one that was started from it, is waiting for.
+    """
+
+    __slots__ = ("above", "arrival", "has_room", "lifespan", "runs", "scope", "sessions", "waits_for")
 
     def __init__(self, above: _TurnUnderWay | None) -> None:
-        self.above = above
+        self.runs: bool = True
+        self.above: _TurnUnderWay | None = above if above is not None and above.runs else None
+        self.has_room = False
+        self.lifespan: Any = None
+        self.arrival: str | None = None
         self.sessions: tuple[str, ...] = ()
+        self.waits_for: list[str] = []
         self.scope: Scope | None = None
 
-    @property
-    def is_nested(self) -> bool:
-        """Whether the turn it was started from still runs."""
-        return self.above is not None and bool(self.above.sessions)
-
-    def is_inside(self, session_id: str) -> bool:
-        """Whether a turn that it was started from holds that session, so that waiting for it would last for ever."""
-        above = self.above
-        while above is not None:
-            if session_id in above.sessions:
-                return True
-            above = above.above
-        return False
+    def chain(self) -> Iterator[_TurnUnderWay]:
+        """This turn, the one it was started from, and so on."""
+        turn: _TurnUnderWay | None = self
+        while turn is not None:
+            yield turn
+            turn = turn.above
 
     def open(self) -> Scope:
         """The scope of what is closed with the turn."""
@@ -117,8 +118,13 @@ class _Runtime:
     settings: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     routes: tuple[tuple[When, str], ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
-    arrivals: Lanes = field(default_factory=partial(Lanes, MOST_TURNS))
+    start_profile: str = DEFAULT_PROFILE
+    loading: bool = False
+    room: trio.CapacityLimiter = field(default_factory=partial(trio.CapacityLimiter, MOST_TURNS))
+    arrivals: Lanes = field(default_factory=Lanes)
     sessions: Lanes = field(default_factory=Lanes)
+    holders: dict[str, _TurnUnderWay] = field(default_factory=dict)
+    last_trace: Sequence[TurnRecord] = ()
     seen: set[str] = field(default_factory=set)
     scope: Scope | None = None
     tape_store: Any = None
@@ -142,7 +148,7 @@ class BubFramework:
         self.config_file = str(config_file) if config_file is not None else None
         self.profile = profile or os.environ.get("BUB_PROFILE") or DEFAULT_PROFILE
         self.workspace = Path(workspace) if workspace is not None else Path.cwd()
-        self._runtime = _Runtime()
+        self._runtime = _Runtime(start_profile=self.profile)
 
     # Loading.
 
@@ -155,7 +161,19 @@ class BubFramework:
         runtime = self._runtime
         if runtime.profiles:
             return
-        environ = dict(os.environ)
+        if runtime.loading:
+            raise BubError(
+                "a plugin asked for what is loaded while it was being loaded itself",
+                help="do that in a hook, or when the runtime is running",
+            )
+        runtime.loading = True
+        try:
+            self._load(dict(os.environ))
+        finally:
+            runtime.loading = False
+
+    def _load(self, environ: Mapping[str, str]) -> None:
+        runtime = self._runtime
         document = self._read(environ)
         runtime.document = document
         environment, found = read_environment(document.base, environ)
@@ -163,7 +181,7 @@ class BubFramework:
         findings = list(found)
         failed: BubError | None = None
         profiles = {}
-        for name in dict.fromkeys([self.profile, *(target for _, target in routes)]):
+        for name in dict.fromkeys([runtime.start_profile, *(target for _, target in routes)]):
             try:
                 profiles[name] = self._load_profile(document, name, environment)
                 findings += profiles[name].graph.plan.findings.items
@@ -237,6 +255,11 @@ class BubFramework:
         return self._runtime.document.sources if self._runtime.document is not None else {}
 
     @property
+    def last_trace(self) -> Sequence[TurnRecord]:
+        """What became of each stage of the turn that ended last, also where it failed."""
+        return self._runtime.last_trace
+
+    @property
     def graph(self) -> Graph:
         """The compiled pipeline of the profile chosen at start."""
         return self._loaded().graph
@@ -274,19 +297,17 @@ class BubFramework:
 
         app = typer.Typer(rich_markup_mode=None)
         owners: dict[str, str] = {}
-        loaded = self._loaded()
-        for implementation in loaded.graph.bootstrap["register_cli_commands"]:
+        calls = self._bootstrap("register_cli_commands")
+        for call in calls.items:
             own = typer.Typer(rich_markup_mode=None)
-            value = implementation.function(**({"app": own} if "app" in implementation.required else {}))
-            if value is not None and hasattr(value, "__await__"):
-                value.close()
+            call.function(*calls.arguments({"app": own})[call.signature])
             for name in _command_names(own):
                 if name in owners:
                     raise BubError(
-                        f"plugins `{owners[name]}` and `{implementation.plugin}` both bring the command `{name}`",
+                        f"plugins `{owners[name]}` and `{call.plugin}` both bring the command `{name}`",
                         help="take one of them off the profile's list",
                     )
-                owners[name] = implementation.plugin
+                owners[name] = call.plugin
             app.registered_commands += own.registered_commands
             app.registered_groups += own.registered_groups
         return app
@@ -319,17 +340,18 @@ class BubFramework:
         `HookTypeError` that names the plugin (BEHAVIOURS decision 8).
         """
         collected = merge(current_config or {}, {})
-        implementations = self._loaded().graph.bootstrap["onboard_config"]
-        for implementation in reversed(implementations):
-            wanted = (*implementation.required, *implementation.optional)
-            given = {"current_config": merge(collected, {})} if "current_config" in wanted else {}
-            fragment = implementation.function(**given)
-            if fragment is None:
-                continue
-            if not isinstance(fragment, Mapping):
-                raise HookTypeError("onboard_config", implementation.plugin, "dict or None", fragment)
-            collected = merge(collected, fragment)
+        calls = self._bootstrap("onboard_config")
+        for call in reversed(calls.items):
+            fragment = call.function(*calls.arguments({"current_config": merge(collected, {})})[call.signature])
+            if fragment is not None:
+                collected = merge(collected, call.checked(fragment))
         return collected
+
+    def _bootstrap(self, hook: str) -> Calls:
+        """The implementations of a hook that is called one by one here, with what only such a call knows."""
+        point = HOOK_POINTS[hook]
+        keys = {name: name for name in point.takes}
+        return bind(self._loaded().graph.bootstrap[hook], point, keys, skip_awaitables=True)
 
     # Running.
 
@@ -377,31 +399,30 @@ class BubFramework:
         runtime = self._runtime
         if not runtime.profiles:
             self.load_hooks()
-        await trio.lowlevel.checkpoint()
         inbound = dict(message) if isinstance(message, Mapping) else message
         current = addressed(inbound)
-        profile = runtime.profiles[self._profile_for(current) if runtime.routes else self.profile]
+        profile = runtime.profiles[self._profile_for(current) if runtime.routes else runtime.start_profile]
         under_way = _TurnUnderWay(_turn_under_way.get())
-        arrival = None if under_way.is_nested else _origin(current)
-        if arrival is not None and not runtime.arrivals.enter_now(arrival):
-            await runtime.arrivals.enter(arrival)
         token = _turn_under_way.set(under_way)
         try:
+            if under_way.above is None:
+                await self._arrive(under_way, current)
+            await trio.lowlevel.checkpoint()
             lifespan = field_of(current, "lifespan")
-            if lifespan is not None:
-                await under_way.open().enter(as_manager(lifespan))
+            under_way.lifespan = as_manager(lifespan) if lifespan is not None else None
             start = {"message": current, "inbound": inbound, "profile": profile.name, "workspace": self.workspace}
             turn = Turn(profile.graph, start, join=partial(self._join, under_way), on_event=on_event)
-            await turn.run()
+            try:
+                await turn.run()
+            finally:
+                runtime.last_trace = turn.trace
         finally:
             _turn_under_way.reset(token)
-            for session_id in under_way.sessions:
-                runtime.sessions.leave(session_id)
-            under_way.sessions = ()
-            if arrival is not None:
-                runtime.arrivals.leave(arrival)
-            if under_way.scope is not None:
-                await under_way.scope.close()
+            try:
+                if under_way.scope is not None:
+                    await under_way.scope.close()
+            finally:
+                self._leave(under_way)
         return TurnResult(
             turn.value("session_id"),
             turn.value("prompt"),
@@ -413,28 +434,80 @@ class BubFramework:
             turn.trace,
         )
 
+    async def _arrive(self, under_way: _TurnUnderWay, message: Envelope) -> None:
+        """Get in line behind the messages of the same origin, until the session is known and has a line of its own."""
+        runtime, origin = self._runtime, _origin(message)
+        if not runtime.arrivals.enter_now(origin):
+            await runtime.arrivals.enter(origin)
+        under_way.arrival = origin
+        try:
+            runtime.room.acquire_on_behalf_of_nowait(under_way)
+        except trio.WouldBlock:
+            await runtime.room.acquire_on_behalf_of(under_way)
+        under_way.has_room = True
+
     async def _join(self, under_way: _TurnUnderWay, session_id: str) -> str:
         """Wait until a session is free and take it for this turn; says whether it is "new" or "known"."""
         runtime = self._runtime
-        if under_way.is_inside(session_id):
-            raise BubError(
-                f"a turn of session `{session_id}` cannot wait for another turn of the same session",
-                help="start it once this turn is over, or in a session of its own",
-            )
         if session_id not in under_way.sessions:
             if not runtime.sessions.enter_now(session_id):
-                await runtime.sessions.enter(session_id)
+                await self._wait_for(under_way, session_id)
+            runtime.holders[session_id] = under_way
             under_way.sessions = (*under_way.sessions, session_id)
+        if under_way.arrival is not None:
+            runtime.arrivals.leave(under_way.arrival)
+            under_way.arrival = None
+        if under_way.lifespan is not None:
+            lifespan, under_way.lifespan = under_way.lifespan, None
+            await under_way.open().enter(lifespan)
         if session_id in runtime.seen:
             return "known"
         runtime.seen.add(session_id)
         return "new"
 
+    async def _wait_for(self, under_way: _TurnUnderWay, session_id: str) -> None:
+        """Wait for a session, unless whoever has it waits, in the end, for this turn."""
+        runtime = self._runtime
+        waiting = tuple(under_way.chain())
+        asked, seen = [session_id], set[str]()
+        while asked:
+            wanted = asked.pop()
+            holder = runtime.holders.get(wanted)
+            if holder is None or wanted in seen:
+                continue
+            seen.add(wanted)
+            if holder in waiting:
+                raise BubError(
+                    f"a turn cannot wait for another turn of the same session: `{session_id}` waits for this one",
+                    help="start it once that turn is over, or in a session of its own",
+                )
+            asked += holder.waits_for
+        for turn in waiting:
+            turn.waits_for.append(session_id)
+        try:
+            await runtime.sessions.enter(session_id)
+        finally:
+            for turn in waiting:
+                turn.waits_for.remove(session_id)
+
+    def _leave(self, under_way: _TurnUnderWay) -> None:
+        """Give back what a turn has taken, so that the next ones can go on."""
+        runtime = self._runtime
+        under_way.runs = False
+        for session_id in under_way.sessions:
+            del runtime.holders[session_id]
+            runtime.sessions.leave(session_id)
+        under_way.sessions = ()
+        if under_way.arrival is not None:
+            runtime.arrivals.leave(under_way.arrival)
+        if under_way.has_room:
+            runtime.room.release_on_behalf_of(under_way)
+
     def _profile_for(self, message: Envelope) -> str:
         for when, profile in self._runtime.routes:
             if when.matches(message):
                 return profile
-        return self.profile
+        return self._runtime.start_profile
 
 
 def _origin(message: Envelope) -> str:

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 
 def freeze(value: Any) -> Any:
-    """A read-only copy of dicts and lists, all the way down; every other value as it is.
+    """A read-only copy of dicts, lists and tuples, all the way down; every other value as it is.
 
     What comes back still is a dict or a list, so that it prints, serialises and compares as one; changing it
     raises TypeError. `dict(frozen)` and `list(frozen)` give the reader a copy to work on.
@@ -16,6 +16,8 @@ def freeze(value: Any) -> Any:
         return FrozenDict({key: freeze(item) for key, item in value.items()})
     if kind is list:
         return FrozenList([freeze(item) for item in value])
+    if kind is tuple:
+        return tuple([freeze(item) for item in value])
     return value
 
 

@@ -58,10 +58,6 @@ class HookRuntime:
         """Like `call_many` without waiting: what would have to be awaited is skipped with a warning (H11)."""
         return [value for _, value in self._sync_results(hook_name, kwargs)]
 
-    def call_each_sync(self, hook_name: str, **kwargs: Any) -> list[tuple[str, Any]]:
-        """Like `call_many_sync`, each result with the name of its plugin."""
-        return list(self._sync_results(hook_name, kwargs))
-
     async def notify_error(self, *, stage: str, error: Exception, message: Any = None) -> None:
         """Tell every `on_error` observer; one that fails is logged and hides neither the rest nor the error (H19)."""
         calls, values = self._bound(ERROR_POINT, {"stage": stage, "error": error, "message": message})

@@ -8,7 +8,9 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,6 @@ from bub.errors import BubError, UsageError
 
 ROOT = Path(__file__).parent.parent
 BUB = [sys.executable, "-m", "bub"]
-PIPES: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
 PIPELINE = """
     version: 1
@@ -69,6 +70,20 @@ def bub(folder: Path, *arguments: str, said: str = "", **environment: str) -> su
         text=True,
         timeout=60,
     )
+
+
+@contextmanager
+def under_way(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run `bub` with pipes to its three streams; what has not ended after half a minute is killed, so no read lasts."""
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*BUB, *arguments], cwd=folder, **pipes) as process:
+        watchdog = threading.Timer(30, process.kill)
+        watchdog.start()
+        try:
+            yield process
+        finally:
+            watchdog.cancel()
+            process.kill()
 
 
 def plugin(folder: Path, text: str) -> None:
@@ -226,7 +241,7 @@ STREAMING = """
 
 def test_stream_prints_the_answer_while_it_is_made_and_once(folder: Path, trusted: None) -> None:
     plugin(folder, STREAMING)
-    with subprocess.Popen([*BUB, "run", "hello", "--stream"], cwd=folder, **PIPES) as process:
+    with under_way(folder, "run", "hello", "--stream") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"[cli:local]\n"
         assert process.stdout.read(4) == b"one "  # and not a word more before the model is told to go on
@@ -330,7 +345,7 @@ def test_ctrl_c_ends_a_turn_quietly(folder: Path, trusted: None) -> None:
             await trio.sleep_forever()
         """,
     )
-    with subprocess.Popen([*BUB, "run", "hello"], cwd=folder, **PIPES) as process:
+    with under_way(folder, "run", "hello") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"started\n"
         process.send_signal(signal.SIGINT)

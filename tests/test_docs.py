@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +48,26 @@ def test_an_example_compiles(text: str, tmp_path: Path) -> None:
     file = tmp_path / "pipelines.yaml"
     file.write_text(text, encoding="utf-8")
     assert [str(finding) for finding in check_file(file).diagnostics] == []
+
+
+def test_the_first_pipeline_of_the_readme_does_what_the_readme_says(tmp_path: Path) -> None:
+    readme = ROOT / "README.md"
+    (_, pipeline), *_ = blocks(readme, "yaml")
+    (_, plugin), *_ = blocks(readme, "python")
+    *_, (_, session) = blocks(readme, "console")
+    (tmp_path / "pipelines.yaml").write_text(pipeline, encoding="utf-8")
+    (tmp_path / "house_rules.py").write_text(plugin, encoding="utf-8")
+    shown = re.search(r'\$ bub run "(what .*)"\n((?:[^$].*\n)+)', session)
+    assert shown is not None
+    done = subprocess.run(
+        [sys.executable, "-m", "bub", "run", shown[1]],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "BUB_TRUST_WORKSPACE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr) == (shown[2], "")
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])

@@ -21,8 +21,8 @@ from bub.calling import (
     Expired,
     Manner,
     Pulled,
-    Shielded,
     Until,
+    Within,
     bind,
     broadcast,
     broadcast_shielded,
@@ -127,11 +127,11 @@ KINDS: Mapping[str, Callable[..., Coroutine[Any, Any, Any]]] = {
 }
 
 
-async def clean_up(items: Calls, values: Any, wait: Shielded, failed: Any) -> Any:
+async def clean_up(items: Calls, values: Any, wait: Within, failed: Any) -> Any:
     return await broadcast_shielded(items, values, wait.seconds, failed)
 
 
-def each(kinds: Mapping[str, Any]) -> Any:
+def each(kinds: Mapping[str, Any]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("kind", kinds.values(), ids=kinds)
 
 
@@ -331,6 +331,17 @@ class TestVoid:
             await void(calls(fails_at_once, slow), told(None), unlimited, propagate)
         assert ended == ["slow"]
 
+    async def test_where_failures_propagate_every_one_of_them_is_told(self) -> None:
+        told_of: list[str] = []
+
+        async def tell_and_raise(call: Call, error: Exception) -> None:
+            told_of.append(call.plugin)
+            raise error
+
+        with pytest.raises(BoomError):
+            await void(calls(fails, answers(None), fails), told(None), unlimited, tell_and_raise)
+        assert told_of == ["p0", "p2"]
+
     def test_when_the_time_is_up_what_had_failed_by_then_is_told_all_the_same(self) -> None:
         skip = Skip()
 
@@ -471,7 +482,7 @@ class TestGate:
         assert self.ran(answers({"deny": ""})) == Denial("This is not allowed here.", "p0")
 
     async def test_time_running_out_never_allows(self) -> None:
-        for wait in (Until(trio.current_time()), Shielded(0)):
+        for wait in (Until(trio.current_time()), Within(0), Within(0, shield=True)):
             outcome: Any = "nothing"
             try:
                 outcome = await gate(calls(hangs), told(None), wait, Skip())
@@ -678,13 +689,20 @@ class TestEveryKind:
 
     @each(KINDS)
     @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
-    async def test_what_is_no_exception_passes_through(self, kind: Any, stop: type[BaseException]) -> None:
+    @pytest.mark.parametrize("later", [False, True], ids=["sync", "async"])
+    async def test_what_is_no_exception_passes_through_by_itself(
+        self, kind: Any, stop: type[BaseException], later: bool
+    ) -> None:
         def stops(payload: Any) -> Any:
+            raise stop
+
+        async def stops_later(payload: Any) -> Any:
+            await trio.lowlevel.checkpoint()
             raise stop
 
         skip = Skip()
         with pytest.raises(stop):
-            await kind(calls(stops, answers(None)), told(None), unlimited, skip)
+            await kind(calls(stops_later if later else stops, answers(None)), told(None), unlimited, skip)
         assert skip.told == []
 
     @each(KINDS)
@@ -724,7 +742,7 @@ class TestEveryKind:
         async def scenario() -> None:
             with trio.CancelScope() as scope:
                 scope.cancel()
-                await kind(calls(slow, hangs, slow), told(None), Shielded(3), skip)
+                await kind(calls(slow, hangs, slow), told(None), Within(3, shield=True), skip)
 
         virtually(scenario)
         assert ended == ["slow", "slow"]
@@ -744,11 +762,6 @@ class TestCombining:
 
     def test_merging_is_shallow_and_a_none_in_a_dict_counts(self) -> None:
         assert merge_low_to_high([{"a": {"x": 1}, "b": None}, {"a": {"y": 2}, "b": 3}]) == {"a": {"x": 1}, "b": None}
-
-    def test_what_the_runtime_put_in_stays(self) -> None:
-        assert merge_low_to_high([{"_runtime_workspace": "/tmp"}, {"_runtime_workspace": "/home"}]) == {
-            "_runtime_workspace": "/home"
-        }
 
     @given(st.lists(st.none() | st.sampled_from(["", "a", "b", "c"]), max_size=5))
     def test_joined_texts_stand_low_priority_first_with_a_blank_line_between(self, texts: list[str | None]) -> None:

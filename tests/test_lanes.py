@@ -18,9 +18,20 @@ from bub.lanes import Lanes
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    """Virtual time, so that a turn which is never let in fails its test at once."""
+    return "trio", {"clock": MockClock(autojump_threshold=0)}
+
+
 def virtually(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run a scenario on virtual time."""
-    trio.run(scenario, clock=MockClock(autojump_threshold=0))
+    """Run a scenario on virtual time; one that never ends fails."""
+
+    async def limited() -> None:
+        with trio.fail_after(1000):
+            await scenario()
+
+    trio.run(limited, clock=MockClock(autojump_threshold=0))
 
 
 @dataclass
@@ -33,7 +44,8 @@ class House:
     most: int = 0
 
     async def turn(self, name: str, lane: str, seconds: float = 1.0) -> None:
-        await self.lanes.enter(lane)
+        with trio.fail_after(500):
+            await self.lanes.enter(lane)
         try:
             self.started.append(name)
             self.running[lane] += 1
@@ -58,6 +70,26 @@ class TestOneLane:
             assert trio.current_time() - began == pytest.approx(4)
 
         virtually(scenario)
+
+    async def test_what_can_be_entered_at_once_is_entered_without_waiting(self) -> None:
+        lanes = Lanes(2)
+        assert lanes.enter_now("a")
+        assert not lanes.enter_now("a")
+        assert lanes.enter_now("b")
+        assert not lanes.enter_now("c")
+        lanes.leave("a")
+        assert lanes.enter_now("c")
+
+    async def test_nobody_enters_at_once_before_those_who_wait(self) -> None:
+        house = House(Lanes(1))
+        await house.lanes.enter("busy")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(house.turn, "waits", "lane")
+            await wait_all_tasks_blocked()
+            house.lanes.leave("busy")
+            assert not house.lanes.enter_now("late")
+            assert not house.lanes.enter_now("lane")
+        assert house.lanes.enter_now("late")
 
     async def test_a_free_lane_is_entered_without_a_checkpoint(self) -> None:
         with trio.CancelScope() as scope:
@@ -214,14 +246,13 @@ def test_any_schedule_keeps_the_order_and_the_limit_and_leaves_nothing_behind(
             for number, planned in enumerate(visits):
                 nursery.start_soon(visit, number, planned)
         # Whoever comes now finds every lane free: had a place been lost, these would wait for ever.
-        with trio.fail_after(1000):
-            for lane in "abc":
-                await lanes.enter(lane)
-                lanes.leave(lane)
-            for number in range(limit or 3):
-                await lanes.enter(str(number))
-            for number in range(limit or 3):
-                lanes.leave(str(number))
+        for lane in "abc":
+            await lanes.enter(lane)
+            lanes.leave(lane)
+        for number in range(limit or 3):
+            await lanes.enter(str(number))
+        for number in range(limit or 3):
+            lanes.leave(str(number))
 
     virtually(scenario)
     started = [int(name) for name in house.started]

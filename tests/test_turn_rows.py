@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import trio
-from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, empty, outcomes, raising
+from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, empty, noted, noting, outcomes, raising
 from trio.testing import MockClock
 
 from bub import hookimpl
@@ -37,13 +37,9 @@ def answering(text: str = "hi") -> Toy:
     return Toy(run_model=lambda: text)
 
 
-def noting(seen: list[str], *hooks: str) -> Toy:
+def noting_all(seen: list[str], *hooks: str) -> Toy:
     """A plugin that notes which of its hooks is called, and has nothing to say."""
-
-    def note(name: str) -> Any:
-        return lambda: seen.append(name)
-
-    return Toy(**{name: note(name) for name in hooks})
+    return Toy(**{name: noting(seen, name) for name in hooks})
 
 
 # The order of a turn.
@@ -52,14 +48,14 @@ def noting(seen: list[str], *hooks: str) -> Toy:
 async def test_t1_a_turn_calls_its_hooks_in_the_documented_order(bub: Workshop) -> None:
     order = ["resolve_session", "load_state", "build_prompt", "run_model_stream", "save_state", "render_outbound"]
     seen: list[str] = []
-    await bub(model=answering(), notes=noting(seen, *order, "dispatch_outbound")).process_inbound(HELLO)
+    await bub(model=answering(), notes=noting_all(seen, *order, "dispatch_outbound")).process_inbound(HELLO)
     assert seen == [*order, "dispatch_outbound"]
 
 
 async def test_t2_the_classic_turn_normalises_the_message_first(bub: Workshop) -> None:
     order = ["normalize_inbound", "resolve_session", "load_state", "build_prompt", "run_model", "save_state"]
     seen: list[str] = []
-    framework = bub(CLASSIC, model=answering(), notes=noting(seen, *order, "render_outbound", "dispatch_outbound"))
+    framework = bub(CLASSIC, model=answering(), notes=noting_all(seen, *order, "render_outbound", "dispatch_outbound"))
     await framework.process_inbound(HELLO)
     assert seen == [*order, "render_outbound", "dispatch_outbound"]
 
@@ -122,6 +118,16 @@ async def test_t6_the_message_carries_its_session_and_the_callers_dict_stays_as_
     assert message == {**HELLO, "session_id": "other"}
 
 
+async def test_t6_what_a_plugin_does_to_the_message_does_not_reach_the_caller(bub: Workshop) -> None:
+    def run_model(message: dict[str, Any], inbound: dict[str, Any]) -> str:
+        message["content"] = inbound["content"] = "spoilt"
+        return "hi"
+
+    message = dict(HELLO)
+    await bub(model=Toy(run_model=run_model)).process_inbound(message)
+    assert message == HELLO
+
+
 async def test_t6_an_object_as_message_carries_its_session_in_a_copy(bub: Workshop) -> None:
     @dataclass
     class Message:
@@ -152,7 +158,7 @@ async def test_t8_states_are_merged_and_the_high_priority_wins_each_key(bub: Wor
     asked: list[str] = []
 
     def stating(name: str, **state: Any) -> Toy:
-        return Toy(run_model=lambda: "hi", load_state=lambda: (asked.append(name), state)[1])
+        return Toy(run_model=lambda: "hi", load_state=noting(asked, name, state))
 
     framework = bub(low=stating("low", a=1, b={"x": 1}), high=stating("high", b={"y": 2}))
     result = await framework.process_inbound(HELLO)
@@ -234,8 +240,8 @@ async def test_t11_a_falsy_prompt_means_the_content_and_stops_the_chain(bub: Wor
 
 async def test_t12_a_prompt_may_be_a_list_of_parts(bub: Workshop) -> None:
     parts = [{"type": "text", "text": "hello"}]
-    given = []
-    model = Toy(build_prompt=lambda: parts, run_model=lambda prompt: given.append(prompt) or "seen")
+    given: list[Any] = []
+    model = Toy(build_prompt=lambda: parts, run_model=lambda prompt: noted(given, prompt, "seen"))
     result = await bub(model=model).process_inbound(HELLO)
     assert given == [parts]
     assert (result.prompt, result.model_output) == (parts, "seen")
@@ -286,13 +292,13 @@ async def test_t14_only_the_classic_turn_echoes_the_prompt(bub: Workshop) -> Non
 
 async def test_t16_events_are_told_however_the_reply_is_shown(bub: Workshop) -> None:
     framework = bub(model=Toy(run_model_stream=lambda: a_stream("one ", "two")))
-    told: dict[bool, list[Any]] = {True: [], False: []}
+    told: list[Any] = []
     for stream_output in (True, False):
         result = await framework.process_inbound(
-            HELLO, stream_output, on_event=lambda event, message, to=told[stream_output]: to.append(event.data["delta"])
+            HELLO, stream_output, on_event=lambda event, message: told.append(event.data["delta"])
         )
         assert result.model_output == "one two"
-    assert told[True] == told[False] == ["one ", "two"]
+    assert told == ["one ", "two"] * 2
 
 
 async def test_t17_what_is_done_with_the_events_does_not_change_the_text(bub: Workshop) -> None:
@@ -320,7 +326,7 @@ async def test_t18_each_event_is_told_with_the_message_as_it_comes(bub: Workshop
 
 async def test_t19_only_text_events_make_the_answer_and_every_kind_passes(bub: Workshop) -> None:
     kinds = ["reasoning", "tool_call", "tool_result", "usage", "never_heard_of", "final"]
-    script = ["so ", *(StreamEvent(kind, {"delta": "not this"}) for kind in kinds), "it is"]
+    script: list[Any] = ["so ", *(StreamEvent(kind, {"delta": "not this"}) for kind in kinds), "it is"]
     told: list[str] = []
     framework = bub(model=Toy(run_model_stream=lambda: a_stream(*script)))
     result = await framework.process_inbound(HELLO, on_event=lambda event, message: told.append(event.kind))
@@ -397,7 +403,7 @@ async def test_t20_saving_is_limited_in_time(bub: Workshop) -> None:
 
 async def test_t21_the_classic_turn_does_not_save_what_was_cancelled(bub: Workshop) -> None:
     saved: list[Any] = []
-    framework = bub(CLASSIC, model=Toy(run_model=lambda: trio.sleep_forever(), save_state=saving(saved)))
+    framework = bub(CLASSIC, model=Toy(run_model=trio.sleep_forever, save_state=saving(saved)))
     with trio.move_on_after(5):
         await framework.process_inbound(HELLO)
     assert saved == []
@@ -546,9 +552,10 @@ def three_replies_of_which_two_fail(sent: list[str], errors: Errors) -> Toy:
 async def test_t28_a_reply_that_cannot_be_sent_keeps_no_other_back_and_fails_the_turn(bub: Workshop) -> None:
     sent: list[str] = []
     errors = Errors()
-    with pytest.raises(ConnectionError, match="^a$") as caught:
+    with pytest.raises(ConnectionError) as caught:
         await bub(model=three_replies_of_which_two_fail(sent, errors)).process_inbound(HELLO)
     assert sent == ["b"]
+    assert caught.value.args == ("a",)
     assert errors.all == [("turn", caught.value)]
 
 
@@ -580,7 +587,7 @@ async def test_t29_a_failing_turn_is_told_with_its_message_and_raises_what_faile
 
 async def test_t29_a_cancelled_turn_is_not_told(bub: Workshop) -> None:
     errors = Errors()
-    framework = bub(model=Toy(run_model=lambda: trio.sleep_forever(), on_error=errors.told))
+    framework = bub(model=Toy(run_model=trio.sleep_forever, on_error=errors.told))
     with trio.move_on_after(5) as scope:
         await framework.process_inbound(HELLO)
     assert scope.cancelled_caught
@@ -599,7 +606,7 @@ async def test_t32_the_classic_turn_works_on_the_message_that_was_normalised(bub
     kept: list[Any] = []
     model = Toy(
         normalize_inbound=lambda message: {**message, "content": message["content"].strip()},
-        run_model=lambda message, inbound: kept.append(inbound) or message["content"],
+        run_model=lambda message, inbound: noted(kept, inbound, message["content"]),
     )
     result = await bub(CLASSIC, model=model).process_inbound({**HELLO, "content": "  hello "})
     assert result.model_output == "hello"
@@ -705,8 +712,8 @@ def store_as(form: str, seen: list[str]) -> Any:
 async def test_t36_the_tape_store_is_made_once_and_open_while_running(bub: Workshop, form: str) -> None:
     seen: list[str] = []
     provide = store_as(form, seen)
-    made = []
-    framework = bub(model=Toy(run_model=lambda: "hi", provide_tape_store=lambda: made.append(1) or provide()))
+    made: list[int] = []
+    framework = bub(model=Toy(run_model=lambda: "hi", provide_tape_store=lambda: noted(made, 1, provide())))
     assert framework.get_tape_store() is None
     async with framework.running():
         assert framework.get_tape_store() == "the store"
@@ -810,7 +817,7 @@ async def test_t38_without_running_what_is_shared_lives_as_long_as_the_turn(bub:
 
         @hookimpl
         async def run_model(self) -> str:
-            return await self.framework.shared(resource)
+            return str(await self.framework.shared(resource))
 
     framework = bub(model=Needy)
     for _ in range(2):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from bub.calling import (
     Calls,
@@ -37,6 +39,9 @@ RESOLVED = ("stages", "hooks", "plugins", "routes", "on_failure")
 
 _TYPED = ("enabled", "thread", "optional", "times")
 """The keys whose value is no text, so that a reference alone has to be read as one."""
+
+COMBINED = {"merge": (dict,), "join": (str,)}
+"""What an implementation has to return beside None where the point itself does not say."""
 
 CALLING = {
     "firstresult": firstresult,
@@ -137,11 +142,13 @@ class _Builder:
             waits=tuple(frozenset(wait) for wait in waits),
             cleanups=tuple(step for step in steps if step.cleanup_for is not None and step.enabled),
             slots=self.slots,
-            start=start,
-            values=dict(self.current),
-            fired=self._fired(),
+            start=MappingProxyType(start),
+            values=MappingProxyType(dict(self.current)),
+            fired=MappingProxyType(self._fired()),
             observers=self._observers(),
-            bootstrap={name: self._found(point) for name, point in HOOK_POINTS.items() if point.bootstrap},
+            bootstrap=MappingProxyType(
+                {name: self._found(point) for name, point in HOOK_POINTS.items() if point.bootstrap}
+            ),
             plan=self.plan,
         )
 
@@ -172,9 +179,13 @@ class _Builder:
         manner = self._manner(stage.hook, node, kind, stage.id, stage.on_failure)
         twin = _twin(stage.hook.point)
         streams = kind == "stream" or twin is not None
+        point = stage.hook.point
+        if point.returns is None and kind == "broadcast":
+            # What is combined must be of the type that can be.
+            point = replace(point, returns=COMBINED.get(text_of(node.get("combine")) or ""))
         calls = bind(
             found,
-            stage.hook.point,
+            point,
             keys,
             manner=replace(manner, retries=0) if streams else manner,
             twin=twin,
@@ -200,7 +211,7 @@ class _Builder:
             kind="stream" if streams else kind,
             calls=calls,
             manner=manner,
-            sources=seen,
+            sources=MappingProxyType(seen),
             message=seen["message"],
             call=CALLING.get(kind, stream),
             into=slot,
@@ -260,16 +271,17 @@ class _Builder:
             if kind is None or hook.node is None or hook.point.bootstrap:
                 continue
             policy = policy_of(hook.node, hook, kind, text_of(self.plan.root.get("on_failure")))
+            twin = _twin(hook.point)
             fired[name] = FiredPoint(
                 name,
-                kind.name,
+                kind.name if twin is None else "stream",
                 hook.point,
                 _only(self._found(hook.point), hook.node.get("only")),
                 hook.takes,
-                self._manner(hook, hook.node, kind.name, name, policy),
+                self._manner(hook, hook.node, kind.name, "", policy),
                 seconds_of(hook.node.get("timeout")),
                 policy,
-                _twin(hook.point),
+                twin,
             )
         return fired
 
@@ -279,17 +291,18 @@ class _Builder:
 
 
 def _groups(waits: list[set[int]]) -> tuple[tuple[int, ...], ...]:
-    """The nodes in run order; one that waits for everything above begins a group, the others run in the last one."""
-    groups: list[list[int]] = []
+    """The nodes in run order, cut wherever everything below waits for everything above."""
     reached: list[set[int]] = []
-    for index, direct in enumerate(waits):
-        closure = direct.union(*(reached[other] for other in direct))
-        reached.append(closure)
-        if len(closure) == index or not groups:
-            groups.append([index])
-        else:
-            groups[-1].append(index)
-    return tuple(tuple(group) for group in groups)
+    for direct in waits:
+        reached.append(direct.union(*(reached[other] for other in direct)))
+    cuts: list[int] = []
+    passed = len(waits)  # the first node that some node from here on does not wait for
+    for index in reversed(range(len(waits))):
+        passed = min(passed, next((other for other in range(index) if other not in reached[index]), index))
+        if passed == index:
+            cuts.append(index)
+    starts = [*reversed(cuts), len(waits)]
+    return tuple(tuple(range(start, end)) for start, end in itertools.pairwise(starts))
 
 
 def _parts(nodes: list[GraphNode], groups: tuple[tuple[int, ...], ...]) -> tuple[Chain | GraphNode | SideBySide, ...]:

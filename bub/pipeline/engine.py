@@ -23,9 +23,9 @@ from bub.calling import (
     Expired,
     Failed,
     Pulled,
-    Shielded,
     Until,
     Wait,
+    Within,
     broadcast,
     broadcast_shielded,
     claiming,
@@ -42,11 +42,12 @@ from bub.calling import (
     void,
 )
 from bub.diagnostics import did_you_mean
-from bub.envelope import Envelope, addressed, field_of, normalize_envelope, unpack_batch
+from bub.duration import format_duration
+from bub.envelope import ADDRESS, Envelope, addressed, field_of, normalize_envelope, unpack_batch
 from bub.errors import BubError, NoAnswerError
 from bub.frozen import thaw
 from bub.kinds import OUTBOUNDS, SESSION
-from bub.log import log_exception, log_warning
+from bub.log import log_exception, log_info, log_warning
 from bub.pipeline.graph import Chain, FiredPoint, Graph, GraphNode, Step
 from bub.pipeline.plan import EMPTY_VALUES
 from bub.streaming import StreamEvent
@@ -112,6 +113,9 @@ class Trace(Sequence[TurnRecord]):
     def __repr__(self) -> str:
         return repr(tuple(self))
 
+    def __str__(self) -> str:
+        return ", ".join(f"{record.stage} {record.outcome} {format_duration(record.duration)}" for record in self)
+
     def _read(self, raw: tuple[str, str, float, float, str]) -> TurnRecord:
         stage, implementation, began, ended, outcome = raw
         return TurnRecord(stage, implementation, began - self._zero, ended - began, outcome)
@@ -136,10 +140,6 @@ class _TooSlow(Enum):
 _TOO_SLOW: Final = _TooSlow.TOO_SLOW
 
 
-class _StageTooSlow(trio.TooSlowError):
-    """The time of a stage is up (and not that of something an implementation does for itself)."""
-
-
 class _Ends(Exception):  # noqa: N818 (the turn ends; nothing went wrong)
     """A gate of the turn denied, or a claim took it over; never leaves this module."""
 
@@ -157,9 +157,10 @@ class Turn:
         "_graph",
         "_join",
         "_kept",
+        "_known",
+        "_late",
         "_on_event",
         "_records",
-        "_session",
         "_started",
         "_values",
         "_zero",
@@ -181,7 +182,8 @@ class Turn:
         self._values = values
         self._join = join
         self._on_event = on_event
-        self._session: str | None = None
+        self._known: Mapping[str, str] = {}
+        self._late: list[BaseException] = []
         self._records: list[tuple[str, str, float, float, str]] = []
         self._kept: dict[str, list[tuple[Call, Exception]]] = {}
         self._started: set[str] = set()
@@ -213,7 +215,8 @@ class Turn:
         except BaseException as error:
             await self._unwind()
             if isinstance(error, Exception):
-                await self._report(error.stage if isinstance(error, NoAnswerError) else "turn", error)
+                log_info("turn.stages", stages=str(self.trace))
+                await self._report(error.stage if isinstance(error, NoAnswerError) else "turn", error, shield=True)
             raise
 
     # Scheduling.
@@ -233,26 +236,34 @@ class Turn:
     async def _run_side_by_side(self, group: tuple[int, ...]) -> None:
         """Run nodes as tasks, each once those it waits for are over; the first failure cancels the others."""
         over = {index: trio.Event() for index in group}
-        failure: Exception | None = None
+        failures: list[BaseException] = []
 
         async def run(index: int) -> None:
-            nonlocal failure
             for other in self._graph.waits[index]:
                 if other in over:
                     await over[other].wait()
             try:
                 await self._run_node(self._graph.nodes[index])
-            except Exception as error:  # noqa: BLE001 (raised below by itself, not in a group)
-                failure = failure or error
+            except trio.Cancelled:
+                raise
+            except BaseException as error:  # noqa: BLE001 (raised below by itself, not in a group)
+                failures.append(error)
                 nursery.cancel_scope.cancel()
             else:
                 over[index].set()
 
-        async with trio.open_nursery() as nursery:
-            for index in group:
-                nursery.start_soon(run, index)
-        if failure is not None:
-            raise failure
+        raised = False
+        try:
+            async with trio.open_nursery() as nursery:
+                for index in group:
+                    nursery.start_soon(run, index)
+            if failures:
+                raised = True
+                raise failures[0]
+        finally:
+            for error in failures[raised:]:  # what cannot leave the turn must not be lost
+                if not isinstance(error, _Ends):
+                    log_exception("turn.stage_failed", error)
 
     async def _run_each(self, node: GraphNode) -> None:
         """Run the steps of a node item by item; one failing item does not stop the others (BEHAVIOURS T28)."""
@@ -260,6 +271,8 @@ class Turn:
         items = unpack_batch(values[node.items])
         if node.idle:
             values[node.kept] = items
+            for step in node.steps:
+                self._record(step, perf_counter(), "ok" if step.enabled else "off")
             return
         kept: list[Envelope] = []
         failure: Exception | None = None
@@ -292,21 +305,25 @@ class Turn:
         began = perf_counter()
         for step in steps:
             if step.guarded and not self._begin(step, each):
+                if step.marks:
+                    await self._mark(step)
+                began = perf_counter()
                 continue
             try:
                 if step.direct:
                     raw = await step.call(step.calls, values, unlimited, self._failed)
                 else:
-                    raw = await self._ask(step, each)
+                    raw = await self._ask(step)
                 verdict, who, outcome = _FINISH[step.kind](self, step, raw, each)
             except BaseException as error:
-                self._record(step, began, _name_of_failure(error))
+                self._record(step, began, self._name_of_failure(error))
                 raise
             ended = perf_counter()
             records.append((step.id, who, began, ended, outcome))
             began = ended
             if step.marks:
                 await self._mark(step)
+                began = perf_counter()  # the wait for the session is not the next stage's
             if verdict is not None:
                 if not each:
                     raise _Ends(step, verdict)
@@ -316,7 +333,7 @@ class Turn:
     def _begin(self, step: Step, each: bool) -> bool:
         """Note that a stage starts; false where it is off or its `when` does not match, and what it yields is there."""
         values = self._values
-        if not step.enabled or (step.when is not None and not step.when.matches(values[step.message], self._session)):
+        if not step.enabled or (step.when is not None and not step.when.matches(values[step.message], self._known)):
             self._yield_nothing(step, each)
             self._record(step, perf_counter(), "skipped" if step.enabled else "off")
             return False
@@ -335,42 +352,43 @@ class Turn:
             return
         session_id = values[into] = str(values[into])
         values[step.joins] = _with_session(values[step.message], session_id)
-        self._session = await self._join(session_id)
+        self._known = {SESSION: session_id, "session": await self._join(session_id)}
 
-    async def _ask(self, step: Step, each: bool) -> Any:
+    async def _ask(self, step: Step) -> Any:
         """Call a stage's implementations where that takes more than its kind: a stream, a time-out, a clean-up."""
         if step.cleanup_for is not None:
             return await self._clean_up(step)
         if step.timeout is None:
-            return await self._call(step, unlimited, each)
+            return await self._call(step, unlimited)
         deadline = trio.current_time() + step.timeout
         try:
-            if not step.waits:
-                # A scope is opened only around what turns out to be awaited.
-                return await self._call(step, Until(deadline), each)
+            if not step.waits or step.kind == "void":
+                # A scope is opened only around what turns out to be awaited; void tells of those that had ended.
+                return await self._call(step, Until(deadline))
             with trio.CancelScope(deadline=deadline):
-                return await self._call(step, unlimited, each)
+                return await self._call(step, unlimited)
         except Expired:
             pass
-        late = _StageTooSlow(f"stage `{step.id}` took longer than {step.timeout:g} seconds")
+        late = trio.TooSlowError(f"stage `{step.id}` took longer than {step.timeout:g} seconds")
         if step.on_failure == "propagate":
+            self._late.append(late)
             raise late
         await self._report(step.id, late)
         return _TOO_SLOW
 
-    def _call(self, step: Step, wait: Wait, each: bool) -> Awaitable[Any]:
+    def _call(self, step: Step, wait: Wait) -> Awaitable[Any]:
         if step.kind == "stream":
-            return self._stream(step, wait, each)
+            return self._stream(step, wait)
         return step.call(step.calls, self._values, wait, self._failed)
 
-    async def _stream(self, step: Step, wait: Wait, each: bool) -> Any:
+    async def _stream(self, step: Step, wait: Wait) -> Any:
         pulled = Pulled([])
         tell = partial(self._tell, step)
         try:
             return await stream(step.calls, self._values, wait, self._failed, tell, pulled, step.manner)
         except BaseException:
             # Who cleans up after this stage is told the text so far (DESIGN §2, `cleanup_for`).
-            self._put(step, pulled.text, each)
+            self._put(step, pulled.text, each=False)
             raise
 
     async def _clean_up(self, step: Step) -> Any:
@@ -380,12 +398,12 @@ class Turn:
         """
         self._cleaned.add(step.id)
         kept = self._kept[step.id] = []
-        seconds = step.timeout or REPORTING_PATIENCE
+        assert step.timeout is not None
         try:
             if step.kind == "broadcast" and step.waits:
-                raw = await broadcast_shielded(step.calls, self._values, seconds, self._failed)
+                raw = await broadcast_shielded(step.calls, self._values, step.timeout, self._failed)
             else:
-                raw = await step.call(step.calls, self._values, Shielded(seconds), self._failed)
+                raw = await step.call(step.calls, self._values, Within(step.timeout, shield=True), self._failed)
         finally:
             del self._kept[step.id]
         first = kept[0][1] if kept and step.on_failure == "propagate" else None
@@ -395,6 +413,14 @@ class Turn:
         if first is not None:
             raise first
         return raw
+
+    def _name_of_failure(self, error: BaseException) -> str:
+        # What is cancelled while it runs several at once comes as a group of nothing but cancellations.
+        if isinstance(error, trio.Cancelled) or (
+            isinstance(error, BaseExceptionGroup) and error.split(trio.Cancelled)[1] is None
+        ):
+            return "cancelled"
+        return "timeout" if any(error is late for late in self._late) else "failed"
 
     def _record(self, step: Step, began: float, outcome: str) -> None:
         self._records.append((step.id, "", began, perf_counter(), outcome))
@@ -424,6 +450,8 @@ class Turn:
         value, who = (None, "") if raw is _TOO_SLOW else raw
         if value is None or (step.falsy and not value):
             if step.default is None:
+                if step.kind == "stream":
+                    self._put(step, "", each)  # the text so far, for who cleans up after it
                 raise NoAnswerError(step.id, step.hook)
             self._yield_nothing(step, each)
             return _LATE if raw is _TOO_SLOW else (None, "", "default")
@@ -454,14 +482,17 @@ class Turn:
         values = self._values
         known: set[str] = set()
         for name, before, after in step.changes:
-            parts = (raw.get(f"prepend_{name}"), raw.get(name, values[before]), raw.get(f"append_{name}"))
-            known.update((name, f"prepend_{name}", f"append_{name}"))
-            if parts[0] is None and parts[2] is None:
-                values[after] = thaw(parts[1])
-            else:
-                values[after] = "\n\n".join(str(part) for part in parts if part)
+            value = thaw(raw.get(name, values[before]))
+            known.add(name)
+            if value is None or isinstance(value, str):
+                known.update((f"prepend_{name}", f"append_{name}"))
+                parts = (raw.get(f"prepend_{name}"), value, raw.get(f"append_{name}"))
+                value = "\n\n".join(str(part) for part in parts if part) if any(parts) else value
+            elif name == "message" and name in raw:
+                value = _readdressed(value, values[before])
+            values[after] = value
         for name in raw.keys() - known:
-            log_warning("hook.change_not_permitted", stage=step.id, value=name)
+            log_warning("hook.change_not_possible", stage=step.id, value=name)
         return _DONE
 
     def _finish_claiming(self, step: Step, raw: tuple[Mapping[str, Any], str] | _TooSlow, each: bool) -> Answer:
@@ -481,9 +512,13 @@ class Turn:
         if event.kind == "error":
             await self._report(step.id, stream_error(event.data))
         if self._on_event is not None and step.tells:
-            told = self._on_event(event, self._values[step.message])
-            if is_awaitable(told):
-                await told
+            try:
+                told = self._on_event(event, self._values[step.message])
+                if is_awaitable(told):
+                    await told
+            except Exception as error:  # noqa: BLE001 (who only watches does not change the answer, T17)
+                log_exception("turn.on_event_failed", error, stage=step.id)
+                self._on_event = None
 
     # Endings.
 
@@ -527,7 +562,7 @@ class Turn:
                 try:
                     await self._run_steps((step,))
                 except Exception as error:  # noqa: BLE001 (it must not mask how the turn ended)
-                    await self._report(step.id, error)
+                    await self._report(step.id, error, shield=True)
 
     async def _failed(self, call: Call, error: Exception) -> None:
         """An implementation failed: kept in a clean-up, else raised or told as its stage's policy says."""
@@ -539,8 +574,11 @@ class Turn:
         else:
             await self._report(f"{call.hook}:{call.plugin}", error)
 
-    async def _report(self, stage: str, error: Exception) -> None:
-        """Log a failure and tell the error observers, each by itself, whatever else is cancelled (BEHAVIOURS H19)."""
+    async def _report(self, stage: str, error: Exception, *, shield: bool = False) -> None:
+        """Log a failure and tell the error observers, each by itself and within its time (BEHAVIOURS H19).
+
+        With `shield`, while a turn is unwound, they are told whatever else is cancelled.
+        """
         log_exception("turn.failure", error, stage=stage)
         calls = self._graph.observers
         if not calls.items:
@@ -552,7 +590,7 @@ class Turn:
         async def log(call: Call, failure: Exception) -> None:
             log_warning("hook.on_error_failed", stage=stage, adapter=call.plugin, error=failure)
 
-        await observer(calls, values, Shielded(REPORTING_PATIENCE), log)
+        await observer(calls, values, Within(REPORTING_PATIENCE, shield), log)
 
     # Points that implementations fire themselves.
 
@@ -583,19 +621,24 @@ class Turn:
             return {"deny": BROKEN_GATE} if point.kind == "gate" else _UNANSWERED[point.kind]()
 
 
-def _name_of_failure(error: BaseException) -> str:
-    if isinstance(error, trio.Cancelled):
-        return "cancelled"
-    return "timeout" if isinstance(error, _StageTooSlow) else "failed"
-
-
 def _with_session(message: Envelope, session_id: str) -> Envelope:
     """The message with its session's id; a copy, since the caller's own is not ours to change (BEHAVIOURS T6)."""
     if isinstance(message, dict):
         return {**message, SESSION: session_id}
     if is_dataclass(message) and not isinstance(message, type) and hasattr(message, SESSION):
-        return replace(message, **{SESSION: session_id})
+        try:
+            return replace(message, **{SESSION: session_id})
+        except (TypeError, ValueError):  # it will not be made anew with another session
+            return message
     return message
+
+
+def _readdressed(message: Envelope, before: Envelope) -> Envelope:
+    """A message that replaces another one goes where that one went, in what it does not say itself."""
+    if not isinstance(message, Mapping):
+        return addressed(message)
+    kept = {name: field_of(before, name) for name in (*ADDRESS, SESSION) if message.get(name) is None}
+    return {**message, **{name: value for name, value in kept.items() if value is not None}}
 
 
 def _concat(results: list[Any]) -> list[Envelope]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import translate
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from bub.calling import Calls, Manner, bind
@@ -26,10 +27,10 @@ class When:
         """The condition that a `when` or `match` mapping says; no expressions, only globs."""
         return cls(tuple((name, re.compile(translate(glob))) for name, glob in globs.items()))
 
-    def matches(self, message: Envelope, session: str | None = None) -> bool:
-        """Whether the message has every field and each matches; `session` is what `session:` is held against."""
+    def matches(self, message: Envelope, turn: Mapping[str, str] = MappingProxyType({})) -> bool:
+        """Whether the message has every field and each matches; what the `turn` itself knows goes before its fields."""
         for name, pattern in self.patterns:
-            value = session if name == "session" else field_of(message, name)
+            value = turn.get(name) or field_of(message, name)
             if value is None or pattern.match(str(value)) is None:
                 return False
         return True
@@ -195,7 +196,9 @@ class FiredPoint:
             keys = {name: name for name in self.offered if name in names}
             missing = {name for implementation in self.implementations for name in implementation.required}
             keys.update({name: name for name in missing})
-            calls = bind(self.implementations, self.point, keys, manner=self.manner, twin=self.twin)
+            calls = bind(
+                self.implementations, self.point, keys, manner=self.manner, twin=self.twin, skip_awaitables=True
+            )
             self._bound[names] = calls
         return calls
 

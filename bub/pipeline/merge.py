@@ -317,12 +317,16 @@ def _follow_profiles(document: Document, profile: str, findings: Findings) -> tu
             break
         name, path = parent.value, f"profiles.{chain[-1]}.extends"
         if name in chain:
-            circle = " → ".join([*chain[chain.index(name) :], name])
+            # Told alike wherever it is entered: from the profile that is written first.
+            circle = chain[chain.index(name) :]
+            at = circle.index(min(circle, key=known.index))
+            circle = [*circle[at:], *circle[: at + 1]]
+            closing = document.root.get("profiles", circle[-2], "extends")
             findings.add(
                 "B163",
-                f"profiles extend each other in a circle: {circle}",
-                parent.place,
-                path=path,
+                f"profiles extend each other in a circle: {' → '.join(circle)}",
+                (closing or parent).place,
+                path=f"profiles.{circle[-2]}.extends",
                 help="remove one `extends`",
             )
             break

@@ -22,6 +22,9 @@ from bub.pipeline.merge import Document, Effective, effective
 TEMPLATE_NAME = re.compile(r"(?<!\{)\{([a-z_][a-z0-9_]*)\}(?!\})")
 """A `{name}` in a `default`; `{{name}}` stands for itself."""
 
+NAME = re.compile("[a-z][a-z0-9_]*")
+"""What values are called."""
+
 MOST_STAGES = 1_000
 """How many stages a pipeline may have; a turn of that many takes tens of milliseconds for its order alone."""
 
@@ -72,7 +75,9 @@ class StagePlan:
     @property
     def yields_something(self) -> bool:
         """Whether it has a value to give when nobody answered."""
-        return self.node.get("default") is not None or (self.kind is not None and self.kind.name == "broadcast")
+        default = self.node.get("default")
+        has_default = default is not None and default.value is not None
+        return has_default or (self.kind is not None and self.kind.name == "broadcast")
 
     @property
     def where(self) -> Place:
@@ -103,10 +108,6 @@ class Plan:
     allowlist: tuple[tuple[str, Place], ...]
     findings: Findings
     adrift: frozenset[str] = frozenset()
-
-    def stage(self, name: str) -> StagePlan | None:
-        """The stage of that id, or None."""
-        return next((stage for stage in self.stages if stage.id == name), None)
 
     def above(self, stage: StagePlan) -> tuple[StagePlan, ...]:
         """The stages that stand above one, in order."""
@@ -209,7 +210,8 @@ def _stage_plan(name: str, node: Node, hooks: Mapping[str, HookPlan], default_po
     changes = names_of(node.get("changes"))
     asks = list(changes)
     if hook.narrowed and hook.node is not None:
-        asks += names_of(hook.node.get("takes"))
+        # What cannot be a name is the schema's to report.
+        asks += [(value, place) for value, place in names_of(hook.node.get("takes")) if NAME.fullmatch(value)]
     if each is not None:
         asks = [(value, place) for value, place in asks if value != "message"]
         asks.append((each, node.get("for_each").place))  # type: ignore[union-attr]  # each was read from it

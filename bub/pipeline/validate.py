@@ -93,7 +93,9 @@ def declared_plugins(plan: Plan) -> dict[str, Declared]:
         path = text_of(said)
         folder = plan.document.folders.get(said.place.file) if said is not None else None
         place = said.place if said is not None else node.where
-        full = None if path is None else (folder / path if folder is not None else Path(path))
+        full = Path(path) if path is not None else None
+        if full is not None and folder is not None and folder != plan.document.base:
+            full = folder.absolute() / full  # said by a file in another folder than the one that is read
         found[name] = Declared(name, full, flag_of(node.get("optional")) is True, place)
     return found
 

@@ -97,6 +97,21 @@ def outcomes(result: Any) -> dict[str, str]:
     return {record.stage: record.outcome for record in result.trace}
 
 
+def noted(seen: list[Any], what: Any, answer: Any = None) -> Any:
+    """Note something; gives the answer, so that a lambda can do both."""
+    seen.append(what)
+    return answer
+
+
+def noting(seen: list[Any], what: Any, answer: Any = None) -> Callable[[], Any]:
+    """An implementation that notes that it was called, and answers."""
+
+    def note() -> Any:
+        return noted(seen, what, answer)
+
+    return note
+
+
 def raising(error: BaseException) -> Callable[[], Any]:
     """An implementation that fails."""
 

@@ -21,7 +21,7 @@ def check(plan: Plan) -> None:
             plan.findings.add(
                 "B124",
                 f"{stage} is a clean-up without a `timeout`",
-                stage.place_of("cleanup_for"),
+                stage.where,
                 path=f"stages.{stage.id}",
                 help="nothing cancels a clean-up, so say how long it may take, such as `timeout: 30s`",
             )

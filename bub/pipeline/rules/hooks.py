@@ -12,8 +12,8 @@ def check(plan: Plan) -> None:
     callable_points = {name for name, point in HOOK_POINTS.items() if not point.bootstrap}
     for stage in plan.stages:
         name = stage.hook.point.name
-        place = stage.place_of("hook")
         said = stage.node.get("hook")
+        place = said.place if said is not None else stage.where
         if said is not None and text_of(said) is None:
             continue  # a reference, or no text at all: which hook is meant cannot be told
         if stage.hook.point.bootstrap:

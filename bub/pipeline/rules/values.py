@@ -1,4 +1,4 @@
-"""Every value that a stage takes has been made above it, and by one stage only (B130-B133)."""
+"""Every value that a stage takes has been made above it, and by one stage only (B130-B134)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from bub.diagnostics import Place, Related, did_you_mean
-from bub.kinds import START_VALUES
-from bub.pipeline.plan import Plan, StagePlan, known_values, text_of
+from bub.kinds import SESSION, START_VALUES
+from bub.pipeline.plan import Plan, StagePlan, known_values, names_of, text_of
 
 
 def check(plan: Plan) -> None:
@@ -22,6 +22,7 @@ def check(plan: Plan) -> None:
     for stage in plan.stages:
         _check_asked(plan, stage, missing - misspelt, told)
         _check_made(plan, stage, makers)
+        _check_changed(plan, stage)
         _check_twice(plan, stage)
     _check_yielded(plan)
 
@@ -87,6 +88,20 @@ def _check_made(plan: Plan, stage: StagePlan, makers: dict[str, list[StagePlan]]
             related=[_made_here(late[0], name)],
         )
         above.add(name)
+
+
+def _check_changed(plan: Plan, stage: StagePlan) -> None:
+    """What a modifying stage may not change: the session under way, and for each item more than the item (B134)."""
+    for name, place in names_of(stage.node.get("changes")):
+        if name == SESSION:
+            message = f"{stage} changes `{SESSION}`, but the turn has taken its place in that session already"
+            advice = "let the stage that makes it decide"
+        elif stage.each is not None and name != "message":
+            message = f"{stage} runs for each of `{stage.each}` and changes `{name}`, which the items share"
+            advice = "only `message`, the item, can be changed there"
+        else:
+            continue
+        plan.findings.add("B134", message, place, path=f"stages.{stage.id}.changes", help=advice)
 
 
 def _check_twice(plan: Plan, stage: StagePlan) -> None:
