@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
@@ -28,11 +29,11 @@ from bub.locate import bub_home, find_pipeline
 from bub.log import log_exception
 from bub.pipeline.compiler import compile as compile_graph
 from bub.pipeline.compiler import plan_for
+from bub.pipeline.document import Node
 from bub.pipeline.engine import OnEvent, Turn, TurnRecord
 from bub.pipeline.graph import Graph, When
-from bub.pipeline.interpolate import read_environment
+from bub.pipeline.interpolate import read_environment, resolve
 from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED, Document, load_document, load_shipped
-from bub.pipeline.plan import text_of
 from bub.pipeline.schema import settings_schema
 from bub.pipeline.validate import declared_plugins
 from bub.plugins import PluginSet, PluginStatus, installed_plugins, load_plugins, survey
@@ -177,7 +178,7 @@ class BubFramework:
         document = self._read(environ)
         runtime.document = document
         environment, found = read_environment(document.base, environ)
-        routes = _routes(document)
+        routes = _routes(document, environment)
         findings = list(found)
         failed: BubError | None = None
         profiles = {}
@@ -410,6 +411,8 @@ class BubFramework:
             await trio.lowlevel.checkpoint()
             lifespan = field_of(current, "lifespan")
             under_way.lifespan = as_manager(lifespan) if lifespan is not None else None
+            if not profile.graph.joins:
+                await self._open_lifespan(under_way)
             start = {"message": current, "inbound": inbound, "profile": profile.name, "workspace": self.workspace}
             turn = Turn(profile.graph, start, join=partial(self._join, under_way), on_event=on_event)
             try:
@@ -420,7 +423,7 @@ class BubFramework:
             _turn_under_way.reset(token)
             try:
                 if under_way.scope is not None:
-                    await under_way.scope.close()
+                    await under_way.scope.close(sys.exception())
             finally:
                 self._leave(under_way)
         return TurnResult(
@@ -457,13 +460,17 @@ class BubFramework:
         if under_way.arrival is not None:
             runtime.arrivals.leave(under_way.arrival)
             under_way.arrival = None
-        if under_way.lifespan is not None:
-            lifespan, under_way.lifespan = under_way.lifespan, None
-            await under_way.open().enter(lifespan)
+        await self._open_lifespan(under_way)
         if session_id in runtime.seen:
             return "known"
         runtime.seen.add(session_id)
         return "new"
+
+    async def _open_lifespan(self, under_way: _TurnUnderWay) -> None:
+        """Open what the message brought along, once the turn has its place in its session (BEHAVIOURS T23)."""
+        if under_way.lifespan is not None:
+            lifespan, under_way.lifespan = under_way.lifespan, None
+            await under_way.open().enter(lifespan)
 
     async def _wait_for(self, under_way: _TurnUnderWay, session_id: str) -> None:
         """Wait for a session, unless whoever has it waits, in the end, for this turn."""
@@ -518,15 +525,22 @@ def _origin(message: Envelope) -> str:
     return f"{field_of(message, 'channel')}:{field_of(message, 'chat_id')}"
 
 
-def _routes(document: Document) -> tuple[tuple[When, str], ...]:
-    """The routes that can be read; what is wrong with the others, the rules say."""
+def _routes(document: Document, environment: Mapping[str, str]) -> tuple[tuple[When, str], ...]:
+    """The routes that can be read, references replaced; what is wrong with the others, the rules say."""
+
+    def read(node: Node | None) -> str:
+        # What a reference does not give matches nothing: left out, the route would match more than was meant.
+        if node is None or not isinstance(node.value, str):
+            return ""
+        value, _ = resolve(node, environment, base=document.base, folders=document.folders)
+        return str(value or "")
+
     section = document.root.get("routes")
     routes = []
     for route in section.elements() if section is not None else ():
-        match, profile = route.get("match"), text_of(route.get("profile"))
-        if match is not None and match.is_mapping and profile is not None:
-            globs = {name: text_of(glob) or "" for name, glob in match.items()}
-            routes.append((When.of(globs), profile))
+        match, profile = route.get("match"), read(route.get("profile"))
+        if match is not None and match.is_mapping and profile:
+            routes.append((When.of({name: read(glob) for name, glob in match.items()}), profile))
     return tuple(routes)
 
 

@@ -1085,6 +1085,29 @@ async def test_a_valid_pipeline_compiles_and_runs(write: Write, text: str) -> No
     assert ran >= {stage.id for stage in framework.graph.plan.stages if stage.each is None}
 
 
+ROUTED = """version: 1
+extends: bub:default
+profiles: {team: {plugins: []}}
+routes: [{match: {chat_id: "${env:TEAM_CHAT}"}, profile: "${env:TEAM_PROFILE:-team}"}]
+"""
+
+
+async def test_a_route_may_ask_for_what_the_environment_says(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write("pipelines.yaml", ROUTED + 'stages: {run_model: {default: "-", on_failure: skip}}\n')
+    monkeypatch.setenv("TEAM_CHAT", "-100*")
+    framework = BubFramework(config_file=path)
+    results = [await framework.process_inbound({"content": ",help", "chat_id": chat}) for chat in ("-1007", "7")]
+    assert [result.profile for result in results] == ["team", "default"]
+
+
+async def test_a_route_that_asks_for_an_unset_variable_takes_nobodys_messages(write: Write) -> None:
+    path = write("pipelines.yaml", ROUTED + 'stages: {run_model: {default: "-", on_failure: skip}}\n')
+    framework = BubFramework(config_file=path)
+    framework.load_hooks()
+    assert [finding.code for finding in framework.warnings] == ["B031"]
+    assert (await framework.process_inbound({"content": ",help", "chat_id": "7"})).profile == "default"
+
+
 def test_shipped_pipelines_have_no_findings() -> None:
     for name in ("default", "classic", "ethos"):
         assert said(check(f"{VERSION}extends: bub:{name}\n")) == []

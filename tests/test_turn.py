@@ -384,14 +384,14 @@ async def test_needs_names_what_a_stage_waits_for_beside_the_makers_of_its_value
           take: {kind: observer, needs: [other]}
         """,
         toy=Toy(
-            make=sleeping(2, answer="it"),
+            make=sleeping(4, answer="it"),
             other=sleeping(3, seen, "other"),
             slowest=sleeping(9, seen, "slowest"),
             take=lambda made: seen.append((made, trio.current_time())),
         ),
     )
     await framework.process_inbound(HELLO)
-    assert seen == ["other", ("it", 3.0), "slowest"]
+    assert seen == ["other", ("it", 4.0), "slowest"]
 
 
 async def test_nothing_passes_a_gate_or_runs_beside_it(bub: Workshop) -> None:

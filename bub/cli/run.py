@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import sys
+import unicodedata
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from bub.cli.options import options_of
 from bub.envelope import Envelope, content_of, field_of, normalize_envelope
 from bub.errors import UsageError
 from bub.framework import BubFramework, TurnResult
+from bub.pipeline.engine import TurnRecord
 from bub.streaming import StreamEvent
 
 
@@ -51,12 +53,12 @@ def run(
     finally:
         if live is not None:
             live.end()
+        if trace:
+            _print_trace(framework.last_trace)
     if as_json:
         print(json.dumps(result_as_dict(result), default=_as_plain))
     else:
         _print_replies(result.outbounds or (), live)
-    if trace:
-        _print_trace(result)
     return FAILED if str(result.ended_by or "").startswith("denied") else 0
 
 
@@ -87,7 +89,7 @@ class LiveText:
         if not self._parts:
             print(self._heading)
         self._parts.append(str(delta))
-        print(delta, end="", flush=True)
+        print(_shown(delta), end="", flush=True)
 
     def end(self) -> None:
         """End the last line."""
@@ -103,7 +105,14 @@ def _print_replies(outbounds: Sequence[Envelope], live: LiveText | None) -> None
             shown = ""  # the one reply that was read while it came
             continue
         print(f"[{field_of(outbound, 'channel', 'default')}:{field_of(outbound, 'chat_id', 'default')}]")
-        print(content)
+        print(_shown(content))
+
+
+def _shown(text: str) -> str:
+    """A text without what would steer a terminal that shows it; as it is where a program reads it."""
+    if not sys.stdout.isatty():
+        return text
+    return "".join(letter for letter in text if letter in "\n\t" or unicodedata.category(letter) != "Cc")
 
 
 def result_as_dict(result: TurnResult) -> dict[str, Any]:
@@ -123,8 +132,8 @@ def _as_plain(value: Any) -> Any:
     return normalize_envelope(value) if hasattr(value, "__dict__") else str(value)
 
 
-def _print_trace(result: TurnResult) -> None:
-    width = max((len(record.stage) for record in result.trace), default=0)
-    for record in result.trace:
+def _print_trace(trace: Sequence[TurnRecord]) -> None:
+    width = max((len(record.stage) for record in trace), default=0)
+    for record in trace:
         line = f"{record.duration * 1000:10.2f} ms  {record.stage:<{width}}  {record.outcome:<9}"
         print(f"{line}  {record.implementation}".rstrip(), file=sys.stderr)

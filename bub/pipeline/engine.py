@@ -140,6 +140,13 @@ class _TooSlow(Enum):
 _TOO_SLOW: Final = _TooSlow.TOO_SLOW
 
 
+class TooSlowError(BubError, trio.TooSlowError):
+    """The time that the pipeline file gives a stage or a hook is up."""
+
+
+_MORE_TIME = "give it more `timeout` in the pipeline file, or find out what it waited for"
+
+
 class _Ends(Exception):  # noqa: N818 (the turn ends; nothing went wrong)
     """A gate of the turn denied, or a claim took it over; never leaves this module."""
 
@@ -369,7 +376,7 @@ class Turn:
                 return await self._call(step, unlimited)
         except Expired:
             pass
-        late = trio.TooSlowError(f"stage `{step.id}` took longer than {step.timeout:g} seconds")
+        late = TooSlowError(f"stage `{step.id}` took longer than {step.timeout:g} seconds", help=_MORE_TIME)
         if step.on_failure == "propagate":
             self._late.append(late)
             raise late
@@ -614,7 +621,7 @@ class Turn:
         try:
             return await _FIRE[point.kind](self, step, point, calls, values, wait, self._failed)
         except Expired:
-            late = trio.TooSlowError(f"hook `{name}` took longer than {point.timeout:g} seconds")
+            late = TooSlowError(f"hook `{name}` took longer than {point.timeout:g} seconds", help=_MORE_TIME)
             if point.on_failure == "propagate":
                 raise late from None
             await self._report(name, late)

@@ -13,6 +13,7 @@ from bub.calling import Calls, Manner, bind
 from bub.envelope import Envelope, field_of
 from bub.hookspecs import HookPoint
 from bub.implementations import Implementation
+from bub.kinds import SESSION
 from bub.pipeline.plan import TEMPLATE_NAME, Plan
 
 
@@ -224,6 +225,11 @@ class Graph:
     observers: Calls
     bootstrap: Mapping[str, tuple[Implementation, ...]]
     plan: Plan
+
+    @property
+    def joins(self) -> bool:
+        """Whether a stage makes the session's id, so that a turn has its place in a session."""
+        return SESSION in self.values
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -53,7 +54,7 @@ async def _side_by_side(plugins: int, word: str) -> tuple[float, float]:
         framework = _framework(Path(folder), plugins, word)
         by_hand = _by_hand(framework, word)
         async with framework.running():
-            turn: Turn = lambda: framework.process_inbound(MESSAGE)  # noqa: E731
+            turn = functools.partial(framework.process_inbound, MESSAGE)
             ours, floor = [], []
             for _ in range(ROUNDS):
                 ours.append(await _time(turn))
@@ -78,11 +79,15 @@ def _framework(folder: Path, plugins: int, word: str) -> BubFramework:
                 "from bub import hookimpl\n", ""
             )
         (folder / f"{name}.py").write_text(text)
+    listed = ", ".join(names)
     paths = ", ".join(f"{name}: {{path: {name}.py}}" for name in names)
     file = folder / "pipelines.yaml"
-    file.write_text(
-        f"version: 1\nextends: bub:default\nplugins: {{{paths}}}\nprofiles: {{default: {{plugins: [{', '.join(names)}]}}}}\n"
-    )
+    file.write_text(f"""
+version: 1
+extends: bub:default
+plugins: {{{paths}}}
+profiles: {{default: {{plugins: [{listed}]}}}}
+""")
     framework = BubFramework(file)
     framework.load_hooks()
     return framework
