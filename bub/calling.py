@@ -64,8 +64,10 @@ class Call:
         if self.returns is not None and not isinstance(value, self.returns):
             expected = " or ".join(kind.__name__ for kind in self.returns)
             raise HookTypeError(self.hook, self.plugin, f"{expected} or None", value)
-        if type(value) is dict and self.plugin != BUILTIN and any(str(key).startswith(RESERVED_STATE) for key in value):
-            return self._without_reserved(value)
+        if type(value) is dict and self.plugin != BUILTIN:
+            for key in value:
+                if type(key) is str and key.startswith(RESERVED_STATE):
+                    return self._without_reserved(value)
         return value
 
     def _without_reserved(self, value: dict[str, Any]) -> dict[str, Any]:
@@ -510,6 +512,8 @@ class Pulled:
 
     parts: list[str]
     begun: bool = False
+    heard: bool = True
+    """Whether anybody listens to the events of a plain text."""
 
     def add(self, delta: str) -> None:
         """Take a piece of the text."""
@@ -548,7 +552,7 @@ async def stream(
                     break
                 if type(value) is str and call.form != "stream":
                     pulled.add(value)
-                    if tell is not None:
+                    if tell is not None and pulled.heard:
                         await wait(tell(StreamEvent.text(value)))
                     return value, call.plugin
                 await wait(_pull(call, as_events(call, value), tell, pulled))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
@@ -81,12 +80,11 @@ class _TurnUnderWay:
     `waits_for` holds the sessions that this turn, or one that was started from it, is waiting for.
     """
 
-    __slots__ = ("above", "arrival", "has_room", "lifespan", "runs", "scope", "sessions", "waits_for")
+    __slots__ = ("above", "arrival", "lifespan", "runs", "scope", "sessions", "waits_for")
 
     def __init__(self, above: _TurnUnderWay | None) -> None:
         self.runs: bool = True
         self.above: _TurnUnderWay | None = above if above is not None and above.runs else None
-        self.has_room = False
         self.lifespan: Any = None
         self.arrival: str | None = None
         self.sessions: tuple[str, ...] = ()
@@ -121,9 +119,8 @@ class _Runtime:
     warnings: tuple[Diagnostic, ...] = ()
     start_profile: str = DEFAULT_PROFILE
     loading: bool = False
-    room: trio.CapacityLimiter = field(default_factory=partial(trio.CapacityLimiter, MOST_TURNS))
     arrivals: Lanes = field(default_factory=Lanes)
-    sessions: Lanes = field(default_factory=Lanes)
+    sessions: Lanes = field(default_factory=partial(Lanes, MOST_TURNS))
     holders: dict[str, _TurnUnderWay] = field(default_factory=dict)
     last_trace: Sequence[TurnRecord] = ()
     seen: set[str] = field(default_factory=set)
@@ -212,8 +209,8 @@ class BubFramework:
             folders=document.folders,
         )
         plan.findings.items += found
-        if plan.findings.has_errors:
-            raise PipelineError(plan.findings.items)
+        if not document.complete:
+            raise PipelineError(plan.findings.items)  # what is missing may be what says which plugins there are
         self._runtime.settings[name] = settings
         framework = self._for(name)
         plugins = load_plugins(
@@ -407,11 +404,15 @@ class BubFramework:
         token = _turn_under_way.set(under_way)
         try:
             if under_way.above is None:
-                await self._arrive(under_way, current)
+                # In line behind the messages of the same origin, until the session is known and has its own line.
+                origin = _origin(current)
+                if not runtime.arrivals.enter_now(origin):
+                    await runtime.arrivals.enter(origin)
+                under_way.arrival = origin
             await trio.lowlevel.checkpoint()
             lifespan = field_of(current, "lifespan")
             under_way.lifespan = as_manager(lifespan) if lifespan is not None else None
-            if not profile.graph.joins:
+            if under_way.lifespan is not None and not profile.graph.joins:
                 await self._open_lifespan(under_way)
             start = {"message": current, "inbound": inbound, "profile": profile.name, "workspace": self.workspace}
             turn = Turn(profile.graph, start, join=partial(self._join, under_way), on_event=on_event)
@@ -423,7 +424,7 @@ class BubFramework:
             _turn_under_way.reset(token)
             try:
                 if under_way.scope is not None:
-                    await under_way.scope.close(sys.exception())
+                    await under_way.scope.close()
             finally:
                 self._leave(under_way)
         return TurnResult(
@@ -437,30 +438,19 @@ class BubFramework:
             turn.trace,
         )
 
-    async def _arrive(self, under_way: _TurnUnderWay, message: Envelope) -> None:
-        """Get in line behind the messages of the same origin, until the session is known and has a line of its own."""
-        runtime, origin = self._runtime, _origin(message)
-        if not runtime.arrivals.enter_now(origin):
-            await runtime.arrivals.enter(origin)
-        under_way.arrival = origin
-        try:
-            runtime.room.acquire_on_behalf_of_nowait(under_way)
-        except trio.WouldBlock:
-            await runtime.room.acquire_on_behalf_of(under_way)
-        under_way.has_room = True
-
     async def _join(self, under_way: _TurnUnderWay, session_id: str) -> str:
         """Wait until a session is free and take it for this turn; says whether it is "new" or "known"."""
         runtime = self._runtime
         if session_id not in under_way.sessions:
-            if not runtime.sessions.enter_now(session_id):
+            if not runtime.sessions.enter_now(session_id, beyond=under_way.above is not None):
                 await self._wait_for(under_way, session_id)
             runtime.holders[session_id] = under_way
             under_way.sessions = (*under_way.sessions, session_id)
         if under_way.arrival is not None:
             runtime.arrivals.leave(under_way.arrival)
             under_way.arrival = None
-        await self._open_lifespan(under_way)
+        if under_way.lifespan is not None:
+            await self._open_lifespan(under_way)
         if session_id in runtime.seen:
             return "known"
         runtime.seen.add(session_id)
@@ -468,9 +458,8 @@ class BubFramework:
 
     async def _open_lifespan(self, under_way: _TurnUnderWay) -> None:
         """Open what the message brought along, once the turn has its place in its session (BEHAVIOURS T23)."""
-        if under_way.lifespan is not None:
-            lifespan, under_way.lifespan = under_way.lifespan, None
-            await under_way.open().enter(lifespan)
+        lifespan, under_way.lifespan = under_way.lifespan, None
+        await under_way.open().enter(lifespan)
 
     async def _wait_for(self, under_way: _TurnUnderWay, session_id: str) -> None:
         """Wait for a session, unless whoever has it waits, in the end, for this turn."""
@@ -492,7 +481,7 @@ class BubFramework:
         for turn in waiting:
             turn.waits_for.append(session_id)
         try:
-            await runtime.sessions.enter(session_id)
+            await runtime.sessions.enter(session_id, beyond=under_way.above is not None)
         finally:
             for turn in waiting:
                 turn.waits_for.remove(session_id)
@@ -507,8 +496,6 @@ class BubFramework:
         under_way.sessions = ()
         if under_way.arrival is not None:
             runtime.arrivals.leave(under_way.arrival)
-        if under_way.has_room:
-            runtime.room.release_on_behalf_of(under_way)
 
     def _profile_for(self, message: Envelope) -> str:
         for when, profile in self._runtime.routes:

@@ -17,15 +17,18 @@ class Lanes:
         self._waiting = trio.lowlevel.ParkingLot()
         self._busy = 0
 
-    def enter_now(self, lane: str) -> bool:
-        """Take a lane if it is free and there is room, without waiting; says whether it did."""
-        if lane in self._queues or (self._limit is not None and self._busy >= self._limit):
+    def enter_now(self, lane: str, *, beyond: bool = False) -> bool:
+        """Take a lane if it is free and there is room, without waiting; says whether it did.
+
+        Who goes `beyond` the limit does not wait for room: one whom somebody in another lane is waiting for.
+        """
+        if lane in self._queues or not (beyond or self._has_room):
             return False
         self._queues[lane] = None
         self._busy += 1
         return True
 
-    async def enter(self, lane: str) -> None:
+    async def enter(self, lane: str, *, beyond: bool = False) -> None:
         """Wait until one may run in a lane; `leave` it afterwards, whatever happens in between."""
         if lane not in self._queues:
             self._queues[lane] = None
@@ -34,7 +37,7 @@ class Lanes:
             if queue is None:
                 queue = self._queues[lane] = trio.lowlevel.ParkingLot()
             await queue.park()  # whoever leaves hands the lane over
-        if self._limit is None or self._busy < self._limit:
+        if beyond or self._has_room:
             self._busy += 1
             return
         try:
@@ -45,11 +48,15 @@ class Lanes:
 
     def leave(self, lane: str) -> None:
         """Let the next one run, in this lane and in all."""
-        if self._waiting:
+        self._busy -= 1
+        if self._waiting and self._has_room:
+            self._busy += 1
             self._waiting.unpark()
-        else:
-            self._busy -= 1
         self._free(lane)
+
+    @property
+    def _has_room(self) -> bool:
+        return self._limit is None or self._busy < self._limit
 
     def _free(self, lane: str) -> None:
         queue = self._queues[lane]

@@ -47,24 +47,22 @@ class Scope:
         value: _T = self._shared[factory]
         return value
 
-    async def close(self, error: BaseException | None = None) -> None:
+    async def close(self) -> None:
         """Close everything in reverse order, each within `CLOSING_PATIENCE`; a failure is logged (BEHAVIOURS T38).
 
-        What is closed is told of the `error` that ended the scope, if one did, but cannot swallow it (T23).
+        A failure that ended the scope is not thrown into them, so what follows the `yield` of a generator always runs.
         """
-        told = (type(error), error, error.__traceback__) if error is not None else (None, None, None)
         self._shared.clear()
         while self._open:
             manager = self._open.pop()
             with trio.CancelScope(deadline=trio.current_time() + CLOSING_PATIENCE, shield=True) as scope:
                 try:
                     if hasattr(manager, "__aexit__"):
-                        await manager.__aexit__(*told)
+                        await manager.__aexit__(None, None, None)
                     else:
-                        manager.__exit__(*told)
-                except Exception as failure:  # noqa: BLE001 (the others still have to be closed)
-                    if failure is not error:  # a generator lets what it is told of pass through
-                        log_exception("resource.close_failed", failure, resource=type(manager).__name__)
+                        manager.__exit__(None, None, None)
+                except Exception as error:  # noqa: BLE001 (the others still have to be closed)
+                    log_exception("resource.close_failed", error, resource=type(manager).__name__)
             if scope.cancelled_caught:
                 log_warning("resource.close_timed_out", resource=type(manager).__name__, seconds=CLOSING_PATIENCE)
 

@@ -72,7 +72,9 @@ def compile(plan: Plan, plugins: PluginSet) -> Graph:  # noqa: A001 (the design'
     Raises `PipelineError` with every finding there is when one of them is an error (DESIGN §4). Warnings stay in
     the graph's plan.
     """
-    plan.findings.items += plugins.findings
+    # What is wrong in the file itself is said there already; a plugin finding at the same place follows from it.
+    said = {(finding.file, finding.range) for finding in plan.findings.items if finding.severity == "error"}
+    plan.findings.items += [finding for finding in plugins.findings if (finding.file, finding.range) not in said]
     implementation_rules.check(plan, plugins)
     if plan.findings.has_errors:
         raise PipelineError(plan.findings.items)

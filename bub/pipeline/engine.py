@@ -389,7 +389,7 @@ class Turn:
         return step.call(step.calls, self._values, wait, self._failed)
 
     async def _stream(self, step: Step, wait: Wait) -> Any:
-        pulled = Pulled([])
+        pulled = Pulled([], heard=self._on_event is not None)
         tell = partial(self._tell, step)
         try:
             return await stream(step.calls, self._values, wait, self._failed, tell, pulled, step.manner)
