@@ -7,275 +7,22 @@ through every one of them.
 
 from __future__ import annotations
 
-import inspect
 import math
-import operator
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from types import CoroutineType
 from typing import Any, TypeAlias
 
 import trio
 
+from bub.binding import AS_THEY_ARE, Call, Calls, Manner, Values, pause
 from bub.errors import BubError, HookTypeError
-from bub.frozen import freeze, thaw
-from bub.hookspecs import Form, HookPoint
-from bub.implementations import Implementation
-from bub.kinds import RESERVED_STATE
+from bub.frozen import thaw
 from bub.log import log_exception, log_warning
-from bub.plugins import BUILTIN
 from bub.streaming import AsyncStreamEvents, StreamEvent
+from bub.waiting import PLAIN, Expired, Wait, is_awaitable
 
 CLOSING_PATIENCE = 5.0
 """How long, in seconds, a stream may take to close."""
-
-Values: TypeAlias = Any
-"""What arguments are fetched from: the slots of a turn (a list), or a mapping by name."""
-
-Wait: TypeAlias = Callable[[Awaitable[Any]], Awaitable[Any]]
-"""Awaits something, within a limit."""
-
-_PLAIN = frozenset((type(None), str, dict, list, tuple, int, float, bool))
-"""Types whose values need not be awaited: nearly every answer, so they are told apart without a call."""
-
-
-# Binding: from what an implementation names to a call without reflection.
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """An implementation that is ready to be called with the arguments of its `signature`, by position.
-
-    `stage` is whom it is called for, `on_failure` what a failure of it does there.
-    """
-
-    hook: str
-    plugin: str
-    function: Callable[..., Any]
-    signature: int
-    returns: tuple[type, ...] | None = None
-    form: Form = "either"
-    stage: str = ""
-    on_failure: str = "propagate"
-
-    def checked(self, value: Any) -> Any:
-        """The value if its point allows it, else HookTypeError (BEHAVIOURS H31)."""
-        if self.returns is not None and not isinstance(value, self.returns):
-            expected = " or ".join(kind.__name__ for kind in self.returns)
-            raise HookTypeError(self.hook, self.plugin, f"{expected} or None", value)
-        if type(value) is dict and self.plugin != BUILTIN:
-            for key in value:
-                if type(key) is str and key.startswith(RESERVED_STATE):
-                    return self._without_reserved(value)
-        return value
-
-    def _without_reserved(self, value: dict[str, Any]) -> dict[str, Any]:
-        """What a plugin may not say in the runtime's name is left out (BEHAVIOURS T8)."""
-        log_warning("hook.reserved_keys_left_out", hook=self.hook, adapter=self.plugin, prefix=RESERVED_STATE)
-        return {key: item for key, item in value.items() if not str(key).startswith(RESERVED_STATE)}
-
-
-Fetch: TypeAlias = Callable[[Values], tuple[Any, ...]]
-"""Takes the arguments of one signature out of the values."""
-
-
-@dataclass(frozen=True, slots=True)
-class Calls:
-    """The implementations of a point in call order; `arguments` fetches those of every signature, each once."""
-
-    items: tuple[Call, ...] = ()
-    arguments: Callable[[Values], Sequence[tuple[Any, ...]]] = lambda values: ()
-
-    @classmethod
-    def of(cls, items: Iterable[Call], fetchers: Sequence[Fetch], *, frozen: bool = False) -> Calls:
-        """The calls with what fetches their arguments, read-only ones if `frozen`."""
-        if frozen:
-            return cls(
-                tuple(items), lambda values: [tuple([freeze(one) for one in fetch(values)]) for fetch in fetchers]
-            )
-        if len(fetchers) == 1:
-            (fetch,) = fetchers
-            return cls(tuple(items), lambda values: (fetch(values),))
-        return cls(tuple(items), lambda values: [fetch(values) for fetch in fetchers])
-
-
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """How implementations are called beside their kind: read-only, in a thread, again after a failure, for whom."""
-
-    frozen: bool = False
-    thread: bool = False
-    retries: int = 0
-    backoff: float = 0.0
-    stage: str = ""
-    on_failure: str = "propagate"
-
-
-AS_THEY_ARE = Manner()
-
-
-def bind(
-    implementations: Iterable[Implementation],
-    point: HookPoint,
-    keys: Mapping[str, Any],
-    *,
-    manner: Manner = AS_THEY_ARE,
-    twin: HookPoint | None = None,
-    absent: Any = None,
-    skip_awaitables: bool = False,
-) -> Calls:
-    """Make implementations ready to be called with what `keys` finds: argument name → slot or name.
-
-    `absent` is where a required argument that `keys` does not know is fetched from; without it such an argument is
-    not passed. `twin` is the point whose implementations are among them too. With `skip_awaitables`, what an
-    implementation of a sync-only point returns to be awaited counts as None.
-
-    An implementation gets what it names and `keys` knows, parameters with defaults and `**kwargs` included
-    (BEHAVIOURS H13, H14). That every required name is known is the compiler's business.
-    """
-    fetchers: dict[tuple[Any, ...], int] = {}
-    calls = []
-    for implementation in implementations:
-        known = keys if absent is None else {**dict.fromkeys(implementation.required, absent), **keys}
-        names, function = _adapted(implementation, known)
-        signature = fetchers.setdefault(tuple(known[name] for name in names), len(fetchers))
-        facts = point if implementation.hook == point.name or twin is None else twin
-        if facts.sync_only and skip_awaitables:
-            function = _synchronous(implementation, function)
-        elif manner.thread and not implementation.is_async:
-            function = _in_thread(function)
-        if manner.retries:
-            function = _retried(function, manner)
-        who = (implementation.hook, implementation.plugin)
-        told = (manner.stage, manner.on_failure)
-        calls.append(Call(*who, function, signature, facts.returns, facts.form, *told))
-    return Calls.of(calls, [_fetcher(key) for key in fetchers], frozen=manner.frozen)
-
-
-def _adapted(implementation: Implementation, keys: Mapping[str, Any]) -> tuple[tuple[str, ...], Callable[..., Any]]:
-    """The argument names to fetch, and a function that takes exactly these by position."""
-    named = (*implementation.required, *implementation.optional)
-    wanted = [name for name in named if name in keys]
-    if implementation.everything:
-        wanted += [name for name in keys if name not in named]
-    by_position = implementation.positional[: len(wanted)]
-    if sorted(by_position) == sorted(wanted):
-        return by_position, implementation.function
-    names, function = tuple(wanted), implementation.function
-
-    def by_keyword(*arguments: Any) -> Any:
-        return function(**dict(zip(names, arguments, strict=True)))
-
-    return names, by_keyword
-
-
-def _fetcher(keys: tuple[Any, ...]) -> Fetch:
-    if not keys:
-        return lambda values: ()
-    if len(keys) == 1:
-        (key,) = keys
-        return lambda values: (values[key],)
-    return operator.itemgetter(*keys)
-
-
-def _synchronous(implementation: Implementation, function: Callable[..., Any]) -> Callable[..., Any]:
-    def skipping_what_must_be_awaited(*arguments: Any) -> Any:
-        value = function(*arguments)
-        if is_awaitable(value):
-            skip_awaitable(implementation.hook, implementation.plugin, value)
-            return None
-        return value
-
-    return skipping_what_must_be_awaited
-
-
-def _in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
-    def called(*arguments: Any) -> tuple[Any]:
-        # In a tuple, since trio takes a coroutine that leaves a thread for a mistake.
-        return (function(*arguments),)
-
-    async def in_thread(*arguments: Any) -> Any:
-        (value,) = await trio.to_thread.run_sync(partial(called, *arguments), abandon_on_cancel=True)
-        return await settled(value)
-
-    return in_thread
-
-
-def _retried(function: Callable[..., Any], manner: Manner) -> Callable[..., Any]:
-    async def retried(*arguments: Any) -> Any:
-        for attempt in range(manner.retries):
-            try:
-                return await settled(function(*arguments))
-            except Exception as error:  # noqa: BLE001 (whatever fails is tried again; the last failure is raised below)
-                log_warning("hook.retry", attempt=attempt + 1, error=error)
-                await _pause(manner, attempt)
-        return await settled(function(*arguments))
-
-    return retried
-
-
-async def _pause(manner: Manner, attempt: int) -> None:
-    await trio.sleep(manner.backoff * 2**attempt)
-
-
-# Awaiting: what is awaitable, and for how long it may take.
-
-
-def is_awaitable(value: Any) -> bool:
-    """Whether a returned value has to be awaited (BEHAVIOURS H9); quick for plain values."""
-    kind = type(value)
-    return kind is CoroutineType or (kind not in _PLAIN and inspect.isawaitable(value))
-
-
-async def settled(value: Any) -> Any:
-    """The value itself, or what it comes to when it has to be awaited."""
-    return await value if is_awaitable(value) else value
-
-
-def skip_awaitable(hook: str, plugin: str, value: Any) -> None:
-    """Drop what an async implementation of a sync-only call returned: closed, and said in the log (BEHAVIOURS H11)."""
-    close = getattr(value, "close", None)
-    if close is not None:
-        close()
-    log_warning("hook.async_not_supported", hook=hook, adapter=plugin)
-
-
-class Expired(BaseException):
-    """The time of a whole stage is up.
-
-    Not an Exception, so that no policy for a failing implementation takes it: the stage's own policy does.
-    """
-
-
-@dataclass(frozen=True, slots=True)
-class Until:
-    """Waits until one deadline for all that is awaited through it; raises `Expired` when that passes."""
-
-    deadline: float
-
-    async def __call__(self, awaitable: Awaitable[Any]) -> Any:
-        with trio.CancelScope(deadline=self.deadline):
-            return await awaitable
-        raise Expired
-
-
-@dataclass(frozen=True, slots=True)
-class Within:
-    """Waits up to `seconds` for each thing awaited through it; with `shield`, whatever else is cancelled meanwhile."""
-
-    seconds: float
-    shield: bool = False
-
-    async def __call__(self, awaitable: Awaitable[Any]) -> Any:
-        with trio.CancelScope(deadline=trio.current_time() + self.seconds, shield=self.shield):
-            return await awaitable
-        raise trio.TooSlowError(f"took longer than {self.seconds:g} seconds")
-
-
-async def unlimited(awaitable: Awaitable[Any]) -> Any:
-    """Waits as long as it takes."""
-    return await awaitable
 
 
 Failed: TypeAlias = Callable[[Call, Exception], Awaitable[None]]
@@ -291,7 +38,7 @@ async def firstresult(calls: Calls, values: Values, wait: Wait, failed: Failed) 
     for call in calls.items:
         try:
             value = call.function(*arguments[call.signature])
-            if type(value) not in _PLAIN and is_awaitable(value):
+            if type(value) not in PLAIN and is_awaitable(value):
                 value = await wait(value)
             if value is not None:
                 return call.checked(value), call.plugin
@@ -307,7 +54,7 @@ async def broadcast(calls: Calls, values: Values, wait: Wait, failed: Failed) ->
     for call in calls.items:
         try:
             value = call.function(*arguments[call.signature])
-            if type(value) not in _PLAIN and is_awaitable(value):
+            if type(value) not in PLAIN and is_awaitable(value):
                 value = await wait(value)
             results.append(value if value is None or call.returns is None else call.checked(value))
         except Exception as error:  # noqa: BLE001 (the policy decides)
@@ -332,7 +79,7 @@ async def broadcast_shielded(calls: Calls, values: Values, seconds: float, faile
                 position += 1
                 try:
                     value = call.function(*arguments[call.signature])
-                    if type(value) not in _PLAIN and is_awaitable(value):
+                    if type(value) not in PLAIN and is_awaitable(value):
                         now = trio.current_time()
                         if now - armed > slack:
                             armed, scope.deadline = now, now + seconds + slack
@@ -559,7 +306,7 @@ async def stream(
             except Exception as error:  # noqa: BLE001 (tried again or left to the policy)
                 if attempt < manner.retries and not pulled.begun:
                     log_warning("hook.retry", hook=call.hook, adapter=call.plugin, attempt=attempt + 1, error=error)
-                    await wait(_pause(manner, attempt))
+                    await wait(pause(manner, attempt))
                     continue
                 await failed(call, error)
                 if not pulled.begun:

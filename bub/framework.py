@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import trio
 
+from bub.binding import Calls, bind
 from bub.builtin.hook_impl import BuiltinPlugin
-from bub.calling import Calls, bind, join_low_to_high
+from bub.calling import join_low_to_high
 from bub.configure import merge
 from bub.diagnostics import Diagnostic, PipelineError, sort_diagnostics
 from bub.envelope import Envelope, addressed, field_of
@@ -29,11 +30,12 @@ from bub.log import log_exception
 from bub.pipeline.compiler import compile as compile_graph
 from bub.pipeline.compiler import plan_for
 from bub.pipeline.document import Node
-from bub.pipeline.engine import OnEvent, Turn, TurnRecord
+from bub.pipeline.engine import OnEvent, Turn
 from bub.pipeline.graph import Graph, When
 from bub.pipeline.interpolate import read_environment, resolve
 from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED, Document, load_document, load_shipped
 from bub.pipeline.schema import settings_schema
+from bub.pipeline.trace import TurnRecord
 from bub.pipeline.validate import declared_plugins
 from bub.plugins import PluginSet, PluginStatus, installed_plugins, load_plugins, survey
 from bub.scopes import Scope, as_manager

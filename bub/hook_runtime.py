@@ -7,24 +7,14 @@ from typing import Any
 
 import pluggy
 
-from bub.calling import (
-    Call,
-    Pulled,
-    as_events,
-    bind,
-    broadcast,
-    firstresult,
-    is_awaitable,
-    skip_awaitable,
-    stream,
-    stream_error,
-    unlimited,
-)
+from bub.binding import Call, bind
+from bub.calling import Pulled, as_events, broadcast, firstresult, stream, stream_error
 from bub.errors import HookError
 from bub.hookspecs import ERROR_POINT, HOOK_POINTS, HookPoint, own_point
 from bub.implementations import Implementation, implementations_of, in_call_order
 from bub.log import log_warning
 from bub.streaming import AsyncStreamEvents
+from bub.waiting import is_awaitable, skip_awaitable, unlimited
 
 
 class HookRuntime:

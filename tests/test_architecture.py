@@ -38,7 +38,7 @@ ROWS = {
     5: row("bub/builtin/", "httpx httpx_sse tenacity prompt_toolkit rich"),
     4: row("bub/pipeline/compiler.py bub/pipeline/engine.py"),
     3: row(
-        "bub/plugins.py bub/hook_runtime.py bub/calling.py bub/pipeline/rules/ bub/pipeline/schema.py"
+        "bub/plugins.py bub/hook_runtime.py bub/binding.py bub/calling.py bub/pipeline/rules/ bub/pipeline/schema.py"
         " bub/pipeline/plan.py bub/pipeline/graph.py bub/pipeline/validate.py",
         "pluggy jsonschema",
     ),
@@ -50,7 +50,8 @@ ROWS = {
     ),
     1: row(
         "bub/kinds.py bub/diagnostics.py bub/envelope.py bub/streaming.py bub/resources.py bub/locate.py bub/trust.py"
-        " bub/lanes.py bub/scopes.py bub/duration.py bub/frozen.py bub/pipeline/report.py"
+        " bub/lanes.py bub/scopes.py bub/waiting.py bub/duration.py bub/frozen.py bub/pipeline/report.py"
+        " bub/pipeline/trace.py"
     ),
     0: row("bub/__init__.py bub/errors.py bub/log.py", "loguru"),
 }
@@ -293,7 +294,9 @@ def test_every_path_of_the_layers_exists() -> None:
     assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize("module", ["bub/pipeline/engine.py", "bub/pipeline/graph.py", "bub/calling.py"])
+@pytest.mark.parametrize(
+    "module", ["bub/pipeline/engine.py", "bub/pipeline/graph.py", "bub/calling.py", "bub/binding.py"]
+)
 def test_the_engine_names_no_hook(module: str) -> None:
     text = (ROOT / module).read_text(encoding="utf-8")
     assert [name for name in HOOK_POINTS if re.search(rf"\b{name}\b", text)] == []

@@ -1,85 +1,291 @@
-"""The examples in the README and in `docs/` are true: what begins with `version:` compiles."""
+"""The README and `docs/` are true: their examples run, their tables and signatures are those of the code."""
 
 from __future__ import annotations
 
+import ast
+import json
 import os
 import re
+import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+import bub.hookspecs
+from bub.builtin.models.providers import PROVIDERS
+from bub.cli.table import COMMANDS
+from bub.hookspecs import HOOK_POINTS
+from bub.kinds import HOOK_KEYS, KINDS, STAGE_KEYS, START_VALUES, WHEN_FIELDS
+from bub.pipeline.merge import load_shipped
+from bub.pipeline.plan import make_plan
 from bub.pipeline.validate import check_file
+from bub.resources import shipped_pipelines, shipped_schema
+from bub.settings import RESERVED
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+DOCS = ROOT / "docs"
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")])
 
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+ASSIGNMENT = re.compile(r"([A-Z_]+)=(.*)", re.DOTALL)
+PROGRAMS = {"bub": "bub", "pytest": "pytest"}
+"""The programs that examples may run, each with its module."""
 
 
-def blocks(page: Path, language: str) -> Iterator[tuple[int, str]]:
-    """The fenced blocks of a page in one language, each with the line it begins at."""
-    text = page.read_text(encoding="utf-8")
-    for found in BLOCK.finditer(text):
-        if found[1] == language:
-            yield text.count("\n", 0, found.start()) + 1, found[2]
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page. With `file`, a reader who follows the page writes it to a file of that name."""
+
+    page: Path
+    line: int
+    language: str
+    text: str
+    file: str | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+    def write(self, folder: Path) -> None:
+        """Write every file that the page has shown up to here, as its reader has them."""
+        shown = [other for other in blocks(self.page) if other.file is not None and other.line <= self.line]
+        for block in shown:
+            target = folder / str(block.file)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(block.text, encoding="utf-8")
 
 
-EXAMPLES = [
-    pytest.param(text, id=f"{page.relative_to(ROOT)}:{line}")
-    for page in PAGES
-    for line, text in blocks(page, "yaml")
-    if text.startswith("version:")
-]
+def blocks(*pages: Path) -> Iterator[Block]:
+    """The fenced blocks of some pages."""
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        for found in BLOCK.finditer(text):
+            yield Block(page, text.count("\n", 0, found.start(2)) + 1, found[2], found[3], found[1])
+
+
+def params(found: Iterable[Block]) -> list[object]:
+    """Blocks as the parameters of a test."""
+    return [pytest.param(block, id=block.name) for block in found]
+
+
+# Examples
+
+
+EXAMPLES = [block for block in blocks(*PAGES) if block.language == "yaml" and block.text.startswith("version:")]
+PYTHON = [block for block in blocks(*PAGES) if block.language == "python"]
+CONSOLE = [block for block in blocks(*PAGES) if block.language == "console"]
+
+
+def commands(block: Block) -> list[tuple[str, str]]:
+    """The commands of a console block whose output is shown, each with that output."""
+    found = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block.text, re.MULTILINE)
+    return [(command, output.rstrip("\n")) for command, output in found if output.strip()]
+
+
+SESSIONS = [block for block in CONSOLE if commands(block)]
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) >= 2
+    assert min(len(EXAMPLES), len(PYTHON), len(SESSIONS)) >= 10
 
 
-@pytest.mark.parametrize("text", EXAMPLES)
-def test_an_example_compiles(text: str, tmp_path: Path) -> None:
-    for name in re.findall(r"path: ([\w./]+\.py)", text):
+@pytest.mark.parametrize("block", params(EXAMPLES))
+def test_a_pipeline_compiles(block: Block, tmp_path: Path) -> None:
+    for name in re.findall(r"path: ([\w./]+\.py)", block.text):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    file = tmp_path / "pipelines.yaml"
-    file.write_text(text, encoding="utf-8")
+    block.write(tmp_path)
+    file = tmp_path / (block.file or "pipelines.yaml")
+    file.write_text(block.text, encoding="utf-8")
     assert [str(finding) for finding in check_file(file).diagnostics] == []
 
 
-def test_the_first_pipeline_of_the_readme_does_what_the_readme_says(tmp_path: Path) -> None:
-    readme = ROOT / "README.md"
-    (_, pipeline), *_ = blocks(readme, "yaml")
-    (_, plugin), *_ = blocks(readme, "python")
-    *_, (_, session) = blocks(readme, "console")
-    (tmp_path / "pipelines.yaml").write_text(pipeline, encoding="utf-8")
-    (tmp_path / "house_rules.py").write_text(plugin, encoding="utf-8")
-    shown = re.search(r'\$ bub run "(what .*)"\n((?:[^$].*\n)+)', session)
-    assert shown is not None
+@pytest.mark.parametrize("block", params(PYTHON))
+def test_python_can_be_read(block: Block) -> None:
+    ast.parse(block.text)
+
+
+@pytest.mark.parametrize("block", params(SESSIONS))
+def test_a_command_prints_what_the_page_says(block: Block, tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    block.write(folder)
+    for command, shown in commands(block):
+        assert matches(run(command, folder), shown), f"{command}\n{run(command, folder)}"
+
+
+def run(command: str, folder: Path) -> str:
+    """What a command prints in a folder, on both of its streams."""
+    words = shlex.split(command, comments=True)
+    chosen = {}
+    while found := ASSIGNMENT.fullmatch(words[0]):
+        chosen[found[1]] = found[2]
+        words = words[1:]
     done = subprocess.run(
-        [sys.executable, "-m", "bub", "run", shown[1]],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "BUB_TRUST_WORKSPACE": "1"},
-        capture_output=True,
+        [sys.executable, "-m", PROGRAMS[words[0]], *words[1:]],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "BUB_TRUST_WORKSPACE": "1", "COLUMNS": "100", **chosen},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
         text=True,
         timeout=60,
     )
-    assert (done.stdout, done.stderr) == (shown[2], "")
+    return "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines())
+
+
+def matches(printed: str, shown: str) -> bool:
+    """Whether what was printed is what the page shows, where `…` stands for anything on one line."""
+    pattern = ".*".join(re.escape(part) for part in shown.split("…"))
+    return re.fullmatch(pattern, printed) is not None
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
+def test_only_commands_that_exist_are_named(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    brought = re.findall(r"@app\.command\(\)\n +def (\w+)", text)
+    named = re.findall(r"(?:`|^\$ (?:[A-Z_]+=\S+ )*)bub ([a-z]+)", text, re.MULTILINE)
+    assert [name for name in named if name not in (*COMMANDS, *brought)] == []
+
+
+# Tables
+
+
+def table(page: str, heading: str) -> dict[str, list[str]]:
+    """The first table under a heading: what stands in backquotes in the first column, with the other columns."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    _, _, section = text.partition(f"\n{heading}\n")
+    assert section, f"{page} has no {heading}"
+    rows = re.search(r"(?:^\|.*\n)+", section, re.MULTILINE)
+    assert rows is not None
+    found = {}
+    for row in rows[0].splitlines()[2:]:
+        first, *rest = (cell.strip() for cell in row.strip("|").split(" | "))
+        found.update(dict.fromkeys(quoted(first), rest))
+    return found
+
+
+def quoted(text: str) -> list[str]:
+    """What stands in backquotes."""
+    return re.findall(r"`([^`]+)`", text)
+
+
+def keys_in_schema(owner: str) -> set[str]:
+    schema = json.loads(shipped_schema("pipeline.schema.json").read_text(encoding="utf-8"))
+    return set((schema["$defs"][owner] if owner else schema)["properties"])
+
+
+def test_every_key_of_a_file_is_explained() -> None:
+    page = "pipeline-file.md"
+    assert set(table(page, "## The top level")) == {*keys_in_schema(""), "x-…"}
+    assert set(table(page, "## Stages")) == set(STAGE_KEYS)
+    assert set(table(page, "## Hook points")) == set(HOOK_KEYS)
+    assert set(table(page, "## Plugins")) == keys_in_schema("plugin")
+    assert set(table(page, "## Profiles")) == keys_in_schema("profile")
+    assert set(table(page, "## Values")) == set(START_VALUES)
+    text = (DOCS / page).read_text(encoding="utf-8")
+    assert [name for name in (*WHEN_FIELDS, *RESERVED) if f"`{name}`" not in text] == []
+
+
+def test_every_kind_is_explained() -> None:
+    rows = table("kinds.md", "## The eight kinds")
+    assert {name: quoted(cells[-1]) for name, cells in rows.items()} == {
+        kind.name: list(kind.policies) for kind in KINDS.values()
+    }
+    text = (DOCS / "kinds.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## `(\w+)`$", text, re.MULTILINE) == list(KINDS)
+
+
+def test_every_provider_is_listed() -> None:
+    rows = table("models.md", "## Providers")
+    assert {name: [text for cell in cells for text in quoted(cell)] for name, cells in rows.items()} == {
+        provider.name: [provider.base_url, *([provider.key_variable] if provider.key_variable else [])]
+        for provider in PROVIDERS.values()
+    }
+
+
+# Hook points
+
+
+def sections() -> dict[str, str]:
+    """The section of each hook point in `docs/hooks.md`."""
+    text = (DOCS / "hooks.md").read_text(encoding="utf-8")
+    parts = re.split(r"^##+ (.*)$", text, flags=re.MULTILINE)
+    return {quoted(heading)[0]: part for heading, part in zip(parts[1::2], parts[2::2], strict=True) if "`" in heading}
+
+
+def signature(function: ast.FunctionDef) -> str:
+    taken = [argument for argument in function.args.args if argument.arg != "self"]
+    named = ", ".join(ast.unparse(argument) for argument in taken)
+    return f"{function.name}({named}) -> {ast.unparse(function.returns) if function.returns else None}"
+
+
+def test_every_hook_point_has_a_section_with_its_signature() -> None:
+    source = ast.parse(Path(str(bub.hookspecs.__file__)).read_text(encoding="utf-8"))
+    specs = next(node for node in source.body if isinstance(node, ast.ClassDef) and node.name == "BubHookSpecs")
+    written = {node.name: signature(node) for node in specs.body if isinstance(node, ast.FunctionDef)}
+    documented = {}
+    for name, section in sections().items():
+        found = re.search(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+        function = ast.parse(found[1]).body[0] if found is not None else None
+        documented[name] = signature(function) if isinstance(function, ast.FunctionDef) else None
+    assert documented == written
+
+
+@pytest.mark.parametrize("name", HOOK_POINTS)
+def test_a_hook_point_is_described_as_it_is(name: str) -> None:
+    point, section = HOOK_POINTS[name], sections()[name]
+    facts = re.search(r"^Kind: (.*)$", section, re.MULTILINE)
+    assert facts is not None
+    assert quoted(facts[1].partition(".")[0]) == list(point.kinds)
+    assert ("A plain `def` only." in facts[1]) is point.sync_only
+
+
+def test_the_overview_says_which_shipped_pipeline_has_which_point() -> None:
+    has: dict[str, list[str]] = {name: [] for name in HOOK_POINTS}
+    for shipped in shipped_pipelines():
+        plan = make_plan(load_shipped(shipped), "default")
+        for name in {*(stage.hook.point.name for stage in plan.stages), *plan.hooks}:
+            has[name].append(shipped)
+    for name, pipelines in has.items():
+        twin = HOOK_POINTS[name].twin
+        if twin is not None:
+            pipelines += [other for other in has[twin] if other not in pipelines]
+    rows = table("hooks.md", "## Overview")
+    assert {name: sorted(quoted(cells[-1])) for name, cells in rows.items()} == {
+        name: sorted(pipelines) for name, pipelines in has.items()
+    }
+
+
+# Pages
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
 def test_links_lead_somewhere(page: Path) -> None:
-    targets = [target.partition("#")[0] for target in LINK.findall(page.read_text(encoding="utf-8"))]
-    here = [target for target in targets if target and "://" not in target]
-    assert [target for target in here if not (page.parent / target).exists()] == []
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        name, _, anchor = target.partition("#")
+        if "://" in name:
+            continue
+        file = page.parent / name if name else page
+        assert file.exists(), target
+        if anchor:
+            assert anchor in anchors(file), target
+
+
+def anchors(page: Path) -> set[str]:
+    """What links can point to in a page: its headings, as hosts of Markdown name them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_every_page_is_in_the_index() -> None:
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")} - {"index.md"}
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")} - {"index.md"}
     assert [page for page in sorted(pages) if f"]({page})" not in index] == []
 
 

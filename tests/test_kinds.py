@@ -13,17 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
+from bub.binding import Call, Calls, Manner, bind
 from bub.calling import (
     BROKEN_GATE,
-    Call,
-    Calls,
     Denial,
-    Expired,
-    Manner,
     Pulled,
-    Until,
-    Within,
-    bind,
     broadcast,
     broadcast_shielded,
     claiming,
@@ -34,13 +28,13 @@ from bub.calling import (
     modifying,
     observer,
     stream,
-    unlimited,
     void,
 )
 from bub.errors import HookTypeError
 from bub.hookspecs import Form, HookPoint
 from bub.implementations import Implementation
 from bub.streaming import AsyncStreamEvents, StreamEvent
+from bub.waiting import Expired, Until, Within, unlimited
 
 pytestmark = pytest.mark.anyio
 

@@ -18,7 +18,7 @@ from bub.cli.options import options_of
 from bub.envelope import Envelope, content_of, field_of, normalize_envelope
 from bub.errors import UsageError
 from bub.framework import BubFramework, TurnResult
-from bub.pipeline.engine import TurnRecord
+from bub.pipeline.trace import TurnRecord
 from bub.streaming import StreamEvent
 
 

@@ -7,19 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from bub.calling import (
-    Calls,
-    Manner,
-    bind,
-    broadcast,
-    claiming,
-    firstresult,
-    gate,
-    modifying,
-    observer,
-    stream,
-    void,
-)
+from bub.binding import Calls, Manner, bind
+from bub.calling import broadcast, claiming, firstresult, gate, modifying, observer, stream, void
 from bub.diagnostics import Diagnostic, PipelineError
 from bub.hookspecs import ERROR_POINT, HOOK_POINTS, HookPoint
 from bub.implementations import Implementation, implementations_of, in_call_order

@@ -5,44 +5,36 @@ The engine knows kinds, stages and values, and no hook by name: any graph runs.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import is_dataclass, replace
 from enum import Enum
 from functools import partial
 from time import perf_counter
-from typing import Any, Final, NamedTuple, TypeAlias, overload
+from typing import Any, Final, TypeAlias
 
 import trio
 
+from bub.binding import Call, Calls
 from bub.calling import (
     BROKEN_GATE,
     UNCLAIMED,
-    Call,
-    Calls,
     Denial,
-    Expired,
     Failed,
     Pulled,
-    Until,
-    Wait,
-    Within,
     broadcast,
     broadcast_shielded,
     claiming,
     firstresult,
     gate,
-    is_awaitable,
     join_low_to_high,
     merge_low_to_high,
     modifying,
     observer,
     stream,
     stream_error,
-    unlimited,
     void,
 )
 from bub.diagnostics import did_you_mean
-from bub.duration import format_duration
 from bub.envelope import ADDRESS, Envelope, addressed, field_of, normalize_envelope, unpack_batch
 from bub.errors import BubError, NoAnswerError
 from bub.frozen import thaw
@@ -50,75 +42,15 @@ from bub.kinds import OUTBOUNDS, SESSION
 from bub.log import log_exception, log_info, log_warning
 from bub.pipeline.graph import Chain, FiredPoint, Graph, GraphNode, Step
 from bub.pipeline.plan import EMPTY_VALUES
+from bub.pipeline.trace import Ending, Raw, Trace
 from bub.streaming import StreamEvent
+from bub.waiting import Expired, Until, Wait, Within, is_awaitable, unlimited
 
 REPORTING_PATIENCE = 10.0
 """How long, in seconds, error observers may take while a turn is being unwound."""
 
 OnEvent = Callable[[StreamEvent, Envelope], Any]
 """Told of each stream event as it comes, with the message of the turn; plain or async."""
-
-
-class TurnRecord(NamedTuple):
-    """What became of one stage: `start` and `duration` in seconds since the turn began.
-
-    `implementation` is the plugin that decided, or "" where all took part. `outcome` is one of `ok`, `default` (nobody
-    answered), `skipped` (by its `when`), `off`, `failed`, `timeout`, `cancelled`, `denied`, `claimed`.
-    """
-
-    stage: str
-    implementation: str
-    start: float
-    duration: float
-    outcome: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """A turn that ended before its last stage: `how` is "denied" or "claimed", `stage` the one that did it."""
-
-    how: str
-    stage: str
-
-    def __str__(self) -> str:
-        return f"{self.how}:{self.stage}"
-
-
-class Trace(Sequence[TurnRecord]):
-    """What became of each stage of a turn, in the order they ended; made out when somebody looks."""
-
-    __slots__ = ("_raw", "_zero")
-
-    def __init__(self, raw: Sequence[tuple[str, str, float, float, str]], zero: float) -> None:
-        self._raw = raw
-        self._zero = zero
-
-    def __len__(self) -> int:
-        return len(self._raw)
-
-    def __iter__(self) -> Iterator[TurnRecord]:
-        return map(self._read, self._raw)
-
-    @overload
-    def __getitem__(self, index: int) -> TurnRecord: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> tuple[TurnRecord, ...]: ...
-
-    def __getitem__(self, index: int | slice) -> TurnRecord | tuple[TurnRecord, ...]:
-        if isinstance(index, slice):
-            return tuple(map(self._read, self._raw[index]))
-        return self._read(self._raw[index])
-
-    def __repr__(self) -> str:
-        return repr(tuple(self))
-
-    def __str__(self) -> str:
-        return ", ".join(f"{record.stage} {record.outcome} {format_duration(record.duration)}" for record in self)
-
-    def _read(self, raw: tuple[str, str, float, float, str]) -> TurnRecord:
-        stage, implementation, began, ended, outcome = raw
-        return TurnRecord(stage, implementation, began - self._zero, ended - began, outcome)
 
 
 Verdict: TypeAlias = Denial | Mapping[str, Any] | None
@@ -191,7 +123,7 @@ class Turn:
         self._on_event = on_event
         self._known: Mapping[str, str] = {}
         self._late: list[BaseException] = []
-        self._records: list[tuple[str, str, float, float, str]] = []
+        self._records: list[Raw] = []
         self._kept: dict[str, list[tuple[Call, Exception]]] = {}
         self._started: set[str] = set()
         self._cleaned: set[str] = set()

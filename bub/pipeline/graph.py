@@ -9,7 +9,7 @@ from fnmatch import translate
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from bub.calling import Calls, Manner, bind
+from bub.binding import Calls, Manner, bind
 from bub.envelope import Envelope, field_of
 from bub.hookspecs import HookPoint
 from bub.implementations import Implementation

@@ -29,11 +29,15 @@ _OWN = ("extends", "description")
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one file, or one profile in one file, says: `name` is as in `Place.layer`, `file` as people know it."""
+    """What one file, or one profile in one file, says: `name` is as in `Place.layer`, `file` as people know it.
+
+    `shipped`: it was asked for as `bub:NAME`, so its text is Bub's own.
+    """
 
     name: str
     file: str
     root: Node
+    shipped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,24 @@ def load_document(path: Path, *, display: str | None = None) -> Document:
     `display` is the name that findings show; left out, it is the path seen from the current folder. Raises
     `UsageError` when the file cannot be opened; what is wrong inside it, or with a parent, is a finding.
     """
-    file = display or _shown(path)
+    return _load(_opened(path, display or _shown(path)))
+
+
+def load_text(text: str, *, file: str = "pipelines.yaml", base: Path | None = None) -> Document:
+    """Read a pipeline from a text, as if it stood in `file` in the folder `base`."""
+    identity = _identity(base / Path(file).name) if base is not None else file
+    return _load(_Source(file, text.encode("utf-8", errors="surrogatepass"), base, identity))
+
+
+def load_shipped(name: str) -> Document:
+    """Read a shipped pipeline by its name without `bub:`; raises `UsageError` for a name that is not shipped."""
+    path = shipped_pipeline(name)
+    if path is None:
+        raise UsageError(f"there is no shipped pipeline `{SHIPPED}{name}`", help=_shipped_help(name))
+    return _load(_opened(path, f"{SHIPPED}{name}", shipped=True))
+
+
+def _opened(path: Path, file: str, *, shipped: bool = False) -> _Source:
     try:
         data = _read(path)
     except FileNotFoundError:
@@ -101,21 +122,7 @@ def load_document(path: Path, *, display: str | None = None) -> Document:
         ) from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{file} cannot be read: {_reason(error)}", help="name a readable pipeline file") from None
-    return _load(_Source(file, file, data, path.parent, _identity(path)))
-
-
-def load_text(text: str, *, file: str = "pipelines.yaml", base: Path | None = None) -> Document:
-    """Read a pipeline from a text, as if it stood in `file` in the folder `base`."""
-    identity = _identity(base / Path(file).name) if base is not None else file
-    return _load(_Source(file, file, text.encode("utf-8", errors="surrogatepass"), base, identity))
-
-
-def load_shipped(name: str) -> Document:
-    """Read a shipped pipeline by its name without `bub:`; raises `UsageError` for a name that is not shipped."""
-    path = shipped_pipeline(name)
-    if path is None:
-        raise UsageError(f"there is no shipped pipeline `{SHIPPED}{name}`", help=_shipped_help(name))
-    return load_document(path, display=f"{SHIPPED}{name}")
+    return _Source(file, data, path.parent, _identity(path), shipped)
 
 
 def profile_chain(document: Document, profile: str) -> tuple[str, ...]:
@@ -159,10 +166,10 @@ class _Source:
     """A file that was opened: `identity` tells whether two names mean one file."""
 
     file: str
-    layer: str
     data: bytes
     base: Path | None
     identity: str
+    shipped: bool = False
 
 
 class _NoParentError(Exception):
@@ -183,7 +190,7 @@ def _load(top: _Source) -> Document:
     complete = True
     source: _Source | None = top
     while source is not None:
-        parsed = parse(source.data, file=source.file, layer=source.layer)
+        parsed = parse(source.data, file=source.file, layer=source.file)
         sources[source.file] = parsed.text
         if source.base is not None:
             folders[source.file] = source.base
@@ -192,7 +199,7 @@ def _load(top: _Source) -> Document:
         if parsed.root is None:
             complete = False
             break
-        layers.append(Layer(source.layer, source.file, parsed.root))
+        layers.append(Layer(source.file, source.file, parsed.root, source.shipped))
         extends = parsed.root.get("extends")
         source = None
         if extends is not None and isinstance(extends.value, str):
@@ -204,7 +211,7 @@ def _load(top: _Source) -> Document:
         elif extends is not None:
             complete = False  # a parent is meant, though nobody can tell which; the schema says what is wrong
     layers.reverse()
-    root = Node({}, Place(top.file, START, top.layer))
+    root = Node({}, Place(top.file, START, top.file))
     for index, layer in enumerate(layers):
         inherited = index < len(layers) - 1
         said = without(layer.root, ["extends"]) if inherited else layer.root
@@ -221,7 +228,7 @@ def _parent(name: str, seen: list[_Source]) -> _Source:
         circle = [source.file for source in seen] + [file]
         raise _NoParentError("B020", f"`extends` goes in a circle: {' → '.join(circle)}", "remove one `extends`")
     try:
-        return _Source(file, file, _read(path), path.parent, identity)
+        return _Source(file, _read(path), path.parent, identity, shipped=name.startswith(SHIPPED))
     except FileNotFoundError:
         near = did_you_mean(path.name, [other.name for other in path.parent.glob("*.y*ml")])
         message = f"`{name}` does not exist (`extends` is relative to {child.file})"

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
-import tenacity
 import trio
-from httpx_sse import EventSource, ServerSentEvent
 
 from bub.builtin.models import faults
 from bub.builtin.models.client import CONNECT_SECONDS
@@ -19,6 +16,11 @@ from bub.builtin.models.faults import AttemptError
 from bub.builtin.models.wire import Completion, Joiner, Message, plain_text, read_completion, write_body
 from bub.streaming import AsyncStreamEvents, StreamEvent, StreamState
 
+if TYPE_CHECKING:  # imported where a model is asked: a turn that asks none, or one in this process, does without
+    import httpx
+    import tenacity
+    from httpx_sse import ServerSentEvent
+
 LONGEST_PAUSE = 30.0
 """Seconds that a `Retry-After` may ask for; a server that wants more is not asked again in this turn."""
 
@@ -26,7 +28,6 @@ _LONGEST_ERROR = 64 * 1024
 _LONGEST_COMPLETION = 16 * 1024 * 1024
 _GRACE_FOR_USAGE = 2.0
 _GRACE_FOR_END = 0.2
-_backoff = tenacity.wait_exponential(multiplier=0.5, max=8.0) + tenacity.wait_random(0, 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ async def stream_chat(client: httpx.AsyncClient, endpoint: Endpoint, request: Ch
     endpoint allows; afterwards nothing is. Close the stream to leave early: its connection ends at once, and with it
     the server's work. Every failure is one `ModelError`, raised here or while iterating; `state.error` keeps it.
     """
+    import tenacity
+
     call = _Call(client, endpoint, _body(endpoint, request))
     trying = tenacity.AsyncRetrying(
         sleep=trio.sleep,
@@ -84,10 +87,13 @@ def _may_pass(error: BaseException) -> bool:
 
 
 def _pause(state: tenacity.RetryCallState) -> float:
+    import tenacity
+
     failed = state.outcome.exception() if state.outcome else None
     if isinstance(failed, AttemptError) and failed.retry_after is not None:
         return failed.retry_after
-    return _backoff(state)
+    backoff = tenacity.wait_exponential(multiplier=0.5, max=8.0) + tenacity.wait_random(0, 0.5)
+    return backoff(state)
 
 
 class _Call:
@@ -96,6 +102,8 @@ class _Call:
     __slots__ = ("_body", "_client", "_endpoint", "_headers", "_may_be_stale", "_timeout")
 
     def __init__(self, client: httpx.AsyncClient, endpoint: Endpoint, body: bytes) -> None:
+        import httpx
+
         self._client = client
         self._endpoint = endpoint
         self._body = body
@@ -107,6 +115,8 @@ class _Call:
 
     async def attempt(self) -> _Answer:
         """An answer that has begun. Raises AttemptError."""
+        import httpx
+
         try:
             response = await self._send()
         except httpx.TransportError as error:
@@ -118,6 +128,8 @@ class _Call:
             raise
 
     async def _send(self) -> httpx.Response:
+        import httpx
+
         # A server may close a kept connection just when it is used again. That is nobody's fault and says nothing
         # about the next one, so the request is sent once more, at once.
         try:
@@ -177,6 +189,8 @@ class _Answer:
     )
 
     def __init__(self, endpoint: Endpoint, response: httpx.Response) -> None:
+        from httpx_sse import EventSource
+
         self.state = StreamState()
         self._endpoint = endpoint
         self._response = response
@@ -226,12 +240,8 @@ class _Answer:
     async def _read_on(self) -> None:
         try:
             event = await self._next_event()
-        except httpx.TimeoutException as error:
-            raise AttemptError(faults.silent(self._endpoint)) from error
-        except httpx.RequestError as error:
-            # Whoever has said how the answer ended has said it all, however the connection ended.
-            if self._finish_reason is None and not self._ended:
-                raise AttemptError(faults.broken_off(self._endpoint), again=True) from error
+        except Exception as error:  # noqa: BLE001 (what is not the connection's failure is raised again)
+            self._failed_to_read(error)
             event = None
         if event is None:
             if not self._ended:
@@ -246,6 +256,18 @@ class _Answer:
             self._end()
         elif event.data:
             self._take(self._read(event.data))
+
+    def _failed_to_read(self, error: Exception) -> None:
+        """Raise what a failure of the connection means, unless the answer was complete by then."""
+        import httpx
+
+        if isinstance(error, httpx.TimeoutException):
+            raise AttemptError(faults.silent(self._endpoint)) from error
+        if not isinstance(error, httpx.RequestError):
+            raise error
+        # Whoever has said how the answer ended has said it all, however the connection ended.
+        if self._finish_reason is None and not self._ended:
+            raise AttemptError(faults.broken_off(self._endpoint), again=True) from error
 
     async def _next_event(self) -> ServerSentEvent | None:
         """The next event, None at the end. Once the answer is complete, the rest is waited for only briefly.
@@ -309,6 +331,8 @@ class _Answer:
 
 async def _read_body(response: httpx.Response, longest: int) -> bytes | None:
     """The body up to `longest` bytes, or None when the connection broke before its end."""
+    import httpx
+
     body = bytearray()
     parts = response.aiter_bytes()
     try:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
+if TYPE_CHECKING:
+    import httpx
 
 CONNECT_SECONDS = 10.0
 _LOOPBACK = ("all://127.0.0.1", "all://localhost", "all://[::1]")
@@ -16,6 +17,8 @@ _LOOPBACK = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 @asynccontextmanager
 async def open_client() -> AsyncIterator[httpx.AsyncClient]:
     """A client to share: it reuses connections, honours the environment's proxies and waits for nothing for ever."""
+    import httpx
+
     client = httpx.AsyncClient(
         verify=_LateTrust(ssl.PROTOCOL_TLS_CLIENT),
         timeout=httpx.Timeout(30.0, connect=CONNECT_SECONDS),
@@ -37,6 +40,8 @@ class _LateTrust(ssl.SSLContext):
     def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
         """The TLS side of a connection; trio makes each of its TLS streams with this call."""
         if self._verifier is None:
+            import httpx
+
             self._verifier = httpx.create_ssl_context()
             self._verifier.set_alpn_protocols(["http/1.1"])
         return self._verifier.wrap_bio(*args, **kwargs)

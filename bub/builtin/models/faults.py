@@ -5,20 +5,21 @@ What a server says is data of a stranger: it is cleaned, cut short, and never sh
 
 from __future__ import annotations
 
-import email.utils
 import socket
 import ssl
 import time
 import unicodedata
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
 import msgspec
 
 from bub.builtin.models.client import CONNECT_SECONDS
 from bub.builtin.models.endpoint import Endpoint
 from bub.errors import ModelError
+
+if TYPE_CHECKING:
+    import httpx
 
 LONGEST_QUOTE = 200
 """How many characters of what a server says are shown."""
@@ -88,6 +89,8 @@ def refused_in_stream(endpoint: Endpoint, error: Any) -> AttemptError:
 
 def unreachable(endpoint: Endpoint, error: httpx.TransportError) -> AttemptError:
     """The failure behind an exception that came before the server had answered."""
+    import httpx
+
     key = f"providers.{endpoint.provider}.api_base"
     do = f"check the network, and `{key}` if you set it"
     if isinstance(error, httpx.ConnectTimeout):
@@ -162,12 +165,14 @@ def quoted(words: str, endpoint: Endpoint) -> str:
 
 def retry_after_seconds(header: str | None) -> float | None:
     """The seconds that a `Retry-After` header asks to wait: a number, or an HTTP date (RFC 9110 §10.2.3)."""
+    from email.utils import parsedate_to_datetime
+
     if header is None:
         return None
     if header.strip().isdecimal():
         return float(header)
     try:
-        return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
     except ValueError:
         return None
 
