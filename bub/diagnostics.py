@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from bub.errors import BubError
 
 Severity = Literal["error", "warning"]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Position:
+class Position(NamedTuple):
     """A point in a text: line and column from 1, columns in code points."""
 
     line: int
     column: int
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Range:
+class Range(NamedTuple):
     """A stretch of text; `end` is the position just behind its last character."""
 
     start: Position
@@ -160,6 +157,8 @@ def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...
 
 def suggest(name: str, known: Iterable[str]) -> str | None:
     """The known name that was probably meant, or None when none is close."""
+    import difflib  # only where a name is wrong
+
     candidates = sorted(set(known))
     exact = {candidate.casefold(): candidate for candidate in candidates}
     if name.casefold() in exact:

@@ -10,9 +10,8 @@ import contextlib
 import functools
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from loguru import Logger
@@ -22,8 +21,7 @@ FILE_NAME = "bub.log"
 _LINE = "{time:YYYY-MM-DDTHH:mm:ss.SSSZZ} {level: <7} {name}: {message}"  # loguru adds the traceback
 
 
-@dataclass(frozen=True, slots=True)
-class _Destination:
+class _Destination(NamedTuple):
     """Where the lines of this process go: a folder, and with `debug` standard error too."""
 
     folder: Path

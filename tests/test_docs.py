@@ -18,13 +18,14 @@ import pytest
 import bub.hookspecs
 from bub.builtin.models.providers import PROVIDERS
 from bub.cli.table import COMMANDS
+from bub.errors import ModelError
 from bub.hookspecs import HOOK_POINTS
-from bub.kinds import HOOK_KEYS, KINDS, STAGE_KEYS, START_VALUES, WHEN_FIELDS
+from bub.kinds import HOOK_KEYS, KIND_KEYS, KINDS, STAGE_KEYS, START_VALUES, WHEN_FIELDS
 from bub.pipeline.merge import load_shipped
 from bub.pipeline.plan import make_plan
 from bub.pipeline.validate import check_file
 from bub.resources import shipped_pipelines, shipped_schema
-from bub.settings import RESERVED
+from bub.settings import RESERVED, variable_of
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -119,6 +120,14 @@ def test_a_command_prints_what_the_page_says(block: Block, tmp_path: Path) -> No
         assert matches(run(command, folder), shown), f"{command}\n{run(command, folder)}"
 
 
+def test_the_mistake_in_the_readme_is_told_as_it_says(tmp_path: Path) -> None:
+    found = {block.language: block for block in blocks(ROOT / "README.md")}
+    found["console"].write(tmp_path)
+    file = tmp_path / "pipelines.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("before: run_model", "before: run_modle"), "utf-8")
+    assert run("bub validate", tmp_path) == found["text"].text.rstrip("\n")
+
+
 def run(command: str, folder: Path) -> str:
     """What a command prints in a folder, on both of its streams."""
     words = shlex.split(command, comments=True)
@@ -140,9 +149,12 @@ def run(command: str, folder: Path) -> str:
 
 
 def matches(printed: str, shown: str) -> bool:
-    """Whether what was printed is what the page shows, where `…` stands for anything on one line."""
-    pattern = ".*".join(re.escape(part) for part in shown.split("…"))
-    return re.fullmatch(pattern, printed) is not None
+    """Whether what was printed is what the page shows: `…` is anything on its line, and by itself any lines."""
+    lines = (
+        r"(?:.*\n)*" if line == "…" else ".*".join(re.escape(part) for part in line.split("…")) + r"\n"
+        for line in shown.splitlines()
+    )
+    return re.fullmatch("".join(lines), f"{printed}\n") is not None
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
@@ -183,7 +195,11 @@ def keys_in_schema(owner: str) -> set[str]:
 def test_every_key_of_a_file_is_explained() -> None:
     page = "pipeline-file.md"
     assert set(table(page, "## The top level")) == {*keys_in_schema(""), "x-…"}
-    assert set(table(page, "## Stages")) == set(STAGE_KEYS)
+    stages = table(page, "## Stages")
+    assert set(stages) == set(STAGE_KEYS)
+    assert {key: cells[0] for key, cells in stages.items() if cells[0] != "all"} == {
+        key: ", ".join(kinds) for key, kinds in KIND_KEYS.items()
+    }
     assert set(table(page, "## Hook points")) == set(HOOK_KEYS)
     assert set(table(page, "## Plugins")) == keys_in_schema("plugin")
     assert set(table(page, "## Profiles")) == keys_in_schema("profile")
@@ -207,6 +223,22 @@ def test_every_provider_is_listed() -> None:
         provider.name: [provider.base_url, *([provider.key_variable] if provider.key_variable else [])]
         for provider in PROVIDERS.values()
     }
+
+
+def test_every_setting_of_the_model_is_listed() -> None:
+    schema = json.loads(shipped_schema("settings", "builtin.schema.json").read_text(encoding="utf-8"))["properties"]
+    provider = schema.pop("providers")["additionalProperties"]["properties"]
+    paths = [*((name,) for name in schema), *(("providers", "NAME", name) for name in provider)]
+    rows = table("models.md", "## Settings")
+    assert {name: quoted(cells[0]) for name, cells in rows.items()} == {
+        ".".join(path): [variable_of(path)] for path in paths
+    }
+
+
+def test_every_fault_of_a_model_is_listed() -> None:
+    kinds = quoted(str(ModelError.__doc__).partition("is one of")[2])
+    assert kinds
+    assert set(table("models.md", "## When it does not work")) == set(kinds)
 
 
 # Hook points

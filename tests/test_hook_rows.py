@@ -104,7 +104,7 @@ def only_finding(bub: Workshop, pipeline: str = "extends: bub:default", /, **toy
 # H1, H2: names.
 
 
-async def test_h1_a_marker_made_by_hand_marks_hooks_as_well() -> None:
+async def test_H1_a_marker_made_by_hand_marks_hooks_as_well() -> None:
     assert BUB_HOOK_NAMESPACE == hookimpl.project_name == "bub"
     by_hand = pluggy.HookimplMarker("bub")
     another = pluggy.HookimplMarker("another_project")
@@ -113,14 +113,14 @@ async def test_h1_a_marker_made_by_hand_marks_hooks_as_well() -> None:
     assert await runtime_of(**plugins, stranger=stranger).call_many("build_prompt", message={}) == ["mine"]
 
 
-def test_h1_all_specs_live_in_one_class() -> None:
+def test_H1_all_specs_live_in_one_class() -> None:
     manager = manager_of()
     for name in HOOK_POINTS:
         caller = getattr(manager.hook, name)
         assert caller.spec.namespace is BubHookSpecs
 
 
-def test_h2_builtin_is_asked_last_and_installed_plugins_come_from_the_group_bub(
+def test_H2_builtin_is_asked_last_and_installed_plugins_come_from_the_group_bub(
     bub: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     info = tmp_path / "site" / "boxed_toy-1.0.dist-info"
@@ -136,19 +136,19 @@ def test_h2_builtin_is_asked_last_and_installed_plugins_come_from_the_group_bub(
 # H3, H4: order.
 
 
-async def test_h3_the_last_registered_is_asked_first() -> None:
+async def test_H3_the_last_registered_is_asked_first() -> None:
     hooks = runtime_of(a=answering(build_prompt="a"), b=answering(build_prompt="b"), c=answering(build_prompt="c"))
     assert await hooks.call_many("build_prompt", message={}) == ["c", "b", "a"]
     assert await hooks.call_first("build_prompt", message={}) == "c"
     assert hooks.call_first_sync("build_prompt", message={}) == "c"
 
 
-async def test_h3_a_plugin_beats_builtin(bub: Workshop) -> None:
+async def test_H3_a_plugin_beats_builtin(bub: Workshop) -> None:
     framework = bub(mine=answering(resolve_session="mine", run_model="hi"))
     assert (await framework.process_inbound(HELLO)).session_id == "mine"
 
 
-async def test_h4_tryfirst_and_trylast_stand_around_the_others() -> None:
+async def test_H4_tryfirst_and_trylast_stand_around_the_others() -> None:
     hooks = runtime_of(
         a=answering(build_prompt="a"),
         b=Toy(build_prompt=hookimpl(lambda: "b", trylast=True)),
@@ -162,7 +162,7 @@ MARKS = st.sampled_from([{}, {"tryfirst": True}, {"trylast": True}])
 
 
 @given(st.lists(st.lists(MARKS, min_size=1, max_size=2), max_size=6))
-def test_h4_the_order_is_always_the_reverse_of_pluggys(plugins: list[list[dict[str, bool]]]) -> None:
+def test_H4_the_order_is_always_the_reverse_of_pluggys(plugins: list[list[dict[str, bool]]]) -> None:
     """Also for a plugin with two functions for one hook."""
 
     def toy(marks: list[dict[str, bool]]) -> Toy:
@@ -174,7 +174,7 @@ def test_h4_the_order_is_always_the_reverse_of_pluggys(plugins: list[list[dict[s
     assert found == [impl.function for impl in reversed(manager.hook.build_prompt.get_hookimpls())]
 
 
-async def test_h4_in_a_turn_trylast_comes_even_after_builtin(bub: Workshop) -> None:
+async def test_H4_in_a_turn_trylast_comes_even_after_builtin(bub: Workshop) -> None:
     late = Toy(resolve_session=hookimpl(lambda: "late", trylast=True), run_model=lambda: "hi")
     framework = bub(late=late)
     assert framework.hook_report()["resolve_session"] == ["builtin", "late"]
@@ -189,14 +189,14 @@ def a_wrapper() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("mark", [{"wrapper": True}, {"hookwrapper": True}], ids=["new", "old"])
-def test_h5_a_wrapper_does_not_compile(bub: Workshop, mark: dict[str, Any]) -> None:
+def test_H5_a_wrapper_does_not_compile(bub: Workshop, mark: dict[str, Any]) -> None:
     finding = only_finding(bub, wraps=Toy(build_prompt=hookimpl(a_wrapper, **mark)))
     assert (finding.code, finding.severity) == ("B206", "error")
     assert "`wraps`" in finding.message and "`build_prompt`" in finding.message
     assert finding.file.endswith("test_hook_rows.py")
 
 
-async def test_h5_outside_a_pipeline_a_wrapper_is_refused_when_its_hook_is_called() -> None:
+async def test_H5_outside_a_pipeline_a_wrapper_is_refused_when_its_hook_is_called() -> None:
     hooks = runtime_of(low=answering(build_prompt="low"), wraps=Toy(build_prompt=hookimpl(a_wrapper, wrapper=True)))
     with pytest.raises(HookError, match=r"plugin `wraps` implements build_prompt as a wrapper"):
         await hooks.call_first("build_prompt", message={})
@@ -208,7 +208,7 @@ async def test_h5_outside_a_pipeline_a_wrapper_is_refused_when_its_hook_is_calle
 
 
 @pytest.mark.parametrize("answer", ["", 0, False, [], {}], ids=repr)
-async def test_h6_anything_but_none_is_an_answer(answer: Any) -> None:
+async def test_H6_anything_but_none_is_an_answer(answer: Any) -> None:
     low = answering(resolve_session="low")
     for high in (answering(resolve_session=answer), answering_later(resolve_session=answer)):
         hooks = runtime_of(low=low, high=high)
@@ -216,13 +216,13 @@ async def test_h6_anything_but_none_is_an_answer(answer: Any) -> None:
     assert runtime_of(low=low, high=answering(resolve_session=answer)).call_first_sync("resolve_session") == answer
 
 
-async def test_h6_none_asks_the_next() -> None:
+async def test_H6_none_asks_the_next() -> None:
     hooks = runtime_of(low=answering(resolve_session="low"), high=answering_later(resolve_session=None))
     assert await hooks.call_first("resolve_session", message={}) == "low"
 
 
 @pytest.mark.parametrize("hook", ["resolve_session", "no_such_hook"])
-async def test_h7_a_hook_without_implementations_comes_to_nothing(hook: str) -> None:
+async def test_H7_a_hook_without_implementations_comes_to_nothing(hook: str) -> None:
     hooks = runtime_of(other=answering(build_prompt="text"))
     assert await hooks.call_first(hook, message={}) is None
     assert await hooks.call_many(hook, message={}) == []
@@ -230,12 +230,12 @@ async def test_h7_a_hook_without_implementations_comes_to_nothing(hook: str) -> 
     assert hooks.call_many_sync(hook, message={}) == []
 
 
-async def test_h7_when_nobody_answers_the_first_result_is_none() -> None:
+async def test_H7_when_nobody_answers_the_first_result_is_none() -> None:
     hooks = runtime_of(a=answering(resolve_session=None), b=answering_later(resolve_session=None))
     assert await hooks.call_first("resolve_session", message={}) is None
 
 
-def test_h7_a_stage_with_an_unknown_hook_does_not_compile(bub: Workshop) -> None:
+def test_H7_a_stage_with_an_unknown_hook_does_not_compile(bub: Workshop) -> None:
     finding = only_finding(
         bub,
         """
@@ -250,12 +250,12 @@ def test_h7_a_stage_with_an_unknown_hook_does_not_compile(bub: Workshop) -> None
     assert finding.path == "stages.greet.hook"
 
 
-async def test_h8_all_results_come_in_order_and_none_among_them() -> None:
+async def test_H8_all_results_come_in_order_and_none_among_them() -> None:
     hooks = runtime_of(a=answering(load_state={"a": 1}), b=answering_later(load_state=None), c=answering(load_state={}))
     assert await hooks.call_many("load_state", message={}, session_id="s") == [{}, None, {"a": 1}]
 
 
-def test_h8_a_synchronous_call_leaves_only_what_had_to_be_awaited_out() -> None:
+def test_H8_a_synchronous_call_leaves_only_what_had_to_be_awaited_out() -> None:
     hooks = runtime_of(a=answering(load_state={"a": 1}), b=answering_later(load_state={}), c=answering(load_state=None))
     assert hooks.call_many_sync("load_state", message={}, session_id="s") == [None, {"a": 1}]
 
@@ -263,7 +263,7 @@ def test_h8_a_synchronous_call_leaves_only_what_had_to_be_awaited_out() -> None:
 # H9, H10: waiting.
 
 
-async def test_h9_whatever_can_be_awaited_is_awaited() -> None:
+async def test_H9_whatever_can_be_awaited_is_awaited() -> None:
     class Later:
         def __await__(self) -> Any:
             yield from trio.lowlevel.checkpoint().__await__()  # noqa: ASYNC105 (this is how it is awaited here)
@@ -274,7 +274,7 @@ async def test_h9_whatever_can_be_awaited_is_awaited() -> None:
 
 
 @pytest.mark.parametrize(("thread", "beside"), [("true", True), ("false", False)])
-async def test_h9_plain_functions_run_in_a_thread_where_the_file_says_so(
+async def test_H9_plain_functions_run_in_a_thread_where_the_file_says_so(
     bub: Workshop, thread: str, beside: bool
 ) -> None:
     ran_in = []
@@ -297,7 +297,7 @@ async def test_h9_plain_functions_run_in_a_thread_where_the_file_says_so(
     assert asynchronous == threading.get_ident()
 
 
-async def test_h10_implementations_of_one_hook_run_one_after_another() -> None:
+async def test_H10_implementations_of_one_hook_run_one_after_another() -> None:
     seen: list[str] = []
 
     def walker(name: str) -> Toy:
@@ -344,7 +344,7 @@ def coroutines() -> Coroutines:
 WARNING = "hook.async_not_supported hook={} adapter=late"
 
 
-def test_h11_a_synchronous_call_skips_closes_and_warns_of_what_must_be_awaited(
+def test_H11_a_synchronous_call_skips_closes_and_warns_of_what_must_be_awaited(
     log: list[str], coroutines: Coroutines
 ) -> None:
     hooks = runtime_of(low=answering(system_prompt="low"), late=Toy(system_prompt=coroutines.function))
@@ -354,7 +354,7 @@ def test_h11_a_synchronous_call_skips_closes_and_warns_of_what_must_be_awaited(
     assert log == [WARNING.format("system_prompt")] * 2
 
 
-async def test_h11_a_stage_of_a_sync_only_hook_does_the_same(
+async def test_H11_a_stage_of_a_sync_only_hook_does_the_same(
     bub: Workshop, log: list[str], coroutines: Coroutines
 ) -> None:
     seen: list[str] = []
@@ -389,7 +389,7 @@ WITHOUT: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("hook", BOOTSTRAP)
-def test_h11_what_the_framework_calls_by_itself_does_the_same(
+def test_H11_what_the_framework_calls_by_itself_does_the_same(
     bub: Workshop, log: list[str], coroutines: Coroutines, hook: str
 ) -> None:
     framework = bub(late=Toy(**{hook: coroutines.function}))
@@ -398,7 +398,7 @@ def test_h11_what_the_framework_calls_by_itself_does_the_same(
     assert log == [WARNING.format(hook)]
 
 
-async def test_h11_the_tape_store_does_the_same(bub: Workshop, log: list[str], coroutines: Coroutines) -> None:
+async def test_H11_the_tape_store_does_the_same(bub: Workshop, log: list[str], coroutines: Coroutines) -> None:
     framework = bub(low=answering(provide_tape_store="store"), late=Toy(provide_tape_store=coroutines.function))
     async with framework.running():
         assert framework.get_tape_store() == "store"
@@ -406,12 +406,12 @@ async def test_h11_the_tape_store_does_the_same(bub: Workshop, log: list[str], c
     assert log == [WARNING.format("provide_tape_store")]
 
 
-def test_h12_these_hooks_are_sync_only() -> None:
+def test_H12_these_hooks_are_sync_only() -> None:
     assert {name for name, point in HOOK_POINTS.items() if point.sync_only} == SYNC_ONLY
 
 
 @pytest.mark.parametrize("hook", sorted(SYNC_ONLY))
-def test_h12_an_async_implementation_of_a_sync_only_hook_does_not_compile(bub: Workshop, hook: str) -> None:
+def test_H12_an_async_implementation_of_a_sync_only_hook_does_not_compile(bub: Workshop, hook: str) -> None:
     finding = only_finding(bub, late=answering_later(**{hook: None}))
     assert finding.code == "B203"
     assert "`late`" in finding.message and f"`{hook}`" in finding.message
@@ -421,7 +421,7 @@ def test_h12_an_async_implementation_of_a_sync_only_hook_does_not_compile(bub: W
 # H13, H14, H15: arguments.
 
 
-async def test_h13_an_implementation_gets_only_what_it_names() -> None:
+async def test_H13_an_implementation_gets_only_what_it_names() -> None:
     got: list[tuple[Any, ...]] = []
     hooks = runtime_of(
         none=Toy(load_state=lambda: got.append(())),
@@ -438,7 +438,7 @@ NAMES = st.lists(st.sampled_from("abcd"), unique=True)
 @given(
     given_names=NAMES, required=NAMES, optional=NAMES, keyword_only=st.sets(st.sampled_from("abcd")), all_=st.booleans()
 )
-def test_h14_every_signature_gets_all_it_can_take(
+def test_H14_every_signature_gets_all_it_can_take(
     given_names: list[str], required: list[str], optional: list[str], keyword_only: set[str], all_: bool
 ) -> None:
     required = [name for name in required if name in given_names]
@@ -463,7 +463,7 @@ def test_h14_every_signature_gets_all_it_can_take(
     assert got == expected
 
 
-async def test_h14_in_a_turn_parameters_with_defaults_and_all_others_are_passed(bub: Workshop) -> None:
+async def test_H14_in_a_turn_parameters_with_defaults_and_all_others_are_passed(bub: Workshop) -> None:
     got: dict[str, Any] = {}
 
     def with_default(session_id: str, workspace: Any = "nowhere", unknown: str = "default") -> None:
@@ -482,7 +482,7 @@ async def test_h14_in_a_turn_parameters_with_defaults_and_all_others_are_passed(
     }
 
 
-def test_h14_the_bootstrap_hooks_pass_them_too(bub: Workshop) -> None:
+def test_H14_the_bootstrap_hooks_pass_them_too(bub: Workshop) -> None:
     got: dict[str, Any] = {}
 
     def commands(app: Any = None) -> None:
@@ -503,25 +503,25 @@ def test_h14_the_bootstrap_hooks_pass_them_too(bub: Workshop) -> None:
     assert got["handler"] is handler
 
 
-async def test_h14_what_a_known_hook_has_but_nobody_gave_is_none() -> None:
+async def test_H14_what_a_known_hook_has_but_nobody_gave_is_none() -> None:
     toy = Toy(render_outbound=lambda message, state, session_id="default": (message, state, session_id))
     assert await runtime_of(toy=toy).call_first("render_outbound", message="m") == ("m", None, "default")
 
 
-def test_h15_an_argument_that_the_hook_does_not_have_does_not_compile(bub: Workshop) -> None:
+def test_H15_an_argument_that_the_hook_does_not_have_does_not_compile(bub: Workshop) -> None:
     finding = only_finding(bub, wrong=Toy(build_prompt=lambda mesage: "text"))
     assert finding.code == "B202"
     assert "`wrong`" in finding.message and "`mesage`" in finding.message
     assert finding.help == "did you mean `message`?"
 
 
-def test_h15_an_argument_that_this_pipeline_does_not_offer_does_not_compile(bub: Workshop) -> None:
+def test_H15_an_argument_that_this_pipeline_does_not_offer_does_not_compile(bub: Workshop) -> None:
     finding = only_finding(bub, CLASSIC, wrong=Toy(load_state=lambda message: {}))
     assert finding.code == "B202"
     assert "narrows it to session_id" in finding.message
 
 
-def test_h15_a_manager_with_the_specs_refuses_it_at_once() -> None:
+def test_H15_a_manager_with_the_specs_refuses_it_at_once() -> None:
     with pytest.raises(pluggy.PluginValidationError, match="mesage"):
         manager_of(wrong=Toy(build_prompt=lambda mesage: "text"))
 
@@ -529,7 +529,7 @@ def test_h15_a_manager_with_the_specs_refuses_it_at_once() -> None:
 # H16, H17: names again.
 
 
-def test_h16_a_misspelt_hook_does_not_compile(bub: Workshop) -> None:
+def test_H16_a_misspelt_hook_does_not_compile(bub: Workshop) -> None:
     def resolve_sesion() -> str:
         return "never"
 
@@ -539,7 +539,7 @@ def test_h16_a_misspelt_hook_does_not_compile(bub: Workshop) -> None:
     assert finding.range.start.line == resolve_sesion.__code__.co_firstlineno
 
 
-def test_h16_everything_that_is_wrong_is_reported_at_once(bub: Workshop) -> None:
+def test_H16_everything_that_is_wrong_is_reported_at_once(bub: Workshop) -> None:
     found = findings_of(
         bub,
         misspelt=answering(resolve_sesion="x"),
@@ -550,7 +550,7 @@ def test_h16_everything_that_is_wrong_is_reported_at_once(bub: Workshop) -> None
     assert sorted(finding.code for finding in found) == ["B201", "B202", "B203", "B206"]
 
 
-def test_h17_one_name_or_one_object_twice_is_refused_by_the_manager() -> None:
+def test_H17_one_name_or_one_object_twice_is_refused_by_the_manager() -> None:
     manager = manager_of(a=answering(build_prompt="a"))
     with pytest.raises(ValueError, match="a"):
         manager.register(answering(build_prompt="b"), "a")
@@ -558,7 +558,7 @@ def test_h17_one_name_or_one_object_twice_is_refused_by_the_manager() -> None:
         manager.register(manager.get_plugin("a"), "b")
 
 
-def test_h17_a_profile_that_lists_one_name_or_one_object_twice_does_not_compile(bub: Workshop) -> None:
+def test_H17_a_profile_that_lists_one_name_or_one_object_twice_does_not_compile(bub: Workshop) -> None:
     toy = answering(build_prompt="a")
     assert [finding.code for finding in findings_of(bub, a=toy, b=toy)] == ["B161"]
     twice = "extends: bub:default\nplugins: {a: {path: a.py}}\nprofiles: {default: {plugins: [a, a]}}"
@@ -568,7 +568,7 @@ def test_h17_a_profile_that_lists_one_name_or_one_object_twice_does_not_compile(
 # H18 to H22: failures.
 
 
-async def test_h18_what_an_implementation_raises_leaves_the_call() -> None:
+async def test_H18_what_an_implementation_raises_leaves_the_call() -> None:
     asked: list[str] = []
     low = Toy(save_state=lambda: asked.append("low"), build_prompt=lambda: asked.append("low"))
     error = OSError("disk full")
@@ -583,7 +583,7 @@ async def test_h18_what_an_implementation_raises_leaves_the_call() -> None:
     assert asked == []
 
 
-async def test_h18_a_failure_ends_the_turn_and_is_told_as_the_turns(bub: Workshop) -> None:
+async def test_H18_a_failure_ends_the_turn_and_is_told_as_the_turns(bub: Workshop) -> None:
     errors, error = Errors(), OSError("disk full")
     framework = bub(low=answering(run_model="hi"), high=Toy(build_prompt=raising(error), on_error=errors.told))
     with pytest.raises(OSError, match="disk full") as raised:
@@ -592,7 +592,7 @@ async def test_h18_a_failure_ends_the_turn_and_is_told_as_the_turns(bub: Worksho
     assert errors.all == [("turn", error)]
 
 
-async def test_h18_a_stage_that_skips_goes_on_with_the_next(bub: Workshop) -> None:
+async def test_H18_a_stage_that_skips_goes_on_with_the_next(bub: Workshop) -> None:
     errors, error = Errors(), OSError("disk full")
     framework = bub(
         "extends: bub:default\nstages: {build_prompt: {on_failure: skip}}",
@@ -604,7 +604,7 @@ async def test_h18_a_stage_that_skips_goes_on_with_the_next(bub: Workshop) -> No
     assert errors.all == [("build_prompt:high", error)]
 
 
-async def test_h19_every_observer_is_told_whatever_the_others_do(log: list[str]) -> None:
+async def test_H19_every_observer_is_told_whatever_the_others_do(log: list[str]) -> None:
     seen: list[tuple[str, str, Any]] = []
 
     def observer(stage: str, error: Exception, message: Any) -> None:
@@ -628,7 +628,7 @@ async def test_h19_every_observer_is_told_whatever_the_others_do(log: list[str])
     ]
 
 
-def test_h19_the_synchronous_way_skips_async_observers_with_a_warning(log: list[str], coroutines: Coroutines) -> None:
+def test_H19_the_synchronous_way_skips_async_observers_with_a_warning(log: list[str], coroutines: Coroutines) -> None:
     errors = Errors()
     hooks = runtime_of(
         a=Toy(on_error=errors.told), late=Toy(on_error=coroutines.function), c=Toy(on_error=raising(KeyError("c")))
@@ -640,7 +640,7 @@ def test_h19_the_synchronous_way_skips_async_observers_with_a_warning(log: list[
     assert log[1] == WARNING.format("on_error")
 
 
-async def test_h20_a_cancellation_passes_through_an_observer() -> None:
+async def test_H20_a_cancellation_passes_through_an_observer() -> None:
     errors = Errors()
     hooks = runtime_of(low=Toy(on_error=errors.told), hangs=Toy(on_error=trio.sleep_forever))
     with trio.CancelScope() as scope:
@@ -650,7 +650,7 @@ async def test_h20_a_cancellation_passes_through_an_observer() -> None:
     assert errors.stages == []
 
 
-async def test_h20_an_interrupt_passes_through_an_observer() -> None:
+async def test_H20_an_interrupt_passes_through_an_observer() -> None:
     hooks = runtime_of(interrupted=Toy(on_error=raising(KeyboardInterrupt())))
     with pytest.raises(KeyboardInterrupt):
         await hooks.notify_error(stage="turn", error=OSError())
@@ -658,7 +658,7 @@ async def test_h20_an_interrupt_passes_through_an_observer() -> None:
         hooks.notify_error_sync(stage="turn", error=OSError())
 
 
-async def test_h22_an_observer_that_fails_does_not_hide_the_error(bub: Workshop) -> None:
+async def test_H22_an_observer_that_fails_does_not_hide_the_error(bub: Workshop) -> None:
     errors, error = Errors(), OSError("disk full")
     framework = bub(
         low=Toy(build_prompt=raising(error), on_error=errors.told), high=Toy(on_error=raising(KeyError("observer")))
@@ -672,7 +672,7 @@ async def test_h22_an_observer_that_fails_does_not_hide_the_error(bub: Workshop)
 # H23, H24: what is loaded.
 
 
-def test_h23_the_report_gives_each_implemented_hook_in_the_order_it_is_asked() -> None:
+def test_H23_the_report_gives_each_implemented_hook_in_the_order_it_is_asked() -> None:
     hooks = runtime_of(
         a=answering(save_state=None, build_prompt="a"),
         b=Toy(build_prompt=hookimpl(lambda: "b", trylast=True)),
@@ -682,7 +682,7 @@ def test_h23_the_report_gives_each_implemented_hook_in_the_order_it_is_asked() -
     assert list(hooks.hook_report()) == ["build_prompt", "save_state"]
 
 
-def test_h24_all_plugins_are_imported_before_the_first_is_made(bub: Workshop) -> None:
+def test_H24_all_plugins_are_imported_before_the_first_is_made(bub: Workshop) -> None:
     seen: list[str] = []
 
     def maker(name: str) -> type:
@@ -707,7 +707,7 @@ def test_h24_all_plugins_are_imported_before_the_first_is_made(bub: Workshop) ->
     assert seen == ["imported first", "imported second", "made first", "made second"]
 
 
-def test_h24_a_plugin_that_fails_in_either_phase_leaves_the_others_to_be_looked_at(bub: Workshop) -> None:
+def test_H24_a_plugin_that_fails_in_either_phase_leaves_the_others_to_be_looked_at(bub: Workshop) -> None:
     def cannot_be_made(framework: BubFramework) -> object:
         raise OSError("no connection")
 
@@ -765,7 +765,7 @@ def streaming(*script: Any, **mark: Any) -> Toy:
     ],
     ids=["text above", "stream above", "tryfirst", "trylast"],
 )
-async def test_h25_text_and_stream_models_are_asked_in_one_order(
+async def test_H25_text_and_stream_models_are_asked_in_one_order(
     bub: Workshop, make: Callable[[], dict[str, object]], expected: str
 ) -> None:
     assert await both_ways(**make()) == [expected] * 2
@@ -785,7 +785,7 @@ class Unmarked:
         return None
 
 
-async def test_h26_what_is_not_marked_is_no_hook_and_hides_none(bub: Workshop) -> None:
+async def test_H26_what_is_not_marked_is_no_hook_and_hides_none(bub: Workshop) -> None:
     assert await both_ways(low=streaming("low"), high=Unmarked()) == ["low"] * 2
     assert await turns(bub, low=streaming("low"), high=Unmarked()) == ["low"] * 2
 
@@ -793,7 +793,7 @@ async def test_h26_what_is_not_marked_is_no_hook_and_hides_none(bub: Workshop) -
 OVERLOADED = StreamEvent("error", {"message": "overloaded"})
 
 
-async def test_h27_a_stream_is_collected_and_its_errors_are_told() -> None:
+async def test_H27_a_stream_is_collected_and_its_errors_are_told() -> None:
     errors = Errors()
     hooks = runtime_of(model=streaming("par", OVERLOADED, "tial"), errors=Toy(on_error=errors.told))
     assert await hooks.run_model(**MODEL) == "partial"
@@ -802,7 +802,7 @@ async def test_h27_a_stream_is_collected_and_its_errors_are_told() -> None:
 
 @pytest.mark.parametrize("pipeline", ["default", "classic"])
 @pytest.mark.parametrize("stream_output", [True, False])
-async def test_h27_in_a_turn_errors_of_the_stream_are_told_in_both_modes(
+async def test_H27_in_a_turn_errors_of_the_stream_are_told_in_both_modes(
     bub: Workshop, pipeline: str, stream_output: bool
 ) -> None:
     errors = Errors()
@@ -812,7 +812,7 @@ async def test_h27_in_a_turn_errors_of_the_stream_are_told_in_both_modes(
     assert [(stage, str(error)) for stage, error in errors.all] == [("run_model", "overloaded")]
 
 
-async def test_h27_a_text_is_a_stream_of_one_event(bub: Workshop) -> None:
+async def test_H27_a_text_is_a_stream_of_one_event(bub: Workshop) -> None:
     model = answering_later(run_model="all of it")
     events = await runtime_of(model=model).run_model_stream(**MODEL)
     assert isinstance(events, AsyncStreamEvents)
@@ -833,20 +833,20 @@ async def test_h27_a_text_is_a_stream_of_one_event(bub: Workshop) -> None:
     ],
     ids=["stream gives none", "text gives none", "several give none"],
 )
-async def test_h28_none_asks_the_next_whatever_form_it_answers_in(
+async def test_H28_none_asks_the_next_whatever_form_it_answers_in(
     bub: Workshop, make: Callable[[], dict[str, object]]
 ) -> None:
     assert await both_ways(**make()) == ["low"] * 2
     assert await turns(bub, **make()) == ["low"] * 2
 
 
-async def test_h28_when_no_model_answers_there_is_no_answer() -> None:
+async def test_H28_when_no_model_answers_there_is_no_answer() -> None:
     assert await both_ways(a=answering(run_model=None), b=answering_later(run_model_stream=None)) == [None, None]
     assert await both_ways() == [None, None]
 
 
 @pytest.mark.parametrize("wrong", [7, b"bytes", ["text"], {"text": "x"}], ids=repr)
-async def test_h29_a_text_model_must_return_text(bub: Workshop, wrong: Any) -> None:
+async def test_H29_a_text_model_must_return_text(bub: Workshop, wrong: Any) -> None:
     hooks = runtime_of(wrong=answering(run_model=wrong))
     for call in (hooks.run_model, hooks.run_model_stream):
         with pytest.raises(HookTypeError, match=r"hook\.run_model must return str or None, but plugin `wrong`"):
@@ -856,7 +856,7 @@ async def test_h29_a_text_model_must_return_text(bub: Workshop, wrong: Any) -> N
 
 
 @pytest.mark.parametrize("wrong", ["text", 7, ["event"]], ids=repr)
-async def test_h29_a_stream_model_must_return_a_stream(bub: Workshop, wrong: Any) -> None:
+async def test_H29_a_stream_model_must_return_a_stream(bub: Workshop, wrong: Any) -> None:
     hooks = runtime_of(wrong=answering_later(run_model_stream=wrong))
     for call in (hooks.run_model, hooks.run_model_stream):
         with pytest.raises(HookTypeError, match=r"hook\.run_model_stream must return AsyncStreamEvents or None"):
@@ -868,13 +868,13 @@ async def test_h29_a_stream_model_must_return_a_stream(bub: Workshop, wrong: Any
 @pytest.mark.parametrize(
     "empty", [lambda: answering(run_model=""), lambda: streaming(), lambda: streaming("")], ids=["text", "no", "one"]
 )
-async def test_h29_an_empty_text_is_an_answer(bub: Workshop, empty: Callable[[], Toy]) -> None:
+async def test_H29_an_empty_text_is_an_answer(bub: Workshop, empty: Callable[[], Toy]) -> None:
     low = answering(run_model="low")
     assert await both_ways(low=low, high=empty()) == ["", ""]
     assert await turns(bub, low=low, high=empty()) == ["", ""]
 
 
-async def test_h29_an_asynchronous_generator_is_a_stream_too(bub: Workshop) -> None:
+async def test_H29_an_asynchronous_generator_is_a_stream_too(bub: Workshop) -> None:
     async def run_model_stream() -> AsyncIterator[StreamEvent]:
         yield StreamEvent.text("gen")
         yield StreamEvent.text("erated")
@@ -886,7 +886,7 @@ async def test_h29_an_asynchronous_generator_is_a_stream_too(bub: Workshop) -> N
 # H30: the classic pipeline isolates.
 
 
-async def test_h30_a_failing_implementation_is_skipped_and_told_and_the_next_is_asked(bub: Workshop) -> None:
+async def test_H30_a_failing_implementation_is_skipped_and_told_and_the_next_is_asked(bub: Workshop) -> None:
     errors = Errors()
     hooks = ["normalize_inbound", "resolve_session", "load_state", "build_prompt", "run_model", "save_state"]
     hooks += ["render_outbound", "dispatch_outbound"]
@@ -906,7 +906,7 @@ async def test_h30_a_failing_implementation_is_skipped_and_told_and_the_next_is_
     assert (result.model_output, sent) == ("low answer", ["low answer"])
 
 
-async def test_h30_when_all_fail_the_default_holds_and_the_turn_completes(bub: Workshop) -> None:
+async def test_H30_when_all_fail_the_default_holds_and_the_turn_completes(bub: Workshop) -> None:
     errors = Errors()
     broken = Toy(
         on_error=errors.told,
@@ -928,7 +928,7 @@ async def test_h30_when_all_fail_the_default_holds_and_the_turn_completes(bub: W
     assert outcomes(result)["dispatch_outbound"] == "ok"
 
 
-async def test_h30_observers_are_told_the_message_of_the_turn_whatever_the_hook_takes(bub: Workshop) -> None:
+async def test_H30_observers_are_told_the_message_of_the_turn_whatever_the_hook_takes(bub: Workshop) -> None:
     told: list[tuple[str, Any]] = []
     high = Toy(
         on_error=lambda stage, message: told.append((stage, message["content"])),
@@ -939,7 +939,7 @@ async def test_h30_observers_are_told_the_message_of_the_turn_whatever_the_hook_
     assert told == [("load_state:high", "hello"), ("run_model:high", "hello")]
 
 
-async def test_h30_a_failing_observer_is_not_told_about_itself(bub: Workshop, log: list[str]) -> None:
+async def test_H30_a_failing_observer_is_not_told_about_itself(bub: Workshop, log: list[str]) -> None:
     asked: list[str] = []
 
     def observer(stage: str) -> None:
@@ -968,7 +968,7 @@ async def test_h30_a_failing_observer_is_not_told_about_itself(bub: Workshop, lo
         ("ethos", answering, "before_prompt_build", "text", "dict or None"),
     ],
 )
-async def test_h31_a_result_of_the_wrong_type_is_a_failure_that_names_the_plugin(
+async def test_H31_a_result_of_the_wrong_type_is_a_failure_that_names_the_plugin(
     bub: Workshop, pipeline: str, make: Callable[..., Toy], hook: str, wrong: Any, expected: str
 ) -> None:
     errors = Errors()
@@ -990,7 +990,7 @@ async def test_h31_a_result_of_the_wrong_type_is_a_failure_that_names_the_plugin
     ("hook", "wrong", "expected"),
     [("onboard_config", ["model"], "dict or None"), ("provide_channels", "telegram", "list or tuple or None")],
 )
-def test_h31_the_framework_checks_what_its_own_hooks_return(
+def test_H31_the_framework_checks_what_its_own_hooks_return(
     bub: Workshop, hook: str, wrong: Any, expected: str
 ) -> None:
     framework = bub(p=answering(**{hook: wrong}))
@@ -1000,7 +1000,7 @@ def test_h31_the_framework_checks_what_its_own_hooks_return(
 
 
 @pytest.mark.parametrize("hook", [name for name, point in HOOK_POINTS.items() if point.returns is not None])
-async def test_h31_every_call_checks_and_none_is_always_allowed(hook: str) -> None:
+async def test_H31_every_call_checks_and_none_is_always_allowed(hook: str) -> None:
     hooks = runtime_of(p=answering(**{hook: object()}), none=answering(**{hook: None}))
     for call in (hooks.call_first, hooks.call_many):
         with pytest.raises(HookTypeError, match=f"hook.{hook} must return"):
@@ -1010,7 +1010,7 @@ async def test_h31_every_call_checks_and_none_is_always_allowed(hook: str) -> No
             call_sync(hook)
 
 
-def test_h32_a_plugin_without_channels_may_return_none(bub: Workshop) -> None:
+def test_H32_a_plugin_without_channels_may_return_none(bub: Workshop) -> None:
     class Surface:
         def __init__(self, name: str, by: str) -> None:
             self.name, self.by = name, by

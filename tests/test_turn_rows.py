@@ -45,14 +45,14 @@ def noting_all(seen: list[str], *hooks: str) -> Toy:
 # The order of a turn.
 
 
-async def test_t1_a_turn_calls_its_hooks_in_the_documented_order(bub: Workshop) -> None:
+async def test_T1_a_turn_calls_its_hooks_in_the_documented_order(bub: Workshop) -> None:
     order = ["resolve_session", "load_state", "build_prompt", "run_model_stream", "save_state", "render_outbound"]
     seen: list[str] = []
     await bub(model=answering(), notes=noting_all(seen, *order, "dispatch_outbound")).process_inbound(HELLO)
     assert seen == [*order, "dispatch_outbound"]
 
 
-async def test_t2_the_classic_turn_normalises_the_message_first(bub: Workshop) -> None:
+async def test_T2_the_classic_turn_normalises_the_message_first(bub: Workshop) -> None:
     order = ["normalize_inbound", "resolve_session", "load_state", "build_prompt", "run_model", "save_state"]
     seen: list[str] = []
     framework = bub(CLASSIC, model=answering(), notes=noting_all(seen, *order, "render_outbound", "dispatch_outbound"))
@@ -64,7 +64,7 @@ async def test_t2_the_classic_turn_normalises_the_message_first(bub: Workshop) -
 
 
 @pytest.mark.parametrize("falsy", ["", 0, False])
-async def test_t3_a_falsy_session_stops_the_chain_and_means_the_default(bub: Workshop, falsy: Any) -> None:
+async def test_T3_a_falsy_session_stops_the_chain_and_means_the_default(bub: Workshop, falsy: Any) -> None:
     asked = []
     low = Toy(run_model=lambda: "hi", resolve_session=lambda: asked.append("low"))
     result = await bub(low=low, high=Toy(resolve_session=lambda: falsy)).process_inbound({**HELLO, "session_id": "own"})
@@ -72,7 +72,7 @@ async def test_t3_a_falsy_session_stops_the_chain_and_means_the_default(bub: Wor
     assert asked == []
 
 
-async def test_t3_no_answer_asks_the_next_plugin_for_the_session(bub: Workshop) -> None:
+async def test_T3_no_answer_asks_the_next_plugin_for_the_session(bub: Workshop) -> None:
     low = Toy(run_model=lambda: "hi", resolve_session=lambda: "from-low")
     result = await bub(low=low, high=Toy(resolve_session=lambda: None)).process_inbound(HELLO)
     assert result.session_id == "from-low"
@@ -88,26 +88,26 @@ async def test_t3_no_answer_asks_the_next_plugin_for_the_session(bub: Workshop) 
         ({"channel": "cli", "chat_id": "7", "session_id": ""}, "cli:7"),
     ],
 )
-async def test_t4_the_session_is_the_messages_own_else_its_channel_and_chat(
+async def test_T4_the_session_is_the_messages_own_else_its_channel_and_chat(
     bub: Workshop, message: dict[str, Any], session_id: str
 ) -> None:
     assert (await bub(model=answering()).process_inbound(message)).session_id == session_id
 
 
-async def test_t4_the_session_is_made_a_text(bub: Workshop) -> None:
+async def test_T4_the_session_is_made_a_text(bub: Workshop) -> None:
     model = Toy(run_model=lambda: "hi", resolve_session=lambda: 42)
     assert (await bub(model=model).process_inbound(HELLO)).session_id == "42"
 
 
 @pytest.mark.parametrize(("own", "session_id"), [("  own  ", "own"), ("   ", "cli:local"), (None, "cli:local")])
-async def test_t5_a_blank_session_of_the_message_does_not_count(
+async def test_T5_a_blank_session_of_the_message_does_not_count(
     bub: Workshop, own: str | None, session_id: str
 ) -> None:
     result = await bub(model=answering()).process_inbound({**HELLO, "session_id": own})
     assert result.session_id == session_id
 
 
-async def test_t6_the_message_carries_its_session_and_the_callers_dict_stays_as_it_was(bub: Workshop) -> None:
+async def test_T6_the_message_carries_its_session_and_the_callers_dict_stays_as_it_was(bub: Workshop) -> None:
     carried = []
     model = Toy(
         run_model=lambda: "hi", resolve_session=lambda: "resolved", build_prompt=lambda message: carried.append(message)
@@ -118,7 +118,7 @@ async def test_t6_the_message_carries_its_session_and_the_callers_dict_stays_as_
     assert message == {**HELLO, "session_id": "other"}
 
 
-async def test_t6_what_a_plugin_does_to_the_message_does_not_reach_the_caller(bub: Workshop) -> None:
+async def test_T6_what_a_plugin_does_to_the_message_does_not_reach_the_caller(bub: Workshop) -> None:
     def run_model(message: dict[str, Any], inbound: dict[str, Any]) -> str:
         message["content"] = inbound["content"] = "spoilt"
         return "hi"
@@ -128,7 +128,7 @@ async def test_t6_what_a_plugin_does_to_the_message_does_not_reach_the_caller(bu
     assert message == HELLO
 
 
-async def test_t6_an_object_as_message_carries_its_session_in_a_copy(bub: Workshop) -> None:
+async def test_T6_an_object_as_message_carries_its_session_in_a_copy(bub: Workshop) -> None:
     @dataclass
     class Message:
         channel: str = "cli"
@@ -149,12 +149,12 @@ async def test_t6_an_object_as_message_carries_its_session_in_a_copy(bub: Worksh
 # The state.
 
 
-async def test_t7_the_state_begins_with_the_workspace(bub: Workshop) -> None:
+async def test_T7_the_state_begins_with_the_workspace(bub: Workshop) -> None:
     result = await bub(model=answering()).process_inbound(HELLO)
     assert result.state == {"_runtime_workspace": str(bub.folder)}
 
 
-async def test_t8_states_are_merged_and_the_high_priority_wins_each_key(bub: Workshop) -> None:
+async def test_T8_states_are_merged_and_the_high_priority_wins_each_key(bub: Workshop) -> None:
     asked: list[str] = []
 
     def stating(name: str, **state: Any) -> Toy:
@@ -167,18 +167,18 @@ async def test_t8_states_are_merged_and_the_high_priority_wins_each_key(bub: Wor
 
 
 @pytest.mark.parametrize("trylast", [False, True])
-async def test_t8_no_plugin_overwrites_what_the_runtime_put_into_the_state(bub: Workshop, trylast: bool) -> None:
+async def test_T8_no_plugin_overwrites_what_the_runtime_put_into_the_state(bub: Workshop, trylast: bool) -> None:
     stating = hookimpl(trylast=trylast)(lambda: {"_runtime_workspace": "/elsewhere", "mine": 1})
     result = await bub(model=Toy(run_model=lambda: "hi", load_state=stating)).process_inbound(HELLO)
     assert result.state == {"_runtime_workspace": str(bub.folder), "mine": 1}
 
 
-async def test_t8_a_state_that_is_no_dict_fails_the_turn(bub: Workshop) -> None:
+async def test_T8_a_state_that_is_no_dict_fails_the_turn(bub: Workshop) -> None:
     with pytest.raises(HookTypeError, match=r"load_state must return dict or None, but plugin `model` returned list"):
         await bub(model=Toy(run_model=lambda: "hi", load_state=lambda: ["a"])).process_inbound(HELLO)
 
 
-async def test_t9_the_classic_state_is_the_first_answer_alone(bub: Workshop) -> None:
+async def test_T9_the_classic_state_is_the_first_answer_alone(bub: Workshop) -> None:
     asked = []
 
     def load_state(session_id: str) -> dict[str, Any]:
@@ -192,7 +192,7 @@ async def test_t9_the_classic_state_is_the_first_answer_alone(bub: Workshop) -> 
 
 
 @pytest.mark.parametrize("answer", [None, {}, ["no dict"]])
-async def test_t9_the_classic_state_is_empty_without_a_useful_answer(bub: Workshop, answer: Any) -> None:
+async def test_T9_the_classic_state_is_empty_without_a_useful_answer(bub: Workshop, answer: Any) -> None:
     result = await bub(CLASSIC, model=Toy(run_model=lambda: "hi", load_state=lambda: answer)).process_inbound(HELLO)
     assert result.state == {}
 
@@ -208,7 +208,7 @@ def lifespan(seen: list[str]) -> Any:
 
 
 @pytest.mark.parametrize("hook", ["load_state", "build_prompt"])
-async def test_t10_a_failure_before_the_model_saves_nothing_and_closes_the_messages_lifespan(
+async def test_T10_a_failure_before_the_model_saves_nothing_and_closes_the_messages_lifespan(
     bub: Workshop, hook: str
 ) -> None:
     seen: list[str] = []
@@ -231,14 +231,14 @@ async def test_t10_a_failure_before_the_model_saves_nothing_and_closes_the_messa
 
 
 @pytest.mark.parametrize("falsy", ["", []])
-async def test_t11_a_falsy_prompt_means_the_content_and_stops_the_chain(bub: Workshop, falsy: Any) -> None:
+async def test_T11_a_falsy_prompt_means_the_content_and_stops_the_chain(bub: Workshop, falsy: Any) -> None:
     asked = []
     low = Toy(run_model=lambda prompt: f"re: {prompt}", build_prompt=lambda: asked.append("low"))
     result = await bub(low=low, high=Toy(build_prompt=lambda: falsy)).process_inbound(HELLO)
     assert (result.prompt, result.model_output, asked) == ("hello", "re: hello", [])
 
 
-async def test_t12_a_prompt_may_be_a_list_of_parts(bub: Workshop) -> None:
+async def test_T12_a_prompt_may_be_a_list_of_parts(bub: Workshop) -> None:
     parts = [{"type": "text", "text": "hello"}]
     given: list[Any] = []
     model = Toy(build_prompt=lambda: parts, run_model=lambda prompt: noted(given, prompt, "seen"))
@@ -247,7 +247,7 @@ async def test_t12_a_prompt_may_be_a_list_of_parts(bub: Workshop) -> None:
     assert (result.prompt, result.model_output) == (parts, "seen")
 
 
-async def test_t12_the_classic_turn_without_an_answer_gives_a_text_prompt_back(bub: Workshop) -> None:
+async def test_T12_the_classic_turn_without_an_answer_gives_a_text_prompt_back(bub: Workshop) -> None:
     result = await bub(CLASSIC, only=Toy(build_prompt=lambda: "so to speak", run_model=lambda: None)).process_inbound(
         HELLO
     )
@@ -255,7 +255,7 @@ async def test_t12_the_classic_turn_without_an_answer_gives_a_text_prompt_back(b
 
 
 @pytest.mark.parametrize("message", [{"content": None}, {}])
-async def test_t13_no_content_is_no_text_and_never_the_word_none(bub: Workshop, message: dict[str, Any]) -> None:
+async def test_T13_no_content_is_no_text_and_never_the_word_none(bub: Workshop, message: dict[str, Any]) -> None:
     result = await bub(model=Toy(run_model=lambda prompt: f"[{prompt}]")).process_inbound(message)
     assert result.model_output == "[]"
 
@@ -263,7 +263,7 @@ async def test_t13_no_content_is_no_text_and_never_the_word_none(bub: Workshop, 
 # The model.
 
 
-async def test_t14_a_turn_that_no_model_answers_is_told_once_and_fails(bub: Workshop) -> None:
+async def test_T14_a_turn_that_no_model_answers_is_told_once_and_fails(bub: Workshop) -> None:
     errors = Errors()
     framework = bub(
         """
@@ -277,7 +277,7 @@ async def test_t14_a_turn_that_no_model_answers_is_told_once_and_fails(bub: Work
     assert errors.all == [("run_model", caught.value)]
 
 
-async def test_t14_only_the_classic_turn_echoes_the_prompt(bub: Workshop) -> None:
+async def test_T14_only_the_classic_turn_echoes_the_prompt(bub: Workshop) -> None:
     framework = bub(
         """
         extends: bub:classic
@@ -290,7 +290,7 @@ async def test_t14_only_the_classic_turn_echoes_the_prompt(bub: Workshop) -> Non
     assert [outbound["content"] for outbound in result.outbounds or []] == ["hello"]
 
 
-async def test_t16_events_are_told_however_the_reply_is_shown(bub: Workshop) -> None:
+async def test_T16_events_are_told_however_the_reply_is_shown(bub: Workshop) -> None:
     framework = bub(model=Toy(run_model_stream=lambda: a_stream("one ", "two")))
     told: list[Any] = []
     for stream_output in (True, False):
@@ -301,7 +301,7 @@ async def test_t16_events_are_told_however_the_reply_is_shown(bub: Workshop) -> 
     assert told == ["one ", "two"] * 2
 
 
-async def test_t17_what_is_done_with_the_events_does_not_change_the_text(bub: Workshop) -> None:
+async def test_T17_what_is_done_with_the_events_does_not_change_the_text(bub: Workshop) -> None:
     def spoil(event: StreamEvent, message: Any) -> str:
         if isinstance(event.data, dict):
             event.data["delta"] = "spoilt"
@@ -311,7 +311,7 @@ async def test_t17_what_is_done_with_the_events_does_not_change_the_text(bub: Wo
     assert (await framework.process_inbound(HELLO, True, on_event=spoil)).model_output == "  kept"
 
 
-async def test_t18_each_event_is_told_with_the_message_as_it_comes(bub: Workshop) -> None:
+async def test_T18_each_event_is_told_with_the_message_as_it_comes(bub: Workshop) -> None:
     told: list[tuple[float, str, str]] = []
 
     async def on_event(event: StreamEvent, message: Any) -> None:
@@ -324,7 +324,7 @@ async def test_t18_each_event_is_told_with_the_message_as_it_comes(bub: Workshop
     assert told == [(0.0, "a", "cli:local"), (5.0, "b", "cli:local")]
 
 
-async def test_t19_only_text_events_make_the_answer_and_every_kind_passes(bub: Workshop) -> None:
+async def test_T19_only_text_events_make_the_answer_and_every_kind_passes(bub: Workshop) -> None:
     kinds = ["reasoning", "tool_call", "tool_result", "usage", "never_heard_of", "final"]
     script: list[Any] = ["so ", *(StreamEvent(kind, {"delta": "not this"}) for kind in kinds), "it is"]
     told: list[str] = []
@@ -335,7 +335,7 @@ async def test_t19_only_text_events_make_the_answer_and_every_kind_passes(bub: W
 
 
 @pytest.mark.parametrize("data", [{"message": "overloaded", "kind": "server"}, {"kind": "never_heard_of"}, {}])
-async def test_t19_an_error_event_is_told_and_the_stream_goes_on(bub: Workshop, data: dict[str, str]) -> None:
+async def test_T19_an_error_event_is_told_and_the_stream_goes_on(bub: Workshop, data: dict[str, str]) -> None:
     errors = Errors()
     model = Toy(
         run_model_stream=lambda: a_stream("before, ", StreamEvent("error", data), "after"), on_error=errors.told
@@ -360,13 +360,13 @@ def saving(saved: list[Any], seconds: float = 1.0) -> Any:
     return save_state
 
 
-async def test_t20_the_state_is_saved_once_after_an_answer(bub: Workshop) -> None:
+async def test_T20_the_state_is_saved_once_after_an_answer(bub: Workshop) -> None:
     saved: list[Any] = []
     await bub(model=Toy(run_model=lambda: "hi", save_state=saving(saved))).process_inbound(HELLO)
     assert saved == ["hi"]
 
 
-async def test_t20_the_state_is_saved_when_the_model_fails(bub: Workshop) -> None:
+async def test_T20_the_state_is_saved_when_the_model_fails(bub: Workshop) -> None:
     saved: list[Any] = []
     model = Toy(run_model_stream=lambda: a_stream("half of ", ValueError("cut")), save_state=saving(saved))
     with pytest.raises(ValueError, match="cut"):
@@ -374,7 +374,7 @@ async def test_t20_the_state_is_saved_when_the_model_fails(bub: Workshop) -> Non
     assert saved == ["half of "]
 
 
-async def test_t20_the_state_is_saved_with_no_text_when_the_model_had_none(bub: Workshop) -> None:
+async def test_T20_the_state_is_saved_with_no_text_when_the_model_had_none(bub: Workshop) -> None:
     saved: list[Any] = []
     model = Toy(run_model=raising(ValueError("down")), save_state=saving(saved))
     with pytest.raises(ValueError, match="down"):
@@ -382,7 +382,7 @@ async def test_t20_the_state_is_saved_with_no_text_when_the_model_had_none(bub: 
     assert saved == [""]
 
 
-async def test_t20_the_state_is_saved_when_the_turn_is_cancelled(bub: Workshop) -> None:
+async def test_T20_the_state_is_saved_when_the_turn_is_cancelled(bub: Workshop) -> None:
     saved: list[Any] = []
     framework = bub(model=Toy(run_model_stream=lambda: a_stream("so far", 1e9), save_state=saving(saved, 20.0)))
     with trio.move_on_after(5) as scope:
@@ -392,7 +392,7 @@ async def test_t20_the_state_is_saved_when_the_turn_is_cancelled(bub: Workshop) 
     assert trio.current_time() == pytest.approx(25.0)
 
 
-async def test_t20_saving_is_limited_in_time(bub: Workshop) -> None:
+async def test_T20_saving_is_limited_in_time(bub: Workshop) -> None:
     saved: list[Any] = []
     framework = bub(model=Toy(run_model_stream=lambda: a_stream(1e9), save_state=saving(saved, 1e9)))
     with trio.move_on_after(5):
@@ -401,7 +401,7 @@ async def test_t20_saving_is_limited_in_time(bub: Workshop) -> None:
     assert trio.current_time() == pytest.approx(35.0, rel=0.02)
 
 
-async def test_t21_the_classic_turn_does_not_save_what_was_cancelled(bub: Workshop) -> None:
+async def test_T21_the_classic_turn_does_not_save_what_was_cancelled(bub: Workshop) -> None:
     saved: list[Any] = []
     framework = bub(CLASSIC, model=Toy(run_model=trio.sleep_forever, save_state=saving(saved)))
     with trio.move_on_after(5):
@@ -409,7 +409,7 @@ async def test_t21_the_classic_turn_does_not_save_what_was_cancelled(bub: Worksh
     assert saved == []
 
 
-async def test_t21_the_classic_turn_goes_on_when_saving_fails(bub: Workshop) -> None:
+async def test_T21_the_classic_turn_goes_on_when_saving_fails(bub: Workshop) -> None:
     saved: list[Any] = []
     errors = Errors()
     low = Toy(run_model=lambda: "hi", save_state=saving(saved), on_error=errors.told)
@@ -419,7 +419,7 @@ async def test_t21_the_classic_turn_goes_on_when_saving_fails(bub: Workshop) -> 
     assert errors.stages == ["save_state:high"]
 
 
-async def test_t22_every_plugin_saves_and_the_first_error_counts(bub: Workshop) -> None:
+async def test_T22_every_plugin_saves_and_the_first_error_counts(bub: Workshop) -> None:
     saved: list[Any] = []
     errors = Errors()
     first, second = OSError("disk full"), OSError("also full")
@@ -435,7 +435,7 @@ async def test_t22_every_plugin_saves_and_the_first_error_counts(bub: Workshop) 
     assert errors.all == [("save_state:middle", second), ("turn", first)]
 
 
-async def test_t22_a_failure_to_save_never_masks_that_of_the_model(bub: Workshop) -> None:
+async def test_T22_a_failure_to_save_never_masks_that_of_the_model(bub: Workshop) -> None:
     errors = Errors()
     down, full = ValueError("model down"), OSError("disk full")
     model = Toy(run_model=raising(down), save_state=raising(full), on_error=errors.told)
@@ -446,7 +446,7 @@ async def test_t22_a_failure_to_save_never_masks_that_of_the_model(bub: Workshop
 
 
 @pytest.mark.parametrize("ending", ["answers", "fails", "is cancelled"])
-async def test_t23_the_lifespan_of_a_message_is_open_for_the_turn_and_closed_after(bub: Workshop, ending: str) -> None:
+async def test_T23_the_lifespan_of_a_message_is_open_for_the_turn_and_closed_after(bub: Workshop, ending: str) -> None:
     seen: list[str] = []
 
     async def run_model() -> str:
@@ -466,7 +466,7 @@ async def test_t23_the_lifespan_of_a_message_is_open_for_the_turn_and_closed_aft
     assert [step for step in seen if step != "raised"] == ["opened", "model", "saved", "closed"]
 
 
-async def test_t23_a_lifespan_may_be_a_plain_context_manager(bub: Workshop) -> None:
+async def test_T23_a_lifespan_may_be_a_plain_context_manager(bub: Workshop) -> None:
     seen: list[str] = []
 
     @contextmanager
@@ -482,7 +482,7 @@ async def test_t23_a_lifespan_may_be_a_plain_context_manager(bub: Workshop) -> N
 # Rendering and dispatching.
 
 
-async def test_t24_all_batches_are_sent_high_priority_first(bub: Workshop) -> None:
+async def test_T24_all_batches_are_sent_high_priority_first(bub: Workshop) -> None:
     sent: list[Any] = []
     framework = bub(
         one=Toy(run_model=lambda: "hi", dispatch_outbound=lambda message: sent.append(message["content"])),
@@ -496,7 +496,7 @@ async def test_t24_all_batches_are_sent_high_priority_first(bub: Workshop) -> No
     assert result.outbounds == [{"content": content} for content in sent]
 
 
-async def test_t25_nothing_in_a_batch_is_no_reply(bub: Workshop) -> None:
+async def test_T25_nothing_in_a_batch_is_no_reply(bub: Workshop) -> None:
     sent: list[Any] = []
     model = Toy(
         run_model=lambda: "hi",
@@ -508,14 +508,14 @@ async def test_t25_nothing_in_a_batch_is_no_reply(bub: Workshop) -> None:
 
 
 @pytest.mark.parametrize("batch", [None, [], [None]])
-async def test_t26_without_a_reply_there_is_exactly_one_with_the_models_text(bub: Workshop, batch: Any) -> None:
+async def test_T26_without_a_reply_there_is_exactly_one_with_the_models_text(bub: Workshop, batch: Any) -> None:
     result = await bub(model=Toy(run_model=lambda: "hi", render_outbound=lambda: batch)).process_inbound(HELLO)
     assert result.outbounds == [
         {"content": "hi", "session_id": "cli:local", "channel": "cli", "chat_id": "local"},
     ]
 
 
-async def test_t27_every_reply_goes_to_every_dispatcher_in_turn(bub: Workshop) -> None:
+async def test_T27_every_reply_goes_to_every_dispatcher_in_turn(bub: Workshop) -> None:
     sent: list[tuple[str, str]] = []
 
     def dispatching(name: str) -> Any:
@@ -549,7 +549,7 @@ def three_replies_of_which_two_fail(sent: list[str], errors: Errors) -> Toy:
     )
 
 
-async def test_t28_a_reply_that_cannot_be_sent_keeps_no_other_back_and_fails_the_turn(bub: Workshop) -> None:
+async def test_T28_a_reply_that_cannot_be_sent_keeps_no_other_back_and_fails_the_turn(bub: Workshop) -> None:
     sent: list[str] = []
     errors = Errors()
     with pytest.raises(ConnectionError) as caught:
@@ -559,7 +559,7 @@ async def test_t28_a_reply_that_cannot_be_sent_keeps_no_other_back_and_fails_the
     assert errors.all == [("turn", caught.value)]
 
 
-async def test_t28_the_classic_turn_attempts_all_and_completes(bub: Workshop) -> None:
+async def test_T28_the_classic_turn_attempts_all_and_completes(bub: Workshop) -> None:
     sent: list[str] = []
     errors = Errors()
     low = three_replies_of_which_two_fail(sent, errors)
@@ -574,7 +574,7 @@ async def test_t28_the_classic_turn_attempts_all_and_completes(bub: Workshop) ->
 # Failures.
 
 
-async def test_t29_a_failing_turn_is_told_with_its_message_and_raises_what_failed(bub: Workshop) -> None:
+async def test_T29_a_failing_turn_is_told_with_its_message_and_raises_what_failed(bub: Workshop) -> None:
     told: list[Any] = []
     down = ValueError("down")
     low = Toy(run_model=raising(down), on_error=lambda stage, error, message: told.append((stage, error, message)))
@@ -585,7 +585,7 @@ async def test_t29_a_failing_turn_is_told_with_its_message_and_raises_what_faile
     assert told[0][2] == {**HELLO, "session_id": "cli:local"}
 
 
-async def test_t29_a_cancelled_turn_is_not_told(bub: Workshop) -> None:
+async def test_T29_a_cancelled_turn_is_not_told(bub: Workshop) -> None:
     errors = Errors()
     framework = bub(model=Toy(run_model=trio.sleep_forever, on_error=errors.told))
     with trio.move_on_after(5) as scope:
@@ -594,7 +594,7 @@ async def test_t29_a_cancelled_turn_is_not_told(bub: Workshop) -> None:
     assert errors.all == []
 
 
-async def test_t31_a_turn_results_in_its_values(bub: Workshop) -> None:
+async def test_T31_a_turn_results_in_its_values(bub: Workshop) -> None:
     result = await bub(model=Toy(run_model=lambda: "hi", load_state=lambda: {"mood": "fine"})).process_inbound(HELLO)
     assert (result.session_id, result.prompt, result.model_output) == ("cli:local", "hello", "hi")
     assert result.outbounds == [{"content": "hi", "session_id": "cli:local", "channel": "cli", "chat_id": "local"}]
@@ -602,7 +602,7 @@ async def test_t31_a_turn_results_in_its_values(bub: Workshop) -> None:
     assert (result.ended_by, result.profile) == (None, "default")
 
 
-async def test_t32_the_classic_turn_works_on_the_message_that_was_normalised(bub: Workshop) -> None:
+async def test_T32_the_classic_turn_works_on_the_message_that_was_normalised(bub: Workshop) -> None:
     kept: list[Any] = []
     model = Toy(
         normalize_inbound=lambda message: {**message, "content": message["content"].strip()},
@@ -613,14 +613,14 @@ async def test_t32_the_classic_turn_works_on_the_message_that_was_normalised(bub
     assert kept[0]["content"] == "  hello "
 
 
-async def test_t32_nothing_normalised_means_the_message_itself(bub: Workshop) -> None:
+async def test_T32_nothing_normalised_means_the_message_itself(bub: Workshop) -> None:
     model = Toy(normalize_inbound=lambda: None, run_model=lambda prompt: prompt)
     message = dict(HELLO)
     assert (await bub(CLASSIC, model=model).process_inbound(message)).model_output == "hello"
     assert message == HELLO
 
 
-async def test_t32_an_empty_message_is_an_answer_too(bub: Workshop) -> None:
+async def test_T32_an_empty_message_is_an_answer_too(bub: Workshop) -> None:
     model = Toy(normalize_inbound=empty, run_model=lambda prompt: f"[{prompt}]")
     result = await bub(CLASSIC, model=model).process_inbound(HELLO)
     assert (result.session_id, result.model_output) == ("default:default", "[]")
@@ -629,7 +629,7 @@ async def test_t32_an_empty_message_is_an_answer_too(bub: Workshop) -> None:
 # The builtin plugin's prompts.
 
 
-async def test_t33_the_context_of_a_channel_stands_above_the_dated_content(bub: Workshop) -> None:
+async def test_T33_the_context_of_a_channel_stands_above_the_dated_content(bub: Workshop) -> None:
     result = await bub(model=answering()).process_inbound({**HELLO, "context_str": "sender=ada"})
     assert isinstance(result.prompt, str)
     context, date, content = result.prompt.split("\n")
@@ -638,7 +638,7 @@ async def test_t33_the_context_of_a_channel_stands_above_the_dated_content(bub: 
     assert date.endswith("---")
 
 
-async def test_t34_system_prompts_are_joined_base_first_and_async_ones_left_out(bub: Workshop) -> None:
+async def test_T34_system_prompts_are_joined_base_first_and_async_ones_left_out(bub: Workshop) -> None:
     def waits() -> Any:
         async def later() -> str:
             return "never"
@@ -656,7 +656,7 @@ async def test_t34_system_prompts_are_joined_base_first_and_async_ones_left_out(
     assert rest == ["low: hello", "high: fine"]
 
 
-async def test_t35_the_workspace_speaks_in_the_builtin_system_prompt(bub: Workshop) -> None:
+async def test_T35_the_workspace_speaks_in_the_builtin_system_prompt(bub: Workshop) -> None:
     framework = bub(model=answering())
     assert "workspace_instruction" not in framework.get_system_prompt("", {})
     (bub.folder / "AGENTS.md").write_text("Speak softly.\n", encoding="utf-8")
@@ -664,7 +664,7 @@ async def test_t35_the_workspace_speaks_in_the_builtin_system_prompt(bub: Worksh
 
 
 @pytest.mark.parametrize("unreadable", ["a folder", "no text"])
-async def test_t35_instructions_that_cannot_be_read_do_no_harm(bub: Workshop, unreadable: str) -> None:
+async def test_T35_instructions_that_cannot_be_read_do_no_harm(bub: Workshop, unreadable: str) -> None:
     framework = bub(model=answering())
     file = bub.folder / "AGENTS.md"
     if unreadable == "a folder":
@@ -709,7 +709,7 @@ def store_as(form: str, seen: list[str]) -> Any:
 
 
 @pytest.mark.parametrize("form", ["plain", "iterator", "async iterator", "context manager", "async context manager"])
-async def test_t36_the_tape_store_is_made_once_and_open_while_running(bub: Workshop, form: str) -> None:
+async def test_T36_the_tape_store_is_made_once_and_open_while_running(bub: Workshop, form: str) -> None:
     seen: list[str] = []
     provide = store_as(form, seen)
     made: list[int] = []
@@ -725,7 +725,7 @@ async def test_t36_the_tape_store_is_made_once_and_open_while_running(bub: Works
     assert seen == ([] if form == "plain" else ["opened", "closed"])
 
 
-async def test_t36_a_coroutine_is_no_tape_store(bub: Workshop) -> None:
+async def test_T36_a_coroutine_is_no_tape_store(bub: Workshop) -> None:
     def provide_tape_store() -> Any:
         async def later() -> str:
             return "never"
@@ -736,7 +736,7 @@ async def test_t36_a_coroutine_is_no_tape_store(bub: Workshop) -> None:
         assert framework.get_tape_store() is None
 
 
-async def test_t36_a_tape_store_that_cannot_open_leaves_nothing_running(bub: Workshop) -> None:
+async def test_T36_a_tape_store_that_cannot_open_leaves_nothing_running(bub: Workshop) -> None:
     @contextmanager
     def broken() -> Iterator[str]:
         raise OSError("locked")
@@ -751,7 +751,7 @@ async def test_t36_a_tape_store_that_cannot_open_leaves_nothing_running(bub: Wor
         assert framework.get_tape_store() == "the store"
 
 
-async def test_t37_running_cannot_be_opened_inside_itself(bub: Workshop) -> None:
+async def test_T37_running_cannot_be_opened_inside_itself(bub: Workshop) -> None:
     framework = bub(model=Toy(run_model=lambda: "hi", provide_tape_store=lambda: "the store"))
     async with framework.running():
         with pytest.raises(BubError, match="the runtime is open already"):
@@ -763,7 +763,7 @@ async def test_t37_running_cannot_be_opened_inside_itself(bub: Workshop) -> None
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_t38_what_is_shared_closes_in_reverse_whatever_fails(bub: Workshop, fails: bool) -> None:
+async def test_T38_what_is_shared_closes_in_reverse_whatever_fails(bub: Workshop, fails: bool) -> None:
     seen: list[str] = []
 
     def resource(name: str) -> Any:
@@ -802,7 +802,7 @@ async def test_t38_what_is_shared_closes_in_reverse_whatever_fails(bub: Workshop
     assert seen == [*opened, "close third", "close second", "close first"]
 
 
-async def test_t38_without_running_what_is_shared_lives_as_long_as_the_turn(bub: Workshop) -> None:
+async def test_T38_without_running_what_is_shared_lives_as_long_as_the_turn(bub: Workshop) -> None:
     seen: list[str] = []
 
     @asynccontextmanager
@@ -825,7 +825,15 @@ async def test_t38_without_running_what_is_shared_lives_as_long_as_the_turn(bub:
     assert seen == ["open", "close"] * 2
 
 
-async def test_t40_two_messages_of_one_session_never_run_two_turns_at_once(bub: Workshop) -> None:
+def test_T39_the_first_plugin_in_priority_order_gives_the_tape_context(bub: Workshop) -> None:
+    context = object()
+    low = Toy(build_tape_context=lambda: context)
+    assert bub(low=low).build_tape_context() is context
+    assert bub(low=low, high=Toy(build_tape_context=lambda: None)).build_tape_context() is context
+    assert bub(low=low, high=Toy(build_tape_context=lambda: "mine")).build_tape_context() == "mine"
+
+
+async def test_T40_two_messages_of_one_session_never_run_two_turns_at_once(bub: Workshop) -> None:
     running: list[str] = []
     most = 0
 

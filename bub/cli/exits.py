@@ -5,28 +5,19 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TextIO
 
 import typer
 from typer._click.exceptions import ClickException  # Typer's copy of click; its base error has no public name
 
-from bub.diagnostics import PipelineError
+from bub.cli.table import FINDINGS, load
 from bub.errors import BubError
 from bub.log import log_exception, open_log
-from bub.pipeline.report import render_text, summary
 
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
-
-
-class ShownPipelineError(PipelineError):
-    """A pipeline that does not compile, with the texts its findings point into."""
-
-    def __init__(self, error: PipelineError, sources: Mapping[str, str]) -> None:
-        super().__init__(error.diagnostics)
-        self.sources = sources
 
 
 def exit_code(work: Callable[[], int]) -> int:
@@ -62,10 +53,8 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 def _tell(error: BaseException) -> int:
     match error:
-        case PipelineError():
-            sources = error.sources if isinstance(error, ShownPipelineError) else {}
-            _say(render_text(error.diagnostics, sources, color=in_color(sys.stderr)))
-            _say(f"bub: {summary(error.diagnostics, len({finding.file for finding in error.diagnostics}))}")
+        case BubError() if hasattr(error, "diagnostics"):  # a `PipelineError`, which few commands come to import
+            _say(load(FINDINGS)(error, color=in_color(sys.stderr)))
             return error.exit_code
         case BubError():
             _say(one_line(error))

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from bub.cli.exits import ShownPipelineError
+from bub.cli.findings import ShownPipelineError
 from bub.cli.options import Options
 from bub.cli.prompts import can_ask, confirm_trust
 from bub.diagnostics import PipelineError

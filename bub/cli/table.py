@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One command: `target` is `module:name` of its function, or of the Typer app of a group; `help` is one line."""
 
     target: str
@@ -31,6 +29,9 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
 
 PLUGIN_COMMANDS = "bub.cli.plugin_commands:plugin_command"
 """Who is asked for a command that is not in the table."""
+
+FINDINGS = "bub.cli.findings:told"
+"""Who tells what is wrong with a pipeline that does not compile."""
 
 
 def load(target: str) -> Any:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from bub.diagnostics import Diagnostic, Findings, Place, Position, Range
 from bub.pipeline.document import Node, Plain, walk
@@ -16,23 +16,20 @@ from bub.pipeline.yaml_reader import MAX_BYTES, read_scalar
 Environment = Mapping[str, str]
 """Variables by name; one whose value is empty counts as unset."""
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ENV_BODY = re.compile(r"env:(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
-_DOTENV_LINE = re.compile(
-    r"""\s* (?:export\s+)? (?P<name>[A-Za-z_][A-Za-z0-9_]*) \s*=\s*
-        (?: '(?P<single>[^']*)' \s*(?:\#.*)?
-          | "(?P<double>(?:[^"\\]|\\.)*)" \s*(?:\#.*)?
-          | (?P<bare>(?!['"]).*?) \s* (?:(?<=[\s=])\#.*)?
-        )""",
-    re.VERBOSE,
-)
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_ENV_BODY = rf"env:(?P<name>{_NAME})(?::-(?P<default>.*))?"
+_DOTENV_LINE = r"""
+    \s* (?:export\s+)? (?P<name>[A-Za-z_][A-Za-z0-9_]*) \s*=\s*
+    (?: '(?P<single>[^']*)' \s*(?:\#.*)?
+      | "(?P<double>(?:[^"\\]|\\.)*)" \s*(?:\#.*)?
+      | (?P<bare>(?!['"]).*?) \s* (?:(?<=[\s=])\#.*)?
+    )"""
 _ESCAPES: Mapping[str, str] = MappingProxyType({"n": "\n", "r": "\r", "t": "\t"})
 _NO_FOLDERS: Mapping[str, Path] = MappingProxyType({})
 _ABSENT: Final = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(NamedTuple):
     """One reference in a text, between the offsets `start` and `end`; `name` is the variable's or the path."""
 
     kind: Literal["env", "file"]
@@ -42,8 +39,7 @@ class Reference:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Malformed:
+class Malformed(NamedTuple):
     """Something that begins like a reference but is none."""
 
     message: str
@@ -71,7 +67,7 @@ def parse_dotenv(text: str, *, file: str) -> tuple[dict[str, str], tuple[Diagnos
     for number, line in enumerate(re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff")), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        found = _DOTENV_LINE.fullmatch(line)
+        found = re.fullmatch(_DOTENV_LINE, line, re.VERBOSE)
         if found is None:
             findings.warn(
                 "B033",
@@ -212,7 +208,7 @@ def _reference(text: str, start: int) -> Reference | Malformed:
     if 0 <= nested < close:
         return Malformed("references do not nest", "write one reference after another", start, close + 1)
     body = text[start + 2 : close]
-    found = _ENV_BODY.fullmatch(body)
+    found = re.fullmatch(_ENV_BODY, body, re.DOTALL)
     if found:
         return Reference("env", found["name"], found["default"], start, close + 1)
     scheme, _, name = body.partition(":")
@@ -224,9 +220,9 @@ def _reference(text: str, start: int) -> Reference | Malformed:
 def _meant(body: str) -> str:
     dollar = "or `$${` for a literal `${`"
     scheme, _, name = body.partition(":")
-    bare = re.match(rf"(?P<name>{_NAME.pattern})(?P<rest>:?-.*)?$", body, re.DOTALL)
+    bare = re.match(rf"(?P<name>{_NAME})(?P<rest>:?-.*)?$", body, re.DOTALL)
     if scheme == "env":
-        word = _NAME.match(name)
+        word = re.match(_NAME, name)
         return f"write `${{env:{word.group() if word else 'NAME'}}}` or `${{env:NAME:-default}}`, {dollar}"
     if scheme == "file":
         return f"write `${{file:PATH}}`, {dollar}"

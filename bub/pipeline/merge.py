@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from bub.diagnostics import START, Diagnostic, Findings, Place, did_you_mean
 from bub.errors import UsageError
@@ -113,18 +113,6 @@ def load_shipped(name: str) -> Document:
     return _load(_opened(path, f"{SHIPPED}{name}", shipped=True))
 
 
-def _opened(path: Path, file: str, *, shipped: bool = False) -> _Source:
-    try:
-        data = _read(path)
-    except FileNotFoundError:
-        raise UsageError(
-            f"{file} does not exist", help="name a pipeline file, or leave it out for the shipped default"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{file} cannot be read: {_reason(error)}", help="name a readable pipeline file") from None
-    return _Source(file, data, path.parent, _identity(path), shipped)
-
-
 def profile_chain(document: Document, profile: str) -> tuple[str, ...]:
     """The profile with all that it extends, base first; what is unknown or goes in a circle is left out."""
     return _follow_profiles(document, profile, Findings())
@@ -161,8 +149,7 @@ def without(node: Node, names: Iterable[str]) -> Node:
     return replace(node, value={name: child for name, child in node.items() if name not in left_out})
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
+class _Source(NamedTuple):
     """A file that was opened: `identity` tells whether two names mean one file."""
 
     file: str
@@ -179,6 +166,19 @@ class _NoParentError(Exception):
         super().__init__(message)
         self.code = code
         self.help = help
+
+
+def _opened(path: Path, file: str, *, shipped: bool = False) -> _Source:
+    """Open the file at the top, which is `file` in what is said about it."""
+    try:
+        data = _read(path)
+    except FileNotFoundError:
+        raise UsageError(
+            f"{file} does not exist", help="name a pipeline file, or leave it out for the shipped default"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file} cannot be read: {_reason(error)}", help="name a readable pipeline file") from None
+    return _Source(file, data, path.parent, _identity(path), shipped)
 
 
 def _load(top: _Source) -> Document:

@@ -6,8 +6,8 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from bub.diagnostics import Diagnostic, Position, Range, sort_diagnostics
 
@@ -21,15 +21,12 @@ _JOINER = "\u200d"
 _LITERAL_SECRET, _UNKNOWN_KEY, _WRONG_TYPE = "B040", "B100", "B101"
 """The findings of the schema check that tell where secrets stand."""
 _SECRET_WORDS = "(?:key|token|secret|password|passphrase|credentials?)"
-_SECRET_NAME = re.compile(rf"{_SECRET_WORDS}(?:\[\d+\])*$", re.IGNORECASE)
-_SECRET_KEY = re.compile(rf"""{_SECRET_WORDS}\b(?=["']?\s*:)""", re.IGNORECASE)
-_KEY_ENDS = re.compile(r"\s*:")
-_VALUE = re.compile(
-    r"""["']?\s*:\s*
+_SECRET_NAME = rf"(?i){_SECRET_WORDS}(?:\[\d+\])*$"
+_SECRET_KEY = rf"""(?i){_SECRET_WORDS}\b(?=["']?\s*:)"""
+_KEY_ENDS = r"\s*:"
+_VALUE = r"""(?x)["']?\s*:\s*
     (?!["']?\$\{(?:env|file):(?:(?!:-)[^{}])*(?::-)?\})   # a reference without a default is no secret
-    (?P<value>"(?:[^"\\]|\\.)*"? | '[^']*'? | [\[{].* | [^\s,{}\[\]][^,{}\[\]]*)""",
-    re.VERBOSE,
-)
+    (?P<value>"(?:[^"\\]|\\.)*"? | '[^']*'? | [\[{].* | [^\s,{}\[\]][^,{}\[\]]*)"""
 
 _RED, _YELLOW, _BLUE, _BOLD, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[34m", "\x1b[1m", "\x1b[0m"
 
@@ -99,8 +96,7 @@ def _where(file: str, span: Range) -> str:
     return f"{_printable(file)}:{span.start.line}:{span.start.column}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
+class _Shown(NamedTuple):
     """A range to show, and the remark that stands behind its carets."""
 
     file: str
@@ -199,7 +195,7 @@ class _Lines:
         self._secrets: dict[str, list[Range]] = {}
         self._strange: dict[str, list[Position]] = {}
         for item in findings:
-            if item.code == _LITERAL_SECRET or (item.code == _WRONG_TYPE and _SECRET_NAME.search(item.path)):
+            if item.code == _LITERAL_SECRET or (item.code == _WRONG_TYPE and re.search(_SECRET_NAME, item.path)):
                 self._secrets.setdefault(item.file, []).append(item.range)
             elif item.code == _UNKNOWN_KEY and "settings" in item.path.split("."):
                 self._strange.setdefault(item.file, []).append(item.range.end)
@@ -219,13 +215,13 @@ class _Lines:
             if span.start.line <= number <= span.end.line:
                 start = span.start.column - 1 if span.start.line == number else 0
                 end = span.end.column - 1 if span.end.line == number else len(line)
-                if not _KEY_ENDS.match(line, end):  # what is empty is told at its key, which is no secret
+                if not re.compile(_KEY_ENDS).match(line, end):  # what is empty is told at its key, which is no secret
                     yield min(start, len(line)), min(end, len(line))
         # A file that cannot be parsed, or a misspelt `api_kye`, has secrets that no schema can find.
-        keys = [found.end() for found in _SECRET_KEY.finditer(line)]
+        keys = [found.end() for found in re.finditer(_SECRET_KEY, line)]
         keys += [end.column - 1 for end in self._strange.get(file, ()) if end.line == number]
         for key in keys:
-            if found := _VALUE.match(line, key):
+            if found := re.compile(_VALUE).match(line, key):
                 yield found.span("value")
 
     def _raw(self, file: str, number: int) -> str:
@@ -244,8 +240,7 @@ class _Lines:
             return ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Ink:
+class _Ink(NamedTuple):
     """Puts text into a colour, or leaves it as it is."""
 
     on: bool

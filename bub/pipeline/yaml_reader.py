@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -24,10 +24,10 @@ _LOADER: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUE = frozenset({"true", "True", "TRUE"})
 _FALSE = frozenset({"false", "False", "FALSE"})
-_INTEGER = re.compile(r"[-+]?[0-9]+")
-_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_INFINITE = re.compile(r"([-+]?)\.(inf|Inf|INF)")
+_INTEGER = r"[-+]?[0-9]+"
+_BASED = r"0o[0-7]+|0x[0-9a-fA-F]+"
+_FLOAT = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
+_INFINITE = r"([-+]?)\.(inf|Inf|INF)"
 _NAN = frozenset({".nan", ".NaN", ".NAN"})
 _LONGEST_NUMBER = 300
 """Digits beyond this are an identifier, not a quantity (and Python refuses to read 4,300 of them)."""
@@ -53,8 +53,7 @@ _SECTIONS: _Shape = {
 """Where a mapping `{…}` or a list `()` belongs, so that nothing at all is a mistake there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parsed:
+class Parsed(NamedTuple):
     """What was read: `root` is None when the text cannot be used at all, `text` is without its byte order mark."""
 
     root: Node | None
@@ -102,13 +101,13 @@ def read_scalar(text: str) -> Plain:
         return False
     if text[0] not in "+-.0123456789" or len(text) > _LONGEST_NUMBER:
         return text
-    if _INTEGER.fullmatch(text):
+    if re.fullmatch(_INTEGER, text):
         return int(text)
-    if _BASED.fullmatch(text):
+    if re.fullmatch(_BASED, text):
         return int(text, 0)
-    if _FLOAT.fullmatch(text):
+    if re.fullmatch(_FLOAT, text):
         return float(text)
-    if found := _INFINITE.fullmatch(text):
+    if found := re.fullmatch(_INFINITE, text):
         return float(f"{found.group(1)}inf")
     return float("nan") if text in _NAN else text
 
@@ -138,8 +137,7 @@ class _RefusedError(Exception):
     """The document cannot be read any further; the finding has been added."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
+class _Key(NamedTuple):
     name: str
     place: Place
     wanted: bool = True
@@ -169,8 +167,7 @@ class _Open:
         return self.mapping and self.pending is None
 
 
-@dataclass(frozen=True, slots=True)
-class _Anchored:
+class _Anchored(NamedTuple):
     node: Node
     size: int
     height: int
@@ -178,7 +175,7 @@ class _Anchored:
     """The words of a scalar, for an alias that is used as a key."""
 
 
-_PROPERTIES = re.compile(r"(?:[&!]\S*\s*)*")
+_PROPERTIES = r"(?:[&!]\S*\s*)*"
 """What may stand before a value: its anchor and its tag."""
 
 
@@ -280,7 +277,7 @@ class _Reader:
         """
         start, end = _offsets(event)
         if event.anchor or event.tag:
-            start = _PROPERTIES.match(self._text, start, end).end()  # type: ignore[union-attr]  # matches "" as well
+            start = re.compile(_PROPERTIES).match(self._text, start, end).end()  # type: ignore[union-attr]  # matches "" as well
         return start, start + len(self._text[start:end].rstrip()) if event.style in ("|", ">") else end
 
     def _take_key(self, name: str, place: Place, quoted: bool) -> None:

@@ -1,0 +1,23 @@
+"""A pipeline that does not compile, as the command line tells it: every finding with the line it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bub.diagnostics import PipelineError
+from bub.pipeline.report import render_text, summary
+
+
+class ShownPipelineError(PipelineError):
+    """A pipeline that does not compile, with the texts its findings point into."""
+
+    def __init__(self, error: PipelineError, sources: Mapping[str, str]) -> None:
+        super().__init__(error.diagnostics)
+        self.sources = sources
+
+
+def told(error: PipelineError, *, color: bool) -> str:
+    """All findings of `error` and a line that counts them."""
+    sources = error.sources if isinstance(error, ShownPipelineError) else {}
+    text = render_text(error.diagnostics, sources, color=color)
+    return f"{text}\nbub: {summary(error.diagnostics, len({finding.file for finding in error.diagnostics}))}"
