@@ -54,7 +54,7 @@ def log_to(folder: Path, *, debug: bool = False) -> None:
 
 
 def open_log() -> Path | None:
-    """Open the log now, so that plugins which use loguru themselves write to it too.
+    """Open the log now, so that whoever uses loguru itself writes to it too.
 
     Returns its file; None when nobody said where to log or the file cannot be written (told once on standard error).
     """

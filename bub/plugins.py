@@ -13,12 +13,13 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import pluggy
 
 from bub.diagnostics import Diagnostic, Findings, Place, Position, Range, Related, Severity, did_you_mean
 from bub.hookspecs import BUB_HOOK_NAMESPACE
+from bub.log import open_log
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -118,6 +119,8 @@ def load_plugins(
         thing = loading.attempt(listed, functools.partial(_fetch, listed, loading.modules))
         if thing is not None:
             imported.append((listed, thing))
+    if "loguru" in sys.modules:
+        open_log()  # a plugin that writes with loguru itself writes to Bub's log, from its constructor on
     for listed, thing in imported:
         plugin = loading.attempt(listed, functools.partial(_make, thing, framework, loading.manager))
         if plugin is not None:
@@ -159,8 +162,7 @@ class _Manager(pluggy.PluginManager):
         return any(self.parse_hookimpl_opts(plugin, name) is not None for name in dir(plugin))
 
 
-@dataclass(frozen=True, slots=True)
-class _Listed:
+class _Listed(NamedTuple):
     """A name of the profile's list and where its plugin is: an entry point, or a file (`shown` to the user so)."""
 
     name: str

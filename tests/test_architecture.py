@@ -334,6 +334,15 @@ def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
     assert loaded_by(tmp_path, "--help") & {*HEAVY, "yaml"} == set()
 
 
+@pytest.mark.parametrize("arguments", [["hooks"], ["--config", "bub:classic", "run", "hello"]])
+def test_without_a_file_of_the_user_and_a_model_on_http_nothing_is_loaded_for_them(
+    tmp_path: Path, arguments: list[str]
+) -> None:
+    loaded = loaded_by(tmp_path, *arguments)
+    assert "trio" in loaded
+    assert loaded & {"httpx", "jsonschema", "loguru", "tenacity"} == set()
+
+
 def test_validate_loads_no_plugin_and_nothing_that_waits(write: Callable[[str, str], Path]) -> None:
     write("house_rules.py", "raise SystemExit('a plugin was imported')\n")
     file = write(

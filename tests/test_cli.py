@@ -319,6 +319,30 @@ def test_the_log_is_for_its_owner_only(folder: Path, tmp_path: Path, trusted: No
     assert (tmp_path / "home" / "logs" / "bub.log").stat().st_mode & 0o077 == 0
 
 
+def test_what_a_plugin_writes_with_loguru_itself_is_in_the_log(folder: Path, tmp_path: Path, trusted: None) -> None:
+    plugin(
+        folder,
+        """
+        from bub import hookimpl
+        from loguru import logger
+
+        class Plugin:
+            def __init__(self):
+                logger.info("made")
+
+            @hookimpl
+            def run_model(self, prompt):
+                logger.info("asked")
+                return prompt
+
+        plugin = Plugin
+        """,
+    )
+    assert bub(folder, "run", "hello").stderr == ""
+    log = (tmp_path / "home" / "logs" / "bub.log").read_text(encoding="utf-8")
+    assert [line.rpartition(" ")[2] for line in log.splitlines()] == ["made", "asked"]
+
+
 def test_with_bub_debug_the_traceback_is_shown_too(folder: Path, trusted: None) -> None:
     plugin(folder, CRASHING)
     assert "Traceback" in bub(folder, "run", "hello", BUB_DEBUG="1").stderr

@@ -247,6 +247,13 @@ def test_a_huge_file_is_not_read_to_its_end(folder: Path) -> None:
     assert [item.code for item in load_document(Path("big.yaml")).findings] == ["B009"]
 
 
+def test_a_shipped_file_is_trusted_to_be_right_only_where_it_is_asked_for_by_name(folder: Path, shipped: Path) -> None:
+    (folder / "bub:mine.yaml").write_text("version: 1\nextends: bub:base\n", encoding="utf-8")
+    assert [layer.shipped for layer in load_document(Path("bub:mine.yaml")).layers] == [True, False]
+    assert [layer.shipped for layer in load_shipped("base").layers] == [True]
+    assert [layer.shipped for layer in load_document(shipped / "base.yaml").layers] == [False]
+
+
 def test_shipped_files_lie_in_the_wheel_or_beside_the_package(shipped: Path) -> None:
     assert load_shipped("base").file == "bub:base"
     assert resources.shipped_pipelines() == ["base"]

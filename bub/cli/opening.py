@@ -7,13 +7,12 @@ import sys
 from pathlib import Path
 
 from bub.cli.findings import ShownPipelineError
-from bub.cli.options import Options
+from bub.cli.options import Options, workspace_of
 from bub.cli.prompts import can_ask, confirm_trust
 from bub.diagnostics import PipelineError
 from bub.errors import NotTrustedError
 from bub.framework import BubFramework
 from bub.locate import bub_home
-from bub.log import open_log
 from bub.trust import trust
 
 
@@ -22,7 +21,6 @@ def open_framework(options: Options, *, ask: bool = True) -> BubFramework:
 
     With `ask`, a person at a terminal is asked once whether to trust a folder. Raises what `load_hooks` raises.
     """
-    open_log()
     try:
         framework = _load(options)
     except NotTrustedError as error:
@@ -38,7 +36,7 @@ def open_framework(options: Options, *, ask: bool = True) -> BubFramework:
 
 
 def _load(options: Options) -> BubFramework:
-    framework = BubFramework(options.config, profile=options.profile, workspace=options.workspace)
+    framework = BubFramework(options.config, profile=options.profile, workspace=workspace_of(options))
     try:
         framework.load_hooks()
     except PipelineError as error:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import typer
 
+from bub.errors import UsageError
+
 
 @dataclass(slots=True)
 class Options:
@@ -22,6 +24,15 @@ def options_of(ctx: typer.Context) -> Options:
     options = ctx.find_root().ensure_object(Options)
     assert isinstance(options, Options)
     return options
+
+
+def workspace_of(options: Options) -> Path:
+    """The folder to work in: the one that was named, else the current one. UsageError when that was removed."""
+    try:
+        return options.workspace or Path.cwd()
+    except FileNotFoundError:
+        problem = "the current folder does not exist any more"
+        raise UsageError(problem, help="change to another, or name one with --workspace") from None
 
 
 def keep(ctx: typer.Context, param: typer.CallbackParam, value: Path | str | None) -> None:

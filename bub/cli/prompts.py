@@ -14,7 +14,8 @@ def confirm_trust(folder: str, file: str) -> bool:
     """Ask whether the pipeline file of a folder may be used; no is the default. Ctrl-C raises KeyboardInterrupt."""
     print(
         f"{file} was found in a folder that is not trusted yet.\n"
-        "It decides which plugins run on this machine and where your messages and keys are sent.",
+        "It decides which plugins run on this machine,\n"
+        "and where your messages and keys are sent.",
         file=sys.stderr,
     )
     return _confirm(f"Trust {folder} from now on?")

@@ -64,17 +64,26 @@ def run(
 
 async def _turn(framework: BubFramework, inbound: dict[str, Any], live: LiveText | None) -> TurnResult:
     async with framework.running():
-        return await framework.process_inbound(
-            inbound, stream_output=live is not None, on_event=live.show if live is not None else None
-        )
+        if live is None:
+            return await framework.process_inbound(inbound)
+        with live.reading:
+            return await framework.process_inbound(inbound, stream_output=True, on_event=live.show)
+    assert live.failure is not None
+    raise live.failure
 
 
 class LiveText:
-    """Shows the text of a stream as it comes, below `heading`, and remembers what was shown."""
+    """Shows the text of a stream as it comes, below `heading`, and remembers what was shown.
+
+    When it cannot be shown (`| head` has read enough, the disk is full) the scope `reading` is cancelled: an answer
+    that nobody reads is not worth the model's work. `failure` is the reason.
+    """
 
     def __init__(self, heading: str) -> None:
         self._heading = heading
         self._parts: list[str] = []
+        self.reading = trio.CancelScope()
+        self.failure: OSError | None = None
 
     @property
     def text(self) -> str:
@@ -86,14 +95,17 @@ class LiveText:
         delta = event.data.get("delta") if event.kind == "text" else None
         if not delta:
             return
-        if not self._parts:
-            print(self._heading)
+        heading = "" if self._parts else f"{self._heading}\n"
         self._parts.append(str(delta))
-        print(_shown(delta), end="", flush=True)
+        try:
+            print(_shown(f"{heading}{delta}"), end="", flush=True)
+        except OSError as error:
+            self.failure = error
+            self.reading.cancel()
 
     def end(self) -> None:
         """End the last line."""
-        if self._parts and not self._parts[-1].endswith("\n"):
+        if self._parts and not self._parts[-1].endswith("\n") and self.failure is None:
             print(flush=True)
 
 
@@ -104,8 +116,8 @@ def _print_replies(outbounds: Sequence[Envelope], live: LiveText | None) -> None
         if shown and content.strip() == shown:
             shown = ""  # the one reply that was read while it came
             continue
-        print(f"[{field_of(outbound, 'channel', 'default')}:{field_of(outbound, 'chat_id', 'default')}]")
-        print(_shown(content))
+        address = f"[{field_of(outbound, 'channel', 'default')}:{field_of(outbound, 'chat_id', 'default')}]"
+        print(_shown(f"{address}\n{content}"))
 
 
 def _shown(text: str) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from bub import trust as trusting
 from bub.cli.exits import FAILED
-from bub.cli.options import options_of
+from bub.cli.options import options_of, workspace_of
 from bub.errors import UsageError
 from bub.locate import bub_home
 
@@ -39,7 +39,7 @@ def trust(
             raise UsageError(f"{revoke} was not trusted", help="`bub trust --list` shows the folders that are")
         print(f"{revoke.absolute()} is not trusted any more")
         return 0
-    chosen = folder or options_of(ctx).workspace or Path.cwd()
+    chosen = folder or workspace_of(options_of(ctx))
     trusting.trust(chosen, home)
     print(f"{os.path.realpath(chosen)} is trusted")
     return 0

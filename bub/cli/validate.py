@@ -12,14 +12,16 @@ from typing import Annotated
 import typer
 
 from bub.cli.exits import FAILED, in_color
-from bub.cli.options import Options, options_of
+from bub.cli.options import Options, options_of, workspace_of
 from bub.diagnostics import Diagnostic
 from bub.errors import UsageError
 from bub.locate import FILE_NAME, find_pipeline
 from bub.pipeline.interpolate import read_environment
 from bub.pipeline.report import render_json, render_text, summary
 from bub.pipeline.validate import check_file
-from bub.resources import shipped_pipeline
+from bub.resources import shipped_pipeline, shipped_pipelines
+
+_SHIPPED = "bub:"
 
 
 class Format(StrEnum):
@@ -66,18 +68,21 @@ def _fails(findings: Sequence[Diagnostic], strict: bool) -> bool:
 
 
 def _file(path: Path) -> Path:
-    shipped = shipped_pipeline(str(path).removeprefix("bub:")) if str(path).startswith("bub:") else None
+    shipped = shipped_pipeline(str(path).removeprefix(_SHIPPED)) if str(path).startswith(_SHIPPED) else None
     if shipped is not None:
         return shipped
     if path.is_dir():
         path = path / FILE_NAME
     if not path.exists():
+        if str(path).startswith(_SHIPPED):
+            names = ", ".join(f"{_SHIPPED}{name}" for name in shipped_pipelines())
+            raise UsageError(f"there is no shipped pipeline `{path}`", help=f"shipped are {names}")
         raise UsageError(f"{path} does not exist", help="name a pipeline file, or a folder that has a pipelines.yaml")
     return path
 
 
 def _usual_file(options: Options) -> Path:
-    found = find_pipeline(options.config, options.workspace or Path.cwd(), os.environ)
+    found = find_pipeline(options.config, workspace_of(options), os.environ)
     file = found.path or shipped_pipeline("default")
     if file is None:
         raise UsageError("no pipeline file was found", help="name one: `bub validate FILE`")

@@ -99,10 +99,14 @@ def _checked(path: Path, source: str) -> Path:
             magic = file.read(4)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise _config(f"the model file {path} cannot be read: {reason}", f"check {source}") from None
+        raise _config(f"the model file {path} cannot be read: {reason}", _another(source)) from None
     if magic != b"GGUF":
-        raise _config(f"{path} is not a model file (GGUF)", f"check {source}")
+        raise _config(f"{path} is not a model file (GGUF)", _another(source))
     return path
+
+
+def _another(source: str) -> str:
+    return f"correct {source}, or leave it out and run `bub local install`"
 
 
 def _request(prompt: str | Sequence[Any], system: str | None, max_tokens: int) -> dict[str, Any]:

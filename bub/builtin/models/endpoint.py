@@ -83,7 +83,9 @@ def resolve_endpoint(settings: Mapping[str, Any], model: str | None = None) -> E
             "no model is chosen",
             kind="config",
             provider="",
-            help="set BUB_MODEL=provider:name and BUB_API_KEY, or run `bub local install` for a small model here",
+            # A profile that lists plugins of its own has lost the local model, installed or not.
+            help="set BUB_MODEL=provider:name and BUB_API_KEY; or, for a small model here, run `bub local install` "
+            "and list the plugin `local_model` in the profile",
         )
     name, model_name = _split(wanted)
     own = given.providers.get(name, _ProviderSettings())

@@ -46,12 +46,12 @@ def refused(endpoint: Endpoint, status: int, said: str, retry_after: float | Non
     words = f": {said}" if said else ""
     name = endpoint.provider
     if status in (401, 403):
-        variable = endpoint.key_variable or "the environment variable of your key"
+        usual = f", usually from {endpoint.key_variable}" if endpoint.key_variable else ""
         if endpoint.api_key is None:
             what = f"wants an API key ({status}){words}"
         else:
             what = f"refused the API key ({status}){words}"
-        do = f"check `providers.{name}.api_key` (usually {variable})"
+        do = f"check BUB_API_KEY, or `providers.{name}.api_key` in the settings{usual}"
         return AttemptError(fault(endpoint, "refused_key", what, do))
     if status == 404:
         what = f"does not know the model `{endpoint.model}` or the path of `api_base` (404){words}"
