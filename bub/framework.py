@@ -34,7 +34,7 @@ from bub.pipeline.engine import OnEvent, Turn
 from bub.pipeline.graph import Graph, When
 from bub.pipeline.interpolate import read_environment, resolve
 from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED, Document, load_document, load_shipped
-from bub.pipeline.schema import settings_schema
+from bub.pipeline.schema import whole_settings_schema
 from bub.pipeline.trace import TurnRecord
 from bub.pipeline.validate import declared_plugins
 from bub.plugins import PluginSet, PluginStatus, installed_plugins, load_plugins, survey
@@ -207,7 +207,7 @@ class BubFramework:
             plan.effective.root,
             environment,
             base=document.base,
-            schema=settings_schema(),
+            schema=whole_settings_schema(),
             folders=document.folders,
         )
         plan.findings.items += found

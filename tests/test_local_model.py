@@ -36,6 +36,11 @@ needs_model = [
 class Framework:
     """What a plugin sees of the framework here: the settings of its profile."""
 
+    system_prompt = ""
+
+    def get_system_prompt(self, prompt: Any, state: dict[str, Any]) -> str:
+        return self.system_prompt
+
     def __init__(self, **settings: Any) -> None:
         self.settings = settings
 
@@ -66,6 +71,10 @@ async def first_event(model: LocalModel, prompt: str) -> StreamEvent:
         return await anext(stream.__aiter__())
     finally:
         await stream.aclose()
+
+
+def usage_of(events: list[StreamEvent]) -> Any:
+    return next(event.data for event in events if event.kind == "usage")
 
 
 def text_of(events: list[StreamEvent]) -> str:
@@ -157,6 +166,18 @@ async def assert_stopped(model: LocalModel, stream: AsyncStreamEvents) -> None:
 
 
 class TestGenerating:
+    async def test_its_own_settings_go_before_the_general_ones(self) -> None:
+        brief = plugin(max_tokens=40, local_model={"max_tokens": 3, "temperature": 0, "context": 512, "threads": 1})
+        events = await answer(brief, "Tell me a long story.")
+        assert usage_of(events)["completion_tokens"] == 3
+
+    async def test_without_a_system_prompt_of_the_pipeline_it_asks_the_plugins_for_theirs(self) -> None:
+        model = plugin(max_tokens=2)
+        plain = await answer(model, "Hi")
+        model._framework.system_prompt = "Speak like a pirate, matey. " * 8
+        told = await answer(model, "Hi")
+        assert usage_of(told)["prompt_tokens"] > usage_of(plain)["prompt_tokens"] + 20
+
     """With the real weights."""
 
     pytestmark: ClassVar = [*needs_model, pytest.mark.anyio]
@@ -179,7 +200,7 @@ class TestGenerating:
     async def test_the_system_prompt_reaches_the_model(self, model: LocalModel) -> None:
         plain = await answer(model, "Hi")
         ordered = await answer(model, "Hi", system="You are a helpful assistant. " * 20)
-        counts = [next(event.data for event in run if event.kind == "usage") for run in (plain, ordered)]
+        counts = [usage_of(run) for run in (plain, ordered)]
         assert counts[1]["prompt_tokens"] > counts[0]["prompt_tokens"] + 60
 
     async def test_turns_at_the_same_time_are_answered_one_after_another(self, model: LocalModel) -> None:
@@ -263,6 +284,7 @@ ANSWER_IN_A_PROCESS = """
     from bub_plugins.local_model import LocalModel
 
     class Framework:
+        get_system_prompt = staticmethod(lambda prompt, state: "")
         settings = {"max_tokens": 4000} if sys.argv[1] == "long" else {"max_tokens": 5}
 
     async def main():
@@ -298,9 +320,9 @@ class TestProcess:
         code = f"""
             from pathlib import Path
             from bub.errors import ModelError
-            from bub_plugins.local_model import _load
+            from bub_plugins.local_model import _load, _Settings
             try:
-                _load(Path({str(damaged)!r}))
+                _load(Path({str(damaged)!r}), _Settings())
             except ModelError as error:
                 print(error.kind)
         """

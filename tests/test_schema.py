@@ -18,6 +18,8 @@ from bub.duration import parse_duration
 from bub.kinds import COMBINES, HOOK_KEYS, KIND_KEYS, KINDS, STAGE_KEYS, WHEN_FIELDS
 from bub.pipeline import schema
 from bub.pipeline.document import Node
+from bub.pipeline.merge import load_text
+from bub.pipeline.validate import check_document
 from bub.pipeline.yaml_reader import parse
 from bub.resources import shipped_pipeline, shipped_pipelines, shipped_schema
 
@@ -708,3 +710,15 @@ def test_thousands_of_mistakes_are_told_in_seconds() -> None:
 def test_importing_the_module_does_not_import_jsonschema() -> None:
     code = "import sys, bub.pipeline.schema as s; s.settings_schema(); print('jsonschema' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+class TestSectionsOfShippedPlugins:
+    @pytest.mark.parametrize("place", ["settings: {local_model: %s}", "profiles: {p: {settings: {local_model: %s}}}"])
+    def test_a_slip_in_a_plugins_section_is_found_in_the_file_and_in_a_profile(self, place: str) -> None:
+        document = load_text("version: 1\nextends: bub:default\n" + place % "{thread: 2}")
+        found = [finding for finding in check_document(document) if finding.severity == "error"]
+        assert [(finding.code, finding.help) for finding in found] == [("B100", "did you mean `threads`?")]
+
+    def test_a_right_section_is_fine(self) -> None:
+        document = load_text("version: 1\nextends: bub:default\nsettings: {local_model: {threads: 2, context: 2048}}")
+        assert check_document(document) == []

@@ -17,7 +17,8 @@ from bub.kinds import SESSION
 from bub.log import log_warning
 from bub.streaming import AsyncStreamEvents
 
-DEFAULT_SYSTEM_PROMPT = "You are Bub, a helpful assistant. Answer briefly, in the language you are addressed in."
+# Worded so that the small local model keeps to it too: others make it drift into French or into a name of its own.
+DEFAULT_SYSTEM_PROMPT = "You are Bub, a helpful assistant. Be brief, and use the language of the person you talk to."
 
 INSTRUCTIONS_FILE = "AGENTS.md"
 LONGEST_INSTRUCTIONS = 256 * 1024

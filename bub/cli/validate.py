@@ -76,7 +76,7 @@ def _file(path: Path) -> Path:
     if not path.exists():
         if str(path).startswith(_SHIPPED):
             names = ", ".join(f"{_SHIPPED}{name}" for name in shipped_pipelines())
-            raise UsageError(f"there is no shipped pipeline `{path}`", help=f"shipped are {names}")
+            raise UsageError(f"the shipped pipeline {path} does not exist", help=f"shipped are {names}")
         raise UsageError(f"{path} does not exist", help="name a pipeline file, or a folder that has a pipelines.yaml")
     return path
 

@@ -52,6 +52,28 @@ def check_section(plugin: str, section: Node, schema: Schema, *, profile: str | 
     return _check(section, _validator_class()(schema), above, {})
 
 
+def check_sections(root: Node) -> list[Diagnostic]:
+    """Every place where a section of a shipped plugin, in `settings` or a profile's, breaks that plugin's schema."""
+    findings = []
+    for profile, settings in _all_settings(root):
+        for plugin, schema in shipped_sections().items():
+            section = settings.get(plugin)
+            if section is not None and section.is_mapping:
+                findings += check_section(plugin, section, schema, profile=profile)
+    return findings
+
+
+def _all_settings(root: Node) -> Iterator[tuple[str | None, Node]]:
+    """The file's own settings and those of each profile that has some, with the profile's name."""
+    own, profiles = root.get("settings"), root.get("profiles")
+    if own is not None:
+        yield None, own
+    for name, profile in profiles.items() if profiles is not None else ():
+        settings = profile.get("settings")
+        if settings is not None:
+            yield name, settings
+
+
 def literal_secrets(root: Node, sections: Mapping[str, Schema] | None = None) -> list[Diagnostic]:
     """A warning for each secret that stands in the file itself instead of a reference to it.
 
@@ -85,6 +107,20 @@ def literal_secrets(root: Node, sections: Mapping[str, Schema] | None = None) ->
 def settings_schema() -> Schema:
     """The schema of `settings`: Bub's own keys; any other key is a plugin's section and a mapping."""
     return _load("settings", "builtin.schema.json")
+
+
+@cache
+def shipped_sections() -> Mapping[str, Schema]:
+    """The schemas of the shipped plugins' sections of `settings`, by plugin."""
+    names = (path.name for path in shipped_schema("settings").glob("*.schema.json"))
+    plugins = sorted(name.removesuffix(".schema.json") for name in names if not name.startswith("builtin."))
+    return {plugin: _load("settings", f"{plugin}.schema.json") for plugin in plugins}
+
+
+def whole_settings_schema() -> Schema:
+    """The schema of `settings` with the sections of the shipped plugins in it."""
+    builtin = settings_schema()
+    return {**builtin, "properties": {**shipped_sections(), **builtin["properties"]}}
 
 
 @cache

@@ -11,7 +11,7 @@ from bub.pipeline import interpolate
 from bub.pipeline.merge import DEFAULT_PROFILE, Document, load_document
 from bub.pipeline.plan import Plan, flag_of, make_plan, text_of
 from bub.pipeline.rules import RULES
-from bub.pipeline.schema import WRONG_TYPE, check_layer, literal_secrets
+from bub.pipeline.schema import WRONG_TYPE, check_layer, check_sections, literal_secrets, shipped_sections
 from bub.plugins import Declared, find_plugins
 
 READ_OTHERWISE = "B012"
@@ -60,7 +60,8 @@ def check_document(document: Document, environment: Mapping[str, str] | None = N
         # Bub's own files are held to the schema where Bub is made; to do so again would cost each start 60 ms.
         if not layer.shipped:
             found += check_layer(layer.root)
-            found += literal_secrets(layer.root)
+            found += check_sections(layer.root)
+            found += literal_secrets(layer.root, shipped_sections())
         found += interpolate.check(layer.root, environment)
     wrong = {(finding.file, finding.range) for finding in found if finding.code == WRONG_TYPE}
     read = [finding for finding in document.findings if finding.code != READ_OTHERWISE]

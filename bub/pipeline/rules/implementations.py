@@ -169,7 +169,8 @@ def _report_empty(plan: Plan, plugin: LoadedPlugin) -> None:
         f"plugin `{plugin.name}` ({plugin.source}) implements no hook",
         place,
         path=f"profiles.{plan.profile}.plugins",
-        help="mark its functions with `@bub.hookimpl`, or take it off the list",
+        help="mark its functions with `@bub.hookimpl`, name a class of the file with `plugin = ITS_NAME`,"
+        " or take it off the list",
     )
 
 
