@@ -56,10 +56,12 @@ def addressed(message: Envelope) -> Envelope:
 
     A mapping, a text or an object without them becomes a new dict; an object that has both stays what it is.
     """
-    is_object = type(message) is not dict and not isinstance(message, Mapping)
-    if is_object and all(getattr(message, name, None) is not None for name in ADDRESS):
+    if type(message) is dict:
+        fields = message.copy()
+    elif not isinstance(message, Mapping) and all(getattr(message, name, None) is not None for name in ADDRESS):
         return message
-    fields = normalize_envelope(message)
+    else:
+        fields = normalize_envelope(message)
     for name in ADDRESS:
         if fields.get(name) is None:
             fields[name] = "default"

@@ -399,7 +399,7 @@ class BubFramework:
         runtime = self._runtime
         if not runtime.profiles:
             self.load_hooks()
-        inbound = dict(message) if isinstance(message, Mapping) else message
+        inbound = dict(message) if isinstance(message, dict | Mapping) else message
         current = addressed(inbound)
         profile = runtime.profiles[self._profile_for(current) if runtime.routes else runtime.start_profile]
         under_way = _TurnUnderWay(_turn_under_way.get())

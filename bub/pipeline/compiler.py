@@ -137,6 +137,7 @@ class _Builder:
             values=MappingProxyType(dict(self.current)),
             fired=MappingProxyType(self._fired()),
             observers=self._observers(),
+            nothing=self.nothing,
             bootstrap=MappingProxyType(
                 {name: self._found(point) for name, point in HOOK_POINTS.items() if point.bootstrap}
             ),

@@ -137,8 +137,7 @@ class Turn:
 
     def value(self, name: str) -> Any:
         """The last version of a value; None when no stage made it."""
-        slot = self._graph.values.get(name)
-        return None if slot is None else self._values[slot]
+        return self._values[self._graph.values.get(name, self._graph.nothing)]
 
     async def run(self) -> None:
         """Run every stage; raises what the first failing stage raised, after its clean-ups have run (DESIGN §5).
@@ -251,6 +250,8 @@ class Turn:
             try:
                 if step.direct:
                     raw = await step.call(step.calls, values, unlimited, self._failed)
+                elif step.timeout is None:
+                    raw = await self._stream(step, unlimited)
                 else:
                     raw = await self._ask(step)
                 verdict, who, outcome = _FINISH[step.kind](self, step, raw, each)
@@ -294,11 +295,10 @@ class Turn:
         self._known = {SESSION: session_id, "session": await self._join(session_id)}
 
     async def _ask(self, step: Step) -> Any:
-        """Call a stage's implementations where that takes more than its kind: a stream, a time-out, a clean-up."""
+        """Call a stage's implementations where they have only so much time: a time-out, or a clean-up's own."""
         if step.cleanup_for is not None:
             return await self._clean_up(step)
-        if step.timeout is None:
-            return await self._call(step, unlimited)
+        assert step.timeout is not None
         deadline = trio.current_time() + step.timeout
         try:
             if not step.waits or step.kind == "void":

@@ -66,6 +66,9 @@ def _template(pattern: Any, sources: Mapping[str, int], message: int) -> Fill:
         lone = TEMPLATE_NAME.fullmatch(pattern)
         return _lone(lone[1], sources, message) if lone is not None else _text(pattern, sources, message)
     if isinstance(pattern, dict):
+        names = {key: TEMPLATE_NAME.fullmatch(item) for key, item in pattern.items() if isinstance(item, str)}
+        if len(names) == len(pattern) and all(names.values()):
+            return _lone_entries({key: found[1] for key, found in names.items() if found}, sources, message)
         entries = tuple((key, _template(item, sources, message)) for key, item in pattern.items())
         return lambda values: {key: value for key, fill in entries if (value := fill(values)) is not _ABSENT}
     if isinstance(pattern, list):
@@ -84,6 +87,21 @@ def _lone(name: str, sources: Mapping[str, int], message: int) -> Fill:
         return _ABSENT if value is None else value
 
     return field
+
+
+def _lone_entries(names: Mapping[str, str], sources: Mapping[str, int], message: int) -> Fill:
+    """A mapping of lone names, as most replies are: one loop instead of a call for each."""
+    entries = tuple((key, sources.get(name), name) for key, name in names.items())
+
+    def filled(values: list[Any]) -> dict[str, Any]:
+        mapping = {}
+        for key, slot, name in entries:
+            value = values[slot] if slot is not None else field_of(values[message], name)
+            if value is not None:
+                mapping[key] = value
+        return mapping
+
+    return filled
 
 
 def _text(pattern: str, sources: Mapping[str, int], message: int) -> Fill:
@@ -224,6 +242,8 @@ class Graph:
     fired: Mapping[str, FiredPoint]
     observers: Calls
     bootstrap: Mapping[str, tuple[Implementation, ...]]
+    nothing: int
+    """The slot that nobody makes."""
     plan: Plan
 
     @property
