@@ -24,7 +24,6 @@ from bub.errors import BubError
 from bub.hook_runtime import HookRuntime
 from bub.hookspecs import HOOK_POINTS, MessageHandler
 from bub.kinds import SESSION
-from bub.lanes import Lanes
 from bub.locate import bub_home, find_pipeline
 from bub.log import log_exception
 from bub.pipeline.compiler import compile as compile_graph
@@ -33,13 +32,14 @@ from bub.pipeline.document import Node
 from bub.pipeline.engine import OnEvent, Turn
 from bub.pipeline.graph import Graph, When
 from bub.pipeline.interpolate import read_environment, resolve
-from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED, Document, load_document, load_shipped
+from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED, Document, Layer, load_document, load_shipped
 from bub.pipeline.schema import whole_settings_schema
 from bub.pipeline.trace import TurnRecord
 from bub.pipeline.validate import declared_plugins
 from bub.plugins import PluginSet, PluginStatus, installed_plugins, load_plugins, survey
 from bub.scopes import Scope, as_manager
-from bub.settings import resolve_settings
+from bub.sessions import Sessions, TurnUnderWay
+from bub.settings import environment_settings, for_the_same_provider, resolve_settings
 from bub.trust import require_trust
 
 MOST_TURNS = 1024
@@ -76,38 +76,7 @@ class _Profile:
     hooks: HookRuntime
 
 
-class _TurnUnderWay:
-    """A turn that runs: the sessions it has taken or waits for, what it keeps open, and the turn it was started from.
-
-    `waits_for` holds the sessions that this turn, or one that was started from it, is waiting for.
-    """
-
-    __slots__ = ("above", "arrival", "lifespan", "runs", "scope", "sessions", "waits_for")
-
-    def __init__(self, above: _TurnUnderWay | None) -> None:
-        self.runs: bool = True
-        self.above: _TurnUnderWay | None = above if above is not None and above.runs else None
-        self.lifespan: Any = None
-        self.arrival: str | None = None
-        self.sessions: tuple[str, ...] = ()
-        self.waits_for: list[str] = []
-        self.scope: Scope | None = None
-
-    def chain(self) -> Iterator[_TurnUnderWay]:
-        """This turn, the one it was started from, and so on."""
-        turn: _TurnUnderWay | None = self
-        while turn is not None:
-            yield turn
-            turn = turn.above
-
-    def open(self) -> Scope:
-        """The scope of what is closed with the turn."""
-        if self.scope is None:
-            self.scope = Scope()
-        return self.scope
-
-
-_turn_under_way: ContextVar[_TurnUnderWay | None] = ContextVar("bub_turn", default=None)
+_turn_under_way: ContextVar[TurnUnderWay | None] = ContextVar("bub_turn", default=None)
 
 
 @dataclass(slots=True)
@@ -121,11 +90,8 @@ class _Runtime:
     warnings: tuple[Diagnostic, ...] = ()
     start_profile: str = DEFAULT_PROFILE
     loading: bool = False
-    arrivals: Lanes = field(default_factory=Lanes)
-    sessions: Lanes = field(default_factory=partial(Lanes, MOST_TURNS))
-    holders: dict[str, _TurnUnderWay] = field(default_factory=dict)
+    sessions: Sessions = field(default_factory=partial(Sessions, MOST_TURNS))
     last_trace: Sequence[TurnRecord] = ()
-    seen: set[str] = field(default_factory=set)
     scope: Scope | None = None
     tape_store: Any = None
 
@@ -211,6 +177,7 @@ class BubFramework:
             folders=document.folders,
         )
         plan.findings.items += found
+        settings = for_the_same_provider(settings, self._said(plan.effective.layers, document, environment))
         if not document.complete:
             raise PipelineError(plan.findings.items)  # what is missing may be what says which plugins there are
         self._runtime.settings[name] = settings
@@ -225,6 +192,22 @@ class BubFramework:
         for plugin, failure in plugins.failures:
             log_exception("plugin.failed", failure, plugin=plugin)
         return _Profile(name, settings, plugins, compile_graph(plan, plugins), HookRuntime(plugins.manager))
+
+    def _said(
+        self, layers: Iterable[Layer], document: Document, environment: Mapping[str, str]
+    ) -> Iterator[Mapping[str, Any]]:
+        """The settings of each layer by itself, weakest first: files, profiles, `.env`, the real environment."""
+        schema = whole_settings_schema()
+        for layer in layers:
+            node = layer.root.get("settings")
+            if node is not None:
+                said, _ = resolve(node, environment, base=document.base, folders=document.folders)
+                yield said or {}
+        beside, _ = read_environment(document.base, {})
+        for variables in (beside, os.environ):
+            yield {
+                path[0]: variables[name] for path, name in environment_settings(variables, schema, {}) if len(path) == 1
+            }
 
     def _for(self, profile: str) -> BubFramework:
         """This framework as the plugins of one profile see it."""
@@ -402,22 +385,17 @@ class BubFramework:
         inbound = dict(message) if isinstance(message, dict | Mapping) else message
         current = addressed(inbound)
         profile = runtime.profiles[self._profile_for(current) if runtime.routes else runtime.start_profile]
-        under_way = _TurnUnderWay(_turn_under_way.get())
+        under_way = TurnUnderWay(_turn_under_way.get(), field_of(current, "lifespan"))
         token = _turn_under_way.set(under_way)
         try:
             if under_way.above is None:
-                # In line behind the messages of the same origin, until the session is known and has its own line.
-                origin = _origin(current)
-                if not runtime.arrivals.enter_now(origin):
-                    await runtime.arrivals.enter(origin)
-                under_way.arrival = origin
+                await runtime.sessions.arrive(under_way, _origin(current))
             await trio.lowlevel.checkpoint()
-            lifespan = field_of(current, "lifespan")
-            under_way.lifespan = as_manager(lifespan) if lifespan is not None else None
-            if under_way.lifespan is not None and not profile.graph.joins:
-                await self._open_lifespan(under_way)
+            if not profile.graph.joins:
+                await under_way.open_lifespan()
             start = {"message": current, "inbound": inbound, "profile": profile.name, "workspace": self.workspace}
-            turn = Turn(profile.graph, start, join=partial(self._join, under_way), on_event=on_event)
+            join = partial(runtime.sessions.join, under_way)
+            turn = Turn(profile.graph, start, join=join, on_event=on_event)
             try:
                 await turn.run()
             finally:
@@ -425,10 +403,9 @@ class BubFramework:
         finally:
             _turn_under_way.reset(token)
             try:
-                if under_way.scope is not None:
-                    await under_way.scope.close()
+                await under_way.close()
             finally:
-                self._leave(under_way)
+                runtime.sessions.leave(under_way)
         return TurnResult(
             turn.value("session_id"),
             turn.value("prompt"),
@@ -439,65 +416,6 @@ class BubFramework:
             profile.name,
             turn.trace,
         )
-
-    async def _join(self, under_way: _TurnUnderWay, session_id: str) -> str:
-        """Wait until a session is free and take it for this turn; says whether it is "new" or "known"."""
-        runtime = self._runtime
-        if session_id not in under_way.sessions:
-            if not runtime.sessions.enter_now(session_id, beyond=under_way.above is not None):
-                await self._wait_for(under_way, session_id)
-            runtime.holders[session_id] = under_way
-            under_way.sessions = (*under_way.sessions, session_id)
-        if under_way.arrival is not None:
-            runtime.arrivals.leave(under_way.arrival)
-            under_way.arrival = None
-        if under_way.lifespan is not None:
-            await self._open_lifespan(under_way)
-        if session_id in runtime.seen:
-            return "known"
-        runtime.seen.add(session_id)
-        return "new"
-
-    async def _open_lifespan(self, under_way: _TurnUnderWay) -> None:
-        """Open what the message brought along, once the turn has its place in its session (BEHAVIOURS T23)."""
-        lifespan, under_way.lifespan = under_way.lifespan, None
-        await under_way.open().enter(lifespan)
-
-    async def _wait_for(self, under_way: _TurnUnderWay, session_id: str) -> None:
-        """Wait for a session, unless whoever has it waits, in the end, for this turn."""
-        runtime = self._runtime
-        waiting = tuple(under_way.chain())
-        asked, seen = [session_id], set[str]()
-        while asked:
-            wanted = asked.pop()
-            holder = runtime.holders.get(wanted)
-            if holder is None or wanted in seen:
-                continue
-            seen.add(wanted)
-            if holder in waiting:
-                raise BubError(
-                    f"a turn cannot wait for another turn of the same session: `{session_id}` waits for this one",
-                    help="start it once that turn is over, or in a session of its own",
-                )
-            asked += holder.waits_for
-        for turn in waiting:
-            turn.waits_for.append(session_id)
-        try:
-            await runtime.sessions.enter(session_id, beyond=under_way.above is not None)
-        finally:
-            for turn in waiting:
-                turn.waits_for.remove(session_id)
-
-    def _leave(self, under_way: _TurnUnderWay) -> None:
-        """Give back what a turn has taken, so that the next ones can go on."""
-        runtime = self._runtime
-        under_way.runs = False
-        for session_id in under_way.sessions:
-            del runtime.holders[session_id]
-            runtime.sessions.leave(session_id)
-        under_way.sessions = ()
-        if under_way.arrival is not None:
-            runtime.arrivals.leave(under_way.arrival)
 
     def _profile_for(self, message: Envelope) -> str:
         for when, profile in self._runtime.routes:

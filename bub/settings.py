@@ -76,6 +76,41 @@ def resolve_settings(
     return written, tuple(findings.items)
 
 
+GENERAL = ("api_key", "api_base")
+"""The settings that belong to the provider of the model they were given for, whoever that was."""
+
+
+def for_the_same_provider(settings: Mapping[str, Any], said: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The settings without a general key or URL that was given for another provider than the model's (DESIGN §2).
+
+    `said` are the settings of each layer, weakest first. What one layer gives belongs to the model in force there, or
+    to the first one above where there is none yet: a profile or `BUB_MODEL` that chooses another provider does not
+    send it the first one's key.
+    """
+    owners: dict[str, str] = {}
+    ownerless: list[str] = []
+    provider: str | None = None
+    for layer in said:
+        if layer.get("model"):
+            provider = _provider_of(layer["model"])
+            owners.update(dict.fromkeys(ownerless, provider))
+            ownerless = []
+        for name in GENERAL:
+            if not layer.get(name):
+                continue
+            if provider is None:
+                ownerless.append(name)
+            else:
+                owners[name] = provider
+    final = _provider_of(settings.get("model"))
+    return {name: value for name, value in settings.items() if owners.get(name, final) == final}
+
+
+def _provider_of(model: Any) -> str:
+    name, colon, _ = str(model or "").partition(":")
+    return name.strip() if colon else ""
+
+
 def environment_settings(
     environment: Environment, schema: Schema, written: Mapping[str, Any]
 ) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -177,7 +212,11 @@ def _coerced(text: str, schema: Schema | None, whole: Schema) -> Any:
             return bool(value)
         return _TRUTH.get(text.strip().casefold(), _UNREADABLE)
     fits = isinstance(value, int) or (wanted == "number" and isinstance(value, float))
-    return value if fits and not isinstance(value, bool) else _UNREADABLE
+    if not fits or isinstance(value, bool):
+        return _UNREADABLE
+    bounds = _deref(schema, whole)
+    within = bounds.get("minimum", value) <= value <= bounds.get("maximum", value)
+    return value if within else _UNREADABLE
 
 
 def _listed(text: str) -> list[str] | None:

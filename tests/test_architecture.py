@@ -50,8 +50,8 @@ ROWS = {
     ),
     1: row(
         "bub/kinds.py bub/diagnostics.py bub/envelope.py bub/streaming.py bub/resources.py bub/locate.py bub/trust.py"
-        " bub/lanes.py bub/scopes.py bub/waiting.py bub/duration.py bub/frozen.py bub/pipeline/report.py"
-        " bub/pipeline/trace.py"
+        " bub/lanes.py bub/scopes.py bub/sessions.py bub/waiting.py bub/duration.py bub/frozen.py"
+        " bub/pipeline/report.py bub/pipeline/trace.py"
     ),
     0: row("bub/__init__.py bub/errors.py bub/log.py", "loguru"),
 }

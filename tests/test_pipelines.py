@@ -510,6 +510,24 @@ async def test_a_plugin_that_no_profile_lists_is_not_even_imported(bub: Workshop
     assert (await framework.process_inbound(HELLO)).model_output == "hi"
 
 
+def test_a_key_that_was_given_for_one_provider_does_not_go_to_another(
+    bub: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """
+        extends: bub:default
+        settings: {model: "openai:x", api_key: "${env:ITS_KEY:-a-key}", retries: 1}
+        profiles: {default: {}, other: {settings: {model: "groq:y"}}}
+        routes: [{match: {chat_id: other}, profile: other}]
+    """
+    framework = bub(text)
+    assert framework.settings["api_key"] == "a-key"
+    assert framework._for("other").settings == {"model": "groq:y", "retries": 1}
+    monkeypatch.setenv("BUB_MODEL", "mistral:z")
+    assert bub(text).settings == {"model": "mistral:z", "retries": 1}
+    monkeypatch.setenv("BUB_API_KEY", "for-whoever-is-chosen-here")
+    assert bub(text).settings["api_key"] == "for-whoever-is-chosen-here"
+
+
 # What a message brings along is closed with its turn.
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from bub.diagnostics import Diagnostic
 from bub.pipeline.merge import effective, load_text
-from bub.settings import RESERVED, resolve_settings, variable_of
+from bub.settings import RESERVED, for_the_same_provider, resolve_settings, variable_of
 
 REFERENCE = r"^\$\{"
 
@@ -157,3 +157,38 @@ def test_what_a_variable_sets_need_not_be_readable_in_the_file() -> None:
 def test_a_setting_knows_its_variable() -> None:
     assert variable_of(["telegram", "token"]) == "BUB_TELEGRAM_TOKEN"
     assert variable_of(["providers", "my-own", "api_key"]) == "BUB_PROVIDERS_MY_OWN_API_KEY"
+
+
+def test_a_number_in_the_environment_keeps_to_the_bounds_of_its_schema() -> None:
+    schema = {"properties": {"retries": {"type": "integer", "minimum": 0, "maximum": 10}}}
+    root = load_text("version: 1").root
+    assert resolve_settings(root, {"BUB_RETRIES": "10"}, base=None, schema=schema) == ({"retries": 10}, ())
+    _, found = resolve_settings(root, {"BUB_RETRIES": "99"}, base=None, schema=schema)
+    assert [finding.code for finding in found] == ["B034"]
+
+
+class TestAKeyGoesToItsOwnProvider:
+    FILE: ClassVar = {"model": "openai:x", "api_key": "k", "api_base": "http://one/v1"}
+
+    @pytest.mark.parametrize(
+        ("said", "kept"),
+        [
+            ([FILE], {"api_key", "api_base"}),
+            ([FILE, {"model": "openai:y"}], {"api_key", "api_base"}),
+            ([FILE, {"model": "groq:y"}], set()),
+            ([FILE, {"model": "groq:y", "api_key": "other"}], {"api_key"}),
+            ([{"api_key": "k"}, {"model": "groq:y"}], {"api_key"}),
+            ([{"api_key": "k"}, {"model": "groq:y"}, {"model": "openai:x"}], set()),
+            ([{"model": "openai:x"}, {"api_key": "k"}], {"api_key"}),
+            ([{"model": "openai:x"}, {"model": "groq:y"}, {"api_key": "k"}], {"api_key"}),
+            ([{"model": "bare", "api_key": "k", "api_base": "b"}], {"api_key", "api_base"}),
+            ([{"model": "bare", "api_key": "k"}, {"model": "openai:x"}], set()),
+        ],
+    )
+    def test_what_a_layer_gives_belongs_to_the_model_in_force_there(
+        self, said: list[dict[str, str]], kept: set[str]
+    ) -> None:
+        merged: dict[str, str] = {name: value for layer in said for name, value in layer.items()}
+        settings = for_the_same_provider(merged, said)
+        assert set(settings) - {"model"} == kept
+        assert settings["model"] == merged["model"]
