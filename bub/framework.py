@@ -391,7 +391,7 @@ class BubFramework:
             if under_way.above is None:
                 await runtime.sessions.arrive(under_way, _origin(current))
             await trio.lowlevel.checkpoint()
-            if not profile.graph.joins:
+            if under_way.lifespan is not None and not profile.graph.joins:
                 await under_way.open_lifespan()
             start = {"message": current, "inbound": inbound, "profile": profile.name, "workspace": self.workspace}
             join = partial(runtime.sessions.join, under_way)
@@ -403,7 +403,8 @@ class BubFramework:
         finally:
             _turn_under_way.reset(token)
             try:
-                await under_way.close()
+                if under_way.scope is not None:
+                    await under_way.scope.close()
             finally:
                 runtime.sessions.leave(under_way)
         return TurnResult(

@@ -47,11 +47,6 @@ class TurnUnderWay:
             lifespan, self.lifespan = self.lifespan, None
             await self.open().enter(lifespan)
 
-    async def close(self) -> None:
-        """Close what the turn kept open."""
-        if self.scope is not None:
-            await self.scope.close()
-
 
 class Sessions:
     """Keeps the turns of one session apart, and those of different sessions side by side within `limit`.
