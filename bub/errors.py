@@ -70,10 +70,6 @@ class HookTypeError(HookError, TypeError):
         self.expected = expected
 
 
-class DuplicatePluginError(BubError, ValueError):
-    """A plugin name, or one and the same plugin object, was registered twice (BEHAVIOURS H17)."""
-
-
 class ModelError(BubError):
     """A model provider could not answer: names the provider, the host of its URL and what to do.
 
