@@ -196,13 +196,20 @@ class BubFramework:
     def _said(
         self, layers: Iterable[Layer], document: Document, environment: Mapping[str, str]
     ) -> Iterator[Mapping[str, Any]]:
-        """The settings of each layer by itself, weakest first: files, profiles, `.env`, the real environment."""
+        """The settings of each layer by itself, weakest first: files, profiles, `.env`, the real environment.
+
+        What the environment gives without naming a model is meant for the model of the profile chosen at start, so
+        that a route to another profile does not take its key along.
+        """
         schema = whole_settings_schema()
         for layer in layers:
             node = layer.root.get("settings")
             if node is not None:
                 said, _ = resolve(node, environment, base=document.base, folders=document.folders)
                 yield said or {}
+        started = self._runtime.settings.get(self._runtime.start_profile, {})
+        if started.get("model"):
+            yield {"model": started["model"]}
         beside, _ = read_environment(document.base, {})
         for variables in (beside, os.environ):
             yield {

@@ -526,6 +526,10 @@ def test_a_key_that_was_given_for_one_provider_does_not_go_to_another(
     assert bub(text).settings == {"model": "mistral:z", "retries": 1}
     monkeypatch.setenv("BUB_API_KEY", "for-whoever-is-chosen-here")
     assert bub(text).settings["api_key"] == "for-whoever-is-chosen-here"
+    monkeypatch.delenv("BUB_MODEL")
+    framework = bub(text)
+    assert framework.settings["api_key"] == "for-whoever-is-chosen-here"
+    assert framework._for("other").settings == {"model": "groq:y", "retries": 1}
 
 
 # What a message brings along is closed with its turn.

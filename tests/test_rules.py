@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bub import BubFramework
-from bub.diagnostics import Diagnostic, PipelineError, Position, Range, sort_diagnostics
+from bub.diagnostics import START, Diagnostic, PipelineError, Position, Range, sort_diagnostics
 from bub.pipeline.compiler import plan_for
 from bub.pipeline.merge import load_text
 from bub.pipeline.plan import MOST_STAGES
@@ -590,7 +590,15 @@ RULES = {
 
 def test_every_code_of_the_rules_is_tested() -> None:
     tested = {mistake.code for mistake in MISTAKES} | set(re.findall(r'"(B2[0-9]+)"', Path(__file__).read_text()))
-    assert tested | {"B125"} >= RULES
+    assert tested | {"B125", "B127"} >= RULES
+
+
+@pytest.mark.parametrize("text", ["version: 1", "version: 1\nsettings: {model: 'openai:x'}\nprofiles: {default: {}}"])
+def test_a_file_that_forgot_what_it_extends_is_not_fine(text: str) -> None:
+    (finding,) = check(text)
+    assert (finding.code, finding.range) == ("B127", START)
+    assert finding.help == "add `extends: bub:default`, or stages of your own"
+    assert check(f"{text}\nextends: bub:default") == () == check(f"{text}\nstages: {{}}")
 
 
 def test_related_places_point_at_what_they_say() -> None:
@@ -708,7 +716,7 @@ ONE_CAUSE = [
     "extends: bub:default\nstages: {save_state: {cleanup_for: «Run-Model»}}",
     "extends: bub:default\nstages: {save_state: {after: «Run-Model»}}",
     "extends: bub:default\nstages: {seen: {hook: «Message-Received», kind: void, after: run_model}}",
-    "profiles: {a: {extends: b}, b: {extends: c}, c: {extends: «a»}}",
+    "extends: bub:default\nprofiles: {a: {extends: b}, b: {extends: c}, c: {extends: «a»}}",
     "extends: bub:default\nprofiles: {a: {extends: «gone», stages: {run_model: {timeout: 5s}}}}",
     "extends: bub:default\nstages: {run_model: {enabled: «off»}}",
 ]

@@ -11,6 +11,7 @@ from bub.pipeline import interpolate
 from bub.pipeline.merge import DEFAULT_PROFILE, Document, load_document
 from bub.pipeline.plan import Plan, flag_of, make_plan, text_of
 from bub.pipeline.rules import RULES
+from bub.pipeline.rules.stages import NO_STAGES
 from bub.pipeline.schema import WRONG_TYPE, check_layer, check_sections, literal_secrets, shipped_sections
 from bub.plugins import Declared, find_plugins
 
@@ -41,8 +42,10 @@ def check_file(
     """
     document = load_document(path)
     found = list(check_document(document, environment))
+    broken = any(finding.severity == "error" for finding in found)
     for profile in profiles if profiles is not None else profiles_of(document):
-        found += check_profile(document, profile)
+        # Where the file is broken in itself, that there are no stages mostly follows from it.
+        found += [finding for finding in check_profile(document, profile) if not (broken and finding.code == NO_STAGES)]
     return CheckedFile(sort_diagnostics(found), document.sources)
 
 

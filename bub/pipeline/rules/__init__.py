@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bub.pipeline.plan import Plan
-from bub.pipeline.rules import allowlist, cleanups, gates, hooks, kinds, order, routes, values
+from bub.pipeline.rules import allowlist, cleanups, gates, hooks, kinds, order, routes, stages, values
 
 Rule = Callable[[Plan], None]
 
@@ -18,5 +18,6 @@ RULES: tuple[Rule, ...] = (
     cleanups.check,
     allowlist.check,
     routes.check,
+    stages.check,
 )
 """The rules that need no plugin, in the order they are applied; each adds to the plan's findings."""
