@@ -43,7 +43,7 @@ def _end_as_ctrl_c_does(number: int, frame: FrameType | None) -> None:
 
 
 def _work() -> int:
-    log_to(bub_home(os.environ) / "logs", debug=bool(os.environ.get("BUB_DEBUG")))
+    log_to(bub_home(os.environ) / "logs", debug=os.environ.get("BUB_DEBUG") == "1")
     return command_line()
 
 

@@ -46,6 +46,8 @@ def log_exception(event: str, error: BaseException, /, **fields: Any) -> None:
 def log_to(folder: Path, *, debug: bool = False) -> None:
     """Let this process log to `bub.log` in `folder`, and to standard error too with `debug`.
 
+    What is missing of `folder` and of Bub's own folder around it is made for its owner only.
+
     Nothing is imported, created or opened yet: that happens with the first line, or with `open_log`.
     """
     global _destination
@@ -79,7 +81,8 @@ def _open_sinks(logger: Logger, destination: _Destination) -> None:
     common: dict[str, Any] = {"format": _LINE, "backtrace": False, "diagnose": False, "catch": True}
     level = "DEBUG" if destination.debug else "INFO"
     try:
-        destination.folder.mkdir(parents=True, exist_ok=True)
+        for folder in (destination.folder.parent, destination.folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         logger.add(
             destination.folder / FILE_NAME,
             level=level,

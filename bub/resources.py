@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 
 def shipped(kind: str) -> Path:

@@ -127,7 +127,10 @@ def _read(home: Path) -> _Store:
 
 
 def _folders(data: Any) -> frozenset[str] | None:
-    if not isinstance(data, dict) or data.get("version") != _VERSION:
+    if not isinstance(data, dict):
+        return None
+    version = data.get("version")
+    if type(version) is not int or version != _VERSION:  # `true` and `1.0` equal 1
         return None
     listed = data.get("folders")
     if not isinstance(listed, list):

@@ -17,7 +17,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from bub.cli import exits
+from bub.cli import exits, prompts
 from bub.errors import BubError, UsageError
 
 ROOT = Path(__file__).parent.parent
@@ -249,6 +249,58 @@ def test_stream_prints_the_answer_while_it_is_made_and_once(folder: Path, truste
     assert (process.returncode, rest, errors) == (0, b"two\n", b"")
 
 
+ODD = """
+    from bub import hookimpl
+
+    @hookimpl
+    def run_model(prompt):
+        return "fine"
+
+    @hookimpl
+    def render_outbound():
+        circle = []
+        circle.append(circle)
+        deep = []
+        for _ in range(5000):
+            deep = [deep]
+        odd = {("a", 1): float("nan"), 2: float("inf"), float("nan"): circle, "deep": deep}
+        return [{"content": "odd", "odd": odd}]
+"""
+
+
+def test_json_can_be_read_whatever_plugins_put_into_the_result(folder: Path, trusted: None) -> None:
+    plugin(folder, ODD)
+    done = bub(folder, "run", "hello", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    odd = json.loads(done.stdout, parse_constant=refuse)["outbounds"][0]["odd"]
+    assert odd.pop("deep")
+    assert odd == {"('a', 1)": None, "2": None, "nan": ["…"]}
+
+
+def test_what_plugins_print_does_not_mix_with_json(folder: Path, trusted: None) -> None:
+    plugin(folder, f"print('imported')\n{PARROT}".replace("\n    ", "\n"))
+    with (folder / "parrot.py").open("a", encoding="utf-8") as file:
+        file.write("\n@hookimpl\ndef build_prompt(message):\n    print('asked')\n    return 'hm'\n")
+    for command in (["run", "hello"], ["plugins"], ["hooks"]):
+        done = bub(folder, *command, "--json")
+        assert json.loads(done.stdout), done
+        assert done.stderr.splitlines() == (["imported", "asked"] if command[0] == "run" else ["imported"])
+    assert bub(folder, "run", "hello").stdout == "asked\n[cli:local]\nyou said hm\n"
+
+
+@pytest.mark.parametrize("message", ["-", b"a\xffb"], ids=["from standard input", "as an argument"])
+def test_bytes_that_are_no_text_are_replaced(folder: Path, trusted: None, message: str | bytes) -> None:
+    done = subprocess.run(
+        [*BUB, "run", message, "--json"], cwd=folder, input=b"a\xffb", capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["model_output"] == "you said a\ufffdb"
+
+
 def test_json_and_stream_exclude_each_other(folder: Path, trusted: None) -> None:
     assert bub(folder, "run", "hello", "--json", "--stream").returncode == 2
 
@@ -316,7 +368,8 @@ def test_the_log_never_shows_the_values_of_variables(folder: Path, tmp_path: Pat
 def test_the_log_is_for_its_owner_only(folder: Path, tmp_path: Path, trusted: None) -> None:
     plugin(folder, CRASHING)
     bub(folder, "run", "hello")
-    assert (tmp_path / "home" / "logs" / "bub.log").stat().st_mode & 0o077 == 0
+    for path in ("home", "home/logs", "home/logs/bub.log"):
+        assert (tmp_path / path).stat().st_mode & 0o077 == 0, path
 
 
 def test_what_a_plugin_writes_with_loguru_itself_is_in_the_log(folder: Path, tmp_path: Path, trusted: None) -> None:
@@ -348,12 +401,52 @@ def test_with_bub_debug_the_traceback_is_shown_too(folder: Path, trusted: None) 
     assert "Traceback" in bub(folder, "run", "hello", BUB_DEBUG="1").stderr
 
 
-def test_without_a_place_for_the_log_the_traceback_is_shown(folder: Path, trusted: None) -> None:
+@pytest.mark.parametrize("value", ["", "0", "no"])
+def test_only_the_value_1_of_bub_debug_switches_it_on(folder: Path, trusted: None, value: str) -> None:
     plugin(folder, CRASHING)
-    done = bub(folder, "run", "hello", BUB_HOME=str(folder / "parrot.py"))
-    assert done.returncode == 1
-    assert "no log is written" in done.stderr
-    assert "Traceback" in done.stderr
+    assert len(bub(folder, "run", "hello", BUB_DEBUG=value).stderr.splitlines()) == 1
+
+
+def test_without_a_place_for_the_log_a_failure_is_still_one_line(folder: Path, trusted: None) -> None:
+    plugin(folder, CRASHING)
+    home = str(folder / "parrot.py")
+    done = bub(folder, "run", "hello", BUB_HOME=home)
+    no_log, failure = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert no_log.startswith("bub: no log is written: ")
+    assert "TypeError" in failure
+    assert "BUB_DEBUG=1" in failure
+    assert "Traceback" in bub(folder, "run", "hello", BUB_HOME=home, BUB_DEBUG="1").stderr
+
+
+@pytest.mark.parametrize("run_model", ["def run_model(prompt)", "async def run_model(prompt)"])
+@pytest.mark.parametrize("code", ["0", "3", "'bye'"])
+def test_a_plugin_cannot_end_the_program_in_a_turn(folder: Path, trusted: None, run_model: str, code: str) -> None:
+    plugin(folder, f"import sys\nfrom bub import hookimpl\n@hookimpl\n{run_model}:\n    sys.exit({code})\n")
+    done = bub(folder, "run", "hello")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    found = re.match(r"bub: a plugin ended the program in the middle of a turn \(.*see (\S+bub\.log)", done.stderr)
+    assert found is not None, done.stderr
+    log = Path(found[1]).read_text(encoding="utf-8")
+    assert "parrot.py" in log
+    assert "SystemExit" in log
+
+
+def test_a_command_of_a_plugin_may_end_the_program(folder: Path, trusted: None) -> None:
+    plugin(
+        folder,
+        """
+        import sys
+        from bub import hookimpl
+
+        @hookimpl
+        def register_cli_commands(app):
+            @app.command()
+            def squawk():
+                sys.exit(3)
+        """,
+    )
+    assert bub(folder, "squawk").returncode == 3
 
 
 def test_ctrl_c_ends_a_turn_quietly(folder: Path, trusted: None) -> None:
@@ -394,6 +487,7 @@ def test_a_reader_that_leaves_is_no_error_worth_a_word(folder: Path, trusted: No
         (BaseExceptionGroup("", [ValueError(), BaseExceptionGroup("", [KeyboardInterrupt()])]), 130, ""),
         (ExceptionGroup("", [BubError("one", help="do this"), BubError("two")]), 1, "bub: one (do this)\nbub: two\n"),
         (UsageError("wrong\nhere"), 2, "bub: wrong here\n"),
+        (UsageError("no \x1b[2J", help="not\x07 \u202e"), 2, "bub: no \\x1b[2J (not\\x07 \\u202e)\n"),
         (SystemExit(7), 7, ""),
     ],
 )
@@ -443,6 +537,14 @@ def test_strict_lets_warnings_fail(folder: Path, write: Callable[[str, str], Pat
 
 def test_validate_takes_a_folder_and_a_shipped_name(folder: Path, tmp_path: Path) -> None:
     assert bub(tmp_path, "validate", "work", "bub:default").stdout == "2 files are fine\n"
+
+
+@pytest.mark.parametrize("path", ["a" * 300, "bub:" + "a" * 300, "gone\x1b[2J.yaml"])
+def test_validate_says_in_one_line_that_no_file_can_have_this_name(tmp_path: Path, path: str) -> None:
+    done = bub(tmp_path, "validate", path)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert "details are in" not in done.stderr
+    assert "\x1b" not in done.stderr
 
 
 @pytest.mark.parametrize("path", ["gone.yaml", ".", "bub:gone"])
@@ -524,6 +626,14 @@ def test_only_what_is_there_can_be_trusted_or_taken_back(folder: Path) -> None:
     assert bub(folder, "trust", "--list", "--revoke", ".").returncode == 2
 
 
+def test_an_empty_name_is_not_the_current_folder(folder: Path) -> None:
+    bub(folder, "trust")
+    for arguments in (["trust", ""], ["trust", "--revoke", ""]):
+        done = bub(folder, *arguments)
+        assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert bub(folder, "trust", "--list").stdout == f"{folder}\n"
+
+
 def at_a_terminal(folder: Path, *arguments: str) -> pexpect.spawn[str]:
     return pexpect.spawn(
         BUB[0],
@@ -562,6 +672,27 @@ def test_a_person_who_says_no_gets_the_same_end_as_a_script(folder: Path) -> Non
     process.send("n")
     process.expect("bub trust")
     assert exit_code(process) == 2
+
+
+def test_the_name_of_a_folder_cannot_steer_the_terminal_that_shows_the_question(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(prompts, "_confirm", asked.append)
+    prompts.confirm_trust("/x\x1b[2J\n", "/x\x1b[2J\n/pipelines.yaml")
+    shown = asked[0] + capsys.readouterr().err
+    assert "\x1b" not in shown
+    assert shown.count(r"/x\x1b[2J\n") == 2
+
+
+def test_the_name_of_a_trusted_folder_is_as_it_is_for_a_program_and_escaped_for_a_person(tmp_path: Path) -> None:
+    (tmp_path / "e\x1b[2Jvil").mkdir()
+    assert bub(tmp_path, "trust", "e\x1b[2Jvil").stdout == f"{tmp_path}/e\x1b[2Jvil is trusted\n"
+    for arguments in (["trust", "--list"], ["trust", "e\x1b[2Jvil"], ["trust", "--revoke", "e\x1b[2Jvil"]):
+        process = at_a_terminal(tmp_path, *arguments)
+        assert exit_code(process) == 0
+        assert "\x1b" not in str(process.before)
+        assert r"e\x1b[2Jvil" in str(process.before)
 
 
 def test_ctrl_c_at_the_question_is_an_interruption(folder: Path) -> None:

@@ -29,6 +29,9 @@ from bub.settings import RESERVED, variable_of
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+if not DOCS.is_dir():
+    pytest.skip("the source archive carries no docs/; they are checked in a checkout", allow_module_level=True)
+
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")])
 
 BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 import tarfile
 import tomllib
 import zipfile
@@ -32,11 +34,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def source_archive(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    builder = SdistBuilder(str(ROOT))
-    (path,) = builder.build(directory=str(tmp_path_factory.mktemp("sdist")), versions=["standard"])
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the source archive unpacks to."""
+    folder = tmp_path_factory.mktemp("sdist")
+    (path,) = SdistBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
     with tarfile.open(path) as archive:
-        return {name.partition("/")[2] for name in archive.getnames()}
+        archive.extractall(folder, filter="data")
+    (found,) = (path for path in folder.iterdir() if path.is_dir())
+    return found
 
 
 def sources(folder: str, pattern: str) -> set[str]:
@@ -49,6 +54,10 @@ def sources(folder: str, pattern: str) -> set[str]:
 
 def test_the_version_is_told_the_same_everywhere(project: dict[str, Any]) -> None:
     assert project["project"]["version"] == bub.__version__
+
+
+@pytest.mark.skipif(not (ROOT / "CHANGELOG.md").exists(), reason="the source archive carries no CHANGELOG.md")
+def test_the_changes_of_this_version_are_told() -> None:
     assert f"## [{bub.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
@@ -66,9 +75,24 @@ def test_the_wheel_carries_nothing_else(wheel: set[str]) -> None:
     assert [name for name in wheel if not name.startswith(homes)] == []
 
 
-def test_the_source_archive_carries_what_the_wheel_is_built_from(source_archive: set[str]) -> None:
-    assert {"pyproject.toml", "README.md", "LICENSE", "pipelines/default.yaml", "bub/__main__.py"} <= source_archive
-    assert {"schemas/pipeline.schema.json", "plugins/bub_plugins/__init__.py", "tests/conftest.py"} <= source_archive
+def test_the_source_archive_carries_what_the_wheel_is_built_from(unpacked: Path) -> None:
+    carried = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*")}
+    assert {"pyproject.toml", "README.md", "LICENSE", "pipelines/default.yaml", "bub/__main__.py"} <= carried
+    assert {"schemas/pipeline.schema.json", "plugins/bub_plugins/__init__.py", "tests/conftest.py"} <= carried
+
+
+def test_in_the_source_archive_tests_of_what_it_does_not_carry_are_skipped(unpacked: Path) -> None:
+    tests = ["tests/test_docs.py", "tests/test_architecture.py", "tests/test_packaging.py"]
+    chosen = ["-k", "documentation or changes or version", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-rs", *tests, *chosen],
+        cwd=unpacked,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("the source archive carries no ") == 3, done.stdout
 
 
 def test_no_code_lies_among_the_data() -> None:

@@ -159,11 +159,26 @@ class TestStore:
             b"null",
             b'{"version": 1}',
             b'{"version": 2, "folders": ["@"]}',
+            b'{"version": true, "folders": ["@"]}',
+            b'{"version": 1.0, "folders": ["@"]}',
             b'{"version": 1, "folders": "@"}',
             b'{"version": 1, "folders": ["@", 7]}',
             b'{"version": 1, "folders": ["@", "."]}',
         ],
-        ids=["empty", "cut", "bytes", "deep", "null", "no list", "newer", "text", "a number in it", "relative"],
+        ids=[
+            "empty",
+            "cut",
+            "bytes",
+            "deep",
+            "null",
+            "no list",
+            "newer",
+            "true",
+            "float",
+            "text",
+            "a number in it",
+            "relative",
+        ],
     )
     def test_a_damaged_store_trusts_nothing_and_is_set_aside(self, folder: Path, home: Path, content: bytes) -> None:
         home.mkdir(parents=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
@@ -12,6 +11,7 @@ import typer
 from typer._click.exceptions import ClickException  # Typer's copy of click; its base error has no public name
 
 from bub.cli.table import FINDINGS, load
+from bub.cli.terminal import printable
 from bub.errors import BubError
 from bub.log import log_exception, open_log
 
@@ -35,7 +35,7 @@ def exit_code(work: Callable[[], int]) -> int:
 
 
 def _told(error: BaseException) -> int:
-    causes = tuple(_leaves(error))
+    causes = tuple(leaves(error))
     if any(isinstance(cause, KeyboardInterrupt) for cause in causes):
         return INTERRUPTED
     if any(isinstance(cause, BrokenPipeError) for cause in causes):
@@ -43,10 +43,11 @@ def _told(error: BaseException) -> int:
     return max(_tell(cause) for cause in causes)
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors that happened: those of a group one by one, else the one itself."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
-            yield from _leaves(inner)
+            yield from leaves(inner)
     else:
         yield error
 
@@ -77,25 +78,22 @@ def in_color(stream: TextIO) -> bool:
 
 def one_line(error: BubError) -> str:
     """`bub: what is wrong (what to do)`, in one line."""
-    text = " ".join(str(error).split())
-    return f"bub: {text} ({' '.join(error.help.split())})" if error.help else f"bub: {text}"
+    text = _in_one_line(str(error))
+    return f"bub: {text} ({_in_one_line(error.help)})" if error.help else f"bub: {text}"
 
 
 def _say_crash(error: BaseException) -> None:
     number = os.urandom(4).hex()
     file = open_log()
-    where = f"the details are in {file} under {number}" if file else f"number {number}"
+    where = f"the details are in {file} under {number}" if file else f"number {number}; BUB_DEBUG=1 shows the details"
     log_exception("command.failed", error, id=number)
-    _say(f"bub: {_in_short(error)[:400]} ({where})")
-    if file is None and not os.environ.get("BUB_DEBUG"):
-        # There is no log to look into: a traceback here is better than one nowhere.
-        traceback.print_exception(error)
+    _say(f"bub: {_in_short(error)[:400]} ({_in_one_line(where)})")
 
 
 def _in_short(error: BaseException) -> str:
     """What an exception says of itself; the name of its type, too, unless that is a private matter."""
     name = type(error).__name__
-    text = " ".join([*str(error).split(), *getattr(error, "__notes__", ())])
+    text = _in_one_line(" ".join([str(error), *getattr(error, "__notes__", ())]))
     if text and name.startswith("_"):
         return text
     return f"{name}: {text}" if text else name
@@ -106,8 +104,12 @@ def _say(text: str) -> None:
 
 
 def _sentence(text: str) -> str:
-    text = " ".join(text.split()).removesuffix(".")
+    text = _in_one_line(text).removesuffix(".")
     return text[:1].lower() + text[1:]
+
+
+def _in_one_line(text: str) -> str:
+    return printable(" ".join(text.split()))
 
 
 def _reader_left() -> int:

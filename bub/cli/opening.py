@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from bub.cli.findings import ShownPipelineError
 from bub.cli.options import Options, workspace_of
 from bub.cli.prompts import can_ask, confirm_trust
+from bub.cli.terminal import printable
 from bub.diagnostics import PipelineError
 from bub.errors import NotTrustedError
 from bub.framework import BubFramework
@@ -31,14 +33,15 @@ def open_framework(options: Options, *, ask: bool = True) -> BubFramework:
     for warning in framework.warnings:
         where = f"{warning.file}:{warning.range.start.line}:{warning.range.start.column}"
         hint = f" ({warning.help})" if warning.help else ""
-        print(f"{where}: warning[{warning.code}] {warning.message}{hint}", file=sys.stderr)
+        print(printable(f"{where}: warning[{warning.code}] {warning.message}{hint}"), file=sys.stderr)
     return framework
 
 
 def _load(options: Options) -> BubFramework:
     framework = BubFramework(options.config, profile=options.profile, workspace=workspace_of(options))
     try:
-        framework.load_hooks()
+        with redirect_stdout(sys.stderr):  # what a plugin prints while it is imported is no result of ours
+            framework.load_hooks()
     except PipelineError as error:
         raise ShownPipelineError(error, framework.sources) from error
     return framework

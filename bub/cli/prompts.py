@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from bub.cli.terminal import printable
+
 
 def can_ask() -> bool:
     """Whether a person is there to answer: questions need a terminal to read from and one to appear on."""
@@ -13,12 +15,12 @@ def can_ask() -> bool:
 def confirm_trust(folder: str, file: str) -> bool:
     """Ask whether the pipeline file of a folder may be used; no is the default. Ctrl-C raises KeyboardInterrupt."""
     print(
-        f"{file} was found in a folder that is not trusted yet.\n"
+        f"{printable(file)} was found in a folder that is not trusted yet.\n"
         "It decides which plugins run on this machine,\n"
         "and where your messages and keys are sent.",
         file=sys.stderr,
     )
-    return _confirm(f"Trust {folder} from now on?")
+    return _confirm(f"Trust {printable(folder)} from now on?")
 
 
 def _confirm(question: str) -> bool:

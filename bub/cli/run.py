@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import functools
+import io
 import json
+import re
 import sys
 import unicodedata
 from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 from typing import Annotated, Any
 
 import trio
 import typer
 
-from bub.cli.exits import FAILED
+from bub.cli.exits import FAILED, leaves
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
+from bub.cli.plain import plain
+from bub.cli.terminal import printable
 from bub.envelope import Envelope, content_of, field_of, normalize_envelope
-from bub.errors import UsageError
+from bub.errors import BubError, UsageError
 from bub.framework import BubFramework, TurnResult
+from bub.log import log_exception, open_log
 from bub.pipeline.trace import TurnRecord
 from bub.streaming import StreamEvent
+
+# What Python makes of a byte of the command line that is no text; no model and no JSON reader takes it.
+_NO_TEXT = re.compile("[\ud800-\udfff]")
 
 
 def run(
@@ -39,27 +48,51 @@ def run(
     """
     if as_json and stream:
         raise UsageError("--json and --stream exclude each other", help="JSON is printed when the turn is over")
-    text = sys.stdin.read() if message == "-" else message
+    text = _standard_input() if message == "-" else message
     if not text.strip():
         raise UsageError("the message is empty", help='say something: `bub run "hello"`')
     inbound = {"content": text, "channel": channel, "chat_id": chat_id, "sender_id": sender_id}
     if session_id is not None:
         inbound["session_id"] = session_id
+    inbound = {name: _NO_TEXT.sub("\ufffd", value) for name, value in inbound.items()}
 
     framework = open_framework(options_of(ctx))
     live = LiveText(f"[{channel}:{chat_id}]") if stream else None
     try:
-        result = trio.run(functools.partial(_turn, framework, inbound, live))
+        # What a plugin prints must not stand before the object.
+        with redirect_stdout(sys.stderr) if as_json else nullcontext():
+            result = _end_of_turn(framework, inbound, live)
     finally:
         if live is not None:
             live.end()
         if trace:
             _print_trace(framework.last_trace)
     if as_json:
-        print(json.dumps(result_as_dict(result), default=_as_plain))
+        print(json.dumps(plain(result_as_dict(result)), allow_nan=False))
     else:
         _print_replies(result.outbounds or (), live)
     return FAILED if str(result.ended_by or "").startswith("denied") else 0
+
+
+def _standard_input() -> str:
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")  # one byte that is no text must not cost the whole message
+    return sys.stdin.read()
+
+
+def _end_of_turn(framework: BubFramework, inbound: dict[str, Any], live: LiveText | None) -> TurnResult:
+    try:
+        return trio.run(functools.partial(_turn, framework, inbound, live))
+    except (SystemExit, BaseExceptionGroup) as error:
+        end = next((cause for cause in leaves(error) if isinstance(cause, SystemExit)), None)
+        if end is None:
+            raise
+        # No answer was made: were this the end of the program, a script would take `sys.exit(0)` for success.
+        file = open_log()
+        log_exception("turn.ended_by_exit", end)
+        where = f"see {file} for the place" if file else "BUB_DEBUG=1 shows the place"
+        problem = "a plugin ended the program in the middle of a turn"
+        raise BubError(problem, help=f"a hook has to return or raise, not call `sys.exit`; {where}") from end
 
 
 async def _turn(framework: BubFramework, inbound: dict[str, Any], live: LiveText | None) -> TurnResult:
@@ -140,12 +173,8 @@ def result_as_dict(result: TurnResult) -> dict[str, Any]:
     }
 
 
-def _as_plain(value: Any) -> Any:
-    return normalize_envelope(value) if hasattr(value, "__dict__") else str(value)
-
-
 def _print_trace(trace: Sequence[TurnRecord]) -> None:
     width = max((len(record.stage) for record in trace), default=0)
     for record in trace:
         line = f"{record.duration * 1000:10.2f} ms  {record.stage:<{width}}  {record.outcome:<9}"
-        print(f"{line}  {record.implementation}".rstrip(), file=sys.stderr)
+        print(printable(f"{line}  {record.implementation}".rstrip()), file=sys.stderr)

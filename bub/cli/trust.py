@@ -11,6 +11,7 @@ import typer
 from bub import trust as trusting
 from bub.cli.exits import FAILED
 from bub.cli.options import options_of, workspace_of
+from bub.cli.terminal import for_reader, printable
 from bub.errors import UsageError
 from bub.locate import bub_home
 
@@ -18,10 +19,10 @@ from bub.locate import bub_home
 def trust(
     ctx: typer.Context,
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[FOLDER]", help="The folder to trust; the workspace by default.")
+        str | None, typer.Argument(metavar="[FOLDER]", help="The folder to trust; the workspace by default.")
     ] = None,
     show: Annotated[bool, typer.Option("--list", help="Print the folders that are trusted.")] = False,
-    revoke: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Trust this folder no longer.")] = None,
+    revoke: Annotated[str | None, typer.Option(metavar="FOLDER", help="Trust this folder no longer.")] = None,
 ) -> int:
     """Allow the pipeline file of a folder to be used without naming it.
 
@@ -32,22 +33,29 @@ def trust(
         raise UsageError("FOLDER, --list and --revoke exclude each other", help="say one of them at a time")
     if show:
         for trusted in trusting.trusted_folders(home):
-            print(trusted)
+            print(for_reader(str(trusted)))
         return _damage(home)
     if revoke is not None:
-        if not trusting.revoke(revoke, home):
-            raise UsageError(f"{revoke} was not trusted", help="`bub trust --list` shows the folders that are")
-        print(f"{revoke.absolute()} is not trusted any more")
+        taken = _named(revoke)
+        if not trusting.revoke(taken, home):
+            raise UsageError(f"{taken} was not trusted", help="`bub trust --list` shows the folders that are")
+        print(for_reader(f"{taken.absolute()} is not trusted any more"))
         return 0
-    chosen = folder or workspace_of(options_of(ctx))
+    chosen = _named(folder) if folder is not None else workspace_of(options_of(ctx))
     trusting.trust(chosen, home)
-    print(f"{os.path.realpath(chosen)} is trusted")
+    print(for_reader(f"{os.path.realpath(chosen)} is trusted"))
     return 0
+
+
+def _named(folder: str) -> Path:
+    if not folder:  # a script's variable that was not set: as a path it would be the current folder
+        raise UsageError("the name of the folder is empty", help="say `.` for the current folder")
+    return Path(folder)
 
 
 def _damage(home: Path) -> int:
     problem = trusting.store_problem(home)
     if problem is None:
         return 0
-    typer.echo(f"bub: {problem}, so no folder is trusted (`bub trust FOLDER` begins it anew)", err=True)
+    typer.echo(printable(f"bub: {problem}, so no folder is trusted (`bub trust FOLDER` begins it anew)"), err=True)
     return FAILED

@@ -68,17 +68,28 @@ def _fails(findings: Sequence[Diagnostic], strict: bool) -> bool:
 
 
 def _file(path: Path) -> Path:
-    shipped = shipped_pipeline(str(path).removeprefix(_SHIPPED)) if str(path).startswith(_SHIPPED) else None
+    name = str(path).removeprefix(_SHIPPED)
+    shipped = shipped_pipeline(name) if name != str(path) and name in shipped_pipelines() else None
     if shipped is not None:
         return shipped
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112 (unlike `Path.is_dir`, it never raises)
         path = path / FILE_NAME
-    if not path.exists():
+    if not _is_there(path):
         if str(path).startswith(_SHIPPED):
             names = ", ".join(f"{_SHIPPED}{name}" for name in shipped_pipelines())
             raise UsageError(f"the shipped pipeline {path} does not exist", help=f"shipped are {names}")
         raise UsageError(f"{path} does not exist", help="name a pipeline file, or a folder that has a pipelines.yaml")
     return path
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise UsageError(f"{path} cannot be looked at: {error.strerror}", help="name another file") from error
+    return True
 
 
 def _usual_file(options: Options) -> Path:
