@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 
 from bub.errors import BubError
@@ -115,6 +116,7 @@ class Findings:
     """Collects findings while a document is read, merged and compiled."""
 
     items: list[Diagnostic] = field(default_factory=list)
+    guesses: int = 0
 
     def add(
         self,
@@ -138,6 +140,11 @@ class Findings:
         """Add one warning at `place`."""
         self.add(code, message, place, severity="warning", **more)
 
+    def did_you_mean(self, name: str, known: Iterable[str]) -> str | None:
+        """As the function `did_you_mean`, for the first names only: a file with more of them has no mere slips."""
+        self.guesses += 1
+        return did_you_mean(name, known) if self.guesses <= MOST_GUESSES else None
+
     @property
     def has_errors(self) -> bool:
         """Whether anything found so far keeps the pipeline from running."""
@@ -155,6 +162,12 @@ def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...
     return tuple(sorted(merged.values(), key=lambda item: (item.file, item.range, item.code, item.message)))
 
 
+MOST_GUESSES = 50
+"""How many wrong names of one file are told what was probably meant."""
+
+_LONGEST, _MOST_KNOWN, _MOST_COMPARED = 60, 2_000, 50
+
+
 def suggest(name: str, known: Iterable[str]) -> str | None:
     """The known name that was probably meant, or None when none is close."""
     import difflib  # only where a name is wrong
@@ -163,8 +176,20 @@ def suggest(name: str, known: Iterable[str]) -> str | None:
     exact = {candidate.casefold(): candidate for candidate in candidates}
     if name.casefold() in exact:
         return exact[name.casefold()]
+    if len(name) > _LONGEST or len(candidates) > _MOST_KNOWN:
+        return None
+    # To compare two names takes the product of their lengths, and a file may hold thousands of long ones.
+    candidates = [candidate for candidate in candidates if len(candidate) <= _LONGEST]
+    if len(candidates) > _MOST_COMPARED:
+        candidates = sorted(candidates, key=lambda other: -_shared_ends(name, other))[:_MOST_COMPARED]
     close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
     return close[0] if close else None
+
+
+def _shared_ends(one: str, other: str) -> int:
+    """How many characters two names share at their beginning and at their end."""
+    sides = (zip(one, other, strict=False), zip(reversed(one), reversed(other), strict=False))
+    return sum(1 for side in sides for _ in takewhile(lambda pair: pair[0] == pair[1], side))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:

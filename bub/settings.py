@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from bub.diagnostics import START, Diagnostic, Findings, Place
+from bub.diagnostics import Diagnostic, Findings, Place
 from bub.pipeline.document import Node
-from bub.pipeline.interpolate import Environment, lone_reference, resolve
+from bub.pipeline.interpolate import MALFORMED, Environment, lone_reference, resolve
 from bub.pipeline.yaml_reader import read_scalar
 
 Schema = Mapping[str, Any]
@@ -23,6 +23,8 @@ RESERVED = frozenset({"BUB_CONFIG", "BUB_HOME", "BUB_PROFILE", "BUB_DEBUG", "BUB
 """Variables that steer Bub itself and are never settings."""
 
 _UNREADABLE: Final = object()
+_NO_FILE = "the environment"
+"""Where a finding about a variable stands: in no file, so no line of one is shown with it."""
 _NO_FOLDERS: Mapping[str, Path] = MappingProxyType({})
 _WORDS: Mapping[str, str] = MappingProxyType(
     {
@@ -58,7 +60,7 @@ def resolve_settings(
     overridden = {".".join(("settings", *path)) for path in chosen}
     # What a variable sets on its own need not be readable in the file as well.
     findings.items[:] = [
-        item for item in (*trouble, *findings.items) if item.code == "B030" or item.path not in overridden
+        item for item in (*trouble, *findings.items) if item.code == MALFORMED or item.path not in overridden
     ]
     for path, variable in chosen.items():
         inner = _at(schema, schema, path)
@@ -66,8 +68,8 @@ def resolve_settings(
         if value is _UNREADABLE:
             findings.add(
                 "B034",
-                f"the environment variable `{variable}` is not {_WORDS[_wanted(inner, schema)]}",
-                Place(root.place.file, START, "environment"),
+                f"the environment variable `{variable}` {_refusal(environment[variable], inner, schema)}",
+                Place(_NO_FILE),
                 path=".".join(("settings", *path)),
                 help=f"it sets `settings.{'.'.join(path)}`; change or unset it",
             )
@@ -211,12 +213,30 @@ def _coerced(text: str, schema: Schema | None, whole: Schema) -> Any:
         if isinstance(value, int) and value in (0, 1):
             return bool(value)
         return _TRUTH.get(text.strip().casefold(), _UNREADABLE)
-    fits = isinstance(value, int) or (wanted == "number" and isinstance(value, float))
-    if not fits or isinstance(value, bool):
+    if not _is_number(value, wanted):
         return _UNREADABLE
     bounds = _deref(schema, whole)
     within = bounds.get("minimum", value) <= value <= bounds.get("maximum", value)
     return value if within else _UNREADABLE
+
+
+def _is_number(value: Any, wanted: str) -> bool:
+    fits = isinstance(value, int) or (wanted == "number" and isinstance(value, float))
+    return fits and not isinstance(value, bool)
+
+
+def _refusal(text: str, schema: Schema | None, whole: Schema) -> str:
+    """What is wrong with a text that `_coerced` could not read, without the text."""
+    wanted = _wanted(schema, whole)
+    bounds = _deref(schema, whole)
+    if wanted not in ("integer", "number") or not _is_number(read_scalar(text.strip()), wanted):
+        return f"is not {_WORDS[wanted]}"
+    if "errorMessage" in bounds:
+        return str(bounds["errorMessage"])
+    least, most = bounds.get("minimum"), bounds.get("maximum")
+    if least is not None and most is not None:
+        return f"must be from {least} to {most}"
+    return f"must be at least {least}" if most is None else f"must be at most {most}"
 
 
 def _listed(text: str) -> list[str] | None:
@@ -258,8 +278,8 @@ def _type_references(
         elif isinstance(child.value, str) and lone_reference(child.value) is not None:
             value = _coerced(plain[name], inner, whole)
             if value is _UNREADABLE:
+                what = f"what the reference stands for {_refusal(plain[name], inner, whole)}"
                 wanted = _WORDS[_wanted(inner, whole)]
-                what = f"what the reference stands for is not {wanted}"
                 findings.add("B034", what, child.place, path=below, help=f"`{name}` takes {wanted}")
                 del plain[name]
             else:

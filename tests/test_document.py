@@ -406,3 +406,17 @@ def test_json_is_read_as_json_reads_it(value: dict[str, object]) -> None:
         assert parsed.root.plain() == {"x-data": value}
     else:  # an escape for half a character is JSON, but no text; a key may not be longer than YAML allows
         assert {item.code for item in parsed.findings} <= {"B001"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x-a: [\t" + "1," * 100_000 + "]", "x-a:\n" + " " * 100_000 + "[" + "1, " * 100_000 + "\t]", "x: \t" + "a" * 9],
+)
+def test_a_tab_in_a_line_of_thousands_of_values_costs_no_more_than_the_values(text: str) -> None:
+    start = time.perf_counter()
+    read(text)
+    assert time.perf_counter() - start < 10  # about 2 s; looking along the line for each value took minutes
+
+
+def test_a_tab_is_found_whatever_stands_before_it_in_the_file() -> None:
+    assert found("a: [1, 2]\nb: [1,\n\t2, 3]\n") == ["B003 3:1-3:2"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -89,13 +90,13 @@ def test_a_lone_reference_that_is_unset_is_absent_and_in_a_text_empty() -> None:
 @pytest.mark.parametrize(
     ("text", "expected", "help_"),
     [
-        ("x ${HOME}", "B030 7-14 `${HOME}` is not a reference", "write `${env:HOME}`"),
-        ("${HOME:-a}", "B030 5-15 `${HOME:-a}` is not a reference", "write `${env:HOME:-a}`"),
-        ("${}", "B030 5-8 `${}` is not a reference", "write `${env:NAME}` or `${file:PATH}`"),
-        ("${env:}", "B030 5-12 `${env:}` is not a reference", "write `${env:NAME}`"),
-        ("${env:A-B}", "B030 5-15 `${env:A-B}` is not a reference", "write `${env:A}`"),
-        ("${file:}", "B030 5-13 `${file:}` is not a reference", "write `${file:PATH}`"),
-        ("${vault:x}", "B030 5-15 `${vault:x}` is not a reference", "write `${env:NAME}` or `${file:PATH}`"),
+        ("x ${HOME}", "B030 7-14 this `${…}` is not a reference", "write `${env:HOME}`"),
+        ("${HOME:-a}", "B030 5-15 this `${…}` is not a reference", "write `${env:HOME:-…}`"),
+        ("${}", "B030 5-8 this `${…}` is not a reference", "write `${env:NAME}` or `${file:PATH}`"),
+        ("${env:}", "B030 5-12 this `${…}` is not a reference", "write `${env:NAME}`"),
+        ("${env:A-B}", "B030 5-15 this `${…}` is not a reference", "write `${env:A}`"),
+        ("${file:}", "B030 5-13 this `${…}` is not a reference", "write `${file:PATH}`"),
+        ("${vault:x}", "B030 5-15 this `${…}` is not a reference", "write `${env:NAME}` or `${file:PATH}`"),
         ("a ${env:X", "B030 7-14 `${` is not closed", "close it with `}`"),
         ("${env:A:-${env:B}}", "B030 5-22 references do not nest", "write one reference"),
     ],
@@ -107,6 +108,27 @@ def test_what_is_no_reference_is_refused_at_its_place(text: str, expected: str, 
     assert finding.severity == "error"
     assert (finding.help or "").startswith(help_)
     assert findings_of(f'a: "{text}"') == [expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "help_"),
+    [
+        ("${sk-or-SECRET}", "write `${env:NAME}` or `${file:PATH}`"),
+        ("${skSECRET}", "write `${env:NAME}` or `${file:PATH}`"),
+        ("${OPENROUTER_API_KEY:-sk-or-SECRET}", "write `${env:OPENROUTER_API_KEY:-…}`"),
+        ("${env:KEY sk-SECRET}", "write `${env:KEY}`"),
+        ("${env:sk-SECRET}", "write `${env:NAME}`"),
+        ("${env:KEYskSECRET x}", "write `${env:NAME}`"),
+        ("${vault:SECRET}", "write `${env:NAME}` or `${file:PATH}`"),
+        ("${env:A:-${SECRET}}", "write one reference"),
+        ("${env:SECRET", "close it"),
+    ],
+)
+def test_what_stands_in_a_malformed_reference_is_not_repeated_for_it_may_be_a_secret(text: str, help_: str) -> None:
+    (finding,) = check(load_text(f'a: "{text}"').root)
+    assert finding.code == "B030"
+    assert "SECRET" not in repr(finding)
+    assert (finding.help or "").startswith(help_)
 
 
 def test_a_place_inside_an_escaped_or_long_text_is_the_whole_value() -> None:
@@ -208,10 +230,21 @@ def test_scanning_never_raises_and_text_without_references_survives(text: str) -
         ("A=${env:X} $Y", "${env:X} $Y"),
         ("A=b=c", "b=c"),
         ("A=b'c", "b'c"),
+        ("A=#c", ""),
+        ("A=b \t # c # d", "b"),
     ],
 )
 def test_a_line_of_dotenv_is_read(line: str, value: str) -> None:
     assert parse_dotenv(line, file=".env") == ({"A": value}, ())
+
+
+@pytest.mark.parametrize(
+    "line", ["A=b" + " " * 300_000 + "c", "A=" + " #" * 150_000, "A=" + " " * 300_000 + "'open", " " * 300_000 + "A"]
+)
+def test_a_line_full_of_blanks_is_read_at_once(line: str) -> None:
+    started = time.perf_counter()
+    parse_dotenv(line, file=".env")
+    assert time.perf_counter() - started < 1
 
 
 def test_bad_lines_of_dotenv_are_named_but_never_shown() -> None:

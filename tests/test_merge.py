@@ -214,6 +214,20 @@ def test_a_parent_that_cannot_be_had_is_a_finding(
     assert document.root.get("version") is not None
 
 
+def test_a_link_with_the_name_of_a_pipeline_file_shows_no_other_file(folder: Path) -> None:
+    write(folder, top="version: 1\nextends: parent.yaml\n", real="version: 1\n")
+    (folder / "notes.txt").write_text("KEY=hush\n")
+    (folder / "parent.yaml").symlink_to("notes.txt")
+    document = load_document(Path("top.yaml"))
+    (finding,) = document.findings
+    assert where(finding) == "B021 top.yaml:2:10"
+    assert finding.message == "`parent.yaml` is a link to a file that is not a pipeline file"
+    assert "hush" not in repr(document)
+    (folder / "parent.yaml").unlink()
+    (folder / "parent.yaml").symlink_to("real.yaml")
+    assert load_document(Path("top.yaml")).findings == ()
+
+
 def test_a_broken_parent_is_reported_in_the_parent(folder: Path) -> None:
     write(folder, parent="stages: [\n", top="extends: parent.yaml\nversion: 1\n")
     document = load_document(Path("top.yaml"))
@@ -363,3 +377,8 @@ def test_shapes_that_the_schema_refuses_break_nothing() -> None:
         "extends: [a]",
     ):
         assert effective(load_text(text), "default").root.is_mapping
+
+
+def test_a_shipped_name_that_no_file_can_have_is_one_finding() -> None:
+    document = load_text(f"version: 1\nextends: bub:{'x' * 300}\n")
+    assert [finding.code for finding in document.findings] == ["B021"]

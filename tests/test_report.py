@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from bub.diagnostics import Diagnostic, Position, Range, Related
+from bub.pipeline.merge import load_text
 from bub.pipeline.report import render_json, render_text, summary
-from bub.pipeline.schema import check_layer, literal_secrets
-from bub.pipeline.yaml_reader import parse
+from bub.pipeline.validate import check_document
 
 FILE = "pipelines.yaml"
 
@@ -187,16 +188,14 @@ SECRET = "sk-or-v1-9f8e7d"
 
 
 def report(text: str) -> str:
-    parsed = parse(text.encode(), file=FILE, layer=FILE)
-    findings = list(parsed.findings)
-    if parsed.root is not None:
-        findings += [*check_layer(parsed.root), *literal_secrets(parsed.root)]
+    document = load_text(text, file=FILE)
+    findings = [*document.findings, *check_document(document)]
     assert findings
-    return render_text(findings, {FILE: parsed.text})
+    return render_text(findings, document.sources) + render_json(findings, 1)
 
 
 def test_a_literal_secret_is_covered_in_its_own_finding() -> None:
-    assert report(f"version: 1\nsettings: {{api_key: {SECRET}}}\n") == (
+    assert report(f"version: 1\nsettings: {{api_key: {SECRET}}}\n").partition("{\n")[0] == (
         "pipelines.yaml:2:21: warning[B040] `settings.api_key` is a secret and stands in the file as plain text\n"
         "  |\n"
         "2 | settings: {api_key: ***************}\n"
@@ -222,6 +221,24 @@ def test_a_literal_secret_is_covered_in_its_own_finding() -> None:
         f"version: 1\nsettings:\n  api_key: {SECRET}: x\n",
         f"version: 1\nsettings:\n  api_key: !secret {SECRET}\n",
         f"version: 1\nsettings:\n  api_key: '{SECRET}\n",
+        f"version: 1\nsettings: {{providers: {{openrouter: '{SECRET}'}}}}\n",
+        f"version: 1\nsettings:\n  providers:\n    openrouter: {SECRET}\n",
+        f"version: 1\nsettings:\n  providers:\n    - {SECRET}\n",
+        f"version: 1\nsettings: {SECRET}\n",
+        f"version: 1\nprofiles: {{a: {{settings: {{model: [{SECRET}]}}}}}}\n",
+        f"version: 1\nsettings:\n  api_key:\n    {SECRET}: x: y\n",
+        f"version: 1\nsettings:\n  api_key:\n  - {SECRET}: x: y\n",
+        f"version: 1\nsettings:\n  api_key:\n    - a\n      {SECRET}: x: y\n",
+        f"version: 1\nsettings:\n  api_key: [\n    {SECRET} ]]\n",
+        f"version: 1\nsettings:\n  api_key: 'a' {SECRET}\n",
+        f"version: 1\nsettings:\n  api_key:\n    'a' {SECRET}\n",
+        f'{{"settings": {{\n"api_key":\n"a" \'{SECRET}\'\n}}}}\n',
+        f"version: 1\nsettings: {{api_key: '${{{SECRET}}}'}}\n",
+        f"version: 1\nsettings: {{api_key: '${{env:KEY {SECRET}}}'}}\n",
+        f"version: 1\nsettings: {{api_key: '{SECRET} ${{X}}'}}\n",
+        f"version: 1\nsettings: {{api_key: '${{env:A}}{SECRET} ${{X}}'}}\n",
+        f"version: 1\nsettings:\n  api_key: |\n    {SECRET}\n    ${{X}}\n",
+        f"version: 1\nsettings: {{model: '${{{SECRET}}}'}}\n",
     ],
 )
 def test_no_report_shows_a_secret(text: str) -> None:
@@ -231,6 +248,27 @@ def test_no_report_shows_a_secret(text: str) -> None:
 def test_references_and_ordinary_values_are_not_covered() -> None:
     text = report('version: 1\nsettings: {modle: x, max_tokens: 5, api_key: "${env:KEY}"}\n')
     assert 'max_tokens: 5, api_key: "${env:KEY}"' in text
+
+
+def test_lines_beside_a_secret_are_shown_where_the_file_cannot_be_parsed() -> None:
+    text = report("version: 1\nsettings:\n  api_key:\n    hush\n  model: x: y\n")
+    assert "5 |   model: x: y\n" in text
+
+
+def test_a_line_full_of_secrets_is_covered_at_once() -> None:
+    for line in ('{key: "' * 90_000, "{key: {" * 90_000, "key: '" * 90_000, "key:" + " " * 600_000):
+        started = time.perf_counter()
+        render_text([finding(span(1, 5, 8))], {FILE: line})
+        assert time.perf_counter() - started < 2
+
+
+def test_thousands_of_lines_with_secrets_are_covered_at_once() -> None:
+    count = 10_000
+    text = "".join(f"k{number}: secret\n" for number in range(count))
+    found = [finding(span(number, 5, 12), code="B040") for number in range(1, count + 1)]
+    started = time.perf_counter()
+    render_text(found, {FILE: text})
+    assert time.perf_counter() - started < 5
 
 
 def test_a_key_without_a_value_is_not_covered() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bub import BubFramework
-from bub.diagnostics import START, Diagnostic, PipelineError, Position, Range, sort_diagnostics
+from bub.diagnostics import START, Diagnostic, PipelineError, Position, Range, sort_diagnostics, suggest
 from bub.pipeline.compiler import plan_for
 from bub.pipeline.merge import load_text
 from bub.pipeline.plan import MOST_STAGES
@@ -1119,3 +1120,33 @@ async def test_a_route_that_asks_for_an_unset_variable_takes_nobodys_messages(wr
 def test_shipped_pipelines_have_no_findings() -> None:
     for name in ("default", "classic", "ethos"):
         assert said(check(f"{VERSION}extends: bub:{name}\n")) == []
+
+
+def test_thousands_of_misspelt_names_are_told_in_seconds() -> None:
+    stages = "".join(f"  stage{number}: {{hook: note, needs: [stag{number}]}}\n" for number in range(1_000))
+    started = time.perf_counter()
+    found = check(f"version: 1\nhooks: {{note: {{kind: observer}}}}\nstages:\n{stages}")
+    assert time.perf_counter() - started < 5  # about 0.3 s; it was half a minute with a guess for each
+    missing = [finding for finding in found if finding.code == "B120"]
+    assert len(missing) == 1_000
+    assert [missing[at].help for at in (0, 27, 999)] == ["did you mean `stage0`?", "did you mean `stage27`?", None]
+
+
+def test_thousands_of_profiles_that_extend_nothing_are_told_in_seconds() -> None:
+    profiles = "".join(f"  profile{number}: {{extends: profil{number}}}\n" for number in range(300))
+    started = time.perf_counter()
+    found = check(f"version: 1\nextends: bub:default\nprofiles:\n{profiles}")
+    assert time.perf_counter() - started < 10
+    assert [finding.help for finding in found] == ["name one of the 301 profiles"] * 300
+
+
+def test_names_of_any_length_are_compared_at_once() -> None:
+    long = "ab" * 100_000
+    started = time.perf_counter()
+    assert suggest(long, [long + "c", "name"]) is None
+    assert time.perf_counter() - started < 1
+
+
+@pytest.mark.parametrize("text", ['settings: {api_key: "${X}"}', 'profiles: {a: {settings: {api_key: "sk ${X}"}}}'])
+def test_a_secret_that_is_a_malformed_reference_is_one_finding(text: str) -> None:
+    assert [finding.code for finding in check(VERSION + "extends: bub:default\n" + text)] == ["B030"]

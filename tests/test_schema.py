@@ -707,6 +707,14 @@ def test_thousands_of_mistakes_are_told_in_seconds() -> None:
     assert time.perf_counter() - started < 5
 
 
+def test_thousands_of_unknown_keys_are_told_in_seconds() -> None:
+    started = time.perf_counter()
+    found = check("version: 1\n" + "".join(f"versio{number}: 1\n" for number in range(5_000)))
+    assert time.perf_counter() - started < 5
+    assert len(found) == 5_000
+    assert found[0].help == "did you mean `version`?"
+
+
 def test_importing_the_module_does_not_import_jsonschema() -> None:
     code = "import sys, bub.pipeline.schema as s; s.settings_schema(); print('jsonschema' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -159,6 +159,33 @@ def test_a_setting_knows_its_variable() -> None:
     assert variable_of(["providers", "my-own", "api_key"]) == "BUB_PROVIDERS_MY_OWN_API_KEY"
 
 
+@pytest.mark.parametrize(
+    ("inner", "said"),
+    [
+        ({"minimum": 0, "maximum": 10}, "must be from 0 to 10"),
+        ({"minimum": 0}, "must be at least 0"),
+        ({"maximum": 10}, "must be at most 10"),
+        ({"minimum": 0, "errorMessage": "must be 0 or more"}, "must be 0 or more"),
+    ],
+)
+def test_a_number_out_of_bounds_is_told_its_bounds(inner: dict[str, object], said: str) -> None:
+    schema = {"properties": {"retries": {"type": "integer", **inner}}}
+    value = "99" if inner.get("maximum") else "-7"
+    _, (found,) = resolve_settings(load_text("version: 1").root, {"BUB_RETRIES": value}, base=None, schema=schema)
+    assert (found.code, found.message) == ("B034", f"the environment variable `BUB_RETRIES` {said}")
+    root = load_text("settings: {retries: '${env:N}'}").root
+    _, (found,) = resolve_settings(root, {"N": value}, base=None, schema=schema)
+    assert found.message == f"what the reference stands for {said}"
+    assert found.range.start.line == 1
+
+
+def test_a_finding_about_a_variable_stands_in_no_file() -> None:
+    root = load_text("version: 1", file="mine.yaml").root
+    schema = {"properties": {"retries": {"type": "integer"}}}
+    _, (found,) = resolve_settings(root, {"BUB_RETRIES": "x"}, base=None, schema=schema)
+    assert found.file == "the environment"
+
+
 def test_a_number_in_the_environment_keeps_to_the_bounds_of_its_schema() -> None:
     schema = {"properties": {"retries": {"type": "integer", "minimum": 0, "maximum": 10}}}
     root = load_text("version: 1").root

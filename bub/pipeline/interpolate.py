@@ -13,17 +13,22 @@ from bub.diagnostics import Diagnostic, Findings, Place, Position, Range
 from bub.pipeline.document import Node, Plain, walk
 from bub.pipeline.yaml_reader import MAX_BYTES, read_scalar
 
+MALFORMED = "B030"
+
 Environment = Mapping[str, str]
 """Variables by name; one whose value is empty counts as unset."""
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_VARIABLE = r"[A-Z_][A-Z0-9_]*"
+"""A variable as nearly all are written, which a secret is not."""
 _ENV_BODY = rf"env:(?P<name>{_NAME})(?::-(?P<default>.*))?"
 _DOTENV_LINE = r"""
-    \s* (?:export\s+)? (?P<name>[A-Za-z_][A-Za-z0-9_]*) \s*=\s*
+    \s* (?:export\s+)? (?P<name>[A-Za-z_][A-Za-z0-9_]*) \s*=\s*+
     (?: '(?P<single>[^']*)' \s*(?:\#.*)?
       | "(?P<double>(?:[^"\\]|\\.)*)" \s*(?:\#.*)?
-      | (?P<bare>(?!['"]).*?) \s* (?:(?<=[\s=])\#.*)?
+      | (?P<bare>(?!['"]).*)
     )"""
+_COMMENT = re.compile(r"(?:^|\s)#")
 _ESCAPES: Mapping[str, str] = MappingProxyType({"n": "\n", "r": "\r", "t": "\t"})
 _NO_FOLDERS: Mapping[str, Path] = MappingProxyType({})
 _ABSENT: Final = object()
@@ -80,7 +85,7 @@ def parse_dotenv(text: str, *, file: str) -> tuple[dict[str, str], tuple[Diagnos
         if double is not None:
             values[found["name"]] = re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), double)
         else:
-            values[found["name"]] = single if single is not None else bare
+            values[found["name"]] = single if single is not None else _COMMENT.split(bare, maxsplit=1)[0].strip()
     return values, tuple(findings.items)
 
 
@@ -214,20 +219,21 @@ def _reference(text: str, start: int) -> Reference | Malformed:
     scheme, _, name = body.partition(":")
     if scheme == "file" and name.strip():
         return Reference("file", name, None, start, close + 1)
-    return Malformed(f"`${{{body}}}` is not a reference", _meant(body), start, close + 1)
+    return Malformed("this `${…}` is not a reference", _meant(body), start, close + 1)
 
 
 def _meant(body: str) -> str:
+    """What to write instead; of `body`, which may be a secret, it names no more than a variable in capitals."""
     dollar = "or `$${` for a literal `${`"
     scheme, _, name = body.partition(":")
-    bare = re.match(rf"(?P<name>{_NAME})(?P<rest>:?-.*)?$", body, re.DOTALL)
+    bare = re.fullmatch(rf"(?P<name>{_VARIABLE})(?P<default>:?-.*)?", body, re.DOTALL)
     if scheme == "env":
-        word = re.match(_NAME, name)
+        word = re.match(rf"{_VARIABLE}(?!\w)", name)
         return f"write `${{env:{word.group() if word else 'NAME'}}}` or `${{env:NAME:-default}}`, {dollar}"
     if scheme == "file":
         return f"write `${{file:PATH}}`, {dollar}"
     if bare:
-        default = f":-{bare['rest'].lstrip(':-')}" if bare["rest"] else ""
+        default = ":-…" if bare["default"] else ""
         return f"write `${{env:{bare['name']}{default}}}`, {dollar}"
     return f"write `${{env:NAME}}` or `${{file:PATH}}`, {dollar}"
 
@@ -249,7 +255,7 @@ def _look_up(reference: Reference, environment: Environment, findings: Findings,
 
 
 def _add_malformed(findings: Findings, piece: Malformed, node: Node, path: str) -> None:
-    findings.add("B030", piece.message, _part(node, piece.start, piece.end), path=path, help=piece.help)
+    findings.add(MALFORMED, piece.message, _part(node, piece.start, piece.end), path=path, help=piece.help)
 
 
 def _part(node: Node, start: int, end: int) -> Place:

@@ -23,6 +23,12 @@ DEFAULT_PROFILE = "default"
 _OVERLAY = ("stages", "hooks", "settings")
 """The keys of a profile that are laid over the pipeline itself."""
 
+_MOST_LISTED = 100
+"""Among how many profiles a misspelt one is looked for."""
+
+_PIPELINE_FILE = (".yaml", ".yml")
+"""What the name of a file that `extends` may name ends with."""
+
 _OWN = ("extends", "description")
 """The keys of a profile that the profiles built on it do not take over."""
 
@@ -253,12 +259,17 @@ def _parent_path(name: str, child: _Source) -> tuple[Path, str]:
     if name in shipped_pipelines():
         raise _NoParentError("B021", f"`{name}` is not a file", f"did you mean `{SHIPPED}{name}`?")
     # Lines of a file show up in findings, so nothing but pipeline files may be named here.
-    if not name.endswith((".yaml", ".yml")):
+    if not name.endswith(_PIPELINE_FILE):
         raise _NoParentError("B021", f"`{name}` is not a pipeline file", f"{rule} that ends in .yaml or .yml")
     if child.base is None:
         raise _NoParentError("B021", f"`{name}` cannot be found: {child.file} lies in no folder", rule)
+    path = child.base / name
+    if not _identity(path).endswith(_PIPELINE_FILE):
+        raise _NoParentError(
+            "B021", f"`{name}` is a link to a file that is not a pipeline file", "name the pipeline file itself"
+        )
     shown = os.path.normpath(os.path.join(os.path.dirname(child.file), name))  # noqa: PTH118, PTH120 (a text, not a file)
-    return child.base / name, shown
+    return path, shown
 
 
 def _shipped_help(name: str) -> str:
@@ -348,6 +359,8 @@ def _follow_profiles(document: Document, profile: str, findings: Findings) -> tu
 
 def _known_help(name: str, known: Iterable[str]) -> str:
     names = sorted({*known, DEFAULT_PROFILE})
+    if len(names) > _MOST_LISTED:
+        return f"name one of the {len(names)} profiles"
     return did_you_mean(name, names) or "profiles are " + ", ".join(f"`{other}`" for other in names)
 
 

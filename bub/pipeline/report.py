@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,15 +18,22 @@ _WIDEST = 100
 _ELLIPSIS = "…"
 _JOINER = "\u200d"
 
-_LITERAL_SECRET, _UNKNOWN_KEY, _WRONG_TYPE = "B040", "B100", "B101"
-"""The findings of the schema check that tell where secrets stand."""
+_NO_REFERENCE, _LITERAL_SECRET, _UNKNOWN_KEY, _WRONG_TYPE = "B030", "B040", "B100", "B101"
+"""The findings that tell where secrets stand."""
 _SECRET_WORDS = "(?:key|token|secret|password|passphrase|credentials?)"
-_SECRET_NAME = rf"(?i){_SECRET_WORDS}(?:\[\d+\])*$"
 _SECRET_KEY = rf"""(?i){_SECRET_WORDS}\b(?=["']?\s*:)"""
+_LEAD = r"[ \t]*(?:-[ \t]+)*"
+_ENTRY = r"[^\s:]+\s*:(?:\s|$)"
+_UNPARSED = ("B001", "B003")
+"""The findings about a text that cannot be parsed."""
+_SETTING = r"(?:profiles\..+\.)?settings\b"
+"""The path of a setting: what stands in the wrong place there may be a secret, whatever its name."""
+_SECRET_NAME = rf"(?i){_SECRET_WORDS}(?:\[\d+\])*$"
 _KEY_ENDS = r"\s*:"
-_VALUE = r"""(?x)["']?\s*:\s*
-    (?!["']?\$\{(?:env|file):(?:(?!:-)[^{}])*(?::-)?\})   # a reference without a default is no secret
-    (?P<value>"(?:[^"\\]|\\.)*"? | '[^']*'? | [\[{].* | [^\s,{}\[\]][^,{}\[\]]*)"""
+_REFERENCE = r"""["']?\$\{(?:env:\w+(?::-)?|file:(?:(?!:-)[^{}])*)\}["']?\s*(?:[],}\#]|$)"""
+_VALUE = rf"""(?x)["']?\s*:\s*+
+    (?!{_REFERENCE})   # a reference without a default is no secret
+    (?P<value>"(?:[^"\\]|\\.)*"? | '[^']*'? | [\[{{].* | [^\s,{{}}\[\]][^,{{}}\[\]]*)"""
 
 _RED, _YELLOW, _BLUE, _BOLD, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[34m", "\x1b[1m", "\x1b[0m"
 
@@ -109,7 +116,7 @@ def _snippet(part: _Shown, lines: _Lines, ink: _Ink, tone: str, gutter: int) -> 
     remark = f" {_printable(part.remark)}" if part.remark else ""
     number = part.range.start.line
     line = lines.line(part.file, number)
-    if not line.strip():
+    if not line or line.isspace():
         return [f"{margin} {ink(_BLUE, '=')}{remark}"] if remark else []
     text, before, width = _cut(line, part.range)
     return [
@@ -185,6 +192,42 @@ def _printable(text: str) -> str:
     return "".join(" " if character in "\n\r\t" else _cell(character)[0] for character in text)
 
 
+def secret_starts(lines: Sequence[str]) -> dict[int, int]:
+    """The lines of a text that cannot be parsed which may hold a secret, by index, and where it begins in each.
+
+    That is what follows a key such as `api_key`, and what is indented deeper below it. What is no secret may be among
+    it: nobody knows what such a text means.
+    """
+    starts: dict[int, int] = {}
+    key_column: int | None = None
+    value_is_awaited = False
+    for index, line in enumerate(lines):
+        indent = len(line) - len(line.lstrip(" \t"))
+        if indent == len(line):
+            continue
+        if key_column is not None:
+            is_item = indent == key_column and line.startswith("-", indent)
+            is_value = value_is_awaited and not re.match(_ENTRY, line[indent:])
+            value_is_awaited = False
+            if indent > key_column or is_item or is_value:
+                starts[index] = indent
+                continue
+        key = re.search(_SECRET_KEY, line)
+        if key is None:
+            key_column = None
+            continue
+        starts[index] = line.index(":", key.end()) + 1
+        key_column = re.match(_LEAD, line).end()  # type: ignore[union-attr]  # matches "" as well
+        value_is_awaited = not line[starts[index] :].strip()
+    return starts
+
+
+def _is_about_a_secret(item: Diagnostic) -> bool:
+    if item.code in (_WRONG_TYPE, _NO_REFERENCE) and re.match(_SETTING, item.path):
+        return True
+    return item.code == _LITERAL_SECRET or (item.code == _WRONG_TYPE and bool(re.search(_SECRET_NAME, item.path)))
+
+
 class _Lines:
     """The lines of the files that findings are about."""
 
@@ -192,13 +235,18 @@ class _Lines:
         self._sources = sources
         self._split: dict[str, list[str]] = {}
         self._shown: dict[tuple[str, int], str] = {}
-        self._secrets: dict[str, list[Range]] = {}
-        self._strange: dict[str, list[Position]] = {}
+        self._secrets: dict[tuple[str, int], set[Range]] = {}
+        self._strange: dict[tuple[str, int], list[Position]] = {}
+        self._unparsed: set[str] = set()
+        self._secret_starts: dict[str, dict[int, int]] = {}
         for item in findings:
-            if item.code == _LITERAL_SECRET or (item.code == _WRONG_TYPE and re.search(_SECRET_NAME, item.path)):
-                self._secrets.setdefault(item.file, []).append(item.range)
+            if _is_about_a_secret(item):
+                for number in range(item.range.start.line, item.range.end.line + 1):
+                    self._secrets.setdefault((item.file, number), set()).add(item.range)
             elif item.code == _UNKNOWN_KEY and "settings" in item.path.split("."):
-                self._strange.setdefault(item.file, []).append(item.range.end)
+                self._strange.setdefault((item.file, item.range.end.line), []).append(item.range.end)
+            elif item.code in _UNPARSED:
+                self._unparsed.add(item.file)
 
     def line(self, file: str, number: int) -> str:
         """The text of one line without its end, secrets covered; empty when it cannot be had."""
@@ -211,18 +259,30 @@ class _Lines:
         return self._shown[file, number]
 
     def _covered(self, file: str, number: int, line: str) -> Iterator[tuple[int, int]]:
-        for span in self._secrets.get(file, ()):
-            if span.start.line <= number <= span.end.line:
-                start = span.start.column - 1 if span.start.line == number else 0
-                end = span.end.column - 1 if span.end.line == number else len(line)
-                if not re.compile(_KEY_ENDS).match(line, end):  # what is empty is told at its key, which is no secret
-                    yield min(start, len(line)), min(end, len(line))
+        for span in self._secrets.get((file, number), ()):
+            start = span.start.column - 1 if span.start.line == number else 0
+            end = span.end.column - 1 if span.end.line == number else len(line)
+            if not re.compile(_KEY_ENDS).match(line, end):  # what is empty is told at its key, which is no secret
+                yield min(start, len(line)), min(end, len(line))
         # A file that cannot be parsed, or a misspelt `api_kye`, has secrets that no schema can find.
+        if file in self._unparsed:
+            hidden = self._starts(file).get(number - 1, len(line))
+            yield min(hidden + len(line[hidden:]) - len(line[hidden:].lstrip()), len(line)), len(line)
         keys = [found.end() for found in re.finditer(_SECRET_KEY, line)]
-        keys += [end.column - 1 for end in self._strange.get(file, ()) if end.line == number]
-        for key in keys:
-            if found := re.compile(_VALUE).match(line, key):
+        keys += [end.column - 1 for end in self._strange.get((file, number), ())]
+        covered = 0
+        for key in sorted(keys):
+            # A key inside a value is a part of it: looked at again, a long line would cost its square.
+            found = re.compile(_VALUE).match(line, key) if key >= covered else None
+            if found:
+                covered = found.end()
                 yield found.span("value")
+
+    def _starts(self, file: str) -> dict[int, int]:
+        if file not in self._secret_starts:
+            self._raw(file, 1)
+            self._secret_starts[file] = secret_starts(self._split[file])
+        return self._secret_starts[file]
 
     def _raw(self, file: str, number: int) -> str:
         if file not in self._split:

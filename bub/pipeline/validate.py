@@ -64,8 +64,13 @@ def check_document(document: Document, environment: Mapping[str, str] | None = N
         if not layer.shipped:
             found += check_layer(layer.root)
             found += check_sections(layer.root)
-            found += literal_secrets(layer.root, shipped_sections())
-        found += interpolate.check(layer.root, environment)
+        references = interpolate.check(layer.root, environment)
+        if not layer.shipped:
+            # A value with a broken reference is mended first: what is left in plain text shows then.
+            broken = {finding.path for finding in references if finding.code == interpolate.MALFORMED}
+            secrets = literal_secrets(layer.root, shipped_sections())
+            found += [finding for finding in secrets if finding.path not in broken]
+        found += references
     wrong = {(finding.file, finding.range) for finding in found if finding.code == WRONG_TYPE}
     read = [finding for finding in document.findings if finding.code != READ_OTHERWISE]
     warned = [finding for finding in document.findings if finding.code == READ_OTHERWISE]

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from bub.pipeline.report import secret_starts
+
 SYNTAX = "B001"
 TAB = "B003"
 TAG = "B005"
@@ -15,6 +17,8 @@ _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\ud
 
 The few that are refused are named, not the many that are allowed: such a set takes ten times as long to compile.
 """
+
+_BLANKS = re.compile(r"[ \t]*")
 
 
 class Fault(NamedTuple):
@@ -69,10 +73,15 @@ def tab_fault(start: int, end: int) -> Fault:
     return Fault(TAB, "a tab is used for indentation", "indent with spaces", start, end)
 
 
+def indentation_end(text: str, line: int) -> int:
+    """Where the indentation of the line that begins at `line` ends."""
+    return _BLANKS.match(text, line).end()  # type: ignore[union-attr]  # matches "" as well
+
+
 def indentation_tab(text: str, line: int, at: int) -> tuple[int, int] | None:
-    """The first run of tabs in the indentation of what begins at `at`, in the line that begins at `line`."""
-    found = re.search(r"\t+", text[line:at]) if not text[line:at].strip(" \t") else None
-    return (line + found.start(), line + found.end()) if found else None
+    """The first run of tabs between `line`, where a line begins, and `at`, which lies in its indentation."""
+    found = re.compile(r"\t+").search(text, line, at)
+    return found.span() if found else None
 
 
 def _index(mark: object, otherwise: int) -> int:
@@ -87,7 +96,8 @@ def _tab_before(text: str, at: int) -> tuple[int, int] | None:
     if "\t" in text[at:end]:
         first = text.index("\t", at)
         return first, first + len(re.match(r"\t+", text[first:]).group())  # type: ignore[union-attr]
-    return indentation_tab(text, _line_start(text, at), at)
+    line = _line_start(text, at)
+    return indentation_tab(text, line, at) if at <= indentation_end(text, line) else None
 
 
 def _line_start(text: str, at: int) -> int:
@@ -116,6 +126,11 @@ def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _shown(text: str, at: int) -> str:
+    line = _line_start(text, at)
+    lines = re.split(r"\r\n|\r|\n", text[: _line_end(text, at)])
+    secret = secret_starts(lines).get(len(lines) - 1)
+    if secret is not None and at - line >= secret and at < len(text):
+        return "this text"
     start, end = _token(text, at)
     shown = text[start : min(end, start + 30)]
     return f"`{shown}`" if shown else "the end of the line" if at < len(text) else "the end of the file"

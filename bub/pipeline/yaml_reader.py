@@ -12,7 +12,14 @@ import yaml
 
 from bub.diagnostics import START, Diagnostic, Findings, Place, Position, Range, Related
 from bub.pipeline.document import Node, Plain
-from bub.pipeline.yaml_faults import Fault, explain_error, forbidden_character, indentation_tab, tab_fault
+from bub.pipeline.yaml_faults import (
+    Fault,
+    explain_error,
+    forbidden_character,
+    indentation_end,
+    indentation_tab,
+    tab_fault,
+)
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
@@ -184,6 +191,13 @@ def _offsets(event: Any) -> tuple[int, int]:
     return event.start_mark.index, event.end_mark.index
 
 
+class _Indentation(NamedTuple):
+    """The indentation of one line, between two offsets."""
+
+    start: int
+    end: int
+
+
 class _Reader:
     """Builds nodes from the parser's events, with a stack of its own: no recursion, whatever the file."""
 
@@ -195,6 +209,7 @@ class _Reader:
         self._lines = Lines(text)
         self._has_tabs = "\t" in text
         self._tab_found = False
+        self._indented = _Indentation(-1, -1)
         self._open: list[_Open] = []
         self._anchors: dict[str, _Anchored | None] = {}
         self._aliased = 0
@@ -389,6 +404,11 @@ class _Reader:
         if not self._has_tabs or self._tab_found:
             return
         line = start - self._lines.position(start).column + 1
+        if line != self._indented.start:
+            # Looked at once for all values of a line, however long it is.
+            self._indented = _Indentation(line, indentation_end(self._text, line))
+        if start > self._indented.end:
+            return
         tab = indentation_tab(self._text, line, start)
         if tab is not None:
             self._tab_found = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bub.diagnostics import Related, did_you_mean
+from bub.diagnostics import Related
 from bub.pipeline.document import Node
 from bub.pipeline.plan import Plan, names_of
 
@@ -27,7 +27,7 @@ def _check(plan: Plan, who: str, node: Node, path: str) -> None:
                 place,
                 path=path,
                 profile=plan.profile,
-                help=did_you_mean(name, allowed) or f"add `{name}` to the profile's `plugins`",
+                help=plan.findings.did_you_mean(name, allowed) or f"add `{name}` to the profile's `plugins`",
                 related=[]
                 if listing is None
                 else [Related("the profile's list is here", listing.where.file, listing.where.range)],

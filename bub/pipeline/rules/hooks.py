@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bub.diagnostics import did_you_mean
 from bub.hookspecs import HOOK_POINTS
 from bub.pipeline.plan import Plan, text_of
 
@@ -30,14 +29,14 @@ def check(plan: Plan) -> None:
                 f"{stage} calls the hook `{name}`, which does not exist",
                 place,
                 path=f"stages.{stage.id}.hook",
-                help=did_you_mean(name, callable_points | set(plan.hooks))
+                help=plan.findings.did_you_mean(name, callable_points | set(plan.hooks))
                 or f"declare it: `hooks: {{{name}: {{kind: …, takes: […]}}}}`",
             )
     for name, hook in plan.hooks.items():
         if hook.node is None:
             continue
         if not hook.known and hook.node.get("kind") is None and not _stage_says_kind(plan, name):
-            meant = did_you_mean(name, HOOK_POINTS)
+            meant = plan.findings.did_you_mean(name, HOOK_POINTS)
             plan.findings.add(
                 "B110",
                 f"hook `{name}` has no kind",

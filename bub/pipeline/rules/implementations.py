@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from bub.diagnostics import Place, Position, Range, did_you_mean, suggest
+from bub.diagnostics import Place, Position, Range, suggest
 from bub.hookspecs import HOOK_POINTS
 from bub.implementations import Implementation, implementations_of
 from bub.pipeline.document import Node
@@ -78,7 +78,7 @@ def _check_one(plan: Plan, implementation: Implementation, hooks: Mapping[str, H
             "B201",
             f"{who} implements `{name}`, which is no hook",
             place,
-            help=did_you_mean(name, _known(hooks)) or f"declare it under `hooks:`, or rename `{name}`",
+            help=plan.findings.did_you_mean(name, _known(hooks)) or f"declare it under `hooks:`, or rename `{name}`",
         )
         return
     point = hook.point if hook is not None else known
@@ -91,7 +91,7 @@ def _check_one(plan: Plan, implementation: Implementation, hooks: Mapping[str, H
                 "B202",
                 f"{who} asks `{name}` for `{argument}`, which that hook does not have{narrowed}",
                 place,
-                help=did_you_mean(argument, offered) or f"it has: {', '.join(offered)}",
+                help=plan.findings.did_you_mean(argument, offered) or f"it has: {', '.join(offered)}",
             )
     if point.sync_only and inspect.iscoroutinefunction(implementation.function):
         plan.findings.add(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from bub.diagnostics import Place, Related, did_you_mean
+from bub.diagnostics import Place, Related
 from bub.pipeline.document import Node
 from bub.pipeline.merge import Layer
 from bub.pipeline.plan import Plan, StagePlan, anchor_of, circles_in, names_of, text_of
@@ -42,7 +42,7 @@ def _check_references(plan: Plan) -> None:
                     f"{stage} {verb} `{name}`, which does not exist",
                     place,
                     path=f"stages.{stage.id}.{key}",
-                    help=did_you_mean(name, known),
+                    help=plan.findings.did_you_mean(name, known),
                 )
 
 
@@ -124,7 +124,9 @@ def _check_places(plan: Plan, layer: Layer, stages: dict[str, Node], inherited: 
         place = (before or after or node).place
         if other not in known:
             message = f"stage `{name}` is to stand {side} `{other}`, which does not exist"
-            plan.findings.add("B120", message, place, path=f"{path}.{side}", help=did_you_mean(other, known))
+            plan.findings.add(
+                "B120", message, place, path=f"{path}.{side}", help=plan.findings.did_you_mean(other, known)
+            )
         elif text_of(node.get(side)) is not None:
             edges[name] = [other]
     for circle in circles_in(edges):

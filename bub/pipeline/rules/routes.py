@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from bub.diagnostics import Related, did_you_mean
+from bub.diagnostics import Related
 from bub.pipeline.document import Node
 from bub.pipeline.merge import DEFAULT_PROFILE
 from bub.pipeline.plan import Plan, text_of
@@ -29,7 +29,7 @@ def check(plan: Plan) -> None:
                 f"route {index + 1} leads to profile `{name}`, which does not exist",
                 target.place,
                 path=f"{path}.profile",
-                help=did_you_mean(name, known),
+                help=plan.findings.did_you_mean(name, known),
             )
         match = route.get("match")
         unknowable = route.get("match", SESSION_STATE)

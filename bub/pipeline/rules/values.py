@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from bub.diagnostics import Place, Related, did_you_mean
+from bub.diagnostics import Place, Related
 from bub.kinds import SESSION, START_VALUES
 from bub.pipeline.plan import Plan, StagePlan, known_values, names_of, text_of
 
@@ -60,7 +60,7 @@ def _check_asked(plan: Plan, stage: StagePlan, missing: set[str], told: set[Plac
                 f"{stage} takes `{name}`, which no stage makes",
                 place,
                 path=f"stages.{stage.id}",
-                help=did_you_mean(name, known_values(plan) - {name}),
+                help=plan.findings.did_you_mean(name, known_values(plan) - {name}),
             )
 
 
