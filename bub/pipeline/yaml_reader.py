@@ -347,9 +347,9 @@ class _Reader:
         if name not in self._anchors:
             self._add(
                 "B001",
-                f"`*{name}` names an anchor that does not exist above",
+                "what stands behind `*` names an anchor, and there is none of that name above",
                 place,
-                f'if it is meant as text, put it in quotes: "*{name}"',
+                'if it is meant as text, put it in quotes: "*…"',
             )
             self._anchors[name] = _Anchored(Node(f"*{name}", place, quoted=True), 1, 1, f"*{name}")
         anchored = self._anchors[name]
