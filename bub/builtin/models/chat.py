@@ -121,6 +121,8 @@ class _Call:
             response = await self._send()
         except httpx.TransportError as error:
             raise faults.unreachable(self._endpoint, error) from error
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise faults.impossible_address(self._endpoint) from error
         try:
             return await self._begin(response)
         except BaseException:

@@ -18,6 +18,7 @@ from bub.errors import ModelError
 DEFAULT_TIMEOUT = 120.0
 """Seconds to wait for a server's next word, unless the settings say otherwise."""
 
+_LONGEST_HOST = 254  # with the dot at its end
 _PROVIDER_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
@@ -169,12 +170,14 @@ def _checked_key(provider: str, key: str | None) -> str | None:
 def _checked_base(provider: str, base: str) -> str:
     """The base URL without a trailing slash. What is wrong with it is said without showing it: it can hold a secret."""
     where = f"the `api_base` of {provider}"
+    base = base.strip()
     try:
-        parts = urlsplit(base.strip())
+        parts = urlsplit(base)
         has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         has_host = False
-    if not has_host or parts.scheme not in ("http", "https"):
+    # `urlsplit` leaves some control characters out without a word.
+    if not has_host or not base.isprintable() or parts.scheme not in ("http", "https"):
         raise _config(provider, f"{where} is not an http or https URL", "write it as `https://host/v1`")
     if parts.username is not None or parts.password is not None:
         raise _config(
@@ -182,8 +185,18 @@ def _checked_base(provider: str, base: str) -> str:
         )
     if parts.query or parts.fragment:
         raise _config(provider, f"{where} has a `?` or a `#` part", "write it as `https://host/v1`")
+    if not _is_host(parts.hostname or ""):
+        raise _config(provider, f"{where} names a host that cannot be", "write it as `https://host/v1`")
     path = parts.path.rstrip("/").removesuffix("/chat/completions")
     return f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def _is_host(name: str) -> bool:
+    """Whether the network's name service could be asked for it: no empty or overlong part (RFC 1035 §2.3.4)."""
+    try:
+        return len(name.encode("idna")) <= _LONGEST_HOST
+    except UnicodeError:
+        return False
 
 
 def _seconds(provider: str, text: str | None) -> float:

@@ -37,7 +37,7 @@ class AttemptError(Exception):
 
 def fault(endpoint: Endpoint, kind: str, what: str, do: str | None = None) -> ModelError:
     """The error "<provider> (<host>) <what>" with what to do about it."""
-    who = f"{endpoint.provider} ({endpoint.host})"
+    who = f"{endpoint.provider} ({quoted(endpoint.host, endpoint)})"
     return ModelError(f"{who} {what}", kind=kind, provider=endpoint.provider, host=endpoint.host, help=do)
 
 
@@ -108,6 +108,13 @@ def unreachable(endpoint: Endpoint, error: httpx.TransportError) -> AttemptError
         return AttemptError(fault(endpoint, "unreachable", f"cannot be reached: {reason}", do), again=again)
     reason = quoted(str(error), endpoint) or type(error).__name__
     return AttemptError(fault(endpoint, "unreachable", f"cannot be reached: {reason}", do))
+
+
+def impossible_address(endpoint: Endpoint) -> AttemptError:
+    """The address is written as a URL is, but nothing can have it."""
+    do = f"correct `providers.{endpoint.provider}.api_base` or BUB_API_BASE, and the proxy if the environment names one"
+    error = fault(endpoint, "config", "has an address that cannot be", do)
+    return AttemptError(error)
 
 
 def silent(endpoint: Endpoint) -> ModelError:
