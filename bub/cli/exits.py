@@ -77,9 +77,12 @@ def in_color(stream: TextIO) -> bool:
 
 
 def one_line(error: BubError) -> str:
-    """`bub: what is wrong (what to do)`, in one line."""
+    """`bub: what is wrong (what to do)`, in one line; a second way out, where the help has one, in a second."""
     text = _in_one_line(str(error))
-    return f"bub: {text} ({_in_one_line(error.help)})" if error.help else f"bub: {text}"
+    if not error.help:
+        return f"bub: {text}"
+    ways = "\n     ".join(_in_one_line(way) for way in error.help.splitlines())
+    return f"bub: {text} ({ways})"
 
 
 def _say_crash(error: BaseException) -> None:

@@ -85,8 +85,8 @@ def resolve_endpoint(settings: Mapping[str, Any], model: str | None = None) -> E
             kind="config",
             provider="",
             # A profile that lists plugins of its own has lost the local model, installed or not.
-            help="set BUB_MODEL=provider:name and BUB_API_KEY; or, for a small model here, run `bub local install` "
-            "and list the plugin `local_model` in the profile",
+            help="for a small one on this machine type `bub local install`, and list `local_model` in the profile;\n"
+            "for one of a provider type `export BUB_MODEL=provider:name BUB_API_KEY=…`",
         )
     name, model_name = _split(wanted)
     own = given.providers.get(name, _ProviderSettings())
