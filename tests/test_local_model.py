@@ -23,10 +23,10 @@ from bub.builtin.models.chat import ChatRequest, stream_chat
 from bub.builtin.models.client import open_client
 from bub.builtin.models.endpoint import resolve_endpoint
 from bub.errors import BubError, ModelError
+from bub.resources import shipped_schema
 from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub_plugins.local_model import LARGEST_CONTEXT, SMALLEST_CONTEXT, LocalModel
 
-ROOT = Path(__file__).parent.parent
 FAKES = Path(__file__).parent / "fakes"
 needs_model = [
     pytest.mark.model,
@@ -155,7 +155,7 @@ async def test_a_context_that_would_end_the_process_is_refused(context: int, tmp
 
 
 def test_the_editor_knows_the_same_bounds_of_the_context() -> None:
-    schema = json.loads((ROOT / "schemas" / "settings" / "local_model.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads(shipped_schema("settings", "local_model.schema.json").read_text(encoding="utf-8"))
     context = schema["properties"]["context"]
     assert (context["minimum"], context["maximum"]) == (SMALLEST_CONTEXT, LARGEST_CONTEXT)
     assert context["errorMessage"] == f"must be a whole number from {SMALLEST_CONTEXT} to {LARGEST_CONTEXT}"
