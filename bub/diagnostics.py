@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 
@@ -140,6 +140,22 @@ class Findings:
         """Add one warning at `place`."""
         self.add(code, message, place, severity="warning", **more)
 
+    def add_unknown(
+        self,
+        code: str,
+        message: str,
+        place: Place,
+        name: str,
+        known: Iterable[str],
+        *,
+        help: str | None = None,  # noqa: A002 (the reader's word)
+        **more: Any,
+    ) -> None:
+        """Add one finding about a `name` that is none of those `known`: what was meant, or else `help`."""
+        known = set(known)
+        meant = self.did_you_mean(name, known)
+        self.add(code, message, place, help=meant or help, fix=sure_repair(name, known) if meant else None, **more)
+
     def did_you_mean(self, name: str, known: Iterable[str]) -> str | None:
         """As the function `did_you_mean`, for the first names only: a file with more of them has no mere slips."""
         self.guesses += 1
@@ -154,12 +170,33 @@ class Findings:
 def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Findings in the order of a reader: by file, place and code; one said twice is said once.
 
-    A finding that holds for several profiles alike is one finding, named for none of them.
+    A finding that holds for several profiles alike is one finding, and is of none of them.
     """
-    merged: dict[tuple[Any, ...], Diagnostic] = {}
+    alike: dict[tuple[Any, ...], list[Diagnostic]] = {}
     for item in diagnostics:
-        merged.setdefault((item.file, item.range, item.code, item.message), item)
-    return tuple(sorted(merged.values(), key=lambda item: (item.file, item.range, item.code, item.message)))
+        general = item.message if item.profile is None else item.message.replace(f"profile `{item.profile}`", "profile")
+        alike.setdefault((item.file, item.range, item.code, general), []).append(item)
+    merged = [_as_one(items) for items in alike.values()]
+    return tuple(sorted(merged, key=lambda item: (item.file, item.range, item.code, item.message)))
+
+
+_MOST_NAMED = 3
+"""How many profiles one finding names, and points at."""
+
+
+def _as_one(items: list[Diagnostic]) -> Diagnostic:
+    """The first of several findings that differ in their profile only, with the other profiles named too."""
+    first = items[0]
+    profiles = list(dict.fromkeys(item.profile for item in items))
+    if len(profiles) == 1:
+        return first
+    message = first.message
+    if len({item.message for item in items}) > 1:
+        named = ", ".join(f"`{profile}`" for profile in profiles[1:_MOST_NAMED])
+        more = f" and {len(profiles) - _MOST_NAMED} more" if len(profiles) > _MOST_NAMED else ""
+        message += f" (the same in {named}{more})"
+    related = dict.fromkeys(other for item in items[:_MOST_NAMED] for other in item.related)
+    return replace(first, message=message, profile=None, related=tuple(related))
 
 
 MOST_GUESSES = 50
@@ -196,3 +233,50 @@ def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """The question "did you mean …?" for a help line, or None when nothing is close."""
     meant = suggest(name, known)
     return f"did you mean `{meant}`?" if meant else None
+
+
+_SHORTEST_REPAIRED = 4
+"""Shorter names come near each other by accident."""
+
+
+def sure_repair(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` can only be a slip for, or None: sure enough to be written without being asked.
+
+    The same name but for case, `-` and `_`; or one letter put in, left out, changed or swapped, of a name of four
+    letters or more that no other known name comes near. Names with different numbers are different things.
+    """
+    candidates = set(known)
+    if name in candidates or len(name) > _LONGEST or len(candidates) > _MOST_KNOWN:
+        return None
+    alike = [candidate for candidate in candidates if _plain(candidate) == _plain(name)]
+    if alike:
+        return alike[0] if len(alike) == 1 else None
+    near = [candidate for candidate in candidates if _within(2, name, candidate)]
+    if len(near) != 1 or len(near[0]) < _SHORTEST_REPAIRED or _digits(near[0]) != _digits(name):
+        return None
+    return near[0] if _within(1, name, near[0]) else None
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("-", "").replace("_", "")
+
+
+def _digits(name: str) -> list[str]:
+    return [letter for letter in name if letter.isdigit()]
+
+
+def _within(edits: int, one: str, other: str) -> bool:
+    """Whether so many edits at most (a letter put in, left out, changed, or two swapped) make one name of another."""
+    if one == other:
+        return True
+    if edits == 0 or abs(len(one) - len(other)) > edits:
+        return False
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    one, other = one[same:], other[same:]
+    left = edits - 1
+    return (
+        _within(left, one[1:], other[1:])
+        or _within(left, one[1:], other)
+        or _within(left, one, other[1:])
+        or (one[:2] == other[1::-1] and _within(left, one[2:], other[2:]))
+    )

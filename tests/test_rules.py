@@ -11,7 +11,16 @@ from pathlib import Path
 import pytest
 
 from bub import BubFramework
-from bub.diagnostics import START, Diagnostic, PipelineError, Position, Range, sort_diagnostics, suggest
+from bub.diagnostics import (
+    START,
+    Diagnostic,
+    PipelineError,
+    Position,
+    Range,
+    sort_diagnostics,
+    suggest,
+    sure_repair,
+)
 from bub.pipeline.compiler import plan_for
 from bub.pipeline.merge import load_text
 from bub.pipeline.plan import MOST_STAGES
@@ -46,6 +55,16 @@ def marked(text: str) -> tuple[str, list[Range]]:
 
 def _end(text: str) -> Position:
     return Position(text.count("\n") + 1, len(text) - text.rfind("\n"))
+
+
+def repaired(text: str, finding: Diagnostic) -> str:
+    """The text with a finding's `fix` in the place it points at."""
+    lines = text.split("\n")
+    start, end = finding.range
+    assert start.line == end.line
+    line = lines[start.line - 1]
+    lines[start.line - 1] = f"{line[: start.column - 1]}{finding.fix}{line[end.column - 1 :]}"
+    return "\n".join(lines)
 
 
 def said(findings: tuple[Diagnostic, ...]) -> list[str]:
@@ -261,6 +280,14 @@ MISTAKES = [
         "stage `agent_done` is new here, but does not say where it stands",
         "add `before: STAGE` or `after: STAGE`",
         ("{kind: void}", "{kind: void, after: run_model}"),
+    ),
+    # A slip in the name of an inherited stage is no new stage.
+    Mistake(
+        "B150",
+        "extends: bub:default\nstages: {«render_outbund»: {timeout: 2m}}",
+        "stage `render_outbund` calls the hook `render_outbund`, which does not exist",
+        "did you mean `render_outbound`?",
+        ("outbund", "outbound"),
     ),
     Mistake(
         "B123",
@@ -549,6 +576,97 @@ MISTAKES = [
         ("profile: default", "profile: reviewer"),
         severity="warning",
     ),
+    # B170 - B175: the file's tests
+    Mistake(
+        "B170",
+        "extends: bub:default\nprofiles: {reviewer: {}}\n"
+        "tests: {greets: {profile: «reviwer», message: {}, expect: {ran: [run_model]}}}",
+        "test `greets` is for profile `reviwer`, which does not exist",
+        "did you mean `reviewer`?",
+        ("reviwer", "reviewer"),
+    ),
+    Mistake(
+        "B171",
+        "extends: bub:default\ntests: {greets: {message: {}, mock: {«run_modle»: {return: hi}}, expect: {prompt: hi}}}",
+        "test `greets` mocks `run_modle`, which is neither a stage nor a hook of profile `default`",
+        "did you mean `run_model`?",
+        ("run_modle", "run_model"),
+    ),
+    Mistake(
+        "B171",
+        "extends: bub:default\ntests: {greets: {message: {}, mock: {«agent_done»: {return: a}}, expect: {prompt: a}}}",
+        "test `greets` mocks `agent_done`, which is neither a stage nor a hook of profile `default`",
+        "a mock is called like a stage, or like the hook that stages call",
+        ("agent_done", "run_model_stream"),
+    ),
+    Mistake(
+        "B172",
+        "extends: bub:default\ntests: {greets: {message: {}, expect: {skipped: [«savestate»]}}}",
+        "test `greets` expects stage `savestate` to be skipped, but profile `default` has no such stage",
+        "did you mean `save_state`?",
+        ("savestate", "save_state"),
+    ),
+    Mistake(
+        "B172",
+        "extends: bub:default\ntests: {breaks: {message: {}, expect: {error: {stage: «zzz», type: ValueError}}}}",
+        "test `breaks` expects stage `zzz` to fail, but profile `default` has no such stage",
+        None,
+        ("zzz", "load_state"),
+    ),
+    Mistake(
+        "B173",
+        "extends: bub:default\nstages: {load_state: {enabled: false}}\n"
+        "tests: {greets: {message: {}, mock: {«load_state»: {return: {}}}, expect: {skipped: [load_state]}}}",
+        "test `greets` mocks stage `load_state`, which is off in profile `default`",
+        "take it out, or test a profile in which the stage is on",
+        ("load_state: {return", "run_model: {return"),
+        related="it is switched off here",
+        severity="warning",
+    ),
+    Mistake(
+        "B173",
+        "extends: bub:default\nprofiles: {ci: {stages: {load_state: {enabled: false}}}}\n"
+        "tests: {greets: {profile: ci, message: {}, expect: {ran: [«load_state»]}}}",
+        "test `greets` expects stage `load_state` to run, but it is off in profile `ci`",
+        "take it out, or test a profile in which the stage is on",
+        ("profile: ci", "profile: default"),
+        related="it is switched off here",
+        severity="warning",
+    ),
+    Mistake(
+        "B174",
+        "extends: bub:default\ntests: {greets: {message: {}, expect: {ran: [run_model], skipped: [«run_model»]}}}",
+        "test `greets` expects stage `run_model` both to run and to be skipped",
+        "take one of the two out",
+        ("ran: [run_model], ", ""),
+        related="the other one is here",
+    ),
+    Mistake(
+        "B174",
+        "extends: bub:default\n"
+        "tests: {breaks: {message: {}, expect: {skipped: [«run_model»], error: {stage: run_model, type: OSError}}}}",
+        "test `breaks` expects stage `run_model` both to fail and to be skipped",
+        "take one of the two out",
+        ("skipped: [run_model]", "skipped: [load_state]"),
+        related="the other one is here",
+    ),
+    Mistake(
+        "B175",
+        "extends: bub:default\ntests: {slow: {message: {}, expect: {error: {type: «TooSlowEror»}}}}",
+        "test `slow` names the exception `TooSlowEror`, which does not exist",
+        "did you mean `TooSlowError`?",
+        ("TooSlowEror", "TooSlowError"),
+        severity="warning",
+    ),
+    Mistake(
+        "B175",
+        "extends: bub:default\n"
+        "tests: {slow: {message: {}, mock: {run_model: {raise: «ConectionError»}}, expect: {skipped: [save_state]}}}",
+        "test `slow` names the exception `ConectionError`, which does not exist",
+        "did you mean `ConnectionError`?",
+        ("ConectionError", "TheirOwnError"),
+        severity="warning",
+    ),
     # One mistake in two checks is one finding.
     Mistake(
         "B101",
@@ -580,6 +698,8 @@ def test_a_mistake_is_one_finding_at_its_place_and_its_mended_twin_is_none(mista
     )
     assert wrong in text[start:]
     assert said(check(text[:start] + text[start:].replace(wrong, right, 1))) == []
+    if finding.fix is not None:
+        assert said(check(repaired(text, finding))) == []
 
 
 RULES = {
@@ -592,6 +712,242 @@ RULES = {
 def test_every_code_of_the_rules_is_tested() -> None:
     tested = {mistake.code for mistake in MISTAKES} | set(re.findall(r'"(B2[0-9]+)"', Path(__file__).read_text()))
     assert tested | {"B125", "B127"} >= RULES
+
+
+REPAIRED = {
+    "a stage in `needs`": ("stages: {save_state: {needs: [«run-model»]}}", "run_model"),
+    "a stage in `cleanup_for`": ("stages: {save_state: {cleanup_for: «run_modle»}}", "run_model"),
+    "a stage in `before`": (f"{OWN_GATE}stages: {{moderate: {{before: «run_modl»}}}}", "run_model"),
+    "a hook": ("stages: {seen: {hook: «mesage_received», kind: void, after: load_state}}", "message_received"),
+    "a value in `for_each`": ("stages: {dispatch_outbound: {for_each: «outbunds»}}", "outbounds"),
+    "a value in `into`": ("stages: {build_prompt: {into: «promt»}}", "prompt"),
+    "a plugin in `only`": ("stages: {run_model: {only: [«local_modell»]}}", "local_model"),
+    "a profile that is extended": ("profiles: {ci: {extends: «defalt»}}", "default"),
+    "a profile of a route": ("routes: [{match: {channel: cli}, profile: «Default»}]", "default"),
+    "a profile of a test": ("tests: {t: {profile: «defualt», message: {}, expect: {prompt: a}}}", "default"),
+    "a mock": ("tests: {t: {message: {}, mock: {«load-state»: {return: {}}}, expect: {prompt: a}}}", "load_state"),
+    "a stage that is expected": ("tests: {t: {message: {}, expect: {ran: [«save_stat»]}}}", "save_state"),
+}
+"""References with one sure repair: the text, and what would be written in the place between « and »."""
+
+
+@pytest.mark.parametrize(("text", "fix"), REPAIRED.values(), ids=REPAIRED)
+def test_a_reference_with_one_sure_repair_says_it(text: str, fix: str) -> None:
+    plain, (place,) = marked(f"{VERSION}extends: bub:default\n{text}")
+    (finding,) = check(plain)
+    assert (finding.range, finding.fix) == (place, fix)
+    assert finding.help == f"did you mean `{fix}`?"
+    assert said(check(repaired(plain, finding))) == []
+
+
+def test_a_plugin_that_the_file_declares_is_repaired_in_a_list_and_an_installed_one_is_not(write: Write) -> None:
+    write("house_rules.py", "")
+    declared = f"{VERSION}extends: bub:default\nplugins: {{house_rules: {{path: house_rules.py}}}}\n"
+    path = write("pipelines.yaml", declared + "profiles: {default: {plugins: [house_rule, local_modell]}}\n")
+    found = check_file(path).diagnostics
+    assert [(finding.code, finding.help, finding.fix) for finding in found] == [
+        ("B160", "did you mean `house_rules`?", "house_rules"),
+        ("B160", "did you mean `local_model`?", None),  # what is installed would be imported: a person decides
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "stages: {save_state: {cleanup_for: model}}",  # meant, perhaps, but far off
+        "stages: {load_sate: {kind: broadcast, after: load_state}}",  # a name of one's own, to which others refer
+        "tests: {t: {message: {}, expect: {error: {type: TooSlowEror}}}}",  # may be a plugin's own
+    ],
+)
+def test_what_is_only_a_guess_is_not_repaired(text: str) -> None:
+    (finding,) = check(f"{VERSION}extends: bub:default\n{text}")
+    assert finding.help is not None and finding.help.startswith("did you mean")
+    assert finding.fix is None
+
+
+SLIPS = [
+    ("sesion", "session"),
+    ("sessiion", "session"),
+    ("sessoin", "session"),
+    ("sassion", "session"),
+    ("Session", "session"),
+    ("run-model", "run_model"),
+    ("RunModel", "run_model"),
+    ("CI", "ci"),
+    ("session", None),  # is known
+    ("sezzion", None),  # two edits
+    ("c1", None),  # too short for a guess
+    ("cii", None),
+    ("stage_2", None),  # another number is another thing
+    ("team_a", None),  # near two
+    ("s" * 100_000, None),
+]
+
+
+@pytest.mark.parametrize(("name", "meant"), SLIPS, ids=[name[:12] for name, _ in SLIPS])
+def test_a_repair_is_sure_only_for_a_slip_of_one_name(name: str, meant: str | None) -> None:
+    known = {"session", "run_model", "ci", "stage_1", "team_b", "team_c"}
+    assert sure_repair(name, known) == meant
+
+
+def test_a_name_that_two_known_ones_come_near_is_not_repaired() -> None:
+    assert sure_repair("save_stat", ["save_state"]) == "save_state"
+    assert sure_repair("save_stat", ["save_state", "save_stats"]) is None
+    assert sure_repair("save_stat", ["save_state", "safe_stats"]) is None  # two edits away
+    assert sure_repair("runmodel", ["run_model", "run-model"]) is None
+
+
+ONLY_A_RULE_KNOWS = {
+    "a value that nobody produces": ("B130", "error", "stages: {dispatch_outbound: {for_each: «parts»}}"),
+    "a value that is produced below": ("B130", "error", "stages: {run_model: {«before»: build_prompt}}"),
+    "a value that two stages produce": (
+        "B131",
+        "error",
+        "hooks: {other: {kind: firstresult}}\nstages: {other: {into: «prompt», after: build_prompt}}",
+    ),
+    "a kind that the point does not permit": (
+        "B111",
+        "error",
+        "stages: {agent_done: {kind: «gate», after: run_model}}",
+    ),
+    "a gate with nothing behind it": (
+        "B140",
+        "error",
+        "hooks: {late: {kind: gate}}\nstages: {«late»: {after: dispatch_outbound}}",
+    ),
+    "`skip` on a gate": (
+        "B114",
+        "error",
+        f"{OWN_GATE}stages: {{moderate: {{before: run_model, on_failure: «skip»}}}}",
+    ),
+    "a stage that is off, whose value is taken": ("B132", "error", "stages: {run_model: {«enabled»: false}}"),
+    "a stage that may be skipped, whose value is taken": (
+        "B132",
+        "error",
+        "stages: {run_model: {«when»: {channel: cli}}}",
+    ),
+    "a new stage without a place": ("B122", "error", "stages: {«agent_done»: {kind: void}}"),
+    "a `when` on a field that no message has": (
+        "B100",
+        "error",
+        "stages: {load_state: {when: {«chanel»: cli}}}",
+    ),
+    "a `cleanup_for` without a time-out": (
+        "B124",
+        "error",
+        "stages: {«agent_done»: {kind: void, after: run_model, cleanup_for: run_model}}",
+    ),
+    "a plugin in `only` that the profile does not allow": (
+        "B164",
+        "error",
+        "stages: {run_model: {only: [«telegram»]}}",
+    ),
+    "a route that an earlier one hides": (
+        "B166",
+        "error",
+        "routes: [{match: {}, profile: default}, {«match»: {channel: cli}, profile: default}]",
+    ),
+    "a profile that no route and no default reaches": (
+        "B167",
+        "warning",
+        "profiles: {«spare»: {}}\nroutes: [{match: {channel: cli}, profile: default}]",
+    ),
+    "an unquoted `no`": ("B012", "warning", "description: «no»"),
+    "an unquoted `on`": ("B012", "warning", "stages: {run_model: {default: «on»}}"),
+    "a literal secret": ("B040", "warning", "settings: {api_key: «sk-of-somebody»}"),
+}
+
+
+@pytest.mark.parametrize(("code", "severity", "text"), ONLY_A_RULE_KNOWS.values(), ids=ONLY_A_RULE_KNOWS)
+def test_what_no_schema_can_know_is_told_at_its_place(code: str, severity: str, text: str) -> None:
+    plain, (place,) = marked(f"{VERSION}extends: bub:default\n{text}")
+    (finding,) = check(plain)
+    assert (finding.code, finding.severity, finding.range) == (code, severity, place)
+
+
+SUGGESTED = {
+    "a stage": ("stages: {save_state: {needs: [run_modl]}}", "run_model"),
+    "a hook": ("stages: {seen: {hook: load_stat, kind: broadcast, after: load_state}}", "load_state"),
+    "an installed plugin": ("profiles: {default: {plugins: [locale_model]}}", "local_model"),
+    "an allowed plugin": ("stages: {run_model: {only: [bultin]}}", "builtin"),
+    "a profile": ("profiles: {reviewer: {}, ci: {extends: revewer}}", "reviewer"),
+    "a field": ("routes: [{match: {chanel: cli}, profile: default}]", "channel"),
+}
+
+
+@pytest.mark.parametrize(("text", "meant"), SUGGESTED.values(), ids=SUGGESTED)
+def test_a_misspelt_reference_is_asked_back(text: str, meant: str) -> None:
+    (finding,) = check(f"{VERSION}extends: bub:default\n{text}")
+    assert finding.help == f"did you mean `{meant}`?"
+
+
+@pytest.mark.parametrize("other", ["two: {}", "two: {extends: ci}"])
+def test_a_stage_that_a_profile_switches_off_is_said_to_be_off_in_that_profile(other: str) -> None:
+    text, (place,) = marked(
+        f"{VERSION}extends: bub:default\nprofiles: {{ci: {{stages: {{run_model: {{«enabled»: false}}}}}}, {other}}}"
+    )
+    (finding,) = check(text)
+    assert (finding.code, finding.range) == ("B132", place)
+    assert finding.message == "`run_model` is defined, but off in profile `ci`, and `save_state` takes `model_output`"
+    assert [related.file for related in finding.related] == ["bub:default"]
+
+
+def test_a_plugin_that_no_profile_allows_is_one_finding_however_many_profiles_there_are() -> None:
+    profiles = "".join(f"  p{number}: {{}}\n" for number in range(9))
+    text = f"{VERSION}extends: bub:default\nstages: {{run_model: {{only: [xyz]}}}}\nprofiles:\n{profiles}"
+    (finding,) = check(text)
+    assert finding.message == (
+        "stage `run_model` is for plugin `xyz`, which profile `default` does not allow"
+        " (the same in `p0`, `p1` and 7 more)"
+    )
+    assert finding.profile is None
+    (finding,) = check(text.split("  p1:")[0])
+    assert finding.message.endswith("(the same in `p0`)")
+
+
+def test_a_plugin_that_one_profile_does_not_allow_is_told_for_that_profile() -> None:
+    stages = "stages: {run_model: {only: [local_model]}}\n"
+    (finding,) = check(f"{VERSION}extends: bub:default\n{stages}profiles: {{bare: {{plugins: []}}}}")
+    assert finding.message == "stage `run_model` is for plugin `local_model`, which profile `bare` does not allow"
+    assert finding.profile == "bare"
+
+
+# The file's tests.
+
+
+FOR_CI = """version: 1
+extends: bub:default
+profiles: {ci: {stages: {agent_done: {kind: void, after: run_model}}}}
+routes: [{match: {channel: "c*"}, profile: ci}]
+tests:
+"""
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "{profile: ci, message: {}, mock: {agent_done: {return: 1}}, expect: {ran: [agent_done]}}",
+        "{message: {channel: cli}, mock: {agent_done: {return: 1}}, expect: {ran: [agent_done]}}",
+        "{message: {channel: telegram}, mock: {run_model: {return: 1}}, expect: {ran: [run_model]}}",
+        "{message: {}, mock: {on_error: {return: null}, run_model_stream: {return: a}}, expect: {took: 1s}}",
+        '{profile: "${env:PROFILE:-ci}", message: {}, expect: {ran: [agent_done]}}',
+        "{message: {}, mock: {run_model: {raise: no luck today}}, expect: {error: {type: HouseError}}}",
+    ],
+)
+def test_a_test_is_checked_for_the_profile_that_it_runs_in(test: str) -> None:
+    assert said(check(f"{FOR_CI}  it works: {test}")) == []
+
+
+@pytest.mark.parametrize("test", ["{profile: default, message: {channel: cli}", "{message: {channel: telegram}"])
+def test_a_stage_of_another_profile_is_unknown_to_a_test(test: str) -> None:
+    found = check(f"{FOR_CI}  it works: {test}, mock: {{agent_done: {{return: 1}}}}, expect: {{ran: [agent_done]}}}}")
+    assert [finding.code for finding in found] == ["B171", "B172"]
+    assert {finding.profile for finding in found} == {"default"}
+
+
+def test_a_route_that_asks_the_environment_leaves_open_which_profile_a_test_is_for() -> None:
+    text = FOR_CI.replace('"c*"', '"${env:CHANNEL:-c}"')
+    assert said(check(text + "  it works: {message: {}, expect: {ran: [agent_done]}}")) == []
 
 
 @pytest.mark.parametrize("text", ["version: 1", "version: 1\nsettings: {model: 'openai:x'}\nprofiles: {default: {}}"])
@@ -720,6 +1076,10 @@ ONE_CAUSE = [
     "extends: bub:default\nprofiles: {a: {extends: b}, b: {extends: c}, c: {extends: «a»}}",
     "extends: bub:default\nprofiles: {a: {extends: «gone», stages: {run_model: {timeout: 5s}}}}",
     "extends: bub:default\nstages: {run_model: {enabled: «off»}}",
+    "extends: bub:default\ntests: {t: {profile: «reviwer», message: {}, mock: {a: {return: 1}}, expect: {ran: [b]}}}",
+    "extends: bub:default\nplugins: {p: {path: «p.py»}}\nprofiles: {default: {plugins: [p]}, a: {plugins: [p]}}",
+    "extends: bub:default\ntests: {t: {message: {}, mock: «run_model», expect: {prompt: a}}}",
+    "extends: bub:default\ntests: {t: {message: {}, expect: {ran: «run_modell»}}}",
 ]
 
 
@@ -1123,13 +1483,13 @@ def test_shipped_pipelines_have_no_findings() -> None:
 
 
 def test_thousands_of_misspelt_names_are_told_in_seconds() -> None:
-    stages = "".join(f"  stage{number}: {{hook: note, needs: [stag{number}]}}\n" for number in range(1_000))
+    stages = "".join(f"  stage{number}: {{hook: note, needs: [stag{number + 1}]}}\n" for number in range(1_000))
     started = time.perf_counter()
     found = check(f"version: 1\nhooks: {{note: {{kind: observer}}}}\nstages:\n{stages}")
     assert time.perf_counter() - started < 5  # about 0.3 s; it was half a minute with a guess for each
     missing = [finding for finding in found if finding.code == "B120"]
     assert len(missing) == 1_000
-    assert [missing[at].help for at in (0, 27, 999)] == ["did you mean `stage0`?", "did you mean `stage27`?", None]
+    assert [missing[at].help for at in (0, 27, 999)] == ["did you mean `stage1`?", "did you mean `stage28`?", None]
 
 
 def test_thousands_of_profiles_that_extend_nothing_are_told_in_seconds() -> None:
@@ -1138,6 +1498,18 @@ def test_thousands_of_profiles_that_extend_nothing_are_told_in_seconds() -> None
     found = check(f"version: 1\nextends: bub:default\nprofiles:\n{profiles}")
     assert time.perf_counter() - started < 10
     assert [finding.help for finding in found] == ["name one of the 301 profiles"] * 300
+
+
+def test_a_thousand_stages_are_checked_at_once() -> None:
+    hooks = "".join(f"  h{number}: {{kind: broadcast, takes: [v{number - 1}]}}\n" for number in range(1, 1_000))
+    stages = "".join(f"  s{number}: {{hook: h{number}, into: v{number}}}\n" for number in range(1_000))
+    needs = stages.replace("}", ", needs: [s0]}")
+    tests = "".join(f"  t{number}: {{message: {{}}, expect: {{ran: [s{number}]}}}}\n" for number in range(1_000))
+    document = load_text(f"{VERSION}hooks:\n  h0: {{kind: broadcast}}\n{hooks}stages:\n{needs}tests:\n{tests}")
+    started = time.process_time()
+    found = check_profile(document, "default")
+    assert time.process_time() - started < 2  # about 0.07 s
+    assert [finding.message for finding in found] == ["stage `s0` waits for itself: s0 → s0"]
 
 
 def test_names_of_any_length_are_compared_at_once() -> None:

@@ -6,18 +6,17 @@ file too.
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
-from bub.diagnostics import Findings, Place
+from bub.diagnostics import Findings, Place, Related
 from bub.duration import parse_duration
 from bub.hookspecs import HOOK_POINTS, HookPoint, own_point
 from bub.kinds import KINDS, SESSION, START_VALUES, Kind
 from bub.pipeline.document import Node
-from bub.pipeline.merge import Document, Effective, effective
+from bub.pipeline.merge import DEFAULT_PROFILE, Document, Effective, effective
 
 TEMPLATE_NAME = re.compile(r"(?<!\{)\{([a-z_][a-z0-9_]*)\}(?!\})")
 """A `{name}` in a `default`; `{{name}}` stands for itself."""
@@ -27,6 +26,9 @@ NAME = re.compile("[a-z][a-z0-9_]*")
 
 MOST_STAGES = 1_000
 """How many stages a pipeline may have; a turn of that many takes tens of milliseconds for its order alone."""
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Item = TypeVar("_Item")
 
 EMPTY_VALUES: Mapping[str, type] = {"list": list, "merge": dict, "concat": list, "join": str}
 """What each `combine` comes to, made anew, when there is nothing to combine."""
@@ -80,6 +82,11 @@ class StagePlan:
         return has_default or (self.kind is not None and self.kind.name == "broadcast")
 
     @property
+    def taken(self) -> tuple[str, ...]:
+        """Every value it takes, whoever asks for it; a name may come twice."""
+        return (*self.takes, *self.templated, *(name for name, _ in self.asks))
+
+    @property
     def where(self) -> Place:
         return self.node.where
 
@@ -88,8 +95,68 @@ class StagePlan:
         node = self.node.get(*path)
         return node.where if node is not None else self.node.where
 
+    def making(self, name: str) -> Related:
+        """Where it makes a value, for a finding that is about another place."""
+        place = self.place_of("into")
+        return Related(f"{self} makes `{name}` here", place.file, place.range)
+
     def __str__(self) -> str:
         return f"stage `{self.id}`"
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Who makes each value and who takes it, in the order the stages run.
+
+    `missing` are the values that some stage takes and no other makes; none where a part of the file that may make
+    them cannot be read. `slips` are stages, by id, whose `into` nobody takes, each with the missing value it is
+    spelt almost like.
+    """
+
+    makers: Mapping[str, tuple[StagePlan, ...]]
+    takers: Mapping[str, tuple[StagePlan, ...]]
+    missing: frozenset[str]
+    slips: Mapping[str, str]
+
+
+class Anchor(NamedTuple):
+    """Where a layer sets a stage: directly `side` ("before" or "after") the stage `other`, said at `place`."""
+
+    stage: str
+    side: str
+    other: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class StageLayer:
+    """The stages that one file or profile names, and all that it can set them beside: its own and inherited ones.
+
+    `inherited` is None for the layer that extends nothing; there the order written is the order.
+    """
+
+    stages: Mapping[str, Node]
+    inherited: frozenset[str] | None
+    known: frozenset[str]
+
+    def anchors(self) -> Iterator[Anchor]:
+        """The places that are said, of stages that say one only."""
+        for name, node in self.stages.items():
+            side, other = anchor_of(node)
+            said = node.get(side or "")
+            if side is not None and other is not None and said is not None and not is_torn(node):
+                yield Anchor(name, side, other, said.place)
+
+
+@dataclass(frozen=True, slots=True)
+class KindChange:
+    """A layer that says another kind of an inherited stage or hook than `kind`, which was said `first`."""
+
+    layer: str
+    kind: str
+    first: Place
+    other: str
+    place: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +164,8 @@ class Plan:
     """A pipeline for one profile: its stages in the order they run, its hook points, its allowlist.
 
     `adrift` are the stages whose place cannot be told (a circle, an unknown neighbour, none named): they stand last.
+    `layers` hold the stages that each file and profile names, weakest first. `position` numbers the stages,
+    `callers` are those of each hook point, `kind_changes` stands by dotted path (`stages.run_model`).
     """
 
     document: Document
@@ -107,11 +176,16 @@ class Plan:
     hooks: Mapping[str, HookPlan]
     allowlist: tuple[tuple[str, Place], ...]
     findings: Findings
-    adrift: frozenset[str] = frozenset()
+    adrift: frozenset[str]
+    layers: tuple[StageLayer, ...]
+    position: Mapping[str, int]
+    callers: Mapping[str, tuple[StagePlan, ...]]
+    flow: Flow
+    kind_changes: Mapping[str, tuple[KindChange, ...]]
 
     def above(self, stage: StagePlan) -> tuple[StagePlan, ...]:
         """The stages that stand above one, in order."""
-        return tuple(itertools.takewhile(lambda other: other is not stage, self.stages))
+        return self.stages[: self.position[stage.id]]
 
     def waits_for(self, stage: StagePlan) -> frozenset[str]:
         """The ids of the stages that must be over before this one starts (DESIGN §2, Order)."""
@@ -120,7 +194,7 @@ class Plan:
             return frozenset(other.id for other in above) | frozenset(stage.needs or ())
         # A clean-up that ran beside its target would clean up too early, and would not run again.
         needs = frozenset(stage.needs) | (frozenset() if stage.cleanup_for is None else {stage.cleanup_for})
-        taken = set(stage.takes) | {name for name, _ in stage.asks} | set(stage.templated)
+        taken = set(stage.taken)
         return needs | {other.id for other in above if other.is_barrier or taken.intersection(other.makes)}
 
 
@@ -137,14 +211,30 @@ def make_plan(document: Document, profile: str, root: Node | None = None) -> Pla
     default_policy = text_of(root.get("on_failure"))
     hooks = {name: _hook_plan(name, node) for name, node in _mappings(root.get("hooks"))}
     merged = dict(_mappings(root.get("stages")))
-    order, adrift = _written_order(view, merged)
+    layers = tuple(_stage_layers(view))
+    order, adrift = _written_order(layers, merged)
     if len(order) > MOST_STAGES:
         surplus = merged[order[MOST_STAGES]]
         findings.add("B125", f"a pipeline has {MOST_STAGES} stages at most, this one {len(order)}", surplus.where)
     stages = tuple(_stage_plan(name, merged[name], hooks, default_policy) for name in order[:MOST_STAGES])
     names = view.allowlist.elements() if view.allowlist is not None else ()
     allowlist = tuple((name.value, name.place) for name in names if isinstance(name.value, str))
-    return Plan(document, profile, view, root, stages, hooks, allowlist, findings, adrift)
+    return Plan(
+        document,
+        profile,
+        view,
+        root,
+        stages,
+        hooks,
+        allowlist,
+        findings,
+        adrift,
+        layers,
+        position={stage.id: index for index, stage in enumerate(stages)},
+        callers=_grouped((stage.hook.point.name, stage) for stage in stages),
+        flow=_flow(root, stages, hooks),
+        kind_changes=_kind_changes(view),
+    )
 
 
 # Reading single values, leniently.
@@ -184,6 +274,13 @@ def _hashable(value: Any) -> bool:
 def _mappings(node: Node | None) -> Iterator[tuple[str, Node]]:
     if node is not None:
         yield from ((name, item) for name, item in node.items() if item.is_mapping)
+
+
+def _grouped(pairs: Iterable[tuple[_Key, _Item]]) -> dict[_Key, tuple[_Item, ...]]:
+    groups: dict[_Key, list[_Item]] = {}
+    for key, item in pairs:
+        groups.setdefault(key, []).append(item)
+    return {key: tuple(items) for key, items in groups.items()}
 
 
 # Hooks and stages.
@@ -259,10 +356,82 @@ def template_names(node: Node | None) -> Iterator[str]:
         yield from template_names(child)
 
 
+def _kind_changes(view: Effective) -> dict[str, tuple[KindChange, ...]]:
+    """Every change of a kind that was said in a layer below, by the path of the stage or hook."""
+    first: dict[str, Node] = {}
+    changes: list[tuple[str, KindChange]] = []
+    for layer in view.layers:
+        for section in ("stages", "hooks"):
+            for name, node in _mappings(layer.root.get(section)):
+                said, path = node.get("kind"), f"{section}.{name}"
+                if said is None or text_of(said) not in KINDS:
+                    continue
+                inherited = first.setdefault(path, said)
+                if said.value != inherited.value:
+                    change = KindChange(layer.name, inherited.value, inherited.place, said.value, said.place)
+                    changes.append((path, change))
+    return _grouped(changes)
+
+
+# Values.
+
+
+def _flow(root: Node, stages: tuple[StagePlan, ...], hooks: Mapping[str, HookPlan]) -> Flow:
+    makers = _grouped((name, stage) for stage in stages for name in dict.fromkeys(stage.makes))
+    takers = _grouped((name, stage) for stage in stages for name in dict.fromkeys(stage.taken))
+    missing = frozenset(
+        name
+        for name, asking in (takers.items() if _is_readable(root, stages) else ())
+        if name not in START_VALUES and _is_missing(makers.get(name, ()), asking)
+    )
+    known = {*takers, *(name for hook in hooks.values() for name in hook.takes)}
+    # What only the file asks for may be misspelt itself.
+    expected = sorted({name for stage in stages if stage.hook.known for name in stage.takes} & missing)
+    slips = {}
+    for stage in stages:
+        into = stage.node.get("into")
+        if expected and into is not None and isinstance(into.value, str) and into.value not in known:
+            meant = _nearly(into.value, expected)
+            if meant is not None:
+                slips[stage.id] = meant
+    return Flow(makers, takers, missing, slips)
+
+
+def _is_missing(makers: tuple[StagePlan, ...], takers: tuple[StagePlan, ...]) -> bool:
+    """Whether some taker has nobody but itself to make what it takes."""
+    return not makers or (len(makers) == 1 and makers[0] in takers)
+
+
+def _is_readable(root: Node, stages: Iterable[StagePlan]) -> bool:
+    """Whether each stage and what it makes can be read; else the value that is missed may be made there."""
+    written = root.get("stages")
+    return all(node.is_mapping for _, node in (written.items() if written is not None else ())) and all(
+        node is None or text_of(node) is not None for node in (stage.node.get("into") for stage in stages)
+    )
+
+
+def _nearly(name: str, expected: list[str]) -> str | None:
+    """What a name is a slip for, or the end of; stricter than a suggestion, since the name itself may be right."""
+    import difflib  # only where a value is missing
+
+    close = difflib.get_close_matches(name, expected, n=1, cutoff=0.81)
+    ends = [other for other in expected if other.endswith(f"_{name}")]
+    return next(iter([*close, *ends]), None)
+
+
 # Order.
 
 
-def _written_order(view: Effective, merged: Mapping[str, Node]) -> tuple[list[str], frozenset[str]]:
+def _stage_layers(view: Effective) -> Iterator[StageLayer]:
+    inherited: frozenset[str] | None = None
+    for layer in view.layers:
+        stages = dict(_mappings(layer.root.get("stages")))
+        known = frozenset(stages) if inherited is None else inherited.union(stages)
+        yield StageLayer(stages, inherited, known)
+        inherited = known
+
+
+def _written_order(layers: Iterable[StageLayer], merged: Mapping[str, Node]) -> tuple[list[str], frozenset[str]]:
     """The ids of all stages in the order they stand in once every layer has placed its own, and those adrift.
 
     A layer sets new stages beside others and moves inherited ones by `before` and `after`. What cannot be placed
@@ -270,14 +439,15 @@ def _written_order(view: Effective, merged: Mapping[str, Node]) -> tuple[list[st
     """
     order: list[str] = []
     adrift: set[str] = set()
-    for index, layer in enumerate(view.layers):
-        stages = dict(_mappings(layer.root.get("stages")))
-        adrift.update(
-            name for name, node in stages.items() if index and name not in order and anchor_of(node)[0] is None
-        )
-        order = place(order, [(name, *anchor_of(node)) for name, node in stages.items()])
-    adrift.update(name for name in merged if name not in order)
-    order = [name for name in order if name in merged] + [name for name in merged if name not in order]
+    for layer in layers:
+        if layer.inherited is not None:
+            new = layer.stages.keys() - set(order)
+            adrift.update(name for name in new if anchor_of(layer.stages[name])[0] is None)
+        order = place(order, [(name, *anchor_of(node)) for name, node in layer.stages.items()])
+    placed = set(order)
+    lost = [name for name in merged if name not in placed]
+    adrift.update(lost)
+    order = [name for name in order if name in merged] + lost
     return order, frozenset(adrift)
 
 
@@ -288,6 +458,11 @@ def anchor_of(node: Node) -> tuple[str, str] | tuple[None, None]:
         if other is not None:
             return side, other
     return None, None
+
+
+def is_torn(node: Node) -> bool:
+    """Whether a stage says both `before` and `after`."""
+    return node.get("before") is not None and node.get("after") is not None
 
 
 def place(order: Iterable[str], stages: Iterable[tuple[str, str | None, str | None]]) -> list[str]:
@@ -301,7 +476,8 @@ def place(order: Iterable[str], stages: Iterable[tuple[str, str | None, str | No
     for name, anchor in placed.items():
         beside.setdefault(anchor, []).append(name)
     roots = [name for name in order if name not in placed]
-    roots += [name for name, side, _ in stages if side is None and name not in roots]
+    there = set(roots)
+    roots += [name for name, side, _ in stages if side is None and name not in there]
 
     result: list[str] = []
     todo = list(reversed(roots))
@@ -321,24 +497,37 @@ def circles_in(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
     circles: list[list[str]] = []
     done: set[str] = set()
     for start in edges:
-        path: list[str] = []
+        path: dict[str, None] = {}
         branches = [iter([start])]
         while branches:
             name = next(branches[-1], None)
             if name is None:
                 branches.pop()
                 if path:
-                    done.add(path.pop())
+                    done.add(path.popitem()[0])
             elif name in path:
-                circles.append([*path[path.index(name) :], name])
+                walked = list(path)
+                circles.append([*walked[walked.index(name) :], name])
                 done.update(path)
                 break
             elif name not in done:
-                path.append(name)
+                path[name] = None
                 branches.append(iter(edges.get(name, ())))
     return circles
 
 
 def known_values(plan: Plan) -> set[str]:
     """Every value that exists at some time of a turn of this pipeline."""
-    return {*START_VALUES, *(value for stage in plan.stages for value in stage.makes)}
+    return {*START_VALUES, *plan.flow.makers}
+
+
+def known_stages(plan: Plan) -> set[str]:
+    """Every stage that the pipeline names; one that cannot be read exists all the same."""
+    written = plan.root.get("stages")
+    return {*plan.position, *(name for name, _ in (written.items() if written is not None else ()))}
+
+
+def known_profiles(plan: Plan) -> set[str]:
+    """Every profile of the file; `default` is there by itself."""
+    profiles = plan.document.root.get("profiles")
+    return {DEFAULT_PROFILE, *(name for name, _ in (profiles.items() if profiles is not None else ()))}

@@ -1,11 +1,11 @@
-"""A pipeline has stages (B127)."""
+"""A pipeline has stages."""
 
 from __future__ import annotations
 
 from bub.diagnostics import Place
 from bub.pipeline.plan import Plan
 
-NO_STAGES = "B127"
+CODE = "B127"
 
 
 def check(plan: Plan) -> None:
@@ -15,7 +15,7 @@ def check(plan: Plan) -> None:
     """
     if plan.root.get("stages") is None and not plan.findings.has_errors:
         plan.findings.add(
-            NO_STAGES,
+            CODE,
             "this pipeline has no stages, so nothing would happen to a message",
             Place(plan.document.file),
             help="add `extends: bub:default`, or stages of your own",

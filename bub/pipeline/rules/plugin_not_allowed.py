@@ -1,10 +1,13 @@
-"""`only` names plugins that the profile allows (B164)."""
+"""`only` names plugins that the profile allows."""
 
 from __future__ import annotations
 
 from bub.diagnostics import Related
 from bub.pipeline.document import Node
 from bub.pipeline.plan import Plan, names_of
+from bub.plugins import BUILTIN
+
+CODE = "B164"
 
 
 def check(plan: Plan) -> None:
@@ -17,17 +20,19 @@ def check(plan: Plan) -> None:
 
 
 def _check(plan: Plan, who: str, node: Node, path: str) -> None:
-    allowed = {"builtin", *(name for name, _ in plan.allowlist)}
     listing = plan.effective.allowlist
     for name, place in names_of(node.get("only")):
+        allowed = {BUILTIN, *(listed for listed, _ in plan.allowlist)}
         if name not in allowed:
-            plan.findings.add(
-                "B164",
+            plan.findings.add_unknown(
+                CODE,
                 f"{who} is for plugin `{name}`, which profile `{plan.profile}` does not allow",
                 place,
+                name,
+                allowed,
                 path=path,
                 profile=plan.profile,
-                help=plan.findings.did_you_mean(name, allowed) or f"add `{name}` to the profile's `plugins`",
+                help=f"add `{name}` to the profile's `plugins`",
                 related=[]
                 if listing is None
                 else [Related("the profile's list is here", listing.where.file, listing.where.range)],

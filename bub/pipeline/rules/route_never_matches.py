@@ -1,0 +1,61 @@
+"""Every route can be the first to match a message."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from bub.diagnostics import Related
+from bub.pipeline.document import Node
+from bub.pipeline.plan import Plan, text_of
+
+CODE = "B166"
+
+SESSION_STATE = "session"
+"""What `match` may ask about but no route can know: the profile is chosen before the session is found."""
+
+
+def check(plan: Plan) -> None:
+    """Find routes that an earlier one hides, and those that ask for what is not known yet."""
+    section = plan.document.root.get("routes")
+    seen: list[Node] = []
+    for index, route in enumerate(section.elements() if section is not None else ()):
+        match, unknowable = route.get("match"), route.get("match", SESSION_STATE)
+        if match is None or not match.is_mapping:
+            continue
+        if unknowable is not None:
+            plan.findings.add(
+                CODE,
+                f"route {index + 1} can never match: its profile is chosen before the session is known",
+                unknowable.where,
+                path=f"routes[{index}].match.{SESSION_STATE}",
+                help=f"take `{SESSION_STATE}` out; a stage can ask for it in its `when`",
+            )
+            continue
+        hiding = next((other for other in seen if _covers(other, match)), None)
+        if hiding is not None:
+            plan.findings.add(
+                CODE,
+                f"route {index + 1} can never match: an earlier route takes every message it asks for",
+                match.where,
+                path=f"routes[{index}].match",
+                help="put the narrower route first, or take this one out",
+                related=[Related("the earlier route", hiding.place.file, hiding.place.range)],
+            )
+        seen.append(match)
+
+
+def _covers(wide: Node, narrow: Node) -> bool:
+    """Whether every message that `narrow` matches is one that `wide` matches."""
+    asked = {name: text_of(node) for name, node in narrow.items()}
+    for name, node in wide.items():
+        glob, other = text_of(node), asked.get(name)
+        if glob is None or other is None or not _glob_covers(glob, other):
+            return False
+    return True
+
+
+def _glob_covers(wide: str, narrow: str) -> bool:
+    if wide == narrow or wide == "*":
+        return True
+    # A pattern read as a text matches a wider one only where its own wildcards meet a `*`: right, if not complete.
+    return "?" not in narrow and "[" not in narrow and fnmatchcase(narrow, wide)
