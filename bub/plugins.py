@@ -13,11 +13,11 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import pluggy
 
-from bub.diagnostics import Diagnostic, Findings, Place, Position, Range, Related, Severity, did_you_mean
+from bub.diagnostics import Diagnostic, Findings, Place, Position, Range, Related, Severity, sure_repair
 from bub.hookspecs import BUB_HOOK_NAMESPACE
 from bub.log import open_log
 
@@ -28,6 +28,9 @@ BUILTIN = "builtin"
 """The name of the plugin that is in every profile, below all others (BEHAVIOURS H2)."""
 
 State = Literal["loaded", "failed", "missing", "not listed"]
+
+EntryPoints: TypeAlias = "Mapping[str, tuple[EntryPoint, ...]]"
+"""What the installed packages offer as plugins, by name: more than one where they disagree."""
 
 _T = TypeVar("_T")
 
@@ -85,7 +88,7 @@ class PluginSet:
 
 def installed_plugins() -> dict[str, EntryPoint]:
     """Every plugin that an installed package offers, by name; nothing of it is imported."""
-    return {name: offers[0] for name, offers in _read_entry_points().items()}
+    return {name: offers[0] for name, offers in read_entry_points().items()}
 
 
 def load_plugins(
@@ -112,7 +115,7 @@ def load_plugins(
     Argument names and hook names are not checked here: the compiler reports them all at once. Instances and
     files are fresh for every call, but a module or a ready-made object of an installed package is Python's one.
     """
-    loading = _Loading(declared, base)
+    loading = _Loading(declared, base, read_entry_points)
     loading.register(_Listed(BUILTIN, False, BUILTIN), builtin)
     imported = []
     for listed in loading.find(names):
@@ -129,10 +132,17 @@ def load_plugins(
 
 
 def find_plugins(
-    names: Sequence[tuple[str, Place]], *, declared: Mapping[str, Declared], base: Path | None
+    names: Sequence[tuple[str, Place]],
+    *,
+    declared: Mapping[str, Declared],
+    base: Path | None,
+    entry_points: Callable[[], EntryPoints] | None = None,
 ) -> tuple[Diagnostic, ...]:
-    """What is wrong with a profile's list as far as that can be told without importing a plugin (B160, B161)."""
-    loading = _Loading(declared, base)
+    """What is wrong with a profile's list as far as that can be told without importing a plugin (B160, B161).
+
+    `entry_points` gives what the installed packages offer, for a caller with many lists that asks for it only once.
+    """
+    loading = _Loading(declared, base, entry_points or read_entry_points)
     loading.find(names)
     return tuple(loading.findings.items)
 
@@ -183,6 +193,7 @@ class _Loading:
 
     declared: Mapping[str, Declared]
     base: Path | None
+    entry_points: Callable[[], EntryPoints]
     manager: _Manager = field(default_factory=lambda: _Manager(BUB_HOOK_NAMESPACE))
     plugins: list[LoadedPlugin] = field(default_factory=list)
     places: dict[str, Place] = field(default_factory=dict)
@@ -193,7 +204,7 @@ class _Loading:
 
     def find(self, names: Sequence[tuple[str, Place]]) -> list[_Listed]:
         """Where the plugin of each listed name is; names without one are reported and left out."""
-        offers = _read_entry_points() if any(not self._has_path(name) for name, _ in names) else {}
+        offers = self.entry_points() if any(not self._has_path(name) for name, _ in names) else {}
         found = []
         for name, place in names:
             if name == BUILTIN:
@@ -253,7 +264,7 @@ class _Loading:
         self.statuses[name] = PluginStatus(name, "failed", source, message)
         return None
 
-    def _find_entry(self, name: str, said: Declared, offers: Mapping[str, tuple[EntryPoint, ...]]) -> _Listed | None:
+    def _find_entry(self, name: str, said: Declared, offers: EntryPoints) -> _Listed | None:
         place = self.places[name]
         entries = offers.get(name, ())
         if not entries:
@@ -261,9 +272,14 @@ class _Loading:
                 self._miss(name, "")
                 return None
             message = f"plugin `{name}` is listed, but not installed"
-            known = {*offers, *(other for other in self.declared if self._has_path(other))}
+            with_path = {other for other in self.declared if self._has_path(other)}
+            known = {*offers, *with_path}
             install = "install the package that brings it, give it a `path` under `plugins:`, or take it off the list"
-            self.findings.add("B160", message, place, help=did_you_mean(name, known) or install)
+            # An installed package is not listed by a guess: that would import it.
+            meant = self.findings.did_you_mean(name, known)
+            repair = sure_repair(name, known) if meant else None
+            fix = repair if repair in with_path and repair not in self.places else None
+            self.findings.add("B160", message, place, help=meant or install, fix=fix)
             self.statuses[name] = PluginStatus(name, "failed", "", message)
             return None
         listed = _Listed(name, said.optional, _describe(entries[0]), entry=entries[0])
@@ -354,8 +370,8 @@ class _Loading:
         )
 
 
-def _read_entry_points() -> dict[str, tuple[EntryPoint, ...]]:
-    """What the installed packages offer under each name: more than one where they disagree."""
+def read_entry_points() -> EntryPoints:
+    """What the installed packages offer; nothing of it is imported."""
     from importlib.metadata import entry_points  # 42 ms, so only where plugins are asked for
 
     offers: dict[str, tuple[EntryPoint, ...]] = {}

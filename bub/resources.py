@@ -1,4 +1,4 @@
-"""The files that ship with Bub: its pipelines and its schemas, in a wheel and in a checkout alike."""
+"""The files that ship with Bub: its pipelines, schemas and pages to read, in a wheel and in a checkout alike."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 
 def shipped(kind: str) -> Path:
-    """The folder of the shipped `pipelines` or `schemas`.
+    """The folder of the shipped `pipelines`, `schemas` or `docs`.
 
     A wheel carries it inside the package; in a checkout, and so in an editable install, it lies beside it.
     """
@@ -28,6 +28,14 @@ def shipped_pipeline(name: str) -> Path | None:
     path = shipped("pipelines") / f"{name}.yaml"
     # A name is never a path: `bub:../secrets` names nothing.
     return path if _NAME.fullmatch(name) and path.is_file() else None
+
+
+def is_shipped(path: Path) -> bool:
+    """Whether a path leads to one of the shipped pipelines."""
+    try:
+        return path.resolve().parent == shipped("pipelines").resolve()
+    except (OSError, RuntimeError, ValueError):
+        return False
 
 
 def shipped_schema(*parts: str) -> Path:

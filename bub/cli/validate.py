@@ -1,27 +1,28 @@
-"""`bub validate`: every finding of every pipeline file, without running or importing a plugin."""
+"""`bub validate`: every finding of every pipeline file, without running it; with `--plugins` what a run proves too."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bub.cli.exits import FAILED, in_color
+from bub.cli.exits import FAILED, in_color, one_line
 from bub.cli.options import Options, options_of, workspace_of
+from bub.cli.table import PROOF, REPAIR, SARIF, load
+from bub.cli.terminal import printable
 from bub.diagnostics import Diagnostic
-from bub.errors import UsageError
-from bub.locate import FILE_NAME, find_pipeline
-from bub.pipeline.interpolate import read_environment
+from bub.errors import BubError, UsageError
+from bub.locate import find_pipeline
+from bub.pipeline.annotations import render_annotations
+from bub.pipeline.discovery import Discovered, PipelineFile, discover, named_file
+from bub.pipeline.merge import SHIPPED
 from bub.pipeline.report import render_json, render_text, summary
-from bub.pipeline.validate import check_file
-from bub.resources import shipped_pipeline, shipped_pipelines
-
-_SHIPPED = "bub:"
+from bub.pipeline.validate import Further, check_files
 
 
 class Format(StrEnum):
@@ -29,72 +30,102 @@ class Format(StrEnum):
 
     text = "text"
     json = "json"
+    github = "github"
+    sarif = "sarif"
 
 
 def validate(
     ctx: typer.Context,
     paths: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[PATH]...", help="Files, folders with a pipelines.yaml, or bub:NAME."),
+        list[str] | None,
+        typer.Argument(metavar="[PATH]...", help="Files, folders with all below them, bub:NAME, or - to read one."),
     ] = None,
     format: Annotated[Format, typer.Option(help="How findings are printed.")] = Format.text,  # noqa: A002 (the option)
     strict: Annotated[bool, typer.Option("--strict", help="Let warnings fail too.")] = False,
+    plugins: Annotated[
+        bool, typer.Option("--plugins", help="Import the plugins too, and prove what a run would.")
+    ] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Repair first what has one sure repair.")] = False,
 ) -> int:
     """Check pipeline files, all profiles of each, and print every finding.
 
-    Without PATH the file that `bub run` would use is checked. Nothing of it is run and no plugin is imported, so
-    files of strangers are safe to check. Ends with 1 if a file has errors (with --strict: warnings), else with 0.
+    Without PATH the file that `bub run` would use is checked. Without --plugins nothing of it is run and no plugin is
+    imported, so files of strangers are safe to check. Ends with 1 if a file has errors (with --strict: warnings), else
+    with 0.
     """
     options = options_of(ctx)
-    files = [_file(path) for path in paths] if paths else [_usual_file(options)]
+    if (plugins or fix) and "-" in (paths or ()):
+        cannot = "--plugins cannot prove" if plugins else "--fix cannot repair"
+        raise UsageError(f"{cannot} what is piped in", help="save it to a file and name that")
+    meant = discover(paths, sys.stdin.buffer) if paths else Discovered((_usual_file(options),))
     profiles = (options.profile,) if options.profile is not None else None
-    findings: list[Diagnostic] = []
-    sources: dict[str, str] = {}
+    all_written = _repair(meant.files, profiles) if fix else True
+    checked = check_files(
+        meant.files,
+        profiles=profiles,
+        environ=os.environ,
+        further=_proof(options, named=bool(paths)) if plugins else None,
+    )
+    findings, count = (*meant.findings, *checked.diagnostics), len(meant.files) + len(meant.findings)
+    print(_report(findings, checked.sources, count, format), end="")
+    return FAILED if _fails(findings, strict) or not all_written else 0
+
+
+def _repair(files: Iterable[PipelineFile], profiles: Sequence[str] | None) -> bool:
+    """Repair files one by one and say what became of each; False if one that is to be repaired cannot be written."""
+    repair, all_written = load(REPAIR), True
     for file in files:
-        environment, found = read_environment(file.parent, os.environ)
-        checked = check_file(file, profiles=profiles, environment=environment)
-        findings += [*found, *checked.diagnostics]
-        sources.update(checked.sources)
+        try:
+            said = str(repair(file.path, profiles=profiles))
+        except UsageError:
+            raise
+        except BubError as error:
+            said, all_written = one_line(error), False
+        if said:
+            print(printable(said), file=sys.stderr)
+    return all_written
+
+
+def _report(findings: Sequence[Diagnostic], sources: Mapping[str, str], files: int, format: Format) -> str:  # noqa: A002 (as above)
     if format is Format.json:
-        print(render_json(findings, len(files)), end="")
+        return render_json(findings, files)
+    if format is Format.sarif:
+        return str(load(SARIF)(findings, sources, _repository()))
+    if format is Format.github:
+        text = render_annotations(findings, _repository())
     else:
         text = render_text(findings, sources, color=in_color(sys.stdout))
-        print(f"{text}\n" if text else "", summary(findings, len(files)), sep="")
-    return FAILED if _fails(findings, strict) else 0
+        text += "\n" if text else ""
+    return f"{text}{summary(findings, files)}\n"
 
 
 def _fails(findings: Sequence[Diagnostic], strict: bool) -> bool:
     return any(finding.severity == "error" or strict for finding in findings)
 
 
-def _file(path: Path) -> Path:
-    name = str(path).removeprefix(_SHIPPED)
-    shipped = shipped_pipeline(name) if name != str(path) and name in shipped_pipelines() else None
-    if shipped is not None:
-        return shipped
-    if os.path.isdir(path):  # noqa: PTH112 (unlike `Path.is_dir`, it never raises)
-        path = path / FILE_NAME
-    if not _is_there(path):
-        if str(path).startswith(_SHIPPED):
-            names = ", ".join(f"{_SHIPPED}{name}" for name in shipped_pipelines())
-            raise UsageError(f"the shipped pipeline {path} does not exist", help=f"shipped are {names}")
-        raise UsageError(f"{path} does not exist", help="name a pipeline file, or a folder that has a pipelines.yaml")
-    return path
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    except OSError as error:
-        raise UsageError(f"{path} cannot be looked at: {error.strerror}", help="name another file") from error
-    return True
-
-
-def _usual_file(options: Options) -> Path:
+def _usual_file(options: Options) -> PipelineFile:
+    if options.config is not None and str(options.config).startswith(SHIPPED):
+        return named_file(str(options.config))
     found = find_pipeline(options.config, workspace_of(options), os.environ)
-    file = found.path or shipped_pipeline("default")
-    if file is None:
-        raise UsageError("no pipeline file was found", help="name one: `bub validate FILE`")
-    return file
+    if found.path is not None:
+        return PipelineFile(str(found.path), found.path)
+    return named_file(f"{SHIPPED}default")
+
+
+def _proof(options: Options, *, named: bool) -> Further:
+    """What `--plugins` adds. A file that was found by itself is looked for once more, since it needs trust."""
+    prove = load(PROOF)
+
+    def further(file: PipelineFile, profiles: Sequence[str]) -> list[Diagnostic]:
+        config = (file.name if file.shipped else file.path) if named else options.config
+        found: list[Diagnostic] = prove(config, workspace_of(options), profiles)
+        return found
+
+    return further
+
+
+def _repository() -> Path:
+    """The folder that paths are seen from in a report for GitHub: its checkout, else the current folder."""
+    here = Path.cwd()
+    checkout = Path(os.path.realpath(os.environ.get("GITHUB_WORKSPACE") or here))
+    return checkout if here.is_relative_to(checkout) else here

@@ -44,17 +44,15 @@ class Node:
 
     def get(self, *path: str | int) -> Node | None:
         """The value below this one at `path`, or None when there is none (of that shape)."""
-        node: Node | None = self
+        node = self
         for step in path:
-            if node is None:
-                return None
             value = node.value
-            if isinstance(value, dict) and isinstance(step, str):
-                node = value.get(step)
-            elif isinstance(value, tuple) and isinstance(step, int) and 0 <= step < len(value):
-                node = value[step]
-            else:
+            if isinstance(value, dict):
+                if step not in value:
+                    return None
+            elif not (isinstance(value, tuple) and isinstance(step, int) and 0 <= step < len(value)):
                 return None
+            node = value[step]
         return node
 
     def items(self) -> Iterator[tuple[str, Node]]:

@@ -207,6 +207,8 @@ def _pieces(text: str) -> Iterator[str | Reference | Malformed]:
 
 def _reference(text: str, start: int) -> Reference | Malformed:
     close = text.find("}", start)
+    if text.startswith("${{", start) and text.startswith("}}", close):
+        close += 1  # an expression of another tool
     nested = text.find("${", start + 2)
     if close < 0:
         return Malformed("`${` is not closed", "close it with `}`, or write `$$` for a dollar", start, len(text))
@@ -226,7 +228,9 @@ def _meant(body: str) -> str:
     """What to write instead; of `body`, which may be a secret, it names no more than a variable in capitals."""
     dollar = "or `$${` for a literal `${`"
     scheme, _, name = body.partition(":")
-    bare = re.fullmatch(rf"(?P<name>{_VARIABLE})(?P<default>:?-.*)?", body, re.DOTALL)
+    bare = re.fullmatch(rf"(?P<name>{_VARIABLE})(?P<default>:?-.*)?", body, re.DOTALL) or re.fullmatch(
+        rf"\{{\s*(?:env|secrets|vars)\.(?P<name>{_VARIABLE})(?P<default>)\s*\}}", body
+    )
     if scheme == "env":
         word = re.match(rf"{_VARIABLE}(?!\w)", name)
         return f"write `${{env:{word.group() if word else 'NAME'}}}` or `${{env:NAME:-default}}`, {dollar}"

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from bub.diagnostics import START, Diagnostic, Findings, Place, did_you_mean
+from bub.diagnostics import START, Diagnostic, Findings, Place, did_you_mean, sure_repair
 from bub.errors import UsageError
 from bub.pipeline.document import Node
-from bub.pipeline.yaml_reader import MAX_BYTES, parse
+from bub.pipeline.yaml_reader import MAX_BYTES, Parsed, parse
 from bub.resources import shipped_pipeline, shipped_pipelines
 
 SHIPPED = "bub:"
@@ -29,8 +29,61 @@ _MOST_LISTED = 100
 _PIPELINE_FILE = (".yaml", ".yml")
 """What the name of a file that `extends` may name ends with."""
 
+_NOT_INHERITED = ("extends", "tests")
+"""The keys that a file does not take over from its parent: what holds of the parent need not hold of the child."""
+
 _OWN = ("extends", "description")
 """The keys of a profile that the profiles built on it do not take over."""
+
+
+class Tree(Protocol):
+    """Where a pipeline file and its parents are read: the disk, or what a folder held at another time.
+
+    Paths are those of the disk, whatever a tree reads in their place. `prefix` stands before the names of its files
+    where people read them.
+    """
+
+    @property
+    def prefix(self) -> str: ...
+
+    def read(self, path: Path) -> bytes:
+        """The bytes of a regular file, and of a huge one just enough to see that it is too large.
+
+        Raises OSError or ValueError, and FileNotFoundError where nothing has that name.
+        """
+
+    def identity(self, path: Path) -> str:
+        """What two names of one file have in common."""
+
+    def names(self, folder: Path) -> Iterable[str]:
+        """The names of what lies in a folder; none where it cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """The files as they are now."""
+
+    prefix: str = ""
+
+    def read(self, path: Path) -> bytes:
+        if path.is_dir():
+            raise IsADirectoryError(None, "it is a folder")
+        if path.exists() and not path.is_file():
+            raise OSError(None, "it is not a regular file")
+        with path.open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
+
+    def identity(self, path: Path) -> str:
+        try:
+            return str(path.resolve())
+        except (OSError, RuntimeError, ValueError):
+            return str(path)
+
+    def names(self, folder: Path) -> Iterable[str]:
+        return [path.name for path in folder.glob("*")]
+
+
+DISK = Disk()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,19 +149,25 @@ def merge(low: Node, high: Node) -> Node:
     return replace(high, value=merged, origins=origins)
 
 
-def load_document(path: Path, *, display: str | None = None) -> Document:
+def load_document(
+    path: Path, *, display: str | None = None, tree: Tree = DISK, parents: Parents | None = None
+) -> Document:
     """Read a pipeline file and everything it extends.
 
-    `display` is the name that findings show; left out, it is the path seen from the current folder. Raises
+    `display` is the name that findings show; left out, it is the path seen from the current folder. The file and the
+    parents that are not shipped are read from `tree`; none that `parents` has read before is read again. Raises
     `UsageError` when the file cannot be opened; what is wrong inside it, or with a parent, is a finding.
     """
-    return _load(_opened(path, display or _shown(path)))
+    return _load(_opened(path, tree.prefix + (display or _shown(path)), tree=tree), parents)
 
 
-def load_text(text: str, *, file: str = "pipelines.yaml", base: Path | None = None) -> Document:
-    """Read a pipeline from a text, as if it stood in `file` in the folder `base`."""
-    identity = _identity(base / Path(file).name) if base is not None else file
-    return _load(_Source(file, text.encode("utf-8", errors="surrogatepass"), base, identity))
+def load_text(
+    text: str | bytes, *, file: str = "pipelines.yaml", base: Path | None = None, parents: Parents | None = None
+) -> Document:
+    """Read a pipeline from a text, as if it stood in `file` in the folder `base`; `parents` as in `load_document`."""
+    identity = DISK.identity(base / Path(file).name) if base is not None else file
+    data = text if isinstance(text, bytes) else text.encode("utf-8", errors="surrogatepass")
+    return _load(_Source(file, data, base, identity), parents)
 
 
 def load_shipped(name: str) -> Document:
@@ -163,6 +222,28 @@ class _Source(NamedTuple):
     base: Path | None
     identity: str
     shipped: bool = False
+    tree: Tree = DISK
+
+
+class _Read(NamedTuple):
+    """A file that was opened and read."""
+
+    source: _Source
+    parsed: Parsed
+
+
+class Parents:
+    """The parents that were read in one run, by their name and file: many pipelines extend the same one."""
+
+    def __init__(self) -> None:
+        self._read: dict[tuple[str, str], _Read] = {}
+
+    def read(self, path: Path, file: str, identity: str, shipped: bool, tree: Tree) -> _Read:
+        """The parent at `path`, which is `file` in what is said about it."""
+        key = (file, identity)
+        if key not in self._read:
+            self._read[key] = _parsed(_Source(file, tree.read(path), path.parent, identity, shipped, tree))
+        return self._read[key]
 
 
 class _NoParentError(Exception):
@@ -174,29 +255,34 @@ class _NoParentError(Exception):
         self.help = help
 
 
-def _opened(path: Path, file: str, *, shipped: bool = False) -> _Source:
+def _opened(path: Path, file: str, *, shipped: bool = False, tree: Tree = DISK) -> _Source:
     """Open the file at the top, which is `file` in what is said about it."""
     try:
-        data = _read(path)
+        data = tree.read(path)
     except FileNotFoundError:
         raise UsageError(
             f"{file} does not exist", help="name a pipeline file, or leave it out for the shipped default"
         ) from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{file} cannot be read: {_reason(error)}", help="name a readable pipeline file") from None
-    return _Source(file, data, path.parent, _identity(path), shipped)
+    return _Source(file, data, path.parent, tree.identity(path), shipped, tree)
 
 
-def _load(top: _Source) -> Document:
+def _parsed(source: _Source) -> _Read:
+    return _Read(source, parse(source.data, file=source.file, layer=source.file))
+
+
+def _load(top: _Source, parents: Parents | None = None) -> Document:
+    parents = parents or Parents()
     findings = Findings()
     sources: dict[str, str] = {}
     folders: dict[str, Path] = {}
     layers: list[Layer] = []
     seen: list[_Source] = []
     complete = True
-    source: _Source | None = top
-    while source is not None:
-        parsed = parse(source.data, file=source.file, layer=source.file)
+    read: _Read | None = _parsed(top)
+    while read is not None:
+        source, parsed = read
         sources[source.file] = parsed.text
         if source.base is not None:
             folders[source.file] = source.base
@@ -207,10 +293,10 @@ def _load(top: _Source) -> Document:
             break
         layers.append(Layer(source.file, source.file, parsed.root, source.shipped))
         extends = parsed.root.get("extends")
-        source = None
-        if extends is not None and isinstance(extends.value, str):
+        read = None
+        if extends is not None and isinstance(extends.value, str) and extends.value:
             try:
-                source = _parent(extends.value, seen)
+                read = _parent(extends.value, seen, parents)
             except _NoParentError as error:
                 complete = False
                 findings.add(error.code, str(error), extends.place, path="extends", help=error.help)
@@ -220,23 +306,25 @@ def _load(top: _Source) -> Document:
     root = Node({}, Place(top.file, START, top.file))
     for index, layer in enumerate(layers):
         inherited = index < len(layers) - 1
-        said = without(layer.root, ["extends"]) if inherited else layer.root
+        said = without(layer.root, _NOT_INHERITED) if inherited else layer.root
         root = said if index == 0 else merge(root, said)
     return Document(top.file, tuple(layers), root, tuple(findings.items), sources, top.base, folders, complete)
 
 
-def _parent(name: str, seen: list[_Source]) -> _Source:
-    """Open the file that `extends: name` means in the last file seen."""
+def _parent(name: str, seen: list[_Source], parents: Parents) -> _Read:
+    """Read the file that `extends: name` means in the last file seen."""
     child = seen[-1]
     path, file = _parent_path(name, child)
-    identity = _identity(path)
+    shipped = name.startswith(SHIPPED)
+    tree = DISK if shipped else child.tree
+    identity = tree.identity(path)
     if identity in [source.identity for source in seen]:
         circle = [source.file for source in seen] + [file]
         raise _NoParentError("B020", f"`extends` goes in a circle: {' → '.join(circle)}", "remove one `extends`")
     try:
-        return _Source(file, _read(path), path.parent, identity, shipped=name.startswith(SHIPPED))
+        return parents.read(path, file, identity, shipped, tree)
     except FileNotFoundError:
-        near = did_you_mean(path.name, [other.name for other in path.parent.glob("*.y*ml")])
+        near = did_you_mean(path.name, [other for other in tree.names(path.parent) if other.endswith(_PIPELINE_FILE)])
         message = f"`{name}` does not exist (`extends` is relative to {child.file})"
         raise _NoParentError("B021", message, near or "name a shipped pipeline or a file that exists") from None
     except (OSError, ValueError) as error:
@@ -264,12 +352,12 @@ def _parent_path(name: str, child: _Source) -> tuple[Path, str]:
     if child.base is None:
         raise _NoParentError("B021", f"`{name}` cannot be found: {child.file} lies in no folder", rule)
     path = child.base / name
-    if not _identity(path).endswith(_PIPELINE_FILE):
+    if not child.tree.identity(path).endswith(_PIPELINE_FILE):
         raise _NoParentError(
             "B021", f"`{name}` is a link to a file that is not a pipeline file", "name the pipeline file itself"
         )
-    shown = os.path.normpath(os.path.join(os.path.dirname(child.file), name))  # noqa: PTH118, PTH120 (a text, not a file)
-    return path, shown
+    folder = os.path.dirname(child.file.removeprefix(child.tree.prefix))  # noqa: PTH120 (a text, not a file)
+    return path, child.tree.prefix + os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 (so is this)
 
 
 def _shipped_help(name: str) -> str:
@@ -279,29 +367,12 @@ def _shipped_help(name: str) -> str:
     return meant.replace("`", f"`{SHIPPED}", 1) if meant else f"shipped are {listed}"
 
 
-def _read(path: Path) -> bytes:
-    """The bytes of a regular file, and of a huge one just enough to see that it is too large."""
-    if path.is_dir():
-        raise IsADirectoryError(None, "it is a folder")
-    if path.exists() and not path.is_file():
-        raise OSError(None, "it is not a regular file")
-    with path.open("rb") as stream:
-        return stream.read(MAX_BYTES + 1)
-
-
 def _reason(error: OSError | ValueError) -> str:
     """Why a file cannot be read, without its path; a ValueError is a path that no system could have."""
     if not isinstance(error, OSError):
         return "the path is not valid"
     reason = error.strerror or str(error)
     return reason[:1].lower() + reason[1:]
-
-
-def _identity(path: Path) -> str:
-    try:
-        return str(path.resolve())
-    except (OSError, RuntimeError, ValueError):
-        return str(path)
 
 
 def _shown(path: Path) -> str:
@@ -349,9 +420,9 @@ def _follow_profiles(document: Document, profile: str, findings: Findings) -> tu
             )
             break
         if name not in known and name != DEFAULT_PROFILE:
-            findings.add(
-                "B162", f"there is no profile `{name}`", parent.place, path=path, help=_known_help(name, known)
-            )
+            repair = sure_repair(name, {*known, DEFAULT_PROFILE} - {chain[-1]}) if len(known) <= _MOST_LISTED else None
+            message = f"there is no profile `{name}`"
+            findings.add("B162", message, parent.place, path=path, help=_known_help(name, known), fix=repair)
             break
         chain.append(name)
     return tuple(reversed(chain))
@@ -374,7 +445,7 @@ def _relabel(node: Node, label: str) -> Node:
     """The same values, said to come from the layer `label`."""
 
     def placed(place: Place) -> Place:
-        return replace(place, layer=label)
+        return Place(place.file, place.range, label)
 
     value: Any = node.value
     if isinstance(value, dict):

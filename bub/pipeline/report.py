@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,10 +12,15 @@ from typing import NamedTuple
 
 from bub.diagnostics import Diagnostic, Position, Range, sort_diagnostics
 
+STDIN = "<stdin>"
+"""What findings call the file that is piped in."""
+
 _TAB = 4
 """Columns a tab is shown as; it is replaced by that many blanks, so that the caret cannot slip."""
 _WIDEST = 100
 """Cells of a line that are shown; a longer line is cut around the range."""
+_NEAR = 3 * _WIDEST
+"""Characters before and behind a place that may be shown with it."""
 _ELLIPSIS = "…"
 _JOINER = "\u200d"
 
@@ -67,13 +73,31 @@ def render_json(diagnostics: Iterable[Diagnostic], files: int) -> str:
 
 
 def summary(diagnostics: Iterable[Diagnostic], files: int) -> str:
-    """One line that closes a report: `2 errors and 1 warning in 1 file`, or `3 files are fine`."""
+    """One line that closes a report: `2 errors and 1 warning in 1 of 5 files`, or `3 files are fine`.
+
+    `files` is how many were checked. What they extend may have findings too, without having been named.
+    """
     items = sort_diagnostics(diagnostics)
     errors = sum(item.severity == "error" for item in items)
     counts = [_count(number, word) for number, word in ((errors, "error"), (len(items) - errors, "warning")) if number]
     if not counts:
         return f"{_count(files, 'file')} {'is' if files == 1 else 'are'} fine"
-    return f"{' and '.join(counts)} in {_count(files, 'file')}"
+    faulty = len({item.file for item in items})
+    return f"{' and '.join(counts)} in {f'{faulty} of ' if faulty < files else ''}{_count(max(faulty, files), 'file')}"
+
+
+def message_of(item: Diagnostic) -> str:
+    """What a finding says, in one line without control characters; the profile it holds for is named."""
+    told = item.profile is None or f"profile `{item.profile}`" in item.message
+    return printable_line(item.message if told else f"{item.message} (profile `{item.profile}`)")
+
+
+def path_below(root: Path, file: str) -> str | None:
+    """The file of a finding as a path from the folder `root`, with slashes; None when it is no file below it."""
+    if file == STDIN or file.startswith("bub:"):
+        return None
+    path = Path(os.path.abspath(file))  # noqa: PTH100 (`Path` keeps the `..` in it)
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else None
 
 
 def _count(number: int, word: str) -> str:
@@ -83,14 +107,11 @@ def _count(number: int, word: str) -> str:
 def _finding(item: Diagnostic, lines: _Lines, ink: _Ink) -> str:
     tone = _RED if item.severity == "error" else _YELLOW
     where = _where(item.file, item.range)
-    profile = f"profile `{item.profile}`"
-    told = item.profile is None or profile in item.message
-    message = _printable(item.message if told else f"{item.message} ({profile})")
     main = _Shown(item.file, item.range, item.help or "")
     others = [_Shown(other.file, other.range, other.message) for other in item.related]
     # One gutter for the whole finding, as wide as its widest line number.
     gutter = max(len(str(part.range.start.line)) for part in (main, *others))
-    text = [f"{ink(_BOLD, where)}: {ink(tone, f'{item.severity}[{item.code}]')} {message}"]
+    text = [f"{ink(_BOLD, where)}: {ink(tone, f'{item.severity}[{item.code}]')} {message_of(item)}"]
     text += _snippet(main, lines, ink, tone, gutter)
     for part in others:
         if part.file != item.file:
@@ -100,7 +121,7 @@ def _finding(item: Diagnostic, lines: _Lines, ink: _Ink) -> str:
 
 
 def _where(file: str, span: Range) -> str:
-    return f"{_printable(file)}:{span.start.line}:{span.start.column}"
+    return f"{printable_line(file)}:{span.start.line}:{span.start.column}"
 
 
 class _Shown(NamedTuple):
@@ -113,9 +134,9 @@ class _Shown(NamedTuple):
 
 def _snippet(part: _Shown, lines: _Lines, ink: _Ink, tone: str, gutter: int) -> list[str]:
     margin, bar = " " * gutter, ink(_BLUE, "|")
-    remark = f" {_printable(part.remark)}" if part.remark else ""
+    remark = f" {printable_line(part.remark)}" if part.remark else ""
     number = part.range.start.line
-    line = lines.line(part.file, number)
+    line = lines.line(part.file, number, part.range.start.column + _NEAR)
     if not line or line.isspace():
         return [f"{margin} {ink(_BLUE, '=')}{remark}"] if remark else []
     text, before, width = _cut(line, part.range)
@@ -138,8 +159,8 @@ def _cut(line: str, span: Range) -> tuple[str, int, int]:
     last = min(span.end.column - 1, len(line)) if span.end.line == span.start.line else len(line.rstrip())
     last = max(first, last)
     # A line may be a megabyte long; what is far away is not even looked at.
-    far = max(0, first - 3 * _WIDEST)
-    near = line[far : first + 3 * _WIDEST]
+    far = max(0, first - _NEAR)
+    near = line[far : first + _NEAR]
     first, last = first - far, min(last - far, len(near))
     cells = [_cell(character) for character in near]
     widths = [width for _, width in cells]
@@ -187,7 +208,7 @@ def _cell(character: str) -> tuple[str, int]:
     return character, 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def _printable(text: str) -> str:
+def printable_line(text: str) -> str:
     """A message in one line and without control characters, which a file or its name could bring into it."""
     return "".join(" " if character in "\n\r\t" else _cell(character)[0] for character in text)
 
@@ -234,7 +255,7 @@ class _Lines:
     def __init__(self, sources: Mapping[str, str], findings: Iterable[Diagnostic]) -> None:
         self._sources = sources
         self._split: dict[str, list[str]] = {}
-        self._shown: dict[tuple[str, int], str] = {}
+        self._shown: dict[tuple[str, int, int], str] = {}
         self._secrets: dict[tuple[str, int], set[Range]] = {}
         self._strange: dict[tuple[str, int], list[Position]] = {}
         self._unparsed: set[str] = set()
@@ -248,15 +269,15 @@ class _Lines:
             elif item.code in _UNPARSED:
                 self._unparsed.add(item.file)
 
-    def line(self, file: str, number: int) -> str:
-        """The text of one line without its end, secrets covered; empty when it cannot be had."""
-        if (file, number) not in self._shown:
-            raw = self._raw(file, number)
+    def line(self, file: str, number: int, end: int) -> str:
+        """The text of one line up to `end`, without its line break, secrets covered; empty when it cannot be had."""
+        if (file, number, end) not in self._shown:
+            raw = self._raw(file, number)[:end]
             characters = list(raw)
             for start, end in self._covered(file, number, raw):
                 characters[start:end] = "*" * (end - start)
-            self._shown[file, number] = "".join(characters)
-        return self._shown[file, number]
+            self._shown[file, number, end] = "".join(characters)
+        return self._shown[file, number, end]
 
     def _covered(self, file: str, number: int, line: str) -> Iterator[tuple[int, int]]:
         for span in self._secrets.get((file, number), ()):
@@ -294,6 +315,8 @@ class _Lines:
     def _text(self, file: str) -> str:
         if file in self._sources:
             return self._sources[file]
+        if not file.endswith(".py"):
+            return ""  # a `.env`, or what a link leads to, may be full of secrets
         try:
             return Path(file).read_text(encoding="utf-8", errors="replace")
         except (OSError, ValueError):

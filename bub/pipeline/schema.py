@@ -5,13 +5,25 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from bub.diagnostics import START, Diagnostic, Place, Related, Severity, did_you_mean, suggest
+from bub.diagnostics import (
+    MOST_GUESSES,
+    START,
+    Diagnostic,
+    Place,
+    Related,
+    Severity,
+    did_you_mean,
+    suggest,
+    sure_repair,
+)
 from bub.kinds import KIND_KEYS, KINDS
 from bub.pipeline.document import Node
+from bub.pipeline.sections import embedded, installed_section
 from bub.resources import shipped_schema
 
 if TYPE_CHECKING:  # importing jsonschema costs 100 ms, which only the checking functions pay
@@ -27,6 +39,7 @@ UNKNOWN_VALUE = "B102"
 MISSING = "B103"
 BAD_DURATION = "B104"
 BAD_VALUE = "B105"
+BROKEN_SCHEMA = "B106"
 LITERAL_SECRET = "B040"
 
 _DURATION = "duration"
@@ -49,18 +62,49 @@ def check_section(plugin: str, section: Node, schema: Schema, *, profile: str | 
     `profile` is given when the section stands in that profile's settings.
     """
     above: Path = ("settings", plugin) if profile is None else ("profiles", profile, "settings", plugin)
-    return _check(section, _validator_class()(schema), above, {})
+    # Where a reference leads back to a `$schema`, the library would go on with a validator of its own.
+    bare = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
+    return _check(section, _validator_class()(bare), above, {})
 
 
-def check_sections(root: Node) -> list[Diagnostic]:
-    """Every place where a section of a shipped plugin, in `settings` or a profile's, breaks that plugin's schema."""
+def check_sections(root: Node, sections: Mapping[str, Schema]) -> list[Diagnostic]:
+    """Every place where a plugin's section, in `settings` or a profile's, breaks the plugin's schema in `sections`."""
     findings = []
     for profile, settings in _all_settings(root):
-        for plugin, schema in shipped_sections().items():
-            section = settings.get(plugin)
-            if section is not None and section.is_mapping:
-                findings += check_section(plugin, section, schema, profile=profile)
+        for plugin, section in settings.items():
+            if plugin not in sections or not section.is_mapping:
+                continue
+            try:
+                findings += check_section(plugin, section, sections[plugin], profile=profile)
+            except RecursionError:  # a circle of references shows only when a value is held against them
+                findings.append(_not_checked(plugin, section, "its schema refers to itself in a circle"))
     return findings
+
+
+def sections_of(root: Node, declared: Node | None = None) -> tuple[dict[str, Schema], list[Diagnostic]]:
+    """The schemas for the plugins' sections of one file, and a warning for each that an installed package has broken.
+
+    `declared` is the `plugins` of the whole document: a plugin that comes from a file has nothing to do with an
+    installed package of its name. Packages are only asked where a section is neither Bub's own nor of a shipped plugin.
+    """
+    schemas, findings = dict(shipped_sections()), []
+    for _, settings in _all_settings(root):
+        for plugin, section in settings.items():
+            from_file = declared is not None and declared.get(plugin, "path") is not None
+            if plugin in schemas or plugin in _settings() or from_file or not section.is_mapping:
+                continue
+            found = installed_section(plugin)
+            if found is not None and found.schema is not None:
+                schemas[plugin] = found.schema
+            elif found is not None:
+                findings.append(_not_checked(plugin, section, f"{found.source} {found.problem}"))
+    return schemas, findings
+
+
+def _not_checked(plugin: str, section: Node, reason: str) -> Diagnostic:
+    message = f"the settings of plugin `{plugin}` are not checked: {reason}"
+    hint = "tell the author of the package that brings it"
+    return _finding(BROKEN_SCHEMA, message, section.where, ("settings", plugin), help=hint, severity="warning")
 
 
 def _all_settings(root: Node) -> Iterator[tuple[str | None, Node]]:
@@ -117,10 +161,27 @@ def shipped_sections() -> Mapping[str, Schema]:
     return {plugin: _load("settings", f"{plugin}.schema.json") for plugin in plugins}
 
 
-def whole_settings_schema() -> Schema:
-    """The schema of `settings` with the sections of the shipped plugins in it."""
-    builtin = settings_schema()
-    return {**builtin, "properties": {**shipped_sections(), **builtin["properties"]}}
+def whole_settings_schema(plugins: Iterable[str] = (), *, pointer: str = "#") -> dict[str, Any]:
+    """The schema of `settings` with the plugins' sections in it: the shipped ones, and what is installed for `plugins`.
+
+    `pointer` says where it will stand in another schema.
+    """
+    own, sections = settings_schema(), dict(shipped_sections())
+    for plugin in plugins:
+        found = installed_section(plugin) if plugin not in sections and plugin not in own["properties"] else None
+        if found is not None and found.schema is not None:
+            sections[plugin] = found.schema
+    placed = {plugin: embedded(sections[plugin], f"{pointer}/properties/{plugin}") for plugin in sorted(sections)}
+    return {**own, "properties": {**own["properties"], **placed}}
+
+
+def editor_schema(plugins: Iterable[str] = ()) -> dict[str, Any]:
+    """The schema for editors, made anew, with the sections of the shipped plugins and what is installed for `plugins`.
+
+    Without `plugins` it is the published one.
+    """
+    settings = whole_settings_schema(plugins, pointer="#/$defs/settings")
+    return with_generated_parts(pipeline_schema(), settings)
 
 
 @cache
@@ -199,20 +260,29 @@ def _validator_class() -> type[Validator]:
             ),
         }
     )
-    stricter: type[Validator] = extend(jsonschema.Draft202012Validator, type_checker=types)  # type: ignore[no-untyped-call]
+
+    def pattern(_: Validator, wanted: str, value: Any, __: Schema) -> Iterator[ValidationError]:
+        # In Python `$` also matches before a last line break, which it does in no editor.
+        at_the_end = wanted[:-1] + r"\Z" if wanted.endswith("$") and not wanted.endswith(r"\$") else wanted
+        if isinstance(value, str) and not re.search(at_the_end, value):
+            yield jsonschema.ValidationError("does not match its pattern")
+
+    base = jsonschema.Draft202012Validator
+    stricter: type[Validator] = extend(base, {"pattern": pattern}, type_checker=types)  # type: ignore[no-untyped-call]
     return stricter
 
 
 @cache
 def _pipeline_validator() -> Validator:
     schema = pipeline_schema()
-    resolved: dict[str, Any] = _resolved(schema, schema["$defs"])
+    # The sections of plugins are checked one by one, each against a schema of its own.
+    resolved: dict[str, Any] = _resolved(schema, {**schema["$defs"], "settings": settings_schema()})
     return _validator_class()(resolved)
 
 
 _OF_PROPERTIES = ("properties", "patternProperties")
 _OF_ONE = ("items", "additionalProperties", "propertyNames")
-_LEFT_OUT = ("$ref", "$defs", "allOf", "description", "markdownDescription", "defaultSnippets", "examples")
+_LEFT_OUT = ("$schema", "$ref", "$defs", "allOf", "description", "markdownDescription", "defaultSnippets", "examples")
 
 
 def _resolved(schema: Any, defs: Schema) -> Any:
@@ -227,8 +297,6 @@ def _resolved(schema: Any, defs: Schema) -> Any:
             result[keyword] = {name: _resolved(below, defs) for name, below in value.items()}
         elif keyword in _OF_ONE:
             result[keyword] = _resolved(value, defs)
-        elif keyword == "pattern" and value.endswith("$"):
-            result[keyword] = value[:-1] + r"\Z"  # in Python `$` also matches before a last line break
         elif keyword not in _LEFT_OUT:
             result[keyword] = value
     return result
@@ -261,9 +329,9 @@ def _check(root: Node, validator: Validator, above: Path, homes: Mapping[str, tu
         if subject in told:
             continue
         told.add(subject)
-        node = root.get(*path)
-        if node is not None:
-            findings.extend(_explain(error, node, path, above, homes))
+        node, around = root.get(*path), root.get(*path[:-1])
+        if node is not None and around is not None:
+            findings.extend(_explain(error, node, around, above + path, homes))
     return findings
 
 
@@ -278,25 +346,29 @@ def _is_about_a_name(error: ValidationError) -> bool:
 
 
 def _explain(
-    error: ValidationError, node: Node, below: Path, above: Path, homes: Mapping[str, tuple[str, ...]]
+    error: ValidationError, node: Node, around: Node, path: Path, homes: Mapping[str, tuple[str, ...]]
 ) -> Iterator[Diagnostic]:
-    path = above + below
+    """The findings about one error at `node`, which stands in `around`."""
     schema: Schema = error.schema if isinstance(error.schema, Mapping) else {}
     said = schema.get("errorMessage")
     rule = error.validator
     if _is_about_a_name(error):
         yield _bad_name(str(error.instance), said, node, path)
     elif rule == "additionalProperties":
+        known = list(schema.get("properties", ()))
+        fixes = _sure_keys(node, known)
         for name in _unknown_keys(schema, node):
-            yield _unknown_key(name, node.value[name], path, list(schema.get("properties", ())), homes)
+            yield _unknown_key(name, node.value[name], path, known, homes, fixes.get(name))
     elif rule == "required":
         yield from _missing(schema, node, path)
     elif schema.get("title") == _PLUGIN_SECTION and (node.value is not None or suggest(str(path[-1]), _settings())):
-        yield _unknown_key(str(path[-1]), node, path[:-1], _settings(), {})
+        name = str(path[-1])
+        fix = _sure_keys(around, _settings()).get(name)
+        yield _unknown_key(name, node, path[:-1], _settings(), {}, fix)
     elif rule == "type" and node.value is None:
         yield _empty(schema, node, path)
     elif schema.get("title") == _DURATION:
-        yield _finding(BAD_DURATION, f"{_say(path)} {said}", node.place, path, help=_meant_duration(node.value))
+        yield _bad_duration(f"{_say(path)} {said}", node, path)
     elif rule == "type" or (rule == "pattern" and isinstance(schema.get("type"), list)):
         # A typed key admits text only as a reference, so text that is none has the wrong type.
         yield _wrong_type(schema, node, path)
@@ -336,8 +408,25 @@ def _unknown_keys(schema: Schema, node: Node) -> list[str]:
     ]
 
 
+def _sure_keys(node: Node, known: list[str]) -> dict[str, str]:
+    """The keys of a mapping that can only be slips for a known one, each with that one, where it is not there already.
+
+    Of two that would become the same key neither is sure.
+    """
+    if len(node.value) > MOST_GUESSES:
+        return {}  # these are no slips, and to look at each would take seconds
+    meant = {name: sure for name, _ in node.items() if (sure := sure_repair(name, known)) and node.get(sure) is None}
+    times = Counter(meant.values())
+    return {name: sure for name, sure in meant.items() if times[sure] == 1}
+
+
 def _unknown_key(
-    name: str, node: Node, path: Path, known: list[str], homes: Mapping[str, tuple[str, ...]]
+    name: str,
+    node: Node,
+    path: Path,
+    known: list[str],
+    homes: Mapping[str, tuple[str, ...]],
+    fix: str | None,
 ) -> Diagnostic:
     where = f"in {_say(path)}" if path else "at the top level"
     hint = did_you_mean(name, known)
@@ -347,7 +436,8 @@ def _unknown_key(
         hint = f"known keys: {_list(known)}"
         if known == _settings():
             hint += "; the settings of a plugin are a mapping under its name"
-    return _finding(UNKNOWN_KEY, f"unknown key `{_short(name)}` {where}", node.where, (*path, name), help=hint)
+    message = f"unknown key `{_short(name)}` {where}"
+    return _finding(UNKNOWN_KEY, message, node.where, (*path, name), help=hint, fix=fix)
 
 
 @cache
@@ -418,7 +508,8 @@ def _unknown_value(schema: Schema, node: Node, path: Path) -> Diagnostic:
         return _finding(UNKNOWN_VALUE, message, node.place, path)
     written = str(node.value)
     hint = did_you_mean(written, values)
-    return _finding(UNKNOWN_VALUE, f"{message}, not `{_short(written)}`", node.place, path, help=hint)
+    fix = sure_repair(written, values) if isinstance(node.value, str) else None
+    return _finding(UNKNOWN_VALUE, f"{message}, not `{_short(written)}`", node.place, path, help=hint, fix=fix)
 
 
 def _actual(value: Any, expected: str) -> str:
@@ -459,11 +550,11 @@ def _repair(expected: str, schema: Schema, node: Node, path: Path) -> tuple[str 
 
 
 def _quoted_as_written(node: Node) -> str | None:
-    """The number in quotes, when it is written as Python writes it; `0x1F` or `1_000` may have meant anything."""
-    text = json.dumps(node.value)
-    span = node.place.range
+    """The number in quotes, when it is written as Python writes it; `0x1F` or `1E+20` may have meant anything."""
+    value, text, span = node.value, json.dumps(node.value), node.place.range
     as_written = span.start.line == span.end.line and span.end.column - span.start.column == len(text)
-    return f'"{text}"' if as_written else None
+    otherwise = isinstance(value, bool) or "e" in text or (isinstance(value, int) and len(text) == len(hex(value)))
+    return f'"{text}"' if as_written and not otherwise else None
 
 
 _UNITS = {
@@ -474,15 +565,21 @@ _UNITS = {
 }
 
 
-def _meant_duration(value: Any) -> str | None:
-    """The duration that a bare number, or one written with a longer word, probably stands for."""
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*", str(value).lower())
+def _bad_duration(message: str, node: Node, path: Path) -> Diagnostic:
+    meant, sure = _meant_duration(node.value)
+    hint = f"did you mean `{meant}`?" if meant else None
+    return _finding(BAD_DURATION, message, node.place, path, help=hint, fix=meant if sure else None)
+
+
+def _meant_duration(value: Any) -> tuple[str | None, bool]:
+    """The duration that was probably meant, and whether it can be nothing else: a bare number may be of any unit."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*", str(value), re.ASCII | re.IGNORECASE)
     if match is None or not float(match[1]):
-        return None
+        return None, False
     for unit, words in _UNITS.items():
-        if (match[2] or "s") in words:
-            return f"did you mean `{match[1]}{unit}`?"
-    return None
+        if (match[2].lower() or "s") in words:
+            return f"{match[1]}{unit}", match[2] not in ("", "M")  # `M` may as well be months
+    return None, False
 
 
 def _repeated(node: Node, path: Path) -> Iterator[Diagnostic]:
@@ -612,5 +709,4 @@ def _join(items: Iterable[str], word: str) -> str:
 
 if __name__ == "__main__":
     published = shipped_schema("pipeline.schema.json")
-    fresh = with_generated_parts(pipeline_schema(), settings_schema())
-    published.write_text(json.dumps(fresh, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    published.write_text(json.dumps(editor_schema(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

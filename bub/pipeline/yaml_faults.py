@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -19,6 +20,12 @@ The few that are refused are named, not the many that are allowed: such a set ta
 """
 
 _BLANKS = re.compile(r"[ \t]*")
+_LONGEST_KEY = 1_024
+"""How many characters YAML (§7.4.3) gives a key of a single line."""
+
+_LOOK_ALIKE = re.compile("[\u00a0\u1680\u180e\u2000-\u200b\u202f\u205f\u2060\u3000\ufeff]")
+"""What looks like a space, or like nothing at all, and is text to YAML."""
+_UP_TO_A_VALUE = re.compile(r"[ \t]*(?:-[ \t]*)?(?:[\w.-]+:[ \t]*)?")
 
 
 class Fault(NamedTuple):
@@ -62,6 +69,10 @@ def explain_error(error: Exception, text: str, innermost: int) -> Fault:
     tab = None if "quoted scalar" in context else _tab_before(text, at)
     if tab is not None:
         return tab_fault(*tab)
+    for line in (_line_start(text, at), _line_start(text, opened)):
+        alike = look_alike_of_a_space(text, line)
+        if alike is not None:
+            return look_alike_fault(text, alike)
     for words, explain in _EXPLANATIONS:
         if re.search(words, f"{context}: {problem}"):
             return explain(text, at, opened)
@@ -71,6 +82,32 @@ def explain_error(error: Exception, text: str, innermost: int) -> Fault:
 def tab_fault(start: int, end: int) -> Fault:
     """The refusal of a tab between `start` and `end`."""
     return Fault(TAB, "a tab is used for indentation", "indent with spaces", start, end)
+
+
+def has_look_alikes(text: str) -> bool:
+    """Whether a text has any character that looks like a space and is none."""
+    return _LOOK_ALIKE.search(text) is not None
+
+
+def look_alike_of_a_space(text: str, start: int) -> int | None:
+    """Where a character that looks like a space stands in the place of one, in an entry that begins at `start`.
+
+    That is in front of the entry, behind its `-`, or behind the `:` of its key.
+    """
+    at = _UP_TO_A_VALUE.match(text, start).end()  # type: ignore[union-attr]  # matches "" as well
+    return at if _LOOK_ALIKE.match(text, at) else None
+
+
+def look_alike_fault(text: str, at: int) -> Fault:
+    """The refusal of the character at `at`, which cannot be seen."""
+    name = f"{unicodedata.name(text[at]).lower()}, U+{ord(text[at]):04X}"
+    return Fault(
+        SYNTAX,
+        f"this looks like a space and is another character ({name})",
+        "write a space; such characters come with text that is copied from elsewhere",
+        at,
+        at + 1,
+    )
 
 
 def indentation_end(text: str, line: int) -> int:
@@ -154,7 +191,7 @@ def _second_colon(text: str, at: int, opened: int) -> Fault:
         return Fault(
             SYNTAX,
             "a key cannot stand here",
-            "write `key: value` on a line of its own, with a key of at most 1,024 characters",
+            f"write `key: value` on a line of its own, with a key of at most {_LONGEST_KEY:,} characters",
             *_stripped(text, line, at),
         )
     start, end = _stripped(text, _line_start(text, len(above)), len(above))
@@ -211,9 +248,10 @@ def _no_item(text: str, at: int, opened: int) -> Fault:
 
 
 def _reserved(text: str, at: int, opened: int) -> Fault:
+    sign = text[at : at + 1]
     return Fault(
         SYNTAX,
-        f"a value cannot begin with `{text[at : at + 1]}`",
+        f"a value cannot begin with {'a backtick' if sign == '`' else f'`{sign}`'}",
         "put the value in quotes",
         *_token(text, at),
     )
@@ -259,11 +297,15 @@ def _no_content(text: str, at: int, opened: int) -> Fault:
 
 
 def _no_colon(text: str, at: int, opened: int) -> Fault:
+    start, end = _stripped(text, opened, _line_end(text, opened))
+    if re.compile(r":(\s|$)").search(text, start + _LONGEST_KEY, end):
+        return Fault(SYNTAX, f"a key has at most {_LONGEST_KEY:,} characters", "write a shorter one", start, end)
     return Fault(
         SYNTAX,
         "this line has no `:` behind its key",
         "write `key: value`",
-        *_stripped(text, opened, _line_end(text, opened)),
+        start,
+        end,
     )
 
 

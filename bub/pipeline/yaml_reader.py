@@ -10,14 +10,17 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from bub.diagnostics import START, Diagnostic, Findings, Place, Position, Range, Related
+from bub.diagnostics import START, Diagnostic, Findings, Place, Position, Range, Related, suggest
 from bub.pipeline.document import Node, Plain
 from bub.pipeline.yaml_faults import (
     Fault,
     explain_error,
     forbidden_character,
+    has_look_alikes,
     indentation_end,
     indentation_tab,
+    look_alike_fault,
+    look_alike_of_a_space,
     tab_fault,
 )
 
@@ -46,7 +49,7 @@ _TRUTH_ELSEWHERE = frozenset(
 
 _Shape = Mapping[str, Any] | tuple[()]
 _ENTRIES: _Shape = {"*": {}}
-_SECTIONS: _Shape = {
+_SECTIONS: Mapping[str, _Shape] = {
     "stages": _ENTRIES,
     "hooks": _ENTRIES,
     "plugins": _ENTRIES,
@@ -58,6 +61,8 @@ _SECTIONS: _Shape = {
     "tests": _ENTRIES,
 }
 """Where a mapping `{…}` or a list `()` belongs, so that nothing at all is a mistake there."""
+
+_TOP_LEVEL = frozenset({"version", "extends", "description", "on_failure", *_SECTIONS})
 
 
 class Parsed(NamedTuple):
@@ -94,7 +99,7 @@ def parse(data: bytes, *, file: str, layer: str) -> Parsed:
     reader = _Reader(text, file, layer, findings)
     root = reader.read()
     if root is not None:
-        root = _fill_empty(root, _SECTIONS, "", findings)
+        root = _fill_empty(_indent(root, findings), _SECTIONS, "", findings)
     return Parsed(root, text, tuple(findings.items))
 
 
@@ -135,9 +140,23 @@ class Lines:
         line = bisect_right(self._starts, offset)
         return Position(line, offset - self._starts[line - 1] + 1)
 
+    def offset(self, position: Position) -> int:
+        """The offset of a position; raises `ValueError` for one that is not in the text."""
+        line, column = position
+        if 1 <= line <= len(self._starts) and column >= 1:
+            offset = self._starts[line - 1] + column - 1
+            if self.position(offset) == position:
+                return offset
+        raise ValueError(f"line {line}, column {column} is not in the text")
+
     def range(self, start: int, end: int) -> Range:
         """The range between two offsets."""
-        return Range(self.position(start), self.position(max(start, end)))
+        first = self.position(start)
+        begin = self._starts[first.line - 1]
+        # Nearly all ends on the line where it begins: there is no need to look the line up once more.
+        if first.line < len(self._starts) and start <= end < self._starts[first.line]:
+            return Range(first, Position(first.line, end - begin + 1))
+        return Range(first, self.position(max(start, end)))
 
 
 class _RefusedError(Exception):
@@ -209,6 +228,7 @@ class _Reader:
         self._lines = Lines(text)
         self._has_tabs = "\t" in text
         self._tab_found = False
+        self._has_look_alikes = has_look_alikes(text)
         self._indented = _Indentation(-1, -1)
         self._open: list[_Open] = []
         self._anchors: dict[str, _Anchored | None] = {}
@@ -273,6 +293,8 @@ class _Reader:
         self._check_tag(event)
         # libyaml says "" for a plain scalar, PyYAML's own parser None.
         quoted = bool(event.style)
+        if self._has_look_alikes and not quoted:
+            self._check_spaces(start)
         place = self._place(start, end)
         if not quoted and event.value in _TRUTH_ELSEWHERE:
             self._warn_truth(event.value, place)
@@ -414,11 +436,22 @@ class _Reader:
             self._tab_found = True
             self._add_fault(tab_fault(*tab))
 
+    def _check_spaces(self, start: int) -> None:
+        """Refuse a scalar that begins with, or is one only because of, a character that looks like a space."""
+        at = look_alike_of_a_space(self._text, start)
+        if at is None:
+            return
+        line = start - self._lines.position(start).column + 1
+        is_entry = (self._open and self._open[-1].wants_key) or start == indentation_end(self._text, line)
+        if at == start or is_entry:  # in `title: one:X` it is a part of the text
+            self._add_fault(look_alike_fault(self._text, at))
+            raise _RefusedError
+
     def _check_tag(self, event: Any) -> None:
         if event.tag is None:
             return
         start, _ = _offsets(event)
-        found = re.compile(r"![^\s,\[\]{}]*").search(self._text, start)
+        found = re.compile(r"!<[^>\s]*>|![^\s,\[\]{}]*").search(self._text, start)
         place = self._place(*found.span()) if found else self._place(start, start + 1)
         self._add("B005", "YAML tags are not allowed", place, "remove it, or put the text in quotes if it is text")
 
@@ -491,6 +524,28 @@ def _refuse_bytes(findings: Findings, whole: Place, data: bytes, offset: int) ->
         replace(whole, range=span),
         help="this looks like UTF-16: save the file as UTF-8" if other else "save the file as UTF-8",
     )
+
+
+def _indent(root: Node, findings: Findings) -> Node:
+    """Take the entries behind an empty section that are no sections themselves as if they were indented below it."""
+    entries: dict[str, Node] = {}
+    empty: str | None = None
+    for name, node in root.items():
+        if empty is not None and not name.startswith("x-") and suggest(name, _TOP_LEVEL) is None:
+            section = entries[empty]
+            if section.value is None:
+                findings.add(
+                    "B011",
+                    f"`{empty}` has nothing behind it: the lines below are not indented",
+                    section.where,
+                    path=empty,
+                    help=f"indent `{name}`, and what else belongs to `{empty}`",
+                )
+            entries[empty] = replace(section, value={**(section.value or {}), name: node})
+            continue
+        entries[name] = node
+        empty = name if node.value is None and _SECTIONS.get(name) else None
+    return replace(root, value=entries)
 
 
 def _fill_empty(node: Node, shape: _Shape, path: str, findings: Findings) -> Node:

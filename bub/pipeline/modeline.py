@@ -1,0 +1,101 @@
+"""The schema beside a pipeline file, and the comment at its top by which editors find it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from bub.diagnostics import START, Position, Range
+from bub.errors import BubError, UsageError
+from bub.pipeline.merge import load_document
+from bub.pipeline.schema import pipeline_schema
+from bub.pipeline.splice import Edit, splice
+from bub.pipeline.yaml_reader import parse
+from bub.resources import is_shipped
+from bub.rewrite import rewrite, write_new
+
+SCHEMA_FILE = "pipeline.schema.json"
+
+_MODELINE = re.compile(r"[ \t]*(?:---[ \t]+)?(#[ \t]*yaml-language-server[ \t]*:[^\x85\u2028\u2029]*)")
+_LEADING = re.compile(r"[ \t]*(?:#.*|%.*|---(?:[ \t]+#.*)?[ \t]*)?$")
+"""A line that may stand above the first value: blank, a comment, a directive, the start of the document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written for editors: the names of the files that had to change, and of the backup if there is one."""
+
+    file: str
+    changed: tuple[str, ...]
+    backup: str | None
+
+
+def write_schema(path: Path, schema: str) -> Written:
+    """Put the schema beside a pipeline file, and its name into a comment at the top of the file.
+
+    What is there already is left alone. Raises `UsageError` for a shipped file and for one that cannot be read, and
+    `BubError`, with nothing written, for one that is no proper YAML and where a foreign file has the schema's name.
+    """
+    if is_shipped(path):
+        raise UsageError(
+            f"{path} is one of Bub's own files, which are not written",
+            help="write a file of your own that extends it, and name that with --config",
+        )
+    file = load_document(path).file
+    data = path.read_bytes()
+    before = parse(data, file=file, layer="")
+    if before.root is None:
+        raise BubError(f"{file} cannot be read as a pipeline file", help=f"`bub validate {file}` says what is wrong")
+    text = data.decode()
+    named = with_modeline(text, SCHEMA_FILE)
+    after = parse(named.encode(), file=file, layer="").root
+    assert after is not None and after.plain() == before.root.plain(), "a comment says nothing"
+    beside = Path(file).with_name(SCHEMA_FILE)
+    changed, backup = [], None
+    # The schema first: a file must not name what is not there.
+    if _is_new(beside, schema):
+        write_new(beside, schema.encode())
+        changed.append(str(beside))
+    if named != text:
+        backup = rewrite(path, data, named.encode()).name
+        changed.append(file)
+    return Written(file, tuple(changed), backup)
+
+
+def with_modeline(text: str, schema: str) -> str:
+    """The text of a YAML file with a first line by which editors find its schema.
+
+    A line of that kind among the comments at the top is changed where it stands; nothing else changes.
+    """
+    line = f"# yaml-language-server: $schema={schema}"
+    bare = text.removeprefix("\ufeff")
+    for number, written in enumerate(re.split(r"\r\n|\r|\n", bare), 1):
+        if not _LEADING.match(written):
+            break
+        found = _MODELINE.match(written)
+        if found is not None:
+            span = Range(Position(number, found.start(1) + 1), Position(number, found.end() + 1))
+            return splice(text, [Edit(span, line)])
+    ending = re.search(r"\r\n|\r|\n", bare)
+    return splice(text, [Edit(START, line + (ending[0] if ending else "\n"))])
+
+
+def _is_new(file: Path, schema: str) -> bool:
+    """Whether the schema has to be written: it is not there, or is an older one of Bub's."""
+    try:
+        there = file.read_bytes()
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        raise BubError(f"{file} cannot be read: {error.strerror}", help="move it away") from error
+    if there == schema.encode():
+        return False
+    try:
+        title = json.loads(there).get("title")
+    except (ValueError, AttributeError, RecursionError):
+        title = None
+    if title != pipeline_schema()["title"]:
+        raise BubError(f"{file} is there already, and Bub has not written it", help="move it away")
+    return True

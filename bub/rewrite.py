@@ -1,0 +1,92 @@
+"""Writing a file as a whole: whatever happens meanwhile, there is the old text or the new one, never a half."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bub.errors import BubError
+
+
+def rewrite(path: Path, old: bytes, new: bytes) -> Path:
+    """Put `new` in the place of `old` in a file, and return the backup beside it, `NAME.bak`, that holds `old`.
+
+    The file keeps its mode and, where that is allowed, its owner; of a link, what it leads to is written. Raises
+    `BubError`, the file untouched, when it holds `old` no more, or when it or its folder cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    backup = target.with_name(f"{target.name}.bak")
+    with _told(path):
+        found = target.stat()
+        if not os.access(target, os.W_OK):
+            raise PermissionError(None, "the file is read-only")
+        with _beside(target, old, found) as kept, _beside(target, new, found) as fresh:
+            if target.read_bytes() != old:
+                raise BubError(f"{path} was changed by somebody else meanwhile", help="run the command again")
+            kept.replace(backup)
+            fresh.replace(target)
+        _settle(target.parent)
+    return backup
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write a file that Bub made itself, over an older one of that name; raises `BubError` when it cannot be."""
+    target = Path(os.path.realpath(path))
+    with _told(path):
+        found = target.stat() if target.exists() else None
+        with _beside(target, data, found) as fresh:
+            fresh.replace(target)
+        _settle(target.parent)
+
+
+@contextmanager
+def _beside(target: Path, data: bytes, like: os.stat_result | None) -> Iterator[Path]:
+    """A file with `data` in the folder of `target`, safely on the disk; what is still there at the end is removed."""
+    fresh = target.with_name(f".bub-{os.urandom(8).hex()}")
+    try:
+        # Readable by nobody else until it has the mode of the file whose text it holds.
+        mode = 0o666 if like is None else 0o600
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data)
+            if like is not None:
+                _give(fresh, like)
+            file.flush()
+            os.fsync(file.fileno())
+        yield fresh
+    finally:
+        with suppress(OSError):
+            fresh.unlink()
+
+
+def _give(path: Path, like: os.stat_result) -> None:
+    """The owner, as far as one may give files away, and the mode of another file."""
+    own = path.stat()
+    if hasattr(os, "chown") and (own.st_uid, own.st_gid) != (like.st_uid, like.st_gid):
+        with suppress(OSError):
+            os.chown(path, like.st_uid, like.st_gid)
+    path.chmod(stat.S_IMODE(like.st_mode))
+
+
+def _settle(folder: Path) -> None:
+    """Let the new names in a folder outlive a power failure, where folders can be opened for that."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise BubError(
+            f"{path} cannot be written: {reason[:1].lower()}{reason[1:]}",
+            help="it is as it was; look at the permissions of its folder and the room on the disk",
+        ) from error

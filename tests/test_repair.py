@@ -1,0 +1,315 @@
+"""`--fix` repairs what is sure, changes nothing else, and never leaves a file half written."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bub.errors import BubError, UsageError
+from bub.pipeline.repair import Repair, repair_file
+from bub.pipeline.validate import check_file
+from bub.resources import shipped_pipeline
+
+Write = Callable[[str, str], Path]
+
+
+def pipeline(text: str) -> str:
+    return f"version: 1\nextends: bub:default\n{text}\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "pipelines.yaml"
+
+
+def repaired(file: Path, text: str) -> tuple[str, Repair]:
+    """What a text becomes, and what is said of it."""
+    file.write_bytes(text.encode())
+    repair = repair_file(file)
+    return file.read_bytes().decode(), repair
+
+
+@pytest.mark.parametrize(
+    ("bad", "mended"),
+    [
+        ("stages: {run_model: {timout: 5s}}", "stages: {run_model: {timeout: 5s}}"),
+        ("stages: {run_model: {'timout': 5s}}", "stages: {run_model: {'timeout': 5s}}"),
+        ("stages: {run_model: {timeout: 5 s}}", "stages: {run_model: {timeout: 5s}}"),
+        ('stages: {run_model: {timeout: "5 seconds"}}', 'stages: {run_model: {timeout: "5s"}}'),
+        ("stages: {run_model: {timout: 5 s}}", "stages: {run_model: {timeout: 5s}}"),
+        ("stages: {save_state: {thread: yes}}", "stages: {save_state: {thread: true}}"),
+        ("stages: {save_state: {thread: 'yes'}}", "stages: {save_state: {thread: true}}"),
+        ("settings: {model: no}", 'settings: {model: "no"}'),
+        ("settings: {retries: '3'}", "settings: {retries: 3}"),
+        ("profiles: {a: {concurrency: Serial}}", "profiles: {a: {concurrency: serial}}"),
+        ("profiles: {a: {extends: defualt}}", "profiles: {a: {extends: default}}"),
+        ("stages: {load_state: {needs: [resolve_sesion]}}", "stages: {load_state: {needs: [resolve_session]}}"),
+    ],
+)
+def test_what_has_one_sure_repair_is_repaired(file: Path, bad: str, mended: str) -> None:
+    text, repair = repaired(file, pipeline(bad))
+    assert text == pipeline(mended)
+    assert len(repair.repaired) == 1 and repair.refused == ()
+    assert check_file(file).diagnostics == ()
+
+
+def test_all_is_repaired_at_once_and_all_else_stays_byte_for_byte(file: Path) -> None:
+    bad = (
+        '\ufeff# 漢字 first\r\n---\r\nversion: "1"   # one\r\nextends:   bub:default\r\n\r\nstages:\r\n'
+        "    run_model:   {timout: 5 s , on_failure: 'Propagate'}   # 漢\r\n\r\n\r\n# last, without a line end"
+    )
+    text, repair = repaired(file, bad)
+    mended = bad.replace('"1"', "1").replace("timout", "timeout").replace("5 s", "5s").replace("Propagate", "propagate")
+    assert text == mended
+    assert str(repair) == f"repaired 3 findings in {repair.file} (as it was: pipelines.yaml.bak)"
+
+
+def test_a_second_run_has_nothing_to_do(file: Path) -> None:
+    repaired(file, pipeline("stages: {run_model: {timout: 5s}}"))
+    os.utime(file, (1, 1))
+    assert repair_file(file) == Repair(repair_file(file).file)
+    assert str(repair_file(file)) == ""
+    assert file.stat().st_mtime == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "stages: {run_model: {timeout: 5}}",  # of which unit?
+        "stages: {run_model: {tmt: 5s}}",
+        "stages: {run_model: {timout: 5s, timeout: 6s}}",  # which of the two counts?
+        "stages: {run_model: {kind: xyz}}",
+        "settings: {api_key: 5}",  # a secret
+    ],
+)
+def test_what_is_not_sure_is_left_to_the_reader(file: Path, text: str) -> None:
+    after, repair = repaired(file, pipeline(text))
+    assert after == pipeline(text)
+    assert repair.repaired == repair.refused == ()
+    assert not file.with_name("pipelines.yaml.bak").exists()
+
+
+def test_a_repair_that_would_bring_another_error_is_left_and_the_others_are_made(file: Path) -> None:
+    wrong = "run_model: {timout: 5, on_failure: Skip}"  # a skipped stream yields nothing, though its value is taken
+    lines = [f"  {name}: {{thread: yes}}" for name in ("load_state", "build_prompt", "save_state")]
+    text, repair = repaired(file, pipeline("\n".join(["stages:", f"  {wrong}", *lines])))
+    assert text == pipeline("\n".join(["stages:", f"  {wrong}", *lines])).replace("yes", "true")
+    assert len(repair.repaired) == 3
+    assert [finding.path for finding in repair.refused] == ["stages.run_model.timout", "stages.run_model.on_failure"]
+    assert str(repair).endswith(f"left 2 findings in {repair.file} alone, whose repair would bring up another error")
+
+
+def test_a_value_that_an_alias_repeats_is_not_changed_where_it_means_something_else(file: Path) -> None:
+    bad = pipeline("stages: {save_state: {thread: &word yes}, load_state: {default: *word}}")
+    text, repair = repaired(file, bad)
+    assert text == bad
+    assert len(repair.refused) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["stages: {run_model: {timout: 5s}\n", "version: 1\n---\nversion: 1\n", "version: 1\nversion: 1\nstagse: {}\n"],
+    ids=["broken", "two documents", "a key twice"],
+)
+def test_a_file_that_is_no_proper_yaml_is_never_written(file: Path, text: str) -> None:
+    after, repair = repaired(file, text)
+    assert after == text
+    assert str(repair) == f"nothing is repaired in {repair.file}: mend its YAML first"
+
+
+def test_bytes_that_are_not_utf_8_are_left_alone(file: Path) -> None:
+    file.write_bytes(b"version: 1\nstagse: {}\n# \xff\n")
+    assert repair_file(file).unreadable
+    assert file.read_bytes().endswith(b"\xff\n")
+
+
+def test_a_parent_is_not_written_through_its_child(write: Write) -> None:
+    parent = write("parent.yaml", "version: 1\nextends: bub:default\nstages: {run_model: {timout: 5s}}\n")
+    child = write("sub/child.yaml", "version: 1\nextends: ../parent.yaml\nstages: {save_state: {thread: yes}}\n")
+    before = parent.read_bytes()
+    repair = repair_file(child)
+    assert (len(repair.repaired), repair.refused) == (1, ())
+    assert parent.read_bytes() == before
+
+
+def test_a_shipped_file_is_never_written() -> None:
+    path = shipped_pipeline("default")
+    assert path is not None
+    with pytest.raises(UsageError, match="one of Bub's own files"):
+        repair_file(path)
+
+
+def test_a_file_that_does_not_exist_is_a_mistake_in_the_command(file: Path) -> None:
+    with pytest.raises(UsageError, match="does not exist"):
+        repair_file(file)
+
+
+def test_only_the_profiles_that_are_checked_are_looked_at(file: Path) -> None:
+    bad = pipeline("profiles:\n  a: {}\n  b: {stages: {load_state: {needs: [resolve_sesion]}}}")
+    file.write_text(bad, encoding="utf-8")
+    assert repair_file(file, profiles=["a"]).repaired == ()
+    assert len(repair_file(file, profiles=["b"]).repaired) == 1
+
+
+def test_many_repairs_that_do_harm_come_to_an_end(file: Path) -> None:
+    bad = pipeline("hooks:\n" + "".join(f"  h{number}: {{kind: void, timout: 5}}\n" for number in range(50)))
+    text, repair = repaired(file, bad)
+    assert text == bad
+    assert len(repair.refused) == 50
+
+
+# Writing
+
+BAD = pipeline("stages: {run_model: {timout: 5s}}")
+GOOD = pipeline("stages: {run_model: {timeout: 5s}}")
+
+
+def test_the_text_as_it_was_is_kept_beside_the_file(file: Path) -> None:
+    backup = file.with_name("pipelines.yaml.bak")
+    backup.write_text("older", encoding="utf-8")
+    repaired(file, BAD)
+    assert backup.read_text(encoding="utf-8") == BAD
+    assert sorted(path.name for path in file.parent.glob("*pipelines*")) == ["pipelines.yaml", "pipelines.yaml.bak"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o664])
+def test_file_and_backup_have_the_mode_that_the_file_had(file: Path, mode: int) -> None:
+    file.write_text(BAD, encoding="utf-8")
+    file.chmod(mode)
+    repair_file(file)
+    for path in (file, file.with_name("pipelines.yaml.bak")):
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_of_a_link_the_file_it_leads_to_is_written(tmp_path: Path) -> None:
+    real, link = tmp_path / "real" / "pipelines.yaml", tmp_path / "pipelines.yaml"
+    real.parent.mkdir()
+    real.write_text(BAD, encoding="utf-8")
+    link.symlink_to(real)
+    repair_file(link)
+    assert link.is_symlink()
+    assert real.read_text(encoding="utf-8") == GOOD
+    assert real.with_name("pipelines.yaml.bak").read_text(encoding="utf-8") == BAD
+
+
+def test_a_backup_that_is_a_link_is_replaced_and_not_followed(tmp_path: Path, file: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("precious", encoding="utf-8")
+    file.with_name("pipelines.yaml.bak").symlink_to(other)
+    repaired(file, BAD)
+    assert other.read_text(encoding="utf-8") == "precious"
+
+
+@contextmanager
+def as_somebody() -> Iterator[Path]:
+    """A folder in which a pipeline file lies, as a user who is not root."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    (folder / "pipelines.yaml").write_text(BAD, encoding="utf-8")
+    is_root = os.geteuid() == 0
+    try:
+        if is_root:
+            os.seteuid(65534)
+        yield folder
+    finally:
+        if is_root:
+            os.seteuid(0)
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+def test_a_folder_that_cannot_be_written_is_told_and_the_file_stays() -> None:
+    with as_somebody() as folder:
+        if os.geteuid() != 65534:
+            folder.chmod(0o555)
+        with pytest.raises(BubError, match=r"pipelines\.yaml cannot be written: ") as caught:
+            repair_file(folder / "pipelines.yaml")
+        assert caught.value.help is not None and "as it was" in caught.value.help
+        assert [path.read_text(encoding="utf-8") for path in folder.iterdir()] == [BAD]
+
+
+def in_a_child(work: Callable[[], None]) -> int:
+    """Do something in a process of its own; how that ended, as `os.waitpid` says it."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BubError:
+            os._exit(7)
+        except BaseException:  # noqa: BLE001 (the child must not go on with the tests)
+            os._exit(8)
+        os._exit(0)
+    return os.waitpid(child, 0)[1]
+
+
+def test_a_full_disk_is_told_and_the_file_stays(file: Path) -> None:
+    file.write_text(BAD, encoding="utf-8")
+
+    def without_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+        repair_file(file)
+
+    assert os.waitstatus_to_exitcode(in_a_child(without_room)) == 7
+    assert [path.name for path in file.parent.iterdir() if path.is_file()] == ["pipelines.yaml"]
+    assert file.read_text(encoding="utf-8") == BAD
+
+
+def test_whenever_the_process_is_killed_there_is_the_old_text_or_the_new_one(file: Path) -> None:
+    seen = []
+    for moment in range(1, 100):
+        file.write_text(BAD, encoding="utf-8")
+
+        def killed(moment: int = moment) -> None:
+            left = moment
+
+            def strike(event: str, arguments: tuple[object, ...]) -> None:
+                nonlocal left
+                # What Python is about to do to the folder: open, rename, change the mode, remove.
+                if event == "open" and arguments[0] == str(file) and arguments[1] != "r":
+                    os._exit(9)  # whoever writes into the file itself can be killed in the middle of it
+                if event in ("open", "os.rename", "os.chmod", "os.remove") and str(file.parent) in str(arguments[0]):
+                    left -= 1
+                    if left == 0:
+                        os.kill(os.getpid(), signal.SIGKILL)
+
+            sys.addaudithook(strike)
+            repair_file(file)
+
+        ended = in_a_child(killed)
+        seen.append(file.read_text(encoding="utf-8"))
+        assert seen[-1] in (BAD, GOOD)
+        if ended == 0:
+            break
+        assert os.WTERMSIG(ended) == signal.SIGKILL
+    assert seen[-1] == GOOD and seen[0] == BAD and len(seen) > 6
+
+
+def test_what_somebody_else_wrote_meanwhile_is_not_overwritten(file: Path) -> None:
+    file.write_text(BAD, encoding="utf-8")
+    newer = BAD + "# newer\n"
+
+    def raced() -> None:
+        opened = 0
+
+        def write(event: str, arguments: tuple[object, ...]) -> None:
+            nonlocal opened
+            if event == "open" and ".bub-" in str(arguments[0]):
+                opened += 1
+                if opened == 1:
+                    file.write_text(newer, encoding="utf-8")
+
+        sys.addaudithook(write)
+        repair_file(file)
+
+    assert os.waitstatus_to_exitcode(in_a_child(raced)) == 7
+    assert file.read_text(encoding="utf-8") == newer
