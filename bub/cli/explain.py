@@ -1,0 +1,64 @@
+"""`bub explain`: the effective pipeline of a profile, and who set each part of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Annotated, Any
+
+import typer
+
+from bub.cli.options import options_of
+from bub.cli.reading import read_plan
+from bub.cli.shown import page_width, show
+from bub.cli.table import IMPLEMENTERS, load
+from bub.errors import BubError
+from bub.pipeline.explain import ABOUT, CodePage, Facts, about_code, needs_plugins
+from bub.pipeline.explain import explain as facts_about
+from bub.pipeline.layout import EMPTY, indented, line
+from bub.pipeline.origins import scope_of
+from bub.pipeline.pages import page
+
+_BROKEN = "the file has errors"
+
+
+def explain(
+    ctx: typer.Context,
+    topic: Annotated[
+        str | None,
+        typer.Argument(metavar="[PATH|STAGE|CODE]", help="A path (`settings.model`), a stage, or a code (`B120`)."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+) -> None:
+    """Show what a profile's pipeline comes to, and which file and line set each value.
+
+    A file with errors is shown as far as it can be read. Secrets are never shown, and references stay as they are.
+    """
+    code = about_code(topic or "")
+    if code is not None:
+        _print_json(code) if as_json else show(line(text) for text in code.text.splitlines())
+        return
+    options = options_of(ctx)
+    plan, errors = read_plan(options)
+    scope = scope_of(plan, os.environ)
+    implementers, missing = None, ""
+    if needs_plugins(scope, topic):
+        found = BubError(_BROKEN) if errors else load(IMPLEMENTERS)(options)
+        implementers, missing = (None, _reason(found)) if isinstance(found, BubError) else (found, "")
+    facts = facts_about(scope, topic, implementers)
+    if as_json:
+        _print_json(facts, errors=errors, without_implementations=missing or None)
+        return
+    width = page_width()
+    show(page(facts, width))
+    if missing:
+        show([EMPTY, *indented(f"Who implements what is not shown: {missing}.", width, 0)])
+
+
+def _reason(error: BubError) -> str:
+    return f"{error} ({' or '.join(error.help.splitlines())})" if error.help else str(error)
+
+
+def _print_json(facts: Facts | CodePage, **more: Any) -> None:
+    document = {"version": 1, "about": ABOUT[type(facts)], **more, **facts.as_dict()}
+    print(json.dumps(document, indent=2, ensure_ascii=False, default=str))

@@ -1,0 +1,45 @@
+"""Reading a pipeline for a command that shows it and runs nothing: no plugin is loaded and no trust is needed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from bub.cli.options import Options, workspace_of
+from bub.cli.terminal import printable
+from bub.errors import UsageError
+from bub.locate import FILE_NAME, find_pipeline
+from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED, Document, effective, load_document, load_shipped
+from bub.pipeline.plan import Plan, make_plan
+from bub.pipeline.validate import check_loaded
+
+
+def read_plan(options: Options, path: Path | None = None) -> tuple[Plan, int]:
+    """The plan of a file (`path`, else the one that `bub run` would use), and how many errors the file has.
+
+    A path is a file, a folder with a `pipelines.yaml`, or `bub:NAME`. The errors are told on standard error in one
+    line. Raises `UsageError` for a file that cannot be read and a profile that it does not have.
+    """
+    document = _document(options, path)
+    profile = options.profile or os.environ.get("BUB_PROFILE") or DEFAULT_PROFILE
+    for finding in effective(document, profile).findings:
+        if finding.code == "B162" and finding.profile == profile and document.complete:
+            raise UsageError(finding.message, help=finding.help)
+    checked = check_loaded(document, profiles=(profile,))
+    errors = sum(finding.severity == "error" for finding in checked.diagnostics)
+    if errors:
+        count, them = (f"{errors} errors", "them") if errors > 1 else ("1 error", "it")
+        name = "" if path is None and options.config is None else f" {path or options.config}"
+        print(printable(f"bub: {document.file} has {count}; `bub validate{name}` lists {them}"), file=sys.stderr)
+    return make_plan(document, profile), errors
+
+
+def _document(options: Options, path: Path | None) -> Document:
+    named = path or options.config
+    if named is not None and str(named).startswith(SHIPPED):
+        return load_shipped(str(named).removeprefix(SHIPPED))
+    if path is not None:
+        return load_document(path / FILE_NAME if os.path.isdir(path) else path)  # noqa: PTH112 (it never raises)
+    found = find_pipeline(options.config, workspace_of(options), os.environ)
+    return load_document(found.path) if found.path is not None else load_shipped("default")

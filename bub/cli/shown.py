@@ -1,0 +1,50 @@
+"""Lines of a page on standard output: coloured for a terminal, plain in a pipe, ASCII where no more can be shown."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from bub.cli.exits import in_color
+from bub.cli.terminal import printable
+from bub.pipeline.layout import Line, Span
+
+_WIDEST = 100
+_NARROWEST = 20
+_COLORS: Mapping[str, str] = MappingProxyType(
+    {"strong": "\x1b[1m", "faint": "\x1b[2m", "warn": "\x1b[33m", "good": "\x1b[32m", "bad": "\x1b[31m"}
+)
+_PLAIN = "\x1b[0m"
+_ASCII = str.maketrans("→│┊─┄├┤┬┴┼╭╮╰╯┌└●◆◇○", ">|:--+++++......*#%o", "") | {
+    ord("…"): "...",
+    ord("✓"): "ok",
+    ord("✗"): "FAILED",
+}
+
+
+def page_width() -> int:
+    """How many cells a line may have: the terminal's width, 80 in a pipe; longer lines are hard to read."""
+    return max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
+
+
+def show(lines: Iterable[Line]) -> None:
+    """Print the lines of a page."""
+    colored = in_color(sys.stdout)
+    for line in lines:
+        print(_as_shown("".join(_inked(span, colored) for span in line).rstrip()))
+
+
+def _inked(span: Span, colored: bool) -> str:
+    text = printable(span.text)
+    color = _COLORS.get(span.tone) if colored and text.strip() else None
+    return f"{color}{text}{_PLAIN}" if color else text
+
+
+def _as_shown(text: str) -> str:
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return text.translate(_ASCII)
+    return text
