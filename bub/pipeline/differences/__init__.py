@@ -1,0 +1,1 @@
+"""What can differ in behaviour between two pipelines, one concern a module."""
