@@ -23,6 +23,7 @@ from bub.envelope import Envelope, addressed, field_of
 from bub.errors import BubError
 from bub.hook_runtime import HookRuntime
 from bub.hookspecs import HOOK_POINTS, MessageHandler
+from bub.implementations import Implementation, implementations_of
 from bub.kinds import SESSION
 from bub.locate import bub_home, find_pipeline
 from bub.log import log_exception
@@ -33,6 +34,7 @@ from bub.pipeline.engine import OnEvent, Turn
 from bub.pipeline.graph import Graph, When
 from bub.pipeline.interpolate import read_environment, resolve
 from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED, Document, Layer, load_document, load_shipped
+from bub.pipeline.plan import Plan
 from bub.pipeline.schema import whole_settings_schema
 from bub.pipeline.trace import TurnRecord
 from bub.pipeline.validate import declared_plugins
@@ -51,8 +53,8 @@ _T = TypeVar("_T")
 class TurnResult(NamedTuple):
     """What a turn came to; a value that no stage made is None (DESIGN §5).
 
-    `ended_by` is None for a turn that ran to its end, else "denied:STAGE" or "claimed:STAGE". `trace` says what
-    became of each stage, in the order they ended.
+    `ended_by` is None for a turn that ran to its end, else "denied:STAGE" or "claimed:STAGE"; in what is told of a
+    turn that an error ended, "failed:STAGE". `trace` says what became of each stage, in the order they ended.
     """
 
     session_id: str | None = None
@@ -91,7 +93,7 @@ class _Runtime:
     start_profile: str = DEFAULT_PROFILE
     loading: bool = False
     sessions: Sessions = field(default_factory=partial(Sessions, MOST_TURNS))
-    last_trace: Sequence[TurnRecord] = ()
+    last_result: TurnResult | None = None
     scope: Scope | None = None
     tape_store: Any = None
 
@@ -143,7 +145,7 @@ class BubFramework:
         document = self._read(environ)
         runtime.document = document
         environment, found = read_environment(document.base, environ)
-        routes = _routes(document, environment)
+        routes = self._routes(document, environment)
         findings = list(found)
         failed: BubError | None = None
         profiles = {}
@@ -169,11 +171,13 @@ class BubFramework:
 
     def _load_profile(self, document: Document, name: str, environment: Mapping[str, str]) -> _Profile:
         plan = plan_for(document, name, environment)
+        declared = declared_plugins(plan)
+        from_packages = (plugin for plugin, _ in plan.allowlist if plugin not in declared or not declared[plugin].path)
         settings, found = resolve_settings(
             plan.effective.root,
             environment,
             base=document.base,
-            schema=whole_settings_schema(),
+            schema=whole_settings_schema(from_packages),
             folders=document.folders,
         )
         plan.findings.items += found
@@ -185,13 +189,19 @@ class BubFramework:
         plugins = load_plugins(
             plan.allowlist,
             builtin=BuiltinPlugin(framework),
-            declared=declared_plugins(plan),
+            declared=declared,
             framework=framework,
             base=document.base,
         )
         for plugin, failure in plugins.failures:
             log_exception("plugin.failed", failure, plugin=plugin)
-        return _Profile(name, settings, plugins, compile_graph(plan, plugins), HookRuntime(plugins.manager))
+        return _Profile(name, settings, plugins, self._compile(plan, plugins), HookRuntime(plugins.manager))
+
+    def _compile(self, plan: Plan, plugins: PluginSet) -> Graph:
+        return compile_graph(plan, plugins)
+
+    def _routes(self, document: Document, environment: Mapping[str, str]) -> tuple[tuple[When, str], ...]:
+        return _routes(document, environment)
 
     def _said(
         self, layers: Iterable[Layer], document: Document, environment: Mapping[str, str]
@@ -245,9 +255,14 @@ class BubFramework:
         return self._runtime.document.sources if self._runtime.document is not None else {}
 
     @property
+    def last_result(self) -> TurnResult | None:
+        """What the turn that ended last came to, also where it failed: the values up to there."""
+        return self._runtime.last_result
+
+    @property
     def last_trace(self) -> Sequence[TurnRecord]:
         """What became of each stage of the turn that ended last, also where it failed."""
-        return self._runtime.last_trace
+        return self._runtime.last_result.trace if self._runtime.last_result is not None else ()
 
     @property
     def graph(self) -> Graph:
@@ -257,6 +272,10 @@ class BubFramework:
     def hook_report(self) -> dict[str, list[str]]:
         """Each implemented hook with its plugins in the order they are asked (BEHAVIOURS H23)."""
         return self._loaded().hooks.hook_report()
+
+    def implementations(self, name: str) -> tuple[Implementation, ...]:
+        """What the plugins bring for one hook point, in the order they are asked."""
+        return implementations_of(self._loaded().plugins.manager, name)
 
     def hook_kind(self, name: str) -> str:
         """The kind that the pipeline gives a hook, else the usual one of its point."""
@@ -406,7 +425,7 @@ class BubFramework:
             try:
                 await turn.run()
             finally:
-                runtime.last_trace = turn.trace
+                result = runtime.last_result = _result_of(turn, profile.name)
         finally:
             _turn_under_way.reset(token)
             try:
@@ -414,22 +433,26 @@ class BubFramework:
                     await under_way.scope.close()
             finally:
                 runtime.sessions.leave(under_way)
-        return TurnResult(
-            turn.value("session_id"),
-            turn.value("prompt"),
-            turn.value("model_output"),
-            turn.value("outbounds"),
-            turn.value("state"),
-            str(turn.ended_by) if turn.ended_by is not None else None,
-            profile.name,
-            turn.trace,
-        )
+        return result
 
     def _profile_for(self, message: Envelope) -> str:
         for when, profile in self._runtime.routes:
             if when.matches(message):
                 return profile
         return self._runtime.start_profile
+
+
+def _result_of(turn: Turn, profile: str) -> TurnResult:
+    return TurnResult(
+        turn.value("session_id"),
+        turn.value("prompt"),
+        turn.value("model_output"),
+        turn.value("outbounds"),
+        turn.value("state"),
+        str(turn.ended_by) if turn.ended_by is not None else None,
+        profile,
+        turn.trace,
+    )
 
 
 def _origin(message: Envelope) -> str:

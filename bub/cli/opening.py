@@ -14,8 +14,8 @@ from bub.cli.terminal import printable
 from bub.diagnostics import PipelineError
 from bub.errors import NotTrustedError
 from bub.framework import BubFramework
-from bub.locate import bub_home
-from bub.trust import trust
+from bub.locate import bub_home, find_pipeline
+from bub.trust import require_trust, trust
 
 
 def open_framework(options: Options, *, ask: bool = True) -> BubFramework:
@@ -26,15 +26,36 @@ def open_framework(options: Options, *, ask: bool = True) -> BubFramework:
     try:
         framework = _load(options)
     except NotTrustedError as error:
-        if not (ask and can_ask() and confirm_trust(error.folder, error.file)):
+        if not (ask and _trusted_now(error)):
             raise
-        trust(Path(error.folder), bub_home(os.environ))
         framework = _load(options)
     for warning in framework.warnings:
         where = f"{warning.file}:{warning.range.start.line}:{warning.range.start.column}"
         hint = f" ({warning.help})" if warning.help else ""
         print(printable(f"{where}: warning[{warning.code}] {warning.message}{hint}"), file=sys.stderr)
     return framework
+
+
+def usual_file(options: Options) -> Path | None:
+    """The pipeline file that a run would use, its folder trusted; None where that is the shipped default.
+
+    A person at a terminal is asked once whether to trust a folder. Raises what `find_pipeline` and `require_trust` do.
+    """
+    found = find_pipeline(options.config, workspace_of(options), os.environ)
+    try:
+        require_trust(found, bub_home(os.environ), os.environ)
+    except NotTrustedError as error:
+        if not _trusted_now(error):
+            raise
+    return found.path
+
+
+def _trusted_now(error: NotTrustedError) -> bool:
+    """Ask whoever is at the terminal to trust the folder."""
+    if not (can_ask() and confirm_trust(error.folder, error.file)):
+        return False
+    trust(Path(error.folder), bub_home(os.environ))
+    return True
 
 
 def _load(options: Options) -> BubFramework:

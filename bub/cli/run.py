@@ -18,13 +18,13 @@ import typer
 from bub.cli.exits import FAILED, leaves
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
-from bub.cli.plain import plain
 from bub.cli.terminal import printable
 from bub.envelope import Envelope, content_of, field_of, normalize_envelope
 from bub.errors import BubError, UsageError
 from bub.framework import BubFramework, TurnResult
 from bub.log import log_exception, open_log
 from bub.pipeline.trace import TurnRecord
+from bub.plain import plain
 from bub.streaming import StreamEvent
 
 # What Python makes of a byte of the command line that is no text; no model and no JSON reader takes it.

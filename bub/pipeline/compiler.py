@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TypeAlias
 
 from bub.binding import Calls, Manner, bind
 from bub.calling import broadcast, claiming, firstresult, gate, modifying, observer, stream, void
@@ -17,8 +18,18 @@ from bub.pipeline.document import Node
 from bub.pipeline.graph import Chain, FiredPoint, Graph, GraphNode, SideBySide, Step, When, template
 from bub.pipeline.interpolate import lone_reference, resolve
 from bub.pipeline.merge import Document, effective
+from bub.pipeline.offers import Offers, offers_of
 from bub.pipeline.plan import HookPlan, Plan, StagePlan, flag_of, make_plan, names_of, policy_of, seconds_of, text_of
-from bub.pipeline.rules import implementations as implementation_rules
+from bub.pipeline.rules import (
+    async_where_nothing_waits,
+    both_twins,
+    empty_plugin,
+    hook_wrapper,
+    never_called,
+    nothing_implements,
+    unknown_argument,
+    unknown_implementation,
+)
 from bub.pipeline.schema import check_layer
 from bub.pipeline.validate import check_document, check_plan, declared_plugins
 from bub.plugins import PluginSet
@@ -43,6 +54,21 @@ CALLING = {
 }
 """The function of each kind; a stream takes more than the others, and the engine calls it by itself."""
 
+PLUGIN_RULES: tuple[Callable[[Plan, Offers], None], ...] = (
+    unknown_implementation.check,
+    unknown_argument.check,
+    async_where_nothing_waits.check,
+    nothing_implements.check,
+    both_twins.check,
+    hook_wrapper.check,
+    empty_plugin.check,
+    never_called.check,
+)
+"""The rules that need the profile's plugins loaded (DESIGN §4, second list)."""
+
+StandIn: TypeAlias = Callable[[HookPoint], Implementation]
+"""Makes the one implementation that answers at a point in place of all those that the plugins bring."""
+
 __all__ = ["compile", "declared_plugins", "plan_for"]
 
 
@@ -55,19 +81,24 @@ def plan_for(document: Document, profile: str, environment: Mapping[str, str]) -
     return plan
 
 
-def compile(plan: Plan, plugins: PluginSet) -> Graph:  # noqa: A001 (the design's word, and what it does)
+def compile(  # noqa: A001 (the design's word, and what it does)
+    plan: Plan, plugins: PluginSet, stand_ins: Mapping[str, StandIn] = MappingProxyType({})
+) -> Graph:
     """Prove that a pipeline fits together with the plugins of its profile, and make it ready to run.
 
-    Raises `PipelineError` with every finding there is when one of them is an error (DESIGN §4). Warnings stay in
-    the graph's plan.
+    What is proved is proved of the plugins; in the graph, `stand_ins` answer at the stages and hook points they are
+    named for. Raises `PipelineError` with every finding there is when one of them is an error (DESIGN §4). Warnings
+    stay in the graph's plan.
     """
     # What is wrong in the file itself is said there already; a plugin finding at the same place follows from it.
     said = {(finding.file, finding.range) for finding in plan.findings.items if finding.severity == "error"}
     plan.findings.items += [finding for finding in plugins.findings if (finding.file, finding.range) not in said]
-    implementation_rules.check(plan, plugins)
+    offers = offers_of(plan, plugins)
+    for rule in PLUGIN_RULES:
+        rule(plan, offers)
     if plan.findings.has_errors:
         raise PipelineError(plan.findings.items)
-    return _Builder(plan, plugins).build()
+    return _Builder(plan, plugins, stand_ins).build()
 
 
 def _resolved(root: Node, document: Document, environment: Mapping[str, str]) -> tuple[Node, list[Diagnostic]]:
@@ -105,6 +136,7 @@ class _Builder:
 
     plan: Plan
     plugins: PluginSet
+    stand_ins: Mapping[str, StandIn]
     slots: int = 0
     current: dict[str, int] = field(default_factory=dict)
     nothing: int = 0
@@ -163,7 +195,7 @@ class _Builder:
         assert stage.kind is not None
         seen = dict(sources)
         node, kind = stage.node, stage.kind.name
-        found = self._asked(stage)
+        found = self._asked(stage.hook.point, node.get("only") or _hook_key(stage.hook, "only"), stage.id)
         fire = self._slot() if any(_names(implementation, "fire") for implementation in found) else None
         keys = {name: seen[name] for name in stage.hook.takes if name in seen}
         if fire is not None and "fire" in stage.hook.takes:
@@ -247,8 +279,12 @@ class _Builder:
         backoff = seconds_of(node.get("retry", "backoff")) or 0.0
         return Manner(kind in ("modifying", "gate"), thread is True, retries, backoff, who, on_failure)
 
-    def _asked(self, stage: StagePlan) -> tuple[Implementation, ...]:
-        return _only(self._found(stage.hook.point), stage.node.get("only") or _hook_key(stage.hook, "only"))
+    def _asked(self, point: HookPoint, only: Node | None = None, stage: str = "") -> tuple[Implementation, ...]:
+        """Who answers at a point, for a stage or for whoever fires it: the `only` ones of those who are found."""
+        for name in (stage, point.name, point.twin or ""):
+            if name in self.stand_ins:
+                return (self.stand_ins[name](point),)
+        return _only(self._found(point), only)
 
     def _found(self, point: HookPoint) -> tuple[Implementation, ...]:
         found = implementations_of(self.plugins.manager, point.name)
@@ -268,7 +304,7 @@ class _Builder:
                 name,
                 kind.name if twin is None else "stream",
                 hook.point,
-                _only(self._found(hook.point), hook.node.get("only")),
+                self._asked(hook.point, hook.node.get("only")),
                 hook.takes,
                 self._manner(hook, hook.node, kind.name, "", policy),
                 seconds_of(hook.node.get("timeout")),
@@ -279,7 +315,7 @@ class _Builder:
 
     def _observers(self) -> Calls:
         point = HOOK_POINTS[ERROR_POINT]
-        return bind(self._found(point), point, {name: name for name in point.takes})
+        return bind(self._asked(point), point, {name: name for name in point.takes})
 
 
 def _groups(waits: list[set[int]]) -> tuple[tuple[int, ...], ...]:

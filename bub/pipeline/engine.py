@@ -93,6 +93,7 @@ class Turn:
 
     __slots__ = (
         "_cleaned",
+        "_failures",
         "_graph",
         "_join",
         "_kept",
@@ -122,6 +123,7 @@ class Turn:
         self._join = join
         self._on_event = on_event
         self._known: Mapping[str, str] = {}
+        self._failures: list[tuple[BaseException, str]] = []
         self._late: list[BaseException] = []
         self._records: list[Raw] = []
         self._kept: dict[str, list[tuple[Call, Exception]]] = {}
@@ -153,6 +155,7 @@ class Turn:
         except BaseException as error:
             await self._unwind()
             if isinstance(error, Exception):
+                self.ended_by = Ending("failed", self._stage_of(error))
                 log_info("turn.stages", stages=str(self.trace))
                 await self._report(error.stage if isinstance(error, NoAnswerError) else "turn", error, shield=True)
             raise
@@ -256,6 +259,7 @@ class Turn:
                     raw = await self._ask(step)
                 verdict, who, outcome = _FINISH[step.kind](self, step, raw, each)
             except BaseException as error:
+                self._failures.append((error, step.id))
                 self._record(step, began, self._name_of_failure(error))
                 raise
             ended = perf_counter()
@@ -349,6 +353,8 @@ class Turn:
         for call, error in kept:
             if error is not first:
                 await self._report(f"{call.hook}:{call.plugin}", error)
+        if isinstance(first, trio.TooSlowError):
+            self._late.append(first)
         if first is not None:
             raise first
         return raw
@@ -360,6 +366,10 @@ class Turn:
         ):
             return "cancelled"
         return "timeout" if any(error is late for late in self._late) else "failed"
+
+    def _stage_of(self, error: BaseException) -> str:
+        """The stage that an error came from; "turn" where it came from none."""
+        return next((stage for failure, stage in self._failures if failure is error), "turn")
 
     def _record(self, step: Step, began: float, outcome: str) -> None:
         self._records.append((step.id, "", began, perf_counter(), outcome))

@@ -1,0 +1,123 @@
+"""`bub test`: the tests of pipeline files, on virtual time, with mocks in place of what is not to run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import StrEnum
+from itertools import chain
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bub.cli.exits import FAILED, in_color
+from bub.cli.opening import usual_file
+from bub.cli.options import Options, options_of
+from bub.cli.shown import show
+from bub.cli.terminal import printable
+from bub.diagnostics import Diagnostic, sort_diagnostics
+from bub.errors import UsageError
+from bub.pipeline.discovery import discover
+from bub.pipeline.layout import EMPTY
+from bub.pipeline.report import render_text
+from bub.pipeline.report import summary as summary_of_findings
+from bub.testing.page import coverage_lines, summary, verdict_lines
+from bub.testing.report import Report
+from bub.testing.suite import PATIENCE, Suite, open_suite
+
+
+class Format(StrEnum):
+    """How results are printed."""
+
+    text = "text"
+    json = "json"
+
+
+def test(
+    ctx: typer.Context,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PATH]...", help="Files, or folders with all below them; naming one is consent."),
+    ] = None,
+    chosen: Annotated[
+        str | None, typer.Option("-k", metavar="EXPRESSION", help="Only tests such as `greeting and not slow`.")
+    ] = None,
+    coverage: Annotated[bool, typer.Option("--coverage", help="Show what no test reaches.")] = False,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds of real time that a test may take.")] = PATIENCE,
+    format: Annotated[Format, typer.Option(help="How results are printed.")] = Format.text,  # noqa: A002 (the option)
+) -> int:
+    """Run the `tests:` of pipeline files, each test in a framework of its own and on virtual time.
+
+    Without PATH those of the file that `bub run` would use. Ends with 1 if a test failed or a file has errors, with 2
+    if there are no tests.
+    """
+    options = options_of(ctx)
+    findings, files = _files(options, paths)
+    suites = [open_suite(file, profile=options.profile, chosen=chosen, workspace=options.workspace) for file in files]
+    findings = sort_diagnostics([*findings, *chain.from_iterable(suite.findings for suite in suites)])
+    is_text = format is Format.text
+    if is_text:
+        _tell(findings, suites)
+    report = Report(len(files), findings, ())
+    if report.ok:
+        if not any(suite.trials for suite in suites):
+            raise _no_tests(files, chosen)
+        report = _run(report, suites, timeout, coverage=coverage, aloud=is_text)
+    if not is_text:
+        print(json.dumps(report.as_dict(), indent=2))
+    return 0 if report.ok else FAILED
+
+
+def _run(report: Report, suites: Sequence[Suite], timeout: float, *, coverage: bool, aloud: bool) -> Report:
+    """Run all tests, and show each as it ends if that is to be done `aloud`."""
+    verdicts = []
+    for verdict in chain.from_iterable(suite.run(timeout) for suite in suites):
+        verdicts.append(verdict)
+        if aloud:
+            show(verdict_lines(verdict))
+            sys.stdout.flush()
+    covered = tuple(chain.from_iterable(suite.coverage(verdicts) for suite in suites)) if coverage else None
+    report = replace(report, verdicts=tuple(verdicts), coverage=covered)
+    if aloud:
+        for one in covered or ():
+            show([EMPTY, *coverage_lines(one)])
+        show([EMPTY, summary(report)])
+    return report
+
+
+def _files(options: Options, paths: Sequence[str] | None) -> tuple[tuple[Diagnostic, ...], list[Path]]:
+    """What cannot be read, and the files that are meant."""
+    named = paths or ([str(options.config)] if options.config is not None else None)
+    if not named:
+        usual = usual_file(options)
+        if usual is None:
+            raise UsageError("there is no pipeline file of yours here", help="name one: `bub test FILE`")
+        return (), [usual]
+    if "-" in named:
+        raise UsageError("what is piped in cannot be tested", help="save it to a file and name that")
+    meant = discover(named, sys.stdin.buffer)
+    return meant.findings, [file.path for file in meant.files if file.path is not None]
+
+
+def _no_tests(files: Sequence[Path], chosen: str | None) -> UsageError:
+    where = str(files[0]) if len(files) == 1 else f"{len(files)} files"
+    if chosen is not None:
+        return UsageError(f"no test in {where} matches -k {chosen!r}", help="words are looked for in `FILE::NAME`")
+    return UsageError(f"there are no tests in {where}", help="write some under `tests:`, see docs/testing.md")
+
+
+def _tell(findings: Sequence[Diagnostic], suites: Sequence[Suite]) -> None:
+    """Errors as `bub validate` tells them; of the warnings, those about the tests, on standard error."""
+    if any(finding.severity == "error" for finding in findings):
+        sources = {name: text for suite in suites for name, text in suite.document.sources.items()}
+        print(render_text(findings, sources, color=in_color(sys.stdout)))
+        print(summary_of_findings(findings, len(suites)))
+        return
+    for warning in findings:
+        if warning.path.startswith("tests."):
+            hint = f" ({warning.help})" if warning.help else ""
+            where = f"{warning.file}:{warning.range.start.line}:{warning.range.start.column}"
+            print(printable(f"{where}: warning[{warning.code}] {warning.message}{hint}"), file=sys.stderr)

@@ -1,0 +1,133 @@
+"""Running something on a virtual clock, with an end in real time, and telling apart who asked for that end."""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TypeVar
+
+import trio
+
+from bub.errors import BubError
+
+GRACE = 5.0
+"""How many real seconds cancelled work has for its clean-ups before it is interrupted where it stands."""
+
+_T = TypeVar("_T")
+
+
+class StoppedError(BubError):
+    """The work had to be stopped: it did not end by itself, or a plugin tried to end the whole program."""
+
+
+def run_bounded(
+    work: Callable[[], Awaitable[_T]], clock: trio.abc.Clock, seconds: float, *, grace: float = GRACE
+) -> _T:
+    """Run `work` on `clock`, for `seconds` of real time at most.
+
+    It is cancelled then, and `StoppedError` is raised; what does not even wait is interrupted `grace` seconds later.
+    What a plugin raises to end the whole program, such as SystemExit, is a `StoppedError` too. Ctrl-C by a person is
+    a KeyboardInterrupt, whatever the work made of it.
+    """
+    end = _End(seconds, grace)
+    try:
+        result = trio.run(end.bound, work, clock=clock)
+    except BaseException as error:
+        if end.asked_by_person:
+            raise KeyboardInterrupt from None
+        if end.has_come:
+            raise StoppedError(f"it did not end within {seconds:g} seconds of real time", help=_WAY_OUT) from error
+        ends = [leaf for leaf in _leaves(error) if not isinstance(leaf, Exception)]
+        if ends:
+            problem = f"a plugin raised {type(ends[0]).__name__}"
+            raise StoppedError(problem, help="a hook has to return, or to raise an Exception") from error
+        raise
+    if end.asked_by_person:
+        raise KeyboardInterrupt
+    return result
+
+
+_WAY_OUT = "mock what waits for something real, such as a model, or give it longer with --timeout"
+
+
+class _End:
+    """The end of one run: whether it has come before the work was over, and who asked for it."""
+
+    def __init__(self, seconds: float, grace: float) -> None:
+        self.has_come = False
+        self._seconds = seconds
+        self._grace = grace
+        self._over = threading.Event()
+        self._interrupts: list[int] = []
+        self._sent = 0
+
+    @property
+    def asked_by_person(self) -> bool:
+        """Whether an interrupt came that was not our own."""
+        return len(self._interrupts) > self._sent
+
+    async def bound(self, work: Callable[[], Awaitable[_T]]) -> _T:
+        """Do the work until the end comes."""
+        scope = trio.CancelScope()
+        arguments = (scope, trio.lowlevel.current_trio_token(), threading.current_thread())
+        watcher = threading.Thread(target=self._watch, args=arguments, daemon=True)
+        with self._noted_interrupts():
+            watcher.start()
+            try:
+                with scope:
+                    return await work()
+            finally:
+                self._over.set()
+                watcher.join()  # what it sends arrives here, not in what comes after
+        raise trio.TooSlowError
+
+    def _watch(self, scope: trio.CancelScope, token: trio.lowlevel.TrioToken, runner: threading.Thread) -> None:
+        if self._over.wait(self._seconds):
+            return
+        self.has_come = True
+        token.run_sync_soon(scope.cancel)
+        if not self._over.wait(self._grace) and runner is threading.main_thread():
+            self._sent += 1
+            _interrupt(runner)
+
+    @contextmanager
+    def _noted_interrupts(self) -> Iterator[None]:
+        handler = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is not threading.main_thread() or not callable(handler):
+            yield
+            return
+
+        def note(number: int, frame: FrameType | None) -> None:
+            self._interrupts.append(number)
+            handler(number, frame)
+
+        signal.signal(signal.SIGINT, note)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, handler)
+
+
+if sys.platform == "win32":
+
+    def _interrupt(runner: threading.Thread) -> None:
+        _thread.interrupt_main()
+
+else:
+
+    def _interrupt(runner: threading.Thread) -> None:
+        signal.pthread_kill(runner.ident or 0, signal.SIGINT)  # also ends a call of the system that blocks
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    """The exceptions of a group one by one, else the one itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error

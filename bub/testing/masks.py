@@ -1,0 +1,80 @@
+"""Covering secrets in what a test shows of a turn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bub.pipeline.document import Node, walk
+from bub.pipeline.interpolate import Environment, references, resolve
+from bub.pipeline.merge import Document
+from bub.pipeline.origins import Scope, Steps, scope_of
+from bub.pipeline.plan import make_plan
+from bub.plain import plain
+
+_SECRET_NAME = re.compile("(?:key|token|secret|password|passphrase|credentials?)$", re.IGNORECASE)
+_SHORTEST = 4
+"""A text of fewer characters is no secret, and would be found everywhere."""
+
+_COVER = "***"
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Texts that are not to be shown, the longest first."""
+
+    secrets: tuple[str, ...]
+
+    @classmethod
+    def over(cls, document: Document, environment: Environment, settings: Mapping[str, Mapping[str, Any]]) -> Mask:
+        """What the environment, or the settings (of each profile, resolved), mark as secret or name like one.
+
+        What stands behind a reference in the settings counts as well.
+        """
+        found = {value for name, value in environment.items() if _SECRET_NAME.search(name)}
+        for layer in document.layers:
+            found.update(_referenced(layer.root, document, environment))
+        for profile, resolved in settings.items():
+            found.update(_marked(resolved, (), scope_of(make_plan(document, profile), {})))
+        return cls(tuple(sorted((text for text in found if len(text) >= _SHORTEST), key=len, reverse=True)))
+
+    def text(self, text: str) -> str:
+        """The text with its secrets covered."""
+        for secret in self.secrets:
+            text = text.replace(secret, _COVER)
+        return text
+
+    def value(self, value: Any) -> Any:
+        """The value in types of JSON, secrets covered all the way down."""
+        return self._covered(plain(value))
+
+    def _covered(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self._covered(item) for item in value]
+        if isinstance(value, dict):
+            return {self._covered(name): self._covered(item) for name, item in value.items()}
+        return value
+
+
+def _referenced(root: Node, document: Document, environment: Environment) -> Iterator[str]:
+    """What stands behind the references of the settings, the file's and its profiles'."""
+    for path, node in walk(root):
+        if isinstance(node.value, str) and "settings" in path.split(".") and references(node.value):
+            value, _ = resolve(node, environment, base=document.base, folders=document.folders)
+            if value is not None:
+                yield str(value)
+
+
+def _marked(value: Any, steps: Steps, scope: Scope) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, below in value.items():
+            yield from _marked(below, (*steps, name), scope)
+    elif isinstance(value, list):
+        for index, below in enumerate(value):
+            yield from _marked(below, (*steps, index), scope)
+    elif isinstance(value, str) and scope.is_marked(steps):
+        yield value

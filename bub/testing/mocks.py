@@ -1,0 +1,104 @@
+"""Mocks: what stands in for the implementations of a stage or hook point while a test runs."""
+
+from __future__ import annotations
+
+import builtins
+import copy
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import trio
+
+from bub import errors
+from bub.errors import BubError, HookError, ModelError
+from bub.hookspecs import HookPoint
+from bub.implementations import Implementation
+from bub.streaming import AsyncStreamEvents, StreamEvent
+
+PLUGIN = "mock"
+"""The name under which a mock stands in a trace."""
+
+_PLAIN_WORDS = "the test raises this"
+
+
+@dataclass(frozen=True, slots=True)
+class Mock:
+    """Waits `delay` seconds, then fails as `error` says, else answers.
+
+    Called with a hook point it is the one implementation of that point, so kind, time-out, retries and policy hold
+    for it as for any plugin.
+    """
+
+    answer: Any = None
+    error: str | None = None
+    delay: float = 0.0
+
+    def __call__(self, point: HookPoint) -> Implementation:
+        """The implementation that answers at `point`; `BubError` where it would have to wait and cannot."""
+        if point.sync_only and self.delay:
+            raise BubError(
+                f"the mock of `{point.name}` has a `delay`, but that hook is called where nothing can wait",
+                help="take the `delay` out",
+            )
+        function = partial(self._answer_now, point) if point.sync_only else partial(self._answer, point)
+        return Implementation(point.name, PLUGIN, function, (), (), (), everything=False, rank=(0, 0))
+
+    async def _answer(self, point: HookPoint) -> Any:
+        if self.delay:
+            await trio.sleep(self.delay)
+        return self._answer_now(point)
+
+    def _answer_now(self, point: HookPoint) -> Any:
+        answer = copy.deepcopy(self.answer)
+        texts = [answer] if isinstance(answer, str) else answer
+        if "stream" in point.kinds and point.form != "text" and _are_texts(texts):
+            return AsyncStreamEvents(self._events(texts))
+        if self.error is not None:
+            raise exception(self.error)
+        return answer
+
+    async def _events(self, texts: list[str]) -> AsyncIterator[StreamEvent]:
+        for text in texts:
+            yield StreamEvent.text(text)
+        if self.error is not None:
+            raise exception(self.error)
+
+
+def _are_texts(answer: Any) -> bool:
+    return isinstance(answer, list) and all(isinstance(item, str) for item in answer)
+
+
+def exception(said: str) -> Exception:
+    """The exception that `raise` means: `NAME` or `NAME: text` of Python's, trio's or Bub's, else a RuntimeError.
+
+    A class that is not made from a text alone is none that can be named.
+    """
+    name, _, text = said.partition(":")
+    kind = _class_named(name.strip())
+    if kind is None:
+        return RuntimeError(said)
+    make: Callable[[str], Exception] = _MAKERS.get(kind, kind)
+    try:
+        return make(text.strip() or _PLAIN_WORDS)
+    except TypeError:
+        return RuntimeError(said)
+
+
+_MAKERS: Mapping[type[Exception], Callable[[str], Exception]] = MappingProxyType(
+    {
+        HookError: partial(HookError, hook=PLUGIN, plugin=PLUGIN),
+        ModelError: partial(ModelError, kind="server", provider=PLUGIN),
+    }
+)
+"""How the classes are made that want to know more than a text."""
+
+
+def _class_named(name: str) -> type[Exception] | None:
+    for home in (builtins, trio, errors):
+        found = getattr(home, name, None)
+        if isinstance(found, type) and issubclass(found, Exception):
+            return found
+    return None

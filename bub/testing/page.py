@@ -1,0 +1,104 @@
+"""What came of tests as people read it: a line for each, and for one that failed what was expected and what came."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from typing import Any
+
+from bub.duration import format_duration
+from bub.pipeline.layout import Line, Span, line
+from bub.pipeline.trace import TurnRecord
+from bub.testing.coverage import Coverage
+from bub.testing.expectations import Failure
+from bub.testing.report import Report
+from bub.testing.running import Verdict
+
+_LONGEST = 200
+"""Characters of a value that are shown."""
+_MOST_LINES = 40
+
+_MISSING = {
+    "ran": "never ran",
+    "skipped": "was never skipped by its `when`",
+    "denied": "never denied",
+    "claimed": "never claimed",
+    "default": "never used its default",
+    "timeout": "was never out of time",
+    "failed": "never failed",
+}
+
+
+def verdict_lines(verdict: Verdict) -> Iterator[Line]:
+    """What came of one test."""
+    mark = Span("✓", "good") if verdict.passed else Span("✗", "bad")
+    took = Span(f"  {format_duration(verdict.took)}" if verdict.took else "", "faint")
+    yield (mark, Span(f" {verdict.trial.id}"), took)
+    if verdict.passed:
+        return
+    for failure in verdict.failures:
+        yield from _failure(failure)
+    if verdict.trace:
+        yield (Span("    turn  ", "faint"), Span(", ".join(map(_record, verdict.trace))))
+    for stage, text, _ in verdict.told:
+        if not any(text in str(failure.got) for failure in verdict.failures):
+            yield (Span("    told  ", "faint"), Span(f"{stage}: {text}"))
+
+
+def coverage_lines(coverage: Coverage) -> Iterator[Line]:
+    """What the tests do not reach of one profile."""
+    reached = coverage.branches - len(coverage.missing)
+    share = f"{coverage.percent} % ({reached} of {coverage.branches})"
+    yield (Span(f"{coverage.file}, profile {coverage.profile}: "), Span(share, "" if coverage.missing else "good"))
+    for branch in coverage.missing:
+        yield (Span(f"    {branch.place}: ", "faint"), Span(f"stage `{branch.stage}` {_MISSING[branch.what]}"))
+
+
+def summary(report: Report) -> Line:
+    """One line that closes a report."""
+    passed = len(report.verdicts) - report.failed
+    parts = [f"{number} {word}" for number, word in ((report.failed, "failed"), (passed, "passed")) if number]
+    files = "1 file" if report.files == 1 else f"{report.files} files"
+    return line(f"{', '.join(parts)} in {files}", "bad" if report.failed else "good")
+
+
+def _record(record: TurnRecord) -> str:
+    return record.stage if record.outcome == "ok" else f"{record.stage} {record.outcome}"
+
+
+def _failure(failure: Failure) -> Iterator[Line]:
+    if not failure.path:
+        yield (Span(f"    {failure.place}: ", "faint"), Span(str(failure.got)))
+        return
+    yield (Span(f"    {failure.place}: ", "faint"), Span(failure.path))
+    expected, got = failure.expected, failure.got
+    if isinstance(expected, str) and isinstance(got, str) and "\n" in f"{expected}{got}":
+        yield from _line_by_line(expected, got)
+    else:
+        texts = [_in_json(expected), _in_json(got)]
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
+        for label, text in zip(("expected", "got     "), texts, strict=True):
+            yield (Span(f"      {label}  ", "faint"), Span(_near(text, same)))
+
+
+def _line_by_line(expected: str, got: str) -> Iterator[Line]:
+    yield line("      - expected, + got", "faint")
+    compared: Iterable[str] = difflib.ndiff(expected.splitlines(), got.splitlines())
+    shown = [text for text in compared if not text.startswith("?")]
+    for text in shown[:_MOST_LINES]:
+        yield line(f"      {text}", "bad" if text[0] != " " else "")
+    if len(shown) > _MOST_LINES:
+        yield line(f"      … {len(shown) - _MOST_LINES} more lines", "faint")
+
+
+def _in_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _near(text: str, same: int) -> str:
+    """A long text cut around the place where it differs from the other one."""
+    start = max(0, min(same - _LONGEST // 4, len(text) - _LONGEST))
+    end = start + _LONGEST
+    return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"

@@ -1,0 +1,98 @@
+"""What came of the tests of pipeline files, as a program reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bub.diagnostics import Diagnostic, Place, Position
+from bub.testing.coverage import Coverage
+from bub.testing.expectations import Failure
+from bub.testing.running import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The findings about some files, and what came of each of their tests; `coverage` where it was asked for."""
+
+    files: int
+    findings: tuple[Diagnostic, ...]
+    verdicts: tuple[Verdict, ...]
+    coverage: tuple[Coverage, ...] | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether no file has an error, and every test passed."""
+        return not self.failed and not any(finding.severity == "error" for finding in self.findings)
+
+    @property
+    def failed(self) -> int:
+        """How many tests failed."""
+        return sum(not verdict.passed for verdict in self.verdicts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as the JSON object of `bub test --format json`."""
+        return {
+            "version": 1,
+            "ok": self.ok,
+            "files": self.files,
+            "passed": len(self.verdicts) - self.failed,
+            "failed": self.failed,
+            "tests": [_verdict(verdict) for verdict in self.verdicts],
+            "diagnostics": [finding.as_dict() for finding in self.findings],
+            "coverage": None if self.coverage is None else [_coverage(one) for one in self.coverage],
+        }
+
+    def __str__(self) -> str:
+        """What is wrong, a line each; empty where nothing is."""
+        lines = [f"{Place(one.file, one.range)}: {one.severity}[{one.code}] {one.message}" for one in self.findings]
+        for verdict in self.verdicts:
+            lines += [f"{verdict.trial.id}: {in_words(failure)}" for failure in verdict.failures]
+        return "\n".join(lines)
+
+
+def in_words(failure: Failure) -> str:
+    """One failure in one line."""
+    if not failure.path:
+        return f"{failure.place}: {failure.got}"
+    return f"{failure.place}: `{failure.path}` is {failure.got!r}, not {failure.expected!r}"
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "file": verdict.trial.file,
+        "name": verdict.trial.name,
+        "profile": verdict.profile,
+        "passed": verdict.passed,
+        "took": round(verdict.took, 6),
+        **_where(verdict.trial.place),
+        "failures": [
+            {"path": one.path, "expected": one.expected, "got": one.got, **_where(one.place)}
+            for one in verdict.failures
+        ],
+        "trace": [
+            {"stage": record.stage, "implementation": record.implementation, "outcome": record.outcome}
+            for record in verdict.trace
+        ],
+        "told": [{"stage": told.stage, "error": told.text} for told in verdict.told],
+    }
+
+
+def _coverage(coverage: Coverage) -> dict[str, Any]:
+    return {
+        "file": coverage.file,
+        "profile": coverage.profile,
+        "percent": coverage.percent,
+        "branches": coverage.branches,
+        "missing": [
+            {"stage": branch.stage, "what": branch.what, **_where(branch.place)} for branch in coverage.missing
+        ],
+    }
+
+
+def _where(place: Place) -> dict[str, Any]:
+    return {"file": place.file, "range": {"start": _position(place.range.start), "end": _position(place.range.end)}}
+
+
+def _position(position: Position) -> dict[str, int]:
+    return {"line": position.line, "column": position.column}

@@ -1,0 +1,115 @@
+"""The tests of pipeline files as a whole: find what is wrong with the files, then run test after test."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bub.diagnostics import Diagnostic, PipelineError, sort_diagnostics
+from bub.pipeline.document import Node
+from bub.pipeline.interpolate import read_environment
+from bub.pipeline.merge import Document, load_document, without
+from bub.pipeline.validate import check_loaded, profiles_of
+from bub.testing.coverage import Coverage, coverage_of
+from bub.testing.masks import Mask
+from bub.testing.rehearsal import Rehearsal
+from bub.testing.report import Report
+from bub.testing.running import Verdict, run_trial
+from bub.testing.selection import choose
+from bub.testing.trials import Trial, trials_of
+
+PATIENCE = 60.0
+"""How many seconds of real time a test may take where nobody says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The tests of one file; where a finding is an error, none of them can run."""
+
+    document: Document
+    trials: tuple[Trial, ...]
+    findings: tuple[Diagnostic, ...]
+    start: str | None
+    workspace: Path
+    mask: Mask
+
+    @property
+    def can_run(self) -> bool:
+        return not any(finding.severity == "error" for finding in self.findings)
+
+    def run(self, timeout: float = PATIENCE) -> Iterator[Verdict]:
+        """Run one test after another, each for `timeout` seconds of real time at most."""
+        for trial in self.trials:
+            yield run_trial(
+                trial, self.document, start=self.start, workspace=self.workspace, timeout=timeout, mask=self.mask
+            )
+
+    def coverage(self, verdicts: Sequence[Verdict]) -> Iterator[Coverage]:
+        """What these tests reach of each profile of the file."""
+        for profile in profiles_of(self.document):
+            ran = [one for one in verdicts if one.trial.file == self.document.file and one.profile == profile]
+            yield coverage_of(self.document, profile, ran)
+
+
+def open_suite(
+    file: Path, *, profile: str | None = None, chosen: str | None = None, workspace: Path | None = None
+) -> Suite:
+    """Read the tests of a file, and prove that the file and the plugins of its profiles fit together.
+
+    `profile` is the one that runs where neither test nor route says another, `chosen` an expression as `choose` takes
+    it, `workspace` the folder to work in (the file's own by default). Raises `UsageError` for a file that cannot be
+    read and for what is no expression.
+    """
+    is_meant = choose(chosen) if chosen is not None else lambda name: True
+    document = load_document(file)
+    workspace = workspace or file.absolute().parent
+    environment, found = read_environment(document.base, os.environ)
+    findings = [*found, *check_loaded(document, environment=environment).diagnostics]
+    if any(finding.severity == "error" for finding in findings):
+        return Suite(document, (), sort_diagnostics(findings), profile, workspace, Mask(()))
+    trials = tuple(trial for trial in trials_of(document, environment) if is_meant(trial.id))
+    document = _without_tests(document)
+    settings: dict[str, Mapping[str, object]] = {}
+    for own in dict.fromkeys(trial.profile for trial in trials):
+        framework = Rehearsal(document, {}, own=own, start=profile, workspace=workspace)
+        try:
+            with redirect_stdout(sys.stderr), framework.loaded():
+                settings.update(framework.all_settings)
+        except PipelineError as error:
+            # Warnings are told above; without its tests, a file may have others.
+            findings += [finding for finding in error.diagnostics if finding.severity == "error"]
+    mask = Mask.over(document, environment, settings)
+    return Suite(document, trials, sort_diagnostics(findings), profile, workspace, mask)
+
+
+def _without_tests(document: Document) -> Document:
+    """The document as each test loads it: to check all tests anew for each would take the square of their time."""
+
+    def bare(root: Node) -> Node:
+        return without(root, ["tests"])
+
+    layers = tuple(replace(layer, root=bare(layer.root)) for layer in document.layers)
+    return replace(document, layers=layers, root=bare(document.root))
+
+
+def run_tests(
+    file: str | Path,
+    *,
+    profile: str | None = None,
+    chosen: str | None = None,
+    workspace: str | Path | None = None,
+    timeout: float = PATIENCE,
+) -> Report:
+    """Run the `tests:` of a pipeline file: `report = run_tests("pipelines.yaml"); assert report.ok, str(report)`.
+
+    `profile` is the one that runs where neither a test nor a route says another, `chosen` an expression such as
+    `greeting and not slow`, `workspace` the folder to work in (the file's own by default), `timeout` how many seconds
+    of real time each test may take. Nothing runs where the file, or a plugin of its profiles, has an error.
+    """
+    folder = Path(workspace) if workspace is not None else None
+    suite = open_suite(Path(file), profile=profile, chosen=chosen, workspace=folder)
+    return Report(1, suite.findings, tuple(suite.run(timeout)) if suite.can_run else ())

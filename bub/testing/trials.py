@@ -1,0 +1,75 @@
+"""The `tests:` of a pipeline file, made ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bub.diagnostics import Diagnostic, Place
+from bub.duration import parse_duration
+from bub.pipeline.document import Node
+from bub.pipeline.interpolate import Environment, resolve
+from bub.pipeline.merge import Document
+from bub.testing.mocks import Mock
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One test: `message` goes in, `mocks` stand in for stages and hook points, `expect` has to come of it.
+
+    `profile` is None where a run chooses it. `trouble` says why it cannot run: a reference that stands for nothing.
+    """
+
+    file: str
+    name: str
+    place: Place
+    profile: str | None
+    message: Mapping[str, Any]
+    mocks: Mapping[str, Mock]
+    expect: Node
+    trouble: tuple[Diagnostic, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The name to choose it by: `pipelines.yaml::a greeting gets a reply`."""
+        return f"{self.file}::{self.name}"
+
+
+def trials_of(document: Document, environment: Environment) -> Iterator[Trial]:
+    """The tests of a file that holds to the schema, in the order they are written."""
+    section = document.root.get("tests")
+    for name, written in section.items() if section is not None else ():
+        trouble: list[Diagnostic] = []
+        test = _resolved(written, document, environment, f"tests.{name}", trouble)
+        profile, message, mock = test.get("profile"), test.get("message"), test.get("mock")
+        yield Trial(
+            file=document.file,
+            name=name,
+            place=written.where,
+            profile=profile.plain() if profile is not None else None,
+            message=message.plain() if message is not None else {},
+            mocks={point: _mock(node) for point, node in mock.items()} if mock is not None else {},
+            expect=test.get("expect") or test,
+            trouble=tuple(trouble),
+        )
+
+
+def _mock(node: Node) -> Mock:
+    said = node.plain()
+    return Mock(said.get("return"), said.get("raise"), parse_duration(str(said.get("delay"))) or 0.0)
+
+
+def _resolved(node: Node, document: Document, environment: Environment, path: str, trouble: list[Diagnostic]) -> Node:
+    """The node with its references replaced, each value still where it stands."""
+
+    def below(child: Node, name: str) -> Node:
+        return _resolved(child, document, environment, f"{path}{name}", trouble)
+
+    if node.is_mapping:
+        return replace(node, value={name: below(child, f".{name}") for name, child in node.items()})
+    if node.is_sequence:
+        return replace(node, value=tuple(below(item, f"[{index}]") for index, item in enumerate(node.elements())))
+    value, found = resolve(node, environment, base=document.base, folders=document.folders, path=path)
+    trouble += found
+    return replace(node, value=value)
