@@ -11,7 +11,7 @@ PIP = $(PY) -m pip --disable-pip-version-check --quiet
 # The message reaches the shell through the environment, so that quotes and dollars in it stay what they are.
 export SAY := $(value MESSAGE)
 
-.PHONY: help run test lint types bench build clean
+.PHONY: help run test lint types fuzz bench build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -29,7 +29,10 @@ lint: $(VENV)/.lint ## ruff, rules and layout
 types: $(VENV)/.bub $(VENV)/.lint $(VENV)/.test ## mypy --strict over bub and bub_plugins
 	$(PY) -m mypy
 
-bench: $(VENV)/.bub $(VENV)/.test ## measure, side by side with hand-written code
+fuzz: $(VENV)/.bub $(VENV)/.test ## validate files nobody would write: make fuzz FUZZ_SECONDS=60
+	$(PY) -m tests.fuzz.validate
+
+bench: $(VENV)/.bub $(VENV)/.test $(VENV)/.rival ## measure, side by side with hand-written code
 	@for file in tests/bench/[a-z]*.py; do \
 	    name=$$(basename "$$file" .py); echo "== $$name"; $(PY) -m tests.bench.$$name || exit 1; done
 
@@ -59,6 +62,13 @@ $(VENV)/.test: $(VENV)/.python pyproject.toml
 
 $(VENV)/.lint: $(VENV)/.python pyproject.toml
 	$(PIP) install --group lint
+	@touch $@
+
+# What Bub is measured beside has an environment of its own, so that nothing it needs is in Bub's.
+$(VENV)/.rival: $(VENV)/.python pyproject.toml
+	$(PY) -m venv $(VENV)/rival
+	$(VENV)/rival/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(VENV)/rival/bin/python -m pip --disable-pip-version-check --quiet install --group bench
 	@touch $@
 
 $(VENV)/.package: $(VENV)/.python pyproject.toml
