@@ -517,7 +517,7 @@ def test_validate_shows_every_finding_of_every_file(folder: Path, write: Callabl
     assert re.search(r"^a\.yaml:2:1: error\[\w+\] .*`stage`", done.stdout, re.MULTILINE)
     assert re.search(r"^b\.yaml:2:10: error\[\w+\] ", done.stdout, re.MULTILINE)
     assert "did you mean" in done.stdout
-    assert re.search(r"errors in 3 files$", done.stdout.rstrip())
+    assert re.search(r"errors in 2 of 3 files$", done.stdout.rstrip())
 
 
 def test_validate_prints_json_for_programs(folder: Path, write: Callable[[str, str], Path]) -> None:
@@ -547,7 +547,7 @@ def test_validate_says_in_one_line_that_no_file_can_have_this_name(tmp_path: Pat
     assert "\x1b" not in done.stderr
 
 
-@pytest.mark.parametrize("path", ["gone.yaml", ".", "bub:gone"])
+@pytest.mark.parametrize("path", ["gone.yaml", "bub:gone"])
 def test_validate_says_when_there_is_no_such_file(tmp_path: Path, path: str) -> None:
     done = bub(tmp_path, "validate", path)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)

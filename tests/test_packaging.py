@@ -66,7 +66,7 @@ def test_the_wheel_carries_the_packages_and_their_data(wheel: set[str]) -> None:
     expected |= {f"bub_plugins/{name}" for name in sources("plugins/bub_plugins", "*.py")}
     expected |= {f"bub/_data/pipelines/{name}" for name in sources("pipelines", "*.yaml")}
     expected |= {f"bub/_data/schemas/{name}" for name in sources("schemas", "*.json")}
-    expected |= {"bub/py.typed", "bub_plugins/py.typed"}
+    expected |= {"bub/py.typed", "bub_plugins/py.typed", "bub/_data/docs/diagnostics.md"}
     assert expected - wheel == set()
 
 
@@ -79,6 +79,7 @@ def test_the_source_archive_carries_what_the_wheel_is_built_from(unpacked: Path)
     carried = {path.relative_to(unpacked).as_posix() for path in unpacked.rglob("*")}
     assert {"pyproject.toml", "README.md", "LICENSE", "pipelines/default.yaml", "bub/__main__.py"} <= carried
     assert {"schemas/pipeline.schema.json", "plugins/bub_plugins/__init__.py", "tests/conftest.py"} <= carried
+    assert "docs/diagnostics.md" in carried
 
 
 def test_in_the_source_archive_tests_of_what_it_does_not_carry_are_skipped(unpacked: Path) -> None:
@@ -96,7 +97,7 @@ def test_in_the_source_archive_tests_of_what_it_does_not_carry_are_skipped(unpac
 
 
 def test_no_code_lies_among_the_data() -> None:
-    assert sources("pipelines", "*.py") | sources("schemas", "*.py") == set()
+    assert sources("pipelines", "*.py") | sources("schemas", "*.py") | sources("docs", "*.py") == set()
 
 
 def test_every_entry_point_names_something(project: dict[str, Any]) -> None:

@@ -19,8 +19,13 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
     {
         "run": Entry("bub.cli.run:run", "Send one message through the pipeline and print the replies."),
         "validate": Entry("bub.cli.validate:validate", "Check pipeline files and print every finding."),
+        "explain": Entry("bub.cli.explain:explain", "Show what a pipeline comes to, and who set each value."),
+        "graph": Entry("bub.cli.graph:graph", "Draw the stages of a pipeline: text, Mermaid or DOT."),
+        "test": Entry("bub.cli.test:test", "Run the tests of pipeline files."),
+        "diff": Entry("bub.cli.diff:diff", "Show what changes in behaviour between two pipelines."),
         "hooks": Entry("bub.cli.hooks:hooks", "Show each hook point, its kind and its plugins in call order."),
         "plugins": Entry("bub.cli.plugins:plugins", "Show which plugins are installed, listed and loaded."),
+        "schema": Entry("bub.cli.schema:schema", "Print the JSON Schema of pipeline files, or write it beside yours."),
         "trust": Entry("bub.cli.trust:trust", "Allow the pipeline file of a folder to be used."),
         "local": Entry("bub.cli.local:app", "The small model that answers on this machine, without a key."),
     }
@@ -32,6 +37,18 @@ PLUGIN_COMMANDS = "bub.cli.plugin_commands:plugin_command"
 
 FINDINGS = "bub.cli.findings:told"
 """Who tells what is wrong with a pipeline that does not compile."""
+
+PROOF = "bub.cli.proof:prove"
+"""Who proves a pipeline file with its plugins."""
+
+SARIF = "bub.pipeline.sarif:render_sarif"
+"""Who writes findings as SARIF, which the other formats need not load."""
+
+REPAIR = "bub.pipeline.repair:repair_file"
+"""Who repairs a pipeline file, which nobody does by the way."""
+
+IMPLEMENTERS = "bub.cli.implementers:implementers_of"
+"""Who tells which plugins implement what, once they are loaded."""
 
 
 def load(target: str) -> Any:
