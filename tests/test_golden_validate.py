@@ -1,7 +1,8 @@
 """`bub validate` on a corpus of files: what a person reads, word for word, and what each mistake has to yield.
 
-`testdata/good` has no findings, `testdata/warned` only warnings, `testdata/bad` errors. A case is two files:
-`NAME.yaml`, and its report in `NAME.txt`. The file says in comments what is wrong with it:
+`testdata/good` has no findings, `testdata/warned` only warnings, `testdata/bad` errors, `testdata/loaded` errors that
+`--plugins` finds. A case is two files: `NAME.yaml`, and its report in `NAME.txt`. The file says in comments what is
+wrong with it:
 
     # expect: B100 on "timout" means "timeout"      one mistake: the code, the text it is about, what the help names
     # also: B132 on "enabled"                       a further finding that the mistake above it has
@@ -33,8 +34,10 @@ from bub.cli.exits import exit_code
 from bub.cli.root import command_line
 
 TESTDATA = Path(__file__).parent / "testdata"
-FILES = sorted(path for folder in ("bad", "warned", "good") for path in TESTDATA.glob(f"{folder}/**/*.yaml"))
-EXIT_CODES = {"bad": 1, "warned": 0, "good": 0, "made": 1}
+FILES = sorted(path for folder in ("bad", "loaded", "warned", "good") for path in TESTDATA.glob(f"{folder}/**/*.yaml"))
+EXIT_CODES = {"bad": 1, "loaded": 1, "warned": 0, "good": 0, "made": 1}
+WITH = {"loaded": ("--plugins",)}
+"""Options that the cases of a folder are validated with."""
 
 HEAD = "version: 1\nextends: bub:default\n"
 MANY = range(4_000)
@@ -112,7 +115,7 @@ class Ended(NamedTuple):
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the cases: those of `testdata` and, beside them, those that are made."""
     folder = tmp_path_factory.mktemp("corpus")
-    for name in ("bad", "warned", "good"):
+    for name in ("bad", "loaded", "warned", "good"):
         (folder / name).symlink_to(TESTDATA / name)
     make(folder / "made")
     return folder
@@ -137,13 +140,14 @@ def validate(folder: Path, *arguments: str) -> Ended:
 
 def report(file: Path) -> str:
     """What a person reads about a file, and the exit code."""
-    ended = validate(file.parent, file.name)
+    ended = validate(file.parent, file.name, *WITH.get(file.parent.name, ()))
     return f"{ended.printed}exit code {ended.code}\n"
 
 
 def findings(file: Path) -> list[dict[str, Any]]:
     """The findings of a file as JSON has them."""
-    report = json.loads(validate(file.parent, file.name, "--format", "json").printed)
+    extra = WITH.get(file.parent.name, ())
+    report = json.loads(validate(file.parent, file.name, "--format", "json", *extra).printed)
     found: list[dict[str, Any]] = report["diagnostics"]
     return found
 
@@ -205,11 +209,12 @@ def test_the_exit_code_is_that_of_the_worst_finding(case: str, corpus: Path) -> 
     severities = {item["severity"] for item in findings(file)}
     assert ("error" in severities, "warning" in severities) in {
         "bad": [(True, False), (True, True)],
+        "loaded": [(True, False)],
         "made": [(True, False)],
         "warned": [(False, True)],
         "good": [(False, False)],
     }[folder]
-    assert validate(file.parent, file.name).code == EXIT_CODES[folder]
+    assert validate(file.parent, file.name, *WITH.get(folder, ())).code == EXIT_CODES[folder]
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.startswith(("warned/", "good/"))])
@@ -230,7 +235,7 @@ def test_text_and_json_tell_the_same(case: str, corpus: Path) -> None:
 
 
 def test_all_files_in_one_run_and_in_a_process_of_its_own_have_the_findings_of_each(corpus: Path) -> None:
-    names = [f"{case}.yaml" for case in CASES]
+    names = [f"{case}.yaml" for case in CASES if not case.startswith("loaded/")]
     environment = {"NO_COLOR": "1", "PATH": os.environ["PATH"]}
     bub = subprocess.run(
         [sys.executable, "-m", "bub", "validate", "--format", "json", *names],
