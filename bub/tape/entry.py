@@ -1,0 +1,90 @@
+"""An entry of a tape: one thing that happened in a session, never changed once it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+ENTRY_KINDS = ("message", "system", "anchor", "tool_call", "tool_result", "error", "event")
+"""What an entry can be (BEHAVIOURS P1). Other kinds are kept and found; the context leaves them out."""
+
+
+def now() -> str:
+    """The moment as ISO 8601 in UTC, to the microsecond, so that dates sort as text."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+@dataclass(frozen=True, slots=True)
+class TapeEntry:
+    """One entry (BEHAVIOURS P1): `payload` is what happened, `meta` what is said about it, `date` ISO 8601 in UTC.
+
+    `id` counts 1, 2, 3 … within a tape; the store gives it when the entry is appended, until then it is 0.
+    """
+
+    id: int
+    kind: str
+    payload: dict[str, Any]
+    meta: dict[str, Any] = field(default_factory=dict)
+    date: str = field(default_factory=now)
+
+    @classmethod
+    def message(cls, message: Mapping[str, Any], **meta: Any) -> TapeEntry:
+        """What a person or the model said, as providers take it: `{"role", "content"}`."""
+        return cls(0, "message", dict(message), meta)
+
+    @classmethod
+    def system(cls, content: str, **meta: Any) -> TapeEntry:
+        """A system prompt."""
+        return cls(0, "system", {"content": content}, meta)
+
+    @classmethod
+    def anchor(cls, name: str, state: Mapping[str, Any] | None = None, **meta: Any) -> TapeEntry:
+        """A point that the context is rebuilt from; `state` is all of the past that it takes along."""
+        return cls(0, "anchor", {"name": name, "state": dict(state or {})}, meta)
+
+    @classmethod
+    def tool_call(cls, calls: Sequence[Mapping[str, Any]], *, content: str | None = None, **meta: Any) -> TapeEntry:
+        """The calls of one step, each with its `id`, and the text that the model said along with them."""
+        payload: dict[str, Any] = {"calls": [dict(call) for call in calls]}
+        if content is not None:
+            payload["content"] = content
+        return cls(0, "tool_call", payload, meta)
+
+    @classmethod
+    def tool_result(cls, results: Sequence[Any], **meta: Any) -> TapeEntry:
+        """The results of one step, in call order, each with the id of its call."""
+        return cls(0, "tool_result", {"results": list(results)}, meta)
+
+    @classmethod
+    def error(cls, error: BaseException, **meta: Any) -> TapeEntry:
+        """A failure, as its type and its words."""
+        return cls(0, "error", {"type": type(error).__name__, "message": str(error)}, meta)
+
+    @classmethod
+    def event(cls, name: str, data: Mapping[str, Any] | None = None, **meta: Any) -> TapeEntry:
+        """Something that happened around the conversation, such as a command or the end of a step."""
+        return cls(0, "event", {"name": name, "data": dict(data or {})}, meta)
+
+    @property
+    def anchor_name(self) -> str | None:
+        """The name of an anchor; None for every other entry."""
+        name = self.payload.get("name")
+        return name if self.kind == "anchor" and isinstance(name, str) else None
+
+
+def words_of(payload: Mapping[str, Any]) -> str:
+    """All texts of a payload, one a line: what a search looks through."""
+    return "\n".join(_texts(payload))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)

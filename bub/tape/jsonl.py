@@ -1,0 +1,238 @@
+"""Tapes as files of lines, one a tape, that can be read with any tool: what is asked for is read from the end."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from bub.errors import TapeError
+from bub.log import log_warning
+from bub.tape.entry import TapeEntry
+from bub.tape.query import LAST_ANCHOR, AnchorSelector, TapeQuery, no_anchor
+from bub.tape.store import check_name, numbered
+
+_SUFFIX = ".jsonl"
+_CHUNK = 64 * 1024
+
+
+@dataclass(slots=True)
+class _Tail:
+    """What is known of the end of a file as long as it has this size and identity."""
+
+    identity: tuple[int, int]
+    size: int
+    last_id: int
+    torn: bool
+
+
+class JsonlTapeStore:
+    """One file of JSON lines a tape in `folder`, safe with several processes at once (POSIX locks).
+
+    A line that cannot be read costs itself only: it is left out, counted in `bad_lines` and logged. A crash in the
+    middle of a write tears the last line at most.
+    """
+
+    blocks = False
+    """Files are read from their end, and writes go to the system's memory first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._tails: dict[str, _Tail] = {}
+        self._told: set[tuple[str, int]] = set()
+        self._lock = threading.RLock()
+        self._encode = msgspec.json.Encoder().encode
+        self._decode = msgspec.json.Decoder(TapeEntry).decode
+
+    # The protocol.
+
+    def list_tapes(self) -> list[str]:
+        """The names of all tapes, sorted."""
+        with _told(self.folder):
+            return sorted(path.stem for path in self.folder.glob(f"*{_SUFFIX}"))
+
+    def append(self, tape: str, entry: TapeEntry) -> None:
+        """Write one entry at the end of a tape."""
+        self.extend(tape, [entry])
+
+    def extend(self, tape: str, entries: Sequence[TapeEntry]) -> None:
+        """Write entries at the end of a tape in one go; where the disk is full, none of them."""
+        path = self._path(tape)
+        with self._lock, _told(path), _locked(path) as file:
+            tail = self._tail(tape, file)
+            numbered_entries = numbered(entries, tail.last_id)
+            data = b"".join(self._line(entry) for entry in numbered_entries)
+            if tail.torn:
+                data = b"\n" + data  # whatever the torn line was to be, it takes no other along
+            try:
+                _write(file, data)
+            except OSError:
+                os.ftruncate(file, tail.size)
+                raise
+            self._tails[tape] = _Tail(tail.identity, tail.size + len(data), tail.last_id + len(entries), torn=False)
+
+    def fetch_all(self, query: TapeQuery) -> list[TapeEntry]:
+        """The entries that a query wants, in its order."""
+        if query.most == 0:
+            return []
+        with _told(self._path(query.tape)):
+            wanted = (entry for entry in self._asked(query) if query.wants(entry))
+            return list(islice(wanted, query.most))
+
+    def reset(self, tape: str) -> None:
+        """Forget a tape; the next entry is its first."""
+        path = self._path(tape)
+        with self._lock, _told(path):
+            self._tails.pop(tape, None)
+            if path.exists():
+                with _locked(path):
+                    path.unlink(missing_ok=True)
+
+    def bad_lines(self, tape: str) -> int:
+        """How many lines of a tape cannot be read. Reads all of it."""
+        with _told(self._path(tape)):
+            return sum(1 for line in self._lines(tape, backwards=False) if self._read(line) is None)
+
+    def close(self) -> None:
+        """Nothing stays open between two calls."""
+
+    # What queries ask for.
+
+    def _asked(self, query: TapeQuery) -> Iterable[TapeEntry]:
+        """The entries that lie where a query looks, in its order."""
+        if query.anchors is None and query.after is None:
+            return self._entries(query.tape, backwards=query.backwards)
+        if query.anchors is None:
+            newest_first = self._behind(query.tape, query.after)
+        else:
+            start, end = query.anchors
+            newest_first = self._before(self._behind(query.tape, start), query.tape, end)
+            if query.after is not None:
+                behind = self._behind(query.tape, query.after)
+                newest_first = [entry for entry in newest_first if behind and entry.id >= behind[-1].id]
+        return newest_first if query.backwards else reversed(newest_first)
+
+    def _behind(self, tape: str, anchor: AnchorSelector) -> list[TapeEntry]:
+        """The entries behind the last such anchor, newest first; only they are read."""
+        found: list[TapeEntry] = []
+        for entry in self._entries(tape, backwards=True):
+            name = entry.anchor_name
+            if name is not None and (anchor is LAST_ANCHOR or anchor == name):
+                return found
+            found.append(entry)
+        raise no_anchor(tape, anchor)
+
+    def _before(self, newest_first: list[TapeEntry], tape: str, end: str) -> list[TapeEntry]:
+        for index in reversed(range(len(newest_first))):
+            if newest_first[index].anchor_name == end:
+                return newest_first[index + 1 :]
+        raise no_anchor(tape, end)
+
+    def _entries(self, tape: str, *, backwards: bool) -> Iterator[TapeEntry]:
+        bad = 0
+        for line in self._lines(tape, backwards=backwards):
+            entry = self._read(line)
+            if entry is None:
+                bad += 1
+            else:
+                yield entry
+        if bad and (tape, bad) not in self._told:
+            self._told.add((tape, bad))
+            log_warning("tape.bad_lines", tape=tape, lines=bad, file=str(self._path(tape)))
+
+    def _lines(self, tape: str, *, backwards: bool) -> Iterator[bytes]:
+        try:
+            with self._path(tape).open("rb") as file:
+                yield from _lines_from_end(file.fileno()) if backwards else (line for line in file if line.strip())
+        except FileNotFoundError:
+            return
+
+    def _read(self, line: bytes) -> TapeEntry | None:
+        try:
+            return self._decode(line)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return None
+
+    # Files.
+
+    def _path(self, tape: str) -> Path:
+        return self.folder / f"{check_name(tape)}{_SUFFIX}"
+
+    def _line(self, entry: TapeEntry) -> bytes:
+        try:
+            return self._encode(entry) + b"\n"
+        except (TypeError, ValueError, UnicodeEncodeError, OverflowError) as error:
+            raise TapeError(f"an entry cannot be written as JSON: {error}", help="keep to what JSON knows") from error
+
+    def _tail(self, tape: str, file: int) -> _Tail:
+        """The end of an open, locked file: known from the last write, else read."""
+        status = os.fstat(file)
+        identity = (status.st_dev, status.st_ino)
+        known = self._tails.get(tape)
+        if known is not None and known.identity == identity and known.size == status.st_size:
+            return known
+        last = next(filter(None, map(self._read, _lines_from_end(file))), None)
+        torn = status.st_size > 0 and os.pread(file, 1, status.st_size - 1) != b"\n"
+        return _Tail(identity, status.st_size, last.id if last is not None else 0, torn)
+
+
+def _lines_from_end(file: int) -> Iterator[bytes]:
+    """The lines of a file that are not blank, the last one first."""
+    position, rest = os.fstat(file).st_size, b""
+    while position > 0:
+        size = min(_CHUNK, position)
+        position -= size
+        first, *lines = (os.pread(file, size, position) + rest).split(b"\n")
+        yield from (line for line in reversed(lines) if line.strip())
+        rest = first
+    if rest.strip():
+        yield rest
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """The file, open to be appended to by nobody else. It is the one that has this name once the lock is held."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if _is_still(path, file):
+                yield file
+                return
+        finally:
+            os.close(file)
+
+
+def _is_still(path: Path, file: int) -> bool:
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    opened = os.fstat(file)
+    return (there.st_dev, there.st_ino) == (opened.st_dev, opened.st_ino)
+
+
+def _write(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TapeError(
+            f"the tape {path} cannot be used: {error.strerror or error}",
+            help="see that the disk has room and the file is yours",
+            reason="unavailable",
+        ) from error

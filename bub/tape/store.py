@@ -1,0 +1,94 @@
+"""What keeps tapes: the protocol of a store, and where in a tape a query's entries lie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from bub.errors import TapeError
+from bub.tape.entry import TapeEntry
+from bub.tape.query import AnchorSelector, TapeQuery, no_anchor
+
+
+@runtime_checkable
+class TapeStore(Protocol):
+    """Keeps the tapes of all sessions (BEHAVIOURS P2). Entries are never changed, and each tape numbers its own."""
+
+    def list_tapes(self) -> list[str]:
+        """The names of all tapes, sorted."""
+
+    def append(self, tape: str, entry: TapeEntry) -> None:
+        """Write one entry at the end of a tape; its id and the tape itself are made as needed."""
+
+    def fetch_all(self, query: TapeQuery) -> Iterable[TapeEntry]:
+        """The entries that a query wants; of an unknown tape none. Raises TapeError for an anchor that is not there."""
+
+    def reset(self, tape: str) -> None:
+        """Forget a tape; the next entry is its first."""
+
+
+@runtime_checkable
+class AsyncTapeStore(Protocol):
+    """As `TapeStore`, each method awaited."""
+
+    async def list_tapes(self) -> list[str]: ...
+
+    async def append(self, tape: str, entry: TapeEntry) -> None: ...
+
+    async def fetch_all(self, query: TapeQuery) -> Iterable[TapeEntry]: ...
+
+    async def reset(self, tape: str) -> None: ...
+
+
+class Stretch(NamedTuple):
+    """A part of a tape: the entries whose id is above `after` and below `before` (None: up to the end)."""
+
+    after: int = 0
+    before: int | None = None
+
+
+class Anchors(Protocol):
+    """What a store knows of a tape's anchors."""
+
+    def last_anchor(self, tape: str, name: str | None) -> int | None:
+        """The id of the last anchor, of this name if one is given."""
+
+    def next_anchor(self, tape: str, after: int, name: str) -> int | None:
+        """The id of the first anchor of this name behind an entry."""
+
+
+def stretch_of(query: TapeQuery, store: Anchors) -> Stretch:
+    """Where a query's entries lie. Raises TapeError for an anchor that the tape does not have (BEHAVIOURS P10)."""
+    after, before = 0, None
+    if query.after is not None:
+        after = _found(store, query.tape, query.after)
+    if query.anchors is not None:
+        start, end = query.anchors
+        opened = _found(store, query.tape, start)
+        before = store.next_anchor(query.tape, opened, end)
+        if before is None:
+            raise no_anchor(query.tape, end)
+        after = max(after, opened)
+    return Stretch(after, before)
+
+
+def _found(store: Anchors, tape: str, anchor: AnchorSelector) -> int:
+    found = store.last_anchor(tape, anchor if isinstance(anchor, str) else None)
+    if found is None:
+        raise no_anchor(tape, anchor)
+    return found
+
+
+def check_name(tape: str) -> str:
+    """The name of a tape, if it can be one (BEHAVIOURS P8); raises TapeError."""
+    if not tape or "/" in tape or "\\" in tape or "\0" in tape or tape in (".", ".."):
+        raise TapeError(f"`{tape}` cannot be the name of a tape", help="names have no slash", reason="not_found")
+    return tape
+
+
+def numbered(entries: Sequence[TapeEntry], last: int) -> list[TapeEntry]:
+    """Entries with the ids that follow `last`."""
+    return [
+        TapeEntry(last + index, entry.kind, entry.payload, entry.meta, entry.date)
+        for index, entry in enumerate(entries, start=1)
+    ]
