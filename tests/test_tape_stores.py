@@ -380,6 +380,41 @@ def test_what_is_written_cannot_be_changed_or_taken_out(tmp_path: Path) -> None:
                 db.execute(statement)
 
 
+def test_a_tape_that_was_reset_takes_no_room(tmp_path: Path) -> None:
+    store = SqliteTapeStore(tmp_path / "tapes.db")
+    store.extend("t", [said("one"), said("two")])
+    store.extend("other", [said("three")])
+    store.reset("t")
+    store.close()
+    with sqlite3.connect(tmp_path / "tapes.db") as db:
+        assert db.execute("select count(*) from entries").fetchone() == (1,)
+
+
+def test_a_child_process_opens_the_file_for_itself(tmp_path: Path) -> None:
+    script = """
+import os, sys
+from pathlib import Path
+from tests.test_tape_stores import MAKERS, said
+store = MAKERS["sqlite"](Path(sys.argv[1]))
+store.append("t", said("parent"))
+connection = store._connection
+if os.fork() == 0:
+    store.append("t", said("child"))
+    os._exit(0 if store._connection is not connection else 1)
+print(os.wait()[1])
+"""
+    root = str(Path(__file__).parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "0\n", done.stderr
+    assert texts(MAKERS["sqlite"](tmp_path).fetch_all(TapeQuery("t"))) == ["parent", "child"]
+
+
 def test_a_text_is_found_that_another_process_wrote_after_the_last_search(tmp_path: Path) -> None:
     one, other = (SqliteTapeStore(tmp_path / "tapes.db") for _ in range(2))
     one.append("t", said("früher ÄPFEL"))

@@ -1,0 +1,101 @@
+"""From a tape to the messages that a model is sent: paired calls and results, and nothing a provider would refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bub.tape.entry import TapeEntry
+from bub.tape.query import LAST_ANCHOR, AnchorSelector, TapeQuery
+
+LOST = "This call was interrupted, so whether it took effect is not known."
+"""What stands in for the result of a call that has none, because providers refuse a call without one."""
+
+Select = Callable[[Sequence[TapeEntry], "TapeContext"], Iterable[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class TapeContext:
+    """How a tape becomes messages: from which anchor on, chosen by whom (BEHAVIOURS P12).
+
+    `anchor` is `LAST_ANCHOR`, the name of one, or None for the whole tape. `select` makes messages of the entries;
+    left out, `messages_of` does. `state` is for `select`.
+    """
+
+    anchor: AnchorSelector = LAST_ANCHOR
+    select: Select | None = None
+    state: dict[str, Any] = field(default_factory=dict)
+
+    def build_query(self, query: TapeQuery) -> TapeQuery:
+        """The question for the entries of this context."""
+        if isinstance(self.anchor, str):
+            return query.after_anchor(self.anchor)
+        return query if self.anchor is None else query.last_anchor()
+
+    def messages(self, entries: Sequence[TapeEntry]) -> list[dict[str, Any]]:
+        """The messages of some entries; those whose `meta` says `context: False` are never among them."""
+        wanted = [entry for entry in entries if entry.meta.get("context") is not False]
+        return [dict(message) for message in (self.select(wanted, self) if self.select else messages_of(wanted))]
+
+
+def messages_of(entries: Iterable[TapeEntry]) -> list[dict[str, Any]]:
+    """Messages as OpenAI's chat format has them (BEHAVIOURS P13, P14).
+
+    A result belongs to the call whose id it names, wherever it stands; a call without a result gets one that says so,
+    and a result without a call is left out. System prompts, events and errors are not part of a conversation.
+    """
+    entries = list(entries)
+    results = _results(entries)
+    messages: list[dict[str, Any]] = []
+    for entry in entries:
+        if entry.kind == "message":
+            messages.append(dict(entry.payload))
+        elif entry.kind == "anchor":
+            messages += _of_anchor(entry)
+        elif entry.kind == "tool_call":
+            messages += _of_calls(entry, results)
+    return messages
+
+
+def _of_anchor(entry: TapeEntry) -> list[dict[str, Any]]:
+    state = entry.payload.get("state")
+    if not state:
+        return []
+    said = json.dumps(state, ensure_ascii=False, default=str)
+    return [{"role": "assistant", "content": f"[Anchor created: {entry.payload.get('name')}]: {said}"}]
+
+
+def _results(entries: Iterable[TapeEntry]) -> dict[str, Any]:
+    """What came of each call, by its id; the first result counts, since a call runs once."""
+    found: dict[str, Any] = {}
+    for entry in entries:
+        if entry.kind != "tool_result":
+            continue
+        for result in entry.payload.get("results") or ():
+            if isinstance(result, Mapping) and isinstance(result.get("id"), str):
+                found.setdefault(result["id"], result.get("content"))
+    return found
+
+
+def _of_calls(entry: TapeEntry, results: Mapping[str, Any]) -> list[dict[str, Any]]:
+    calls = [call for call in entry.payload.get("calls") or () if isinstance(call, Mapping) and call.get("id")]
+    content = entry.payload.get("content")
+    if not calls:
+        return [{"role": "assistant", "content": content}] if content else []
+    asked = [
+        {
+            "id": str(call["id"]),
+            "type": "function",
+            "function": {"name": str(call.get("name") or ""), "arguments": _text(call.get("arguments") or {})},
+        }
+        for call in calls
+    ]
+    ids = [str(call["id"]) for call in calls]
+    answers = [{"role": "tool", "tool_call_id": key, "content": _text(results.get(key, LOST))} for key in ids]
+    return [{"role": "assistant", "content": content, "tool_calls": asked}, *answers]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,91 @@
+"""Entries that are not on the tape yet, and how a query sees the tape with them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from bub.tape.entry import TapeEntry
+from bub.tape.query import AnchorSelector, TapeQuery, no_anchor
+from bub.tape.store import numbered
+
+Fetch = Callable[[TapeQuery], Awaitable[list[TapeEntry]]]
+
+
+class Fork:
+    """What a turn has written so far. `last` is the newest entry of the tape that it stands on, or nothing."""
+
+    def __init__(self, tape: str, last: Sequence[TapeEntry]) -> None:
+        self._tape = tape
+        self._base = last[0].id if last else 0
+        self.own: list[TapeEntry] = []
+        self.was_reset = False
+
+    def extend(self, entries: Sequence[TapeEntry]) -> None:
+        """Add entries behind all others."""
+        self.own += numbered(entries, self._base + len(self.own))
+
+    def reset(self) -> None:
+        """Hide everything written so far."""
+        self.own.clear()
+        self._base, self.was_reset = 0, True
+
+    async def fetch(self, query: TapeQuery, fetch: Fetch) -> list[TapeEntry]:
+        """What `query` wants of the tape, which `fetch` asks, and of the own entries, as if they were on it already."""
+        if query.tape != self._tape or not (self.own or self.was_reset):
+            return await fetch(query)
+        if query.most == 0:
+            return []
+        below, own = await self._stretch(query, fetch)
+        found = [*below, *filter(query.wants, own)]
+        return list(islice(reversed(found) if query.backwards else found, query.most))
+
+    async def _stretch(self, query: TapeQuery, fetch: Fetch) -> tuple[list[TapeEntry], list[TapeEntry]]:
+        """The entries of the tape that are wanted, and the own ones that lie where the query looks."""
+        asked = replace(query, most=None, backwards=False)
+        after = self._own_anchor(query.after) if query.after is not None else None
+        below: list[TapeEntry] = []
+        if query.anchors is None:
+            if after is None and not self.was_reset:
+                below = await fetch(asked)
+            elif after is None and query.after is not None:
+                raise no_anchor(self._tape, query.after)
+            return below, self.own[after or 0 :]
+        opened, closed = await self._between(query.anchors, fetch)
+        if query.after is not None and after is None:
+            if self.was_reset:
+                raise no_anchor(self._tape, query.after)
+            await fetch(TapeQuery(self._tape, after=query.after, most=1))  # it has to be there
+        if opened is None and after is None:
+            # The stretch begins on the tape; where it ends there, too, the tape knows the whole answer.
+            below = await fetch(replace(asked, anchors=None, after=query.anchors[0]) if closed is not None else asked)
+            if closed is not None and query.after is not None:
+                behind = await fetch(TapeQuery(self._tape, after=query.after, most=1))
+                below = [entry for entry in below if behind and entry.id >= behind[0].id]
+        if closed is None:
+            return below, []
+        return below, self.own[max(opened or 0, after or 0) : closed]
+
+    async def _between(self, anchors: tuple[str, str], fetch: Fetch) -> tuple[int | None, int | None]:
+        """Where a stretch between two anchors begins and ends among the own entries; None where that is on the tape."""
+        start, end = anchors
+        opened = self._own_anchor(start)
+        if opened is None:
+            if self.was_reset:
+                raise no_anchor(self._tape, start)
+            on_tape = await fetch(TapeQuery(self._tape, after=start, only=("anchor",)))
+            if any(entry.anchor_name == end for entry in on_tape):
+                return None, None
+        for index in range(opened or 0, len(self.own)):
+            if self.own[index].anchor_name == end:
+                return opened, index
+        raise no_anchor(self._tape, end)
+
+    def _own_anchor(self, anchor: AnchorSelector) -> int | None:
+        """How many own entries stand up to the last such anchor, itself included; None where none of them is one."""
+        for index in reversed(range(len(self.own))):
+            name = self.own[index].anchor_name
+            if name is not None and (not isinstance(anchor, str) or name == anchor):
+                return index + 1
+        return None
