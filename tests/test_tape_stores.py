@@ -277,11 +277,17 @@ def test_files_are_for_their_owner_only(store: Store, tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-sys.path[:0] = sys.argv[1:2]
-from tests.test_tape_stores import MAKERS, said
-store = MAKERS[sys.argv[2]](Path(sys.argv[3]))
+from bub.tape.entry import TapeEntry
+kind, folder, name = sys.argv[1:]
+if kind == "sqlite":
+    from bub.tape.sqlite import SqliteTapeStore
+    store = SqliteTapeStore(Path(folder) / "tapes.db")
+else:
+    from bub.tape.jsonl import JsonlTapeStore
+    store = JsonlTapeStore(Path(folder) / "tapes")
 for turn in range(100_000):
-    store.extend("t", [said(f"{sys.argv[4]}:{turn}:{part}:" + "x" * (turn % 50) * 40) for part in range(7)])
+    said = [f"{name}:{turn}:{part}:" + "x" * (turn % 50) * 40 for part in range(7)]
+    store.extend("t", [TapeEntry.message({"content": text}) for text in said])
     print(turn, flush=True)
 """
 
@@ -295,7 +301,7 @@ def test_P6_a_finished_turn_survives_kill_9_whoever_else_is_writing(kind: str, t
     for attempt in range(6):
         writers = {
             f"{attempt}{letter}": subprocess.Popen(
-                [sys.executable, "-c", WRITER, root, kind, str(tmp_path), f"{attempt}{letter}"],
+                [sys.executable, "-c", WRITER, kind, str(tmp_path), f"{attempt}{letter}"],
                 stdout=subprocess.PIPE,
                 env={**os.environ, "PYTHONPATH": root},
             )
