@@ -70,7 +70,7 @@ async def broadcast_shielded(calls: Calls, values: Values, seconds: float, faile
     """
     arguments = calls.arguments(values)
     results = []
-    slack = seconds / 100
+    slack = seconds / 100 if len(calls.items) > 1 else 0.0
     position = 0
     while position < len(calls.items):
         armed = -math.inf

@@ -41,6 +41,10 @@ class Place:
     range: Range = START
     layer: str = ""
 
+    def as_dict(self) -> dict[str, Any]:
+        """The place as in the JSON object of a finding."""
+        return {"file": self.file, "range": _range_dict(self.range)}
+
     def __str__(self) -> str:
         return f"{self.file}:{self.range.start.line}:{self.range.start.column}"
 

@@ -6,7 +6,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from bub.testing import VirtualClock
+from bub.testing.bounds import run_bounded
 
 MINUTES = 600.0
 
@@ -92,7 +94,32 @@ async def at_socket() -> None:
         assert await near.recv(1) == b"x"
 
 
-@pytest.mark.parametrize("wait", [in_thread, in_process, at_socket])
+class Answer:
+    """Awaited like a coroutine, but none: a common way to write what can be awaited."""
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return in_thread().__await__()
+
+
+async def behind_an_object() -> None:
+    await Answer()
+
+
+async def answers() -> AsyncGenerator[int, None]:
+    await in_thread()
+    yield 1
+
+
+async def in_a_loop() -> None:
+    assert [answer async for answer in answers()] == [1]
+
+
+async def for_the_next_one() -> None:
+    async with aclosing(answers()) as them:
+        assert await anext(them, None) == 1
+
+
+@pytest.mark.parametrize("wait", [in_thread, in_process, at_socket, behind_an_object, in_a_loop, for_the_next_one])
 def test_something_real_gets_the_time_it_needs(wait: Callable[[], Awaitable[None]]) -> None:
     async def main() -> float:
         with trio.fail_after(MINUTES):
@@ -173,6 +200,14 @@ def test_who_waits_until_all_is_quiet_goes_before_time_does() -> None:
         return seen
 
     assert run(main)[0] == ["all were quiet", "slept"]
+
+
+def test_a_function_that_only_has_the_name_of_trios_does_not_stop_time() -> None:
+    async def wait_all_tasks_blocked() -> float:
+        await trio.sleep(MINUTES)
+        return trio.current_time()
+
+    assert run_bounded(wait_all_tasks_blocked, VirtualClock(), 2) == MINUTES
 
 
 @pytest.mark.anyio

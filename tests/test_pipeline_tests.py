@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from textwrap import dedent, indent
 from typing import Any
@@ -290,6 +290,17 @@ def test_the_kind_holds_for_a_mock_as_for_a_plugin(desk: Desk) -> None:
     assert desk.failures("{error: {type: NoAnswerError}}", "mock: {run_model: {return: null}}") == []
 
 
+def test_the_time_of_a_clean_up_is_as_long_as_it_says(desk: Desk) -> None:
+    mock = "mock: {run_model: {return: hi}, save_state: {delay: 10m}}"
+    assert desk.failures("{took: 30s, error: {stage: save_state, type: TooSlowError}}", mock) == []
+
+
+def test_what_a_stream_has_to_return_is_said_as_a_mock_is_written(desk: Desk) -> None:
+    expect = "{error: {type: HookTypeError, message: must return a text or a list of texts}}"
+    for answer in ("5", "{a: 1}", "[hi, 5]"):
+        assert desk.failures(expect, f"mock: {{run_model: {{return: {answer}}}}}") == []
+
+
 def test_a_retried_mock_is_asked_again(desk: Desk) -> None:
     pipeline = PIPELINE.replace("timeout: 120s", "timeout: 120s, retry: {times: 2, backoff: 1s}")
     report = desk.run(
@@ -504,6 +515,32 @@ def test_references_in_a_test_are_replaced(desk: Desk, monkeypatch: pytest.Monke
     monkeypatch.delenv("GREETING")
     (failure,) = desk.run(text).verdicts[0].failures
     assert failure.got == "the environment variable `GREETING` is not set"
+    assert str(failure.place).endswith("pipelines.yaml:15:25")
+
+
+def test_what_stands_behind_a_reference_has_to_fit_too(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+        it:
+          message: {content: hello}
+          mock: {run_model: {return: hi, delay: "${env:LONG}"}}
+          expect: {took: "${env:LONG}"}
+        """
+    monkeypatch.setenv("LONG", "1m")
+    report = desk.run(text)
+    assert report.ok, str(report)
+    assert report.verdicts[0].took == 60
+    monkeypatch.delenv("LONG")
+    assert [one.got for one in desk.run(text).verdicts[0].failures] == [
+        "the environment variable `LONG` is not set"
+    ] * 2  # each where it stands, and no more of what follows from it
+    monkeypatch.setenv("LONG", "soon")
+    assert [
+        (one.path, one.place.range.start.line, one.got.partition(" must be a")[0])
+        for one in desk.run(text).verdicts[0].failures
+    ] == [
+        ("", 16, "`delay` of mock `run_model` of test `it`"),
+        ("", 17, "`took` of `expect` of test `it`"),
+    ]
 
 
 # Time
@@ -567,18 +604,61 @@ def test_a_test_that_hangs_is_ended(desk: Desk, how: str) -> None:
     assert follows.passed
 
 
+async def block() -> None:
+    time.sleep(60)  # noqa: ASYNC251 (just that is to be ended)
+
+
+async def spin() -> None:
+    while True:
+        pass
+
+
+async def insist() -> None:
+    ended = time.perf_counter() + 60
+    for _ in range(3):  # one interrupt, and one more, are not enough
+        try:
+            time.sleep(max(0, ended - time.perf_counter()))  # noqa: ASYNC251
+        except:  # noqa: E722 (a plugin may be written like that)
+            continue
+
+
+@pytest.mark.parametrize("work", [block, spin, insist])
 @pytest.mark.usefixtures("interruptible")
-def test_code_that_blocks_is_interrupted() -> None:
-    async def block() -> None:
-        time.sleep(60)  # noqa: ASYNC251 (just that is to be ended)
+def test_code_that_blocks_is_interrupted(work: Callable[[], Awaitable[None]]) -> None:
+    began = time.perf_counter()
+    with pytest.raises(StoppedError, match="did not end within"):
+        run_bounded(work, VirtualClock(), 0.1, grace=0.1)
+    assert time.perf_counter() - began < 30
 
-    async def spin() -> None:
-        while True:
-            pass
 
-    for work in (block, spin):
-        with pytest.raises(StoppedError, match="did not end within"):
-            run_bounded(work, VirtualClock(), 0.1, grace=0.1)
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
+@pytest.mark.usefixtures("interruptible")
+def test_code_that_blocks_is_interrupted_whatever_the_program_makes_of_interrupts(handler: signal.Handlers) -> None:
+    signal.signal(signal.SIGINT, handler)
+    with pytest.raises(StoppedError, match="did not end within"):
+        run_bounded(block, VirtualClock(), 0.1, grace=0.1)
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_that_is_to_be_ignored_is_ignored() -> None:
+    async def work() -> str:
+        signal.raise_signal(signal.SIGINT)
+        return "done"
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    assert run_bounded(work, VirtualClock(), 60) == "done"
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with pytest.raises(KeyboardInterrupt):
+        run_bounded(work, VirtualClock(), 60)
+
+
+def test_what_ends_too_late_has_not_passed() -> None:
+    async def late() -> None:
+        time.sleep(0.3)  # noqa: ASYNC251
+
+    with pytest.raises(StoppedError, match="did not end within"):
+        run_bounded(late, VirtualClock(), 0.1)
 
 
 @pytest.mark.parametrize("name", ["SystemExit", "KeyboardInterrupt", "GeneratorExit"])
@@ -934,6 +1014,37 @@ def test_secrets_are_covered(desk: Desk, bub: Bub, monkeypatch: pytest.MonkeyPat
         assert code == 1
         assert "RuntimeError: *** is wrong, and *** too" in out
         assert "sk-" not in out
+
+
+def test_a_secret_of_many_lines_and_odd_letters_is_covered_however_it_is_written(
+    desk: Desk, bub: Bub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGNING_KEY", "-----BEGIN-----\nabc/déf+ghi\n-----END-----\n")
+    desk.write(
+        "house_rules.py",
+        """
+        import json
+        import os
+        from urllib.parse import quote
+        from bub import hookimpl
+
+        KEY = os.environ["SIGNING_KEY"]
+
+        @hookimpl
+        def moderate():
+            raise RuntimeError(f"{KEY} is wrong")
+
+        @hookimpl
+        def load_state():
+            return {"all": [KEY, KEY.strip(), repr(KEY), json.dumps(KEY), KEY.encode(), KeyError(KEY), quote(KEY)]}
+        """,
+    )
+    desk.file("it:\n  message: {content: x}\n  expect: {state: {all: 1}}")
+    for more in ((), ("--format", "json")):
+        code, out, _ = bub("test", "pipelines.yaml", *more)
+        assert code == 1
+        assert "RuntimeError: *** is wrong" in out
+        assert "abc" not in out
 
 
 # The process

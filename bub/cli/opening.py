@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from bub.cli.findings import ShownPipelineError
 from bub.cli.options import Options, workspace_of
 from bub.cli.prompts import can_ask, confirm_trust
 from bub.cli.terminal import printable
-from bub.diagnostics import PipelineError
+from bub.diagnostics import Diagnostic, PipelineError, Place
 from bub.errors import NotTrustedError
 from bub.framework import BubFramework
 from bub.locate import bub_home, find_pipeline
@@ -29,11 +30,16 @@ def open_framework(options: Options, *, ask: bool = True) -> BubFramework:
         if not (ask and _trusted_now(error)):
             raise
         framework = _load(options)
-    for warning in framework.warnings:
-        where = f"{warning.file}:{warning.range.start.line}:{warning.range.start.column}"
-        hint = f" ({warning.help})" if warning.help else ""
-        print(printable(f"{where}: warning[{warning.code}] {warning.message}{hint}"), file=sys.stderr)
+    tell_warnings(framework.warnings)
     return framework
+
+
+def tell_warnings(warnings: Iterable[Diagnostic]) -> None:
+    """Print warnings on standard error, a line each."""
+    for warning in warnings:
+        hint = f" ({warning.help})" if warning.help else ""
+        where = Place(warning.file, warning.range)
+        print(printable(f"{where}: warning[{warning.code}] {warning.message}{hint}"), file=sys.stderr)
 
 
 def usual_file(options: Options) -> Path | None:

@@ -14,10 +14,9 @@ from typing import Annotated
 import typer
 
 from bub.cli.exits import FAILED, in_color
-from bub.cli.opening import usual_file
+from bub.cli.opening import tell_warnings, usual_file
 from bub.cli.options import Options, options_of
 from bub.cli.shown import show
-from bub.cli.terminal import printable
 from bub.diagnostics import Diagnostic, sort_diagnostics
 from bub.errors import UsageError
 from bub.pipeline.discovery import discover
@@ -116,8 +115,4 @@ def _tell(findings: Sequence[Diagnostic], suites: Sequence[Suite]) -> None:
         print(render_text(findings, sources, color=in_color(sys.stdout)))
         print(summary_of_findings(findings, len(suites)))
         return
-    for warning in findings:
-        if warning.path.startswith("tests."):
-            hint = f" ({warning.help})" if warning.help else ""
-            where = f"{warning.file}:{warning.range.start.line}:{warning.range.start.column}"
-            print(printable(f"{where}: warning[{warning.code}] {warning.message}{hint}"), file=sys.stderr)
+    tell_warnings(warning for warning in findings if warning.path.startswith("tests."))

@@ -36,12 +36,13 @@ def run_bounded(
     """
     end = _End(seconds, grace)
     try:
-        result = trio.run(end.bound, work, clock=clock)
+        with _interruptible() as end.is_deaf:
+            result = trio.run(end.bound, work, clock=clock)
     except BaseException as error:
         if end.asked_by_person:
             raise KeyboardInterrupt from None
         if end.has_come:
-            raise StoppedError(f"it did not end within {seconds:g} seconds of real time", help=_WAY_OUT) from error
+            raise end.stopped from error
         ends = [leaf for leaf in _leaves(error) if not isinstance(leaf, Exception)]
         if ends:
             problem = f"a plugin raised {type(ends[0]).__name__}"
@@ -49,6 +50,8 @@ def run_bounded(
         raise
     if end.asked_by_person:
         raise KeyboardInterrupt
+    if end.has_come:
+        raise end.stopped
     return result
 
 
@@ -60,6 +63,8 @@ class _End:
 
     def __init__(self, seconds: float, grace: float) -> None:
         self.has_come = False
+        self.is_deaf = False
+        """Whether a person's interrupt is to be ignored."""
         self._seconds = seconds
         self._grace = grace
         self._over = threading.Event()
@@ -70,6 +75,11 @@ class _End:
     def asked_by_person(self) -> bool:
         """Whether an interrupt came that was not our own."""
         return len(self._interrupts) > self._sent
+
+    @property
+    def stopped(self) -> StoppedError:
+        """What to raise when the end has come."""
+        return StoppedError(f"it did not end within {self._seconds:g} seconds of real time", help=_WAY_OUT)
 
     async def bound(self, work: Callable[[], Awaitable[_T]]) -> _T:
         """Do the work until the end comes."""
@@ -91,7 +101,9 @@ class _End:
             return
         self.has_come = True
         token.run_sync_soon(scope.cancel)
-        if not self._over.wait(self._grace) and runner is threading.main_thread():
+        if runner is not threading.main_thread():
+            return
+        while not self._over.wait(self._grace):  # again for who takes an interrupt for a failure like any other
             self._sent += 1
             _interrupt(runner)
 
@@ -103,6 +115,8 @@ class _End:
             return
 
         def note(number: int, frame: FrameType | None) -> None:
+            if self.is_deaf and len(self._interrupts) == self._sent:
+                return
             self._interrupts.append(number)
             handler(number, frame)
 
@@ -111,6 +125,20 @@ class _End:
             yield
         finally:
             signal.signal(signal.SIGINT, handler)
+
+
+@contextmanager
+def _interruptible() -> Iterator[bool]:
+    """Let an interrupt raise KeyboardInterrupt, also in a program that ignores it (yields True) or is ended by it."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not isinstance(handler, signal.Handlers):
+        yield False
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield handler is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 if sys.platform == "win32":

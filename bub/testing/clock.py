@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import math
 from collections.abc import Iterator
 from time import perf_counter
 from types import CodeType
+from typing import Any
 
 import trio
 
@@ -54,10 +56,10 @@ class VirtualClock(trio.abc.Clock):
         if deadline <= now:
             return 0
         statistics = trio.lowlevel.current_statistics()
-        tasks = tuple(_tasks(trio.lowlevel.current_root_task()))
-        if statistics.run_sync_soon_queue_size or any(map(_waits_until_idle, tasks)):
+        parked = [_parked_by(task) for task in _tasks(trio.lowlevel.current_root_task())]
+        if statistics.run_sync_soon_queue_size or any(code.co_name == _UNTIL_IDLE for code in parked if code):
             return math.inf  # the run loop is about to wake a task
-        if _are_sockets_waited_for(statistics) or any(map(_waits_for_a_thread, tasks)):
+        if _are_sockets_waited_for(statistics) or _TO_THREAD in parked:
             self._passing_since = perf_counter()
             return deadline - now
         if deadline == math.inf:
@@ -80,16 +82,31 @@ def _tasks(task: trio.lowlevel.Task | None) -> Iterator[trio.lowlevel.Task]:
         below += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
 
 
-def _waits_for_a_thread(task: trio.lowlevel.Task) -> bool:
-    """Whether a thread has yet to answer; one that waits for a task of ours in turn is not what is waited for."""
-    codes = _await_chain(task)
-    return _PARKED in codes and codes[codes.index(_PARKED) - 1] is _TO_THREAD
+def _parked_by(task: trio.lowlevel.Task) -> CodeType | None:
+    """What put a task to sleep.
+
+    For a thread that has yet to answer it is `_TO_THREAD`; not where the thread waits for something of ours in turn.
+    """
+    codes = list(_await_chain(task.coro))
+    return codes[codes.index(_PARKED) - 1] if _PARKED in codes else None
 
 
-def _waits_until_idle(task: trio.lowlevel.Task) -> bool:
-    return any(code.co_name == _UNTIL_IDLE for code in _await_chain(task))
+_LAYERS = (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag_frame", "ag_await"))
+"""How coroutines, generators and asynchronous generators show where they are, and what they wait for."""
 
 
-def _await_chain(task: trio.lowlevel.Task) -> list[CodeType]:
-    """What a task is awaiting, from the outside in."""
-    return [frame.f_code for frame, _ in task.iter_await_frames()]
+def _await_chain(awaited: Any) -> Iterator[CodeType]:
+    """What is awaited, from the outside in.
+
+    Some of what Python puts between does not say what it wraps, such as `coroutine.__await__()` and `anext(it, None)`,
+    at which `Task.iter_await_frames` ends.
+    """
+    while awaited is not None:
+        for frame, below in _LAYERS:
+            if hasattr(awaited, frame):
+                yield getattr(awaited, frame).f_code
+                awaited = getattr(awaited, below)
+                break
+        else:
+            held = gc.get_referents(awaited)
+            awaited = next((one for one in held if hasattr(one, "send") or hasattr(one, "asend")), None)

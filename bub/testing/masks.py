@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from bub.pipeline.document import Node, walk
 from bub.pipeline.interpolate import Environment, references, resolve
@@ -38,7 +40,8 @@ class Mask:
             found.update(_referenced(layer.root, document, environment))
         for profile, resolved in settings.items():
             found.update(_marked(resolved, (), scope_of(make_plan(document, profile), {})))
-        return cls(tuple(sorted((text for text in found if len(text) >= _SHORTEST), key=len, reverse=True)))
+        told = {text for secret in found for text in _spellings(secret.strip()) if len(text) >= _SHORTEST}
+        return cls(tuple(sorted(told, key=len, reverse=True)))
 
     def text(self, text: str) -> str:
         """The text with its secrets covered."""
@@ -58,6 +61,14 @@ class Mask:
         if isinstance(value, dict):
             return {self._covered(name): self._covered(item) for name, item in value.items()}
         return value
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    """How a secret may stand in a text: as it is, in one line, quoted by Python or JSON, in an address."""
+    data = secret.encode(errors="surrogateescape")
+    yield from (secret, " ".join(secret.split()))
+    yield from (repr(secret)[1:-1], str(data)[2:-1], json.dumps(secret)[1:-1])
+    yield from (quote(data), quote(data, safe=""))
 
 
 def _referenced(root: Node, document: Document, environment: Environment) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import trio
 
 from bub import errors
-from bub.errors import BubError, HookError, ModelError
+from bub.errors import BubError, HookError, HookTypeError, ModelError
 from bub.hookspecs import HookPoint
 from bub.implementations import Implementation
 from bub.streaming import AsyncStreamEvents, StreamEvent
@@ -58,6 +58,8 @@ class Mock:
             return AsyncStreamEvents(self._events(texts))
         if self.error is not None:
             raise exception(self.error)
+        if point.form == "stream" and answer is not None:
+            raise HookTypeError(point.name, PLUGIN, "a text or a list of texts", answer)
         return answer
 
     async def _events(self, texts: list[str]) -> AsyncIterator[StreamEvent]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from bub.diagnostics import Diagnostic, Place, Position
+from bub.diagnostics import Diagnostic, Place
 from bub.testing.coverage import Coverage
 from bub.testing.expectations import Failure
 from bub.testing.running import Verdict
@@ -60,14 +60,13 @@ def in_words(failure: Failure) -> str:
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     return {
-        "file": verdict.trial.file,
+        **verdict.trial.place.as_dict(),
         "name": verdict.trial.name,
         "profile": verdict.profile,
         "passed": verdict.passed,
         "took": round(verdict.took, 6),
-        **_where(verdict.trial.place),
         "failures": [
-            {"path": one.path, "expected": one.expected, "got": one.got, **_where(one.place)}
+            {"path": one.path, "expected": one.expected, "got": one.got, **one.place.as_dict()}
             for one in verdict.failures
         ],
         "trace": [
@@ -85,14 +84,6 @@ def _coverage(coverage: Coverage) -> dict[str, Any]:
         "percent": coverage.percent,
         "branches": coverage.branches,
         "missing": [
-            {"stage": branch.stage, "what": branch.what, **_where(branch.place)} for branch in coverage.missing
+            {"stage": branch.stage, "what": branch.what, **branch.place.as_dict()} for branch in coverage.missing
         ],
     }
-
-
-def _where(place: Place) -> dict[str, Any]:
-    return {"file": place.file, "range": {"start": _position(place.range.start), "end": _position(place.range.end)}}
-
-
-def _position(position: Position) -> dict[str, int]:
-    return {"line": position.line, "column": position.column}

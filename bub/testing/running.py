@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import trio
 
+from bub.diagnostics import Place
 from bub.framework import BubFramework, TurnResult
 from bub.log import log_exception
 from bub.pipeline.merge import Document
@@ -63,7 +64,7 @@ def run_trial(
     turn = Turn(TurnResult(), None, 0.0)
     found: list[Failure] = []
     if trial.trouble:
-        found = [Failure("", trial.place, None, finding.message) for finding in trial.trouble]
+        found = [Failure("", Place(one.file, one.range), None, one.message) for one in trial.trouble]
     else:
         clock = VirtualClock()
         try:

@@ -11,6 +11,7 @@ from bub.duration import parse_duration
 from bub.pipeline.document import Node
 from bub.pipeline.interpolate import Environment, resolve
 from bub.pipeline.merge import Document
+from bub.pipeline.schema import check_layer
 from bub.testing.mocks import Mock
 
 
@@ -18,7 +19,8 @@ from bub.testing.mocks import Mock
 class Trial:
     """One test: `message` goes in, `mocks` stand in for stages and hook points, `expect` has to come of it.
 
-    `profile` is None where a run chooses it. `trouble` says why it cannot run: a reference that stands for nothing.
+    `profile` is None where a run chooses it. `trouble` says why it cannot run: a reference that stands for
+    nothing, or for what cannot stand there.
     """
 
     file: str
@@ -42,6 +44,8 @@ def trials_of(document: Document, environment: Environment) -> Iterator[Trial]:
     for name, written in section.items() if section is not None else ():
         trouble: list[Diagnostic] = []
         test = _resolved(written, document, environment, f"tests.{name}", trouble)
+        if not trouble and test.plain() != written.plain():
+            trouble += _check(name, test, document.root)
         profile, message, mock = test.get("profile"), test.get("message"), test.get("mock")
         yield Trial(
             file=document.file,
@@ -53,6 +57,13 @@ def trials_of(document: Document, environment: Environment) -> Iterator[Trial]:
             expect=test.get("expect") or test,
             trouble=tuple(trouble),
         )
+
+
+def _check(name: str, test: Node, root: Node) -> list[Diagnostic]:
+    """What the references of one test gave, checked like a file."""
+    tests = replace(test, value={name: test})
+    version = {key: node for key, node in root.items() if key == "version"}
+    return check_layer(replace(root, value={**version, "tests": tests}))
 
 
 def _mock(node: Node) -> Mock:
