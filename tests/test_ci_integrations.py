@@ -157,7 +157,10 @@ def act(action: dict[str, Any], runner: Path, folder: Path, **inputs: str) -> li
             continue  # installed by the job before, in the same place
         script = runner / "step.sh"
         script.write_text(filled_in(step["run"]), encoding="utf-8")
+        old_bash = runner / "old_bash.sh"  # that of macOS
+        old_bash.write_text("enable -n mapfile readarray\n")
         environment = {
+            "BASH_ENV": str(old_bash),
             "GITHUB_ACTION_PATH": str(ROOT),
             "GITHUB_WORKSPACE": str(folder),
             "RUNNER_TEMP": str(runner),
@@ -204,7 +207,7 @@ def test_the_action_writes_sarif(action: dict[str, Any], runner: Path, tmp_path:
 def test_an_input_of_the_action_is_never_read_as_shell(action: dict[str, Any], runner: Path, tmp_path: Path) -> None:
     (tmp_path / "it's $(touch pwned)").mkdir()
     (tmp_path / "it's $(touch pwned)" / "pipelines.yaml").write_text(FINE)
-    done = act(action, runner, tmp_path, paths="it's $(touch pwned)", sarif="$(touch pwned).sarif")[-1]
+    done = act(action, runner, tmp_path, paths="\n \nit's $(touch pwned)\n", sarif="$(touch pwned).sarif")[-1]
     assert done.returncode == 0, done.stdout
     assert not (tmp_path / "pwned").exists()
     for step in action["runs"]["steps"]:
