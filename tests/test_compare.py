@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -202,6 +203,23 @@ def test_a_gate_that_closes_is_no_danger() -> None:
     assert dangers(child("{before: run_model}", "{before: run_model, enabled: '${env:GUARDED}'}"), CHILD) == []
 
 
+@pytest.mark.parametrize(
+    ("match", "is_danger"),
+    [
+        ("{channel: 'tele*'}", False),
+        ("{channel: '*'}", False),
+        ("{channel: 'telegra?'}", False),
+        ("{channel: slack}", True),
+        ("{channel: telegram, chat_id: '1'}", True),
+        ("{chat_id: '*'}", True),
+    ],
+)
+def test_a_gate_for_fewer_messages_is_open_for_the_others(match: str, is_danger: bool) -> None:
+    old = child("{before: run_model}", "{before: run_model, when: {channel: telegram}}")
+    assert bool(dangers(old, old.replace("{channel: telegram}", match))) is is_danger
+    assert messages(old, old.replace("{channel: telegram}", match))
+
+
 def test_a_new_stage_beside_the_gate_that_calls_what_the_gate_guards_is_dangerous() -> None:
     sneaky = "{moderate: {before: run_model}, sneaky: {before: moderate, kind: firstresult, hook: run_model}}"
     assert dangers(CHILD, child("{moderate: {before: run_model}}", sneaky)) == [
@@ -275,6 +293,7 @@ TOOLS = child("plugins: [guard]", "plugins: [guard], tools: {allow: [fs.read], d
         ("{allow: [fs.read], deny: [], ask: [fs.read]}", ["tool `net.*` is no longer denied"]),
         ("{allow: [fs.read], deny: [net.*], ask: []}", ["nobody is asked any more before tool `fs.read` is used"]),
         ("{allow: [fs.read], deny: [net.*], ask: ['fs.*']}", []),
+        ("{allow: [fs.read], deny: ['net.?'], ask: [fs.read]}", ["tool `net.*` is no longer denied"]),
         ("{allow: [], deny: [net.*], ask: []}", []),
     ],
 )
@@ -282,6 +301,15 @@ def test_what_tools_may_do_more_is_dangerous(tools: str, said: list[str]) -> Non
     new = TOOLS.replace("{allow: [fs.read], deny: [net.*], ask: [fs.read]}", tools)
     assert dangers(TOOLS, new) == said
     assert messages(TOOLS, new)
+
+
+def test_who_is_asked_no_more_before_some_of_a_pattern_is_in_danger() -> None:
+    asking = TOOLS.replace("ask: [fs.read]", "ask: ['fs.*']")
+    no_more = "nobody is asked any more before tool `fs.*` is used"
+    assert dangers(asking, asking.replace("ask: ['fs.*']", "ask: []")) == [no_more]
+    assert dangers(asking, asking.replace("ask: ['fs.*']", "ask: [net.read]")) == [no_more]
+    other = asking.replace("allow: [fs.read]", "allow: [tape.read]")
+    assert dangers(other, other.replace("ask: ['fs.*']", "ask: []")) == []
 
 
 def test_bash_is_allowed_by_its_name_only() -> None:
@@ -568,17 +596,17 @@ def paths_in(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
 
 PIPELINE_TEXT = dedent(PIPELINE)
 PLAIN = yaml.safe_load(PIPELINE)
+WHOLE = load_text(PIPELINE_TEXT)
 
 
 @pytest.mark.parametrize("path", list(paths_in(PLAIN)), ids=lambda path: ".".join(map(str, path)))
 def test_whatever_is_taken_out_of_a_pipeline_is_told(path: tuple[Any, ...]) -> None:
-    plain = yaml.safe_load(PIPELINE)
-    owner = plain
+    owner = plain = deepcopy(PLAIN)
     for step in path[:-1]:
         owner = owner[step]
     del owner[path[-1]]
     try:
-        comparison = compare(load_text(PIPELINE_TEXT), load_text(yaml.safe_dump(plain, sort_keys=False)))
+        comparison = compare(WHOLE, load_text(json.dumps(plain)))
     except PipelineError:
         return  # what is left is no pipeline
     assert bool(comparison.changes) is not (path in COSMETIC or path[0] == "tests")
@@ -596,7 +624,8 @@ def test_no_file_of_the_corpus_differs_from_itself() -> None:
     compared = 0
     for path in sorted(TESTDATA.rglob("*.y*ml")):
         try:
-            comparison = compare(load_document(path), load_document(path))
+            document = load_document(path)
+            comparison = compare(document, document)
         except (PipelineError, UsageError):
             continue  # it cannot be read, so there is nothing to compare
         assert comparison.changes == (), path
@@ -621,10 +650,10 @@ def shuffled(value: Any, random: random.Random, ordered: bool = False) -> Any:
 def test_layout_and_the_order_of_keys_make_no_difference(
     random: random.Random, flow: bool | None, quotes: str | None
 ) -> None:
-    text = yaml.safe_dump(shuffled(PLAIN, random), sort_keys=False, default_flow_style=flow)
+    text = yaml.dump(shuffled(PLAIN, random), Dumper=yaml.CSafeDumper, sort_keys=False, default_flow_style=flow)
     if quotes is not None:
         text = text.replace("'", quotes)
-    assert compare(load_text(PIPELINE_TEXT), load_text(f"# a comment\n{text}")).changes == ()
+    assert compare(WHOLE, load_text(f"# a comment\n{text}")).changes == ()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from bub.duration import parse_duration
 from bub.pipeline.document import Node, Plain
+from bub.pipeline.globs import covers
 from bub.pipeline.plan import HookPlan, Plan, StagePlan, policy_of
 
 GATE = "gate"
@@ -154,8 +155,12 @@ def opens(key: str, old: Any, new: Any) -> bool:
         case "enabled":
             return new is not True
         case "when":  # a message that does not match is allowed
-            return bool(new) and not new.items() <= (old or {}).items()
+            return any(name not in (old or {}) or not _as_wide(glob, old[name]) for name, glob in (new or {}).items())
         case "only":
             return new is not None and (old is None or not set(old) <= set(new))
         case _:
             return False
+
+
+def _as_wide(new: Plain, old: Plain) -> bool:
+    return new == old or (isinstance(new, str) and isinstance(old, str) and covers(new, old))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
 
 from bub.pipeline.differences.changes import Changes
 from bub.pipeline.document import Node
+from bub.pipeline.globs import covers, may_meet
 from bub.pipeline.plan import Plan
 
 _BY_NAME = "bash"
@@ -43,8 +43,8 @@ def _compare_limit(
     for name, node in _missing(after, before):
         changes.add(f"tools.{key}", more.format(name), f"{path}.{key}", node, new=name)
     for name, node in _missing(before, after):
-        # A pattern that was denied may stand for tools of which a narrower one is allowed.
-        usable = key == "deny" or allowed is None or _allow(allowed, name)
+        # A pattern may stand for tools of which a narrower one is allowed.
+        usable = key == "deny" or allowed is None or _may_allow(allowed, name)
         danger = usable and not _match(after or {}, name)
         changes.add(f"tools.not_{key}", less.format(name), f"{path}.{key}", node, old=name, danger=danger)
 
@@ -68,5 +68,9 @@ def _allow(allowed: Iterable[str], name: str) -> bool:
     return name in allowed if name == _BY_NAME else _match(allowed, name)
 
 
+def _may_allow(allowed: Iterable[str], name: str) -> bool:
+    return name in allowed if name == _BY_NAME else any(may_meet(glob, name) for glob in allowed)
+
+
 def _match(globs: Iterable[str], name: str) -> bool:
-    return any(glob == name or fnmatchcase(name, glob) for glob in globs)
+    return any(covers(glob, name) for glob in globs)

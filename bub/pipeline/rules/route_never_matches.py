@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-
 from bub.diagnostics import Related
 from bub.pipeline.document import Node
+from bub.pipeline.globs import covers
 from bub.pipeline.plan import Plan, text_of
 
 CODE = "B166"
@@ -49,13 +48,6 @@ def _covers(wide: Node, narrow: Node) -> bool:
     asked = {name: text_of(node) for name, node in narrow.items()}
     for name, node in wide.items():
         glob, other = text_of(node), asked.get(name)
-        if glob is None or other is None or not _glob_covers(glob, other):
+        if glob is None or other is None or not covers(glob, other):
             return False
     return True
-
-
-def _glob_covers(wide: str, narrow: str) -> bool:
-    if wide == narrow or wide == "*":
-        return True
-    # A pattern read as a text matches a wider one only where its own wildcards meet a `*`: right, if not complete.
-    return "?" not in narrow and "[" not in narrow and fnmatchcase(narrow, wide)
