@@ -93,7 +93,7 @@ class ModelError(BubError):
 
 
 class TapeError(BubError):
-    """A tape cannot give or take what was asked: `reason` is `invalid_input`, `not_found`, `unavailable` or `broken`."""
+    """A tape cannot do what was asked: `reason` is `invalid_input`, `not_found`, `unavailable` or `broken`."""
 
     def __init__(self, message: str, *, help: str | None = None, reason: str = "invalid_input") -> None:  # noqa: A002
         super().__init__(message, help=help)

@@ -41,22 +41,22 @@ ROWS = {
         "bub/plugins.py bub/tape/ bub/hook_runtime.py bub/binding.py bub/calling.py"
         " bub/pipeline/rules/ bub/pipeline/schema.py"
         " bub/pipeline/sections.py bub/pipeline/repair.py bub/pipeline/modeline.py"
-        " bub/pipeline/waits.py bub/pipeline/origins.py bub/pipeline/explain.py bub/pipeline/pages.py bub/pipeline/draw.py"
-        " bub/pipeline/plan.py bub/pipeline/cases.py bub/pipeline/offers.py bub/pipeline/graph.py"
+        " bub/pipeline/waits.py bub/pipeline/origins.py bub/pipeline/explain.py bub/pipeline/pages.py"
+        " bub/pipeline/draw.py bub/pipeline/plan.py bub/pipeline/cases.py bub/pipeline/offers.py bub/pipeline/graph.py"
         " bub/pipeline/validate.py bub/pipeline/compare.py bub/pipeline/differences/",
         "pluggy jsonschema",
     ),
     2: row(
         "bub/hookspecs.py bub/implementations.py bub/pipeline/document.py bub/pipeline/yaml_reader.py"
-        " bub/pipeline/yaml_faults.py bub/pipeline/merge.py bub/pipeline/interpolate.py bub/pipeline/splice.py bub/pipeline/sarif.py"
-        " bub/pipeline/discovery.py bub/pipeline/revisions.py bub/pipeline/sides.py bub/settings.py bub/configure.py",
+        " bub/pipeline/yaml_faults.py bub/pipeline/merge.py bub/pipeline/interpolate.py bub/pipeline/splice.py"
+        " bub/pipeline/sarif.py bub/pipeline/discovery.py bub/pipeline/revisions.py bub/pipeline/sides.py bub/settings.py bub/configure.py",
         "yaml pluggy",
     ),
     1: row(
         "bub/kinds.py bub/diagnostics.py bub/envelope.py bub/streaming.py bub/resources.py bub/locate.py bub/trust.py"
         " bub/lanes.py bub/scopes.py bub/sessions.py bub/waiting.py bub/duration.py bub/frozen.py bub/rewrite.py"
         " bub/pipeline/handbook.py bub/pipeline/layout.py bub/pipeline/report.py bub/pipeline/annotations.py"
-        " bub/pipeline/trace.py bub/plain.py"
+        " bub/pipeline/trace.py bub/pipeline/globs.py bub/plain.py"
     ),
     0: row("bub/__init__.py bub/errors.py bub/log.py", "loguru"),
 }

@@ -9,21 +9,29 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from typer._click.exceptions import ClickException, MissingParameter
+from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import Exit
 
 import bub.hookspecs
+import bub.pipeline
 from bub.builtin.models.providers import PROVIDERS
-from bub.cli.table import COMMANDS
-from bub.errors import ModelError
+from bub.cli.root import _app, command_of
+from bub.cli.table import COMMANDS, load
+from bub.errors import BubError, ModelError
 from bub.hookspecs import HOOK_POINTS
 from bub.kinds import HOOK_KEYS, KIND_KEYS, KINDS, STAGE_KEYS, START_VALUES, WHEN_FIELDS
-from bub.pipeline.merge import load_shipped
+from bub.pipeline.merge import load_shipped, load_text
 from bub.pipeline.plan import make_plan
-from bub.pipeline.validate import check_file
+from bub.pipeline.validate import check_file, check_loaded
 from bub.resources import shipped_pipelines, shipped_schema
 from bub.settings import RESERVED, variable_of
 
@@ -88,6 +96,11 @@ EXAMPLES = [
     for block in blocks(*PAGES)
     if block.language == "yaml" and block.text.startswith("version:") and block.page != MISTAKES
 ]
+FRAGMENTS = [
+    block
+    for block in blocks(*PAGES)
+    if block.language == "yaml" and not block.text.startswith("version:") and block.page != MISTAKES
+]
 PYTHON = [block for block in blocks(*PAGES) if block.language == "python"]
 CONSOLE = [block for block in blocks(*PAGES) if block.language == "console"]
 
@@ -103,6 +116,8 @@ SESSIONS = [block for block in CONSOLE if commands(block)]
 
 def test_there_are_examples() -> None:
     assert min(len(EXAMPLES), len(PYTHON), len(SESSIONS)) >= 10
+    assert FRAGMENTS
+    assert len([words for page in PAGES for words in command_lines(page)]) >= 50
 
 
 @pytest.mark.parametrize("block", params(EXAMPLES))
@@ -114,6 +129,34 @@ def test_a_pipeline_compiles(block: Block, tmp_path: Path) -> None:
     file = tmp_path / (block.file or "pipelines.yaml")
     file.write_text(block.text, encoding="utf-8")
     assert [str(finding) for finding in check_file(file).diagnostics] == []
+
+
+@pytest.mark.parametrize("block", params(FRAGMENTS))
+def test_a_piece_of_yaml_is_right_where_it_belongs(block: Block) -> None:
+    match yaml.safe_load(block.text):
+        case [{"repo": _, "hooks": hooks}]:
+            offered = {hook["id"] for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))}
+            assert {hook["id"] for hook in hooks} <= offered
+        case [*_, {"uses": used, "with": inputs}]:
+            assert "/bub@" in used
+            assert set(inputs) <= set(yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))["inputs"])
+        case _:
+            whole = load_text(f"{block.text}\nversion: 1\nextends: bub:default\n")
+            assert [str(finding) for finding in check_loaded(whole).diagnostics] == []
+
+
+@pytest.mark.parametrize("block", params(block for block in blocks(*PAGES) if block.language in ("json", "toml")))
+def test_data_can_be_read(block: Block) -> None:
+    read: Callable[[str], Any] = json.loads if block.language == "json" else tomllib.loads
+    assert read(block.text)
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
+def test_every_block_says_what_it_is(page: Path) -> None:
+    fences = re.findall(r"^ *(?:```|~~~)(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    found = [block.language for block in blocks(page)]
+    assert [fence for fence in fences if fence] == found
+    assert set(found) <= {"yaml", "python", "console", "text", "json", "toml"}
 
 
 @pytest.mark.parametrize("block", params(PYTHON))
@@ -167,12 +210,78 @@ def matches(printed: str, shown: str) -> bool:
     return re.fullmatch("".join(lines), f"{printed}\n") is not None
 
 
+def command_lines(page: Path) -> list[list[str]]:
+    """The words behind `bub` in every command line that a page shows, in its blocks and in its text."""
+    prose = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    shown = re.findall(r"`bub ([^`]+)`", prose)
+    for block in blocks(page):
+        if block.language == "console":
+            shown += re.findall(r"^\$ (?:[A-Z_]+=\S+ )*bub (.*)$", block.text, re.MULTILINE)
+    # `[PATH]...` and such stand for what a reader puts there, or leaves out.
+    return [shlex.split(re.sub(r" \[[^\]]*\](\.\.\.)?", "", line), comments=True) for line in shown]
+
+
+def parsed(words: list[str]) -> None:
+    """Parse a command line as `bub` does, and run nothing; raises what a reader who types it would be told."""
+    command: TyperCommand | TyperGroup = command_of("bub", _app())
+    context: Any = None
+    name = "bub"
+    while True:
+        context = command.make_context(name, words, parent=context)
+        if not isinstance(command, TyperGroup):
+            return
+        name, command, words = command.resolve_command(context, [*context._protected_args, *context.args])  # type: ignore[assignment]
+
+
 @pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
-def test_only_commands_that_exist_are_named(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    brought = re.findall(r"@app\.command\(\)\n +def (\w+)", text)
-    named = re.findall(r"(?:`|^\$ (?:[A-Z_]+=\S+ )*)bub ([a-z]+)", text, re.MULTILINE)
-    assert [name for name in named if name not in (*COMMANDS, *brought)] == []
+def test_every_command_line_is_one_that_bub_understands(page: Path) -> None:
+    brought = re.findall(r"@app\.command\(\)\n +def (\w+)", page.read_text(encoding="utf-8"))
+    wrong = []
+    for words in command_lines(page):
+        if words[0] in brought or words[0] == "COMMAND":
+            continue
+        try:
+            parsed(words)
+        except (MissingParameter, Exit):
+            pass  # a command that is spoken of, and not called; `--help` and `--version`
+        except (BubError, ClickException) as error:
+            wrong.append(f"bub {shlex.join(words)}: {error}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "words", [["run", "--strem", "hi"], ["vaildate"], ["validate", "--format", "xml"], ["local", "x"]]
+)
+def test_a_command_line_that_bub_does_not_understand_is_noticed(words: list[str]) -> None:
+    with pytest.raises((BubError, ClickException)):
+        parsed(words)
+
+
+def options_of(command: TyperCommand | TyperGroup) -> set[str]:
+    """The options of a command and, for a group, of its commands; of each its last and longest name."""
+    inner = command.commands.values() if isinstance(command, TyperGroup) else ()
+    options = [param for each in (command, *inner) for param in each.params if param.param_type_name == "option"]
+    return {max(option.opts, key=len) for option in options}
+
+
+def test_every_command_has_its_section_with_its_options() -> None:
+    text = (DOCS / "cli.md").read_text(encoding="utf-8")
+    parts = re.split(r"^### `bub (\w+).*`$", text.partition("\n## Exit codes\n")[0], flags=re.MULTILINE)
+    written = dict(zip(parts[1::2], parts[2::2], strict=True))
+    group = command_of("bub", _app())
+    shared = options_of(group)
+    assert shared - set(re.findall(r"(--[a-z-]+)", parts[0])) == set()
+    assert list(written) == list(COMMANDS)
+    for name, section in written.items():
+        command = command_of(name, load(COMMANDS[name].target))
+        assert options_of(command) - shared - set(re.findall(r"(--?[a-z-]+)", section)) == set(), name
+
+
+def test_only_targets_of_make_that_exist_are_named() -> None:
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    named = [name for page in PAGES for name in re.findall(r"(?:`|\$ )make ([a-z]+)", page.read_text(encoding="utf-8"))]
+    assert named
+    assert set(named) <= set(targets)
 
 
 # Tables
@@ -249,6 +358,13 @@ def test_every_fault_of_a_model_is_listed() -> None:
     kinds = quoted(str(ModelError.__doc__).partition("is one of")[2])
     assert kinds
     assert set(table("models.md", "## When it does not work")) == set(kinds)
+
+
+def test_every_part_of_the_pipeline_package_is_in_the_overview() -> None:
+    folder = Path(bub.pipeline.__path__[0])
+    packages = {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
+    modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    assert set(table("architecture.md", "## The parts of `bub/pipeline/`")) == packages | modules
 
 
 # Hook points

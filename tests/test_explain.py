@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from textwrap import dedent
@@ -19,6 +20,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from fakes.command_line import ROOT, bub
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
@@ -27,7 +30,7 @@ from bub.framework import BubFramework
 from bub.pipeline.explain import Implementers, StageFacts, ValueFacts, explain
 from bub.pipeline.layout import cells
 from bub.pipeline.merge import load_document, load_text
-from bub.pipeline.origins import Scope, scope_of
+from bub.pipeline.origins import Scope, flow, scope_of
 from bub.pipeline.pages import page
 from bub.pipeline.plan import make_plan
 from bub.pipeline.waits import waits_of
@@ -184,6 +187,19 @@ def test_a_list_is_one_value_and_an_item_of_it_has_one_place() -> None:
     assert [origin.where for origin in facts(text, "profiles.default.plugins[1]").origins] == ["pipelines.yaml:3:35"]
 
 
+def test_thousands_of_settings_are_told_in_one_go() -> None:
+    many = "".join(f"    k{number}: v\n" for number in range(8000))
+    start = time.process_time()
+    assert len(facts(f"version: 1\nsettings:\n  mine:\n{many}", "settings").below) == 8000
+    assert time.process_time() - start < 5
+
+
+@given(st.recursive(st.text(st.sampled_from("a*@-&!%|>~?: ,[]{}#$\"'.1\n")), lambda one: st.lists(one, max_size=3)))
+def test_a_value_is_shown_as_yaml_that_reads_the_same(value: Any) -> None:
+    told = load_text(f"version: 1\nx-value: {flow(value)}\n")
+    assert told.root.get("x-value").plain() == value, flow(value)  # type: ignore[union-attr]
+
+
 def test_names_with_dots_are_found() -> None:
     assert facts("version: 1\nsettings: {my.plugin: {words: [a]}}\n", "settings.my.plugin.words").origins
 
@@ -240,6 +256,11 @@ def test_a_secret_is_shown_as_its_source() -> None:
         "settings.providers.groq.api_key: a literal in pipelines.yaml:2:66\n"
     )
     assert "the variable BUB_API_KEY" in shown(text, "settings.api_key", BUB_API_KEY=SECRET)
+
+
+def test_a_secret_in_the_query_of_a_url_is_not_shown() -> None:
+    text = f"version: 1\nsettings: {{api_base: 'https://example.org/v1?v=2&api_key={SECRET}&token={SECRET}#top'}}\n"
+    assert "https://example.org/v1?v=2&api_key=…&token=…#top" in shown(text, "settings.api_base")
 
 
 def test_what_is_no_secret_is_shown() -> None:

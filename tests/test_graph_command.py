@@ -102,6 +102,24 @@ def test_a_clean_up_hangs_on_a_dashed_lane() -> None:
     )
 
 
+def test_a_clean_up_is_dashed_where_other_stages_wait_for_its_target_too() -> None:
+    told = drawn(
+        """
+        a: {kind: void}
+        b: {kind: void, cleanup_for: a, timeout: 1s}
+        c: {kind: void, needs: [a]}
+        """
+    )
+    assert told == dedent(
+        """\
+        ●    a  void  -
+        ├┄╮
+        │ ●  b  void  1s      cleans up after a
+        │
+        ●    c  void  -"""
+    )
+
+
 def test_gates_claims_and_stages_that_are_off_have_signs_of_their_own() -> None:
     told = drawn(
         """
@@ -267,6 +285,13 @@ def test_wide_names_keep_the_columns_straight() -> None:
     lines = text_lines(strange(("模型模型", "abc")), 80)
     rows = ["".join(span.text for span in line) for line in lines if any("void" in span.text for span in line)]
     assert len({cells(row.partition("void")[0]) for row in rows}) == 1
+
+
+def test_long_time_outs_keep_the_columns_straight() -> None:
+    told = drawn(
+        "a: {kind: gate, timeout: 120000ms, when: {channel: x}}\nb: {kind: void, timeout: 1s, when: {kind: x}}"
+    )
+    assert len({line.index("conditional") for line in told.splitlines() if "conditional" in line}) == 1
 
 
 def test_ascii_is_drawn_where_no_more_can_be_shown() -> None:

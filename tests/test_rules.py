@@ -256,7 +256,7 @@ MISTAKES = [
         "B121",
         "extends: bub:default\nstages: {save_state: {cleanup_for: «save_state»}}",
         "stage `save_state` cannot clean up for itself",
-        None,
+        "name the stage that it cleans up for",
         ("cleanup_for: save_state", "cleanup_for: run_model"),
     ),
     Mistake(
@@ -335,7 +335,7 @@ MISTAKES = [
         "extends: bub:default\nhooks: {tint: {kind: modifying}}\n"
         "stages: {tint: {after: build_prompt, changes: [«colour»]}}",
         "stage `tint` takes `colour`, which no stage makes",
-        None,
+        "let a stage above make it: `into: colour`",
         ("colour", "prompt"),
     ),
     Mistake(
@@ -360,8 +360,16 @@ MISTAKES = [
         "B130",
         "hooks: {greet: {kind: void}}\nstages: {greet: {when: {«session»: new}}}",
         "stage `greet` takes `session_id`, which no stage makes",
-        None,
+        "let a stage above make it: `into: session_id`",
         ("session", "channel"),
+    ),
+    Mistake(
+        "B130",
+        'extends: bub:default\nstages: {build_prompt: {default: «"{model_output}"»}}',
+        "stage `build_prompt` takes `model_output`, which is made below it",
+        "move it below `run_model`",
+        ("model_output", "content"),
+        related="stage `run_model` makes `model_output` here",
     ),
     # B131: values that are made twice
     Mistake(
@@ -612,6 +620,24 @@ MISTAKES = [
         "test `breaks` expects stage `zzz` to fail, but profile `default` has no such stage",
         None,
         ("zzz", "load_state"),
+    ),
+    Mistake(
+        "B172",
+        f"extends: bub:default\n{OWN_GATE}stages: {{moderate: {{before: run_model}}}}\n"
+        "tests: {stops: {message: {}, expect: {ended_by: «denied:modrate»}}}",
+        "test `stops` expects stage `modrate` to end the turn, but profile `default` has no such stage",
+        "did you mean `denied:moderate`?",
+        ("modrate", "moderate"),
+    ),
+    Mistake(
+        "B173",
+        f"extends: bub:default\n{OWN_GATE}stages: {{moderate: {{before: run_model, enabled: false}}}}\n"
+        "tests: {stops: {message: {}, expect: {ended_by: «denied:moderate»}}}",
+        "test `stops` expects stage `moderate` to end the turn, but it is off in profile `default`",
+        "take it out, or test a profile in which the stage is on",
+        ("enabled: false", "enabled: true"),
+        related="it is switched off here",
+        severity="warning",
     ),
     Mistake(
         "B173",
@@ -1050,6 +1076,19 @@ def test_two_circles_are_two_findings() -> None:
 
 ONE_CAUSE = [
     # the mistake between « and », which other rules would stumble over too
+    "extends: bub:default\nhooks: {ask: {kind: «gates», takes: [prompt]}}\nstages: {ask: {before: run_model}}",
+    "extends: bub:default\nhooks: {ask: {takes: [prompt]}}\nstages: {ask: {kind: «gat», before: run_model}}",
+    "extends: bub:default\nhooks: {«ask»: {takes: [prompt]}}\n"
+    "stages: {ask: {before: run_model}, again: {hook: ask, before: run_model}}",
+    "extends: bub:default\nstages: {«Run_Model»: {timeout: 5s}}",
+    "extends: bub:default\nstages: {run_model: {into: «Model_Output»}}",
+    "extends: bub:default\nprofiles: {work: {}}\nroutes: [{match: {}, «profle»: work}]",
+    "extends: bub:default\nprofiles: {work: {}}\nroutes: [«{match: {}}»]",
+    "extends: bub:default\nplugins: {local_model: {optional: false}}\n"
+    "profiles: {default: {plugins: [local_model, «local_model»]}}",
+    "extends: bub:default\nstages: {run_model: {«<<»: *slow}}",
+    "extends: bub:default\nstages:\n  «run_model»:\n  timeout: 5s\n  thread: true",
+    "extends: bub:default\nprofiles:\n  «default»:\n  plugins: []\n  description: quiet",
     "extends: bub:default\nstages: {run_model: «5»}",
     "extends: bub:default\nstages: {render_outbound: «[]»}",
     "extends: bub:default\nstages: {render_outbound: {into: «5»}}",

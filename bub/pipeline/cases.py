@@ -16,15 +16,19 @@ from bub.pipeline.plan import Plan, names_of, text_of
 _MOST_ROUTES = 100
 """In a file with more of them, it is not looked up which one a test's message takes."""
 
-_EXPECTED = {"ran": "to run", "skipped": "to be skipped", "error.stage": "to fail"}
+_EXPECTED = {"ran": "to run", "skipped": "to be skipped", "error.stage": "to fail", "ended_by": "to end the turn"}
 
 
 class Expected(NamedTuple):
-    """A stage that a test expects something of: the `key` below `expect` that says so, and where it stands."""
+    """A stage that a test expects something of: the `key` below `expect` that says so, and where it stands.
+
+    `before` is what is written there in front of the stage: `denied:` in an `ended_by`.
+    """
 
     key: str
     stage: str
     place: Place
+    before: str = ""
 
     @property
     def what(self) -> str:
@@ -59,6 +63,10 @@ class Case:
         stage = text_of(failed)
         if failed is not None and stage is not None:
             yield Expected("error.stage", stage, failed.place)
+        ended = self.node.get("expect", "ended_by")
+        how, colon, stage = (text_of(ended) or "").partition(":")
+        if ended is not None and stage:
+            yield Expected("ended_by", stage, ended.place, how + colon)
 
     def __str__(self) -> str:
         return f"test `{self.name}`"

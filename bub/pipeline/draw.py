@@ -205,6 +205,7 @@ def text_lines(drawing: Drawing, width: int) -> list[Line]:
     inset = 2 if any(box.group is not None for box in drawing.boxes) else 0
     names = widest(box.id for box in drawing.boxes) + inset + 2
     kinds = widest(box.kind or "no kind" for box in drawing.boxes) + 2
+    timeouts = min(max(6, widest(_in_short(box) for box in drawing.boxes)), 10)
     lines: list[Line] = [*indented(drawing.title, width, 0, "strong"), EMPTY]
     for row in rows:
         head = Span(padded(row.lanes, lanes), "")
@@ -214,8 +215,7 @@ def text_lines(drawing: Drawing, width: int) -> list[Line]:
         box, tone = row.box, _tone(row.box)
         unread = [f"time-out {box.timeout}"] if "${" in box.timeout else []
         said = "; ".join([*([_OFF] if box.off else []), *unread, *box.marks])
-        timeout = "${…}" if unread else box.timeout or "-"
-        facts = f"{padded(box.kind or 'no kind', kinds)}{padded(timeout, 6)}"
+        facts = f"{padded(box.kind or 'no kind', kinds)}{padded(_in_short(box), timeouts)}"
         first = (
             head,
             Span(padded("│ ", inset) if box.group is not None else " " * inset, "faint"),
@@ -230,6 +230,11 @@ def text_lines(drawing: Drawing, width: int) -> list[Line]:
         lines.append(line("(no stages)", "faint"))
     lines += [EMPTY, *_legend(drawing, width), *indented(drawing.bound, width, 0)]
     return lines
+
+
+def _in_short(box: Box) -> str:
+    """The time-out of a stage in its column; a reference has no room there."""
+    return "${…}" if "${" in box.timeout else box.timeout or "-"
 
 
 def _tone(box: Box) -> Tone:
@@ -296,8 +301,8 @@ def _arriving(lanes: _Lanes, end: str) -> Iterator[str]:
 
 
 def _leaving(lanes: _Lanes, at: int, wires: Sequence[_Wire]) -> Iterator[str]:
-    """Lead lanes from a stage to those that wait for it; the first goes straight down."""
-    new = [wire for wire in wires if wire not in lanes.wires]
+    """Lead lanes from a stage to those that wait for it; the first goes straight down, no clean-up if it can be."""
+    new = sorted((wire for wire in wires if wire not in lanes.wires), key=lambda wire: wire.cleanup)
     joined = [lanes.wires.index(wire) for wire in wires if wire in lanes.wires]
     if new:
         lanes.wires[at] = new[0]

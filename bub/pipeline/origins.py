@@ -27,8 +27,11 @@ _OWN = ("extends", "description")
 """What a profile does not take over from the one it extends."""
 
 _SECRET_NAME = re.compile("(?i)(?:key|token|secret|password|passphrase|credentials?)$")
-_USER_IN_URL = re.compile(r"(?<=://)[^/?#\s]*@")
-_PLAIN_TEXT = re.compile(r"[A-Za-z0-9_./*+@$-](?:[\w ./*+@:=$-]*[\w./*+@$-])?", re.ASCII)
+_SECRET_IN_URL = re.compile(
+    r"(?i)(?<=://)[^/?#\s]*(?=@)|(?<=[?&])([^=&#\s]*(?:key|token|secret|password|passphrase|credentials?)=)[^&#\s]+"
+)
+"""The user of a URL, and what its query calls a secret."""
+_PLAIN_TEXT = re.compile(r"(?!-+$)[A-Za-z0-9_./+$-](?:[\w ./*+@:=$-]*[\w./*+@$-])?", re.ASCII)
 _ENVIRONMENT = "the environment"
 _SETTINGS = "#/$defs/settings"
 _MOST_REFERENCES = 10
@@ -84,7 +87,7 @@ class Scope:
             return replace(node, value=tuple(self.covered(child, (*steps, index)) for index, child in items))
         if self.is_secret(node, steps):
             return replace(node, value=_source(node))
-        return replace(node, value=_USER_IN_URL.sub("…@", node.value)) if isinstance(node.value, str) else node
+        return replace(node, value=_SECRET_IN_URL.sub(r"\1…", node.value)) if isinstance(node.value, str) else node
 
     def is_secret(self, node: Node, steps: Steps) -> bool:
         """Whether a value is a secret: its schema or its name says so, or it stands among the settings unrecognised.
@@ -133,6 +136,10 @@ def value_at(scope: Scope, steps: Steps) -> Node | None:
 
 def origins_of(scope: Scope, steps: Steps) -> tuple[Origin, ...]:
     """Every place that sets the value at a path, weakest first, so that the last one counts."""
+    return _origins(scope, steps, _variables(scope) if steps[:1] == ("settings",) else {})
+
+
+def _origins(scope: Scope, steps: Steps, variables: Mapping[Steps, list[Origin]]) -> tuple[Origin, ...]:
     listed = next((index for index, step in enumerate(steps) if isinstance(step, int)), None)
     found = []
     for layer, path in _said(scope, steps):
@@ -142,15 +149,16 @@ def origins_of(scope: Scope, steps: Steps) -> tuple[Origin, ...]:
             found.append(Origin(shown, dotted(path), node.place, node.place.layer, secret=secret))
     if listed is not None:
         return tuple(found[-1:])  # a list replaces the one below it, so no other place has a say
-    return (*found, *(origin for inner, origin in _variables(scope) if inner == steps))
+    return (*found, *variables.get(steps, ()))
 
 
 def leaves_of(scope: Scope, steps: Steps) -> list[tuple[Steps, Origin]]:
     """The values at and below a path, each with the place that counts; lists and empty mappings are values."""
     node = value_at(scope, steps)
     below = dict.fromkeys(_leaves(node, steps) if node is not None else ())
-    below.update(dict.fromkeys(inner for inner, _ in _variables(scope) if inner[: len(steps)] == steps))
-    found = ((inner, origins_of(scope, inner)) for inner in below)
+    variables = _variables(scope)  # looked up once for all of them
+    below.update(dict.fromkeys(inner for inner in variables if inner[: len(steps)] == steps))
+    found = ((inner, _origins(scope, inner, variables)) for inner in below)
     return [(inner, origins[-1]) for inner, origins in found if origins]
 
 
@@ -188,9 +196,10 @@ def _set_by(variables: Mapping[str, str], scope: Scope) -> Iterator[tuple[tuple[
     return environment_settings(variables, scope.settings, written)
 
 
-def _variables(scope: Scope) -> Iterator[tuple[Steps, Origin]]:
-    """The settings that variables set, `.env` before the environment itself, which is stronger."""
+def _variables(scope: Scope) -> dict[Steps, list[Origin]]:
+    """The settings that variables set, by path: `.env` before the environment itself, which is stronger."""
     base = scope.document.base
+    found: dict[Steps, list[Origin]] = {}
     beside, _ = read_environment(base, {})
     for variables, in_file in ((beside, True), (scope.environ, False)):
         for path, name in _set_by(variables, scope):
@@ -199,7 +208,9 @@ def _variables(scope: Scope) -> Iterator[tuple[Steps, Origin]]:
             value = Node(variables[name], place or Place(_ENVIRONMENT), quoted=True)
             secret = scope.is_marked(path)
             shown = replace(value, value=f"the variable {name}") if secret else scope.covered(value, steps)
-            yield steps, Origin(shown, dotted(steps), place, _ENVIRONMENT, name, secret)
+            origin = Origin(shown, dotted(steps), place, _ENVIRONMENT, name, secret)
+            found.setdefault(steps, []).append(origin)
+    return found
 
 
 def _line_of(variable: str, base: Path) -> Place:

@@ -218,7 +218,10 @@ def make_plan(document: Document, profile: str, root: Node | None = None) -> Pla
         findings.add("B125", f"a pipeline has {MOST_STAGES} stages at most, this one {len(order)}", surplus.where)
     stages = tuple(_stage_plan(name, merged[name], hooks, default_policy) for name in order[:MOST_STAGES])
     names = view.allowlist.elements() if view.allowlist is not None else ()
-    allowlist = tuple((name.value, name.place) for name in names if isinstance(name.value, str))
+    allowlist: dict[str, Place] = {}
+    for name in names:
+        if isinstance(name.value, str):
+            allowlist.setdefault(name.value, name.place)  # of a name that is listed twice the schema tells
     return Plan(
         document,
         profile,
@@ -226,7 +229,7 @@ def make_plan(document: Document, profile: str, root: Node | None = None) -> Pla
         root,
         stages,
         hooks,
-        allowlist,
+        tuple(allowlist.items()),
         findings,
         adrift,
         layers,

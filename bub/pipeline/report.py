@@ -136,7 +136,7 @@ def _snippet(part: _Shown, lines: _Lines, ink: _Ink, tone: str, gutter: int) -> 
     margin, bar = " " * gutter, ink(_BLUE, "|")
     remark = f" {printable_line(part.remark)}" if part.remark else ""
     number = part.range.start.line
-    line = lines.line(part.file, number, part.range.start.column + _NEAR)
+    line = lines.line(part.file, number)
     if not line or line.isspace():
         return [f"{margin} {ink(_BLUE, '=')}{remark}"] if remark else []
     text, before, width = _cut(line, part.range)
@@ -156,12 +156,12 @@ def _cut(line: str, span: Range) -> tuple[str, int, int]:
     A range over several lines is marked to the end of its first one.
     """
     first = min(span.start.column - 1, len(line))
-    last = min(span.end.column - 1, len(line)) if span.end.line == span.start.line else len(line.rstrip())
-    last = max(first, last)
-    # A line may be a megabyte long; what is far away is not even looked at.
+    # A line may be a megabyte long, with a thousand findings; what is far away is not even looked at.
     far = max(0, first - _NEAR)
     near = line[far : first + _NEAR]
-    first, last = first - far, min(last - far, len(near))
+    first -= far
+    last = span.end.column - 1 - far if span.end.line == span.start.line else len(near.rstrip())
+    last = max(first, min(last, len(near)))
     cells = [_cell(character) for character in near]
     widths = [width for _, width in cells]
     low, high = _window(widths, first, last)
@@ -210,6 +210,8 @@ def _cell(character: str) -> tuple[str, int]:
 
 def printable_line(text: str) -> str:
     """A message in one line and without control characters, which a file or its name could bring into it."""
+    if text.isascii() and text.isprintable():
+        return text
     return "".join(" " if character in "\n\r\t" else _cell(character)[0] for character in text)
 
 
@@ -255,7 +257,7 @@ class _Lines:
     def __init__(self, sources: Mapping[str, str], findings: Iterable[Diagnostic]) -> None:
         self._sources = sources
         self._split: dict[str, list[str]] = {}
-        self._shown: dict[tuple[str, int, int], str] = {}
+        self._shown: dict[tuple[str, int], str] = {}
         self._secrets: dict[tuple[str, int], set[Range]] = {}
         self._strange: dict[tuple[str, int], list[Position]] = {}
         self._unparsed: set[str] = set()
@@ -269,15 +271,15 @@ class _Lines:
             elif item.code in _UNPARSED:
                 self._unparsed.add(item.file)
 
-    def line(self, file: str, number: int, end: int) -> str:
-        """The text of one line up to `end`, without its line break, secrets covered; empty when it cannot be had."""
-        if (file, number, end) not in self._shown:
-            raw = self._raw(file, number)[:end]
+    def line(self, file: str, number: int) -> str:
+        """The text of one line without its line break, secrets covered; empty when it cannot be had."""
+        if (file, number) not in self._shown:
+            raw = self._raw(file, number)
             characters = list(raw)
             for start, end in self._covered(file, number, raw):
                 characters[start:end] = "*" * (end - start)
-            self._shown[file, number, end] = "".join(characters)
-        return self._shown[file, number, end]
+            self._shown[file, number] = "".join(characters)
+        return self._shown[file, number]
 
     def _covered(self, file: str, number: int, line: str) -> Iterator[tuple[int, int]]:
         for span in self._secrets.get((file, number), ()):

@@ -28,7 +28,7 @@ class TurnRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """A turn that ended before its last stage: `how` is "denied", "claimed" or "failed", `stage` the one that did it."""
+    """A turn that ended before its last stage: `how` is "denied", "claimed" or "failed", `stage` did it."""
 
     how: str
     stage: str

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from bub.diagnostics import START, Diagnostic, Findings, Place, Position, Range, Related, suggest
+from bub.kinds import HOOK_KEYS, STAGE_KEYS
 from bub.pipeline.document import Node, Plain
 from bub.pipeline.yaml_faults import (
     Fault,
@@ -61,6 +62,11 @@ _SECTIONS: Mapping[str, _Shape] = {
     "tests": _ENTRIES,
 }
 """Where a mapping `{…}` or a list `()` belongs, so that nothing at all is a mistake there."""
+
+_KEYS_OF_ENTRIES = frozenset(
+    {*STAGE_KEYS, *HOOK_KEYS, "path", "optional", "runtime", "extends", "plugins", "channels", "concurrency", "profile"}
+)
+"""Keys of stages, hooks, plugins, profiles and tests whose value is no mapping; an entry's value is one."""
 
 _TOP_LEVEL = frozenset({"version", "extends", "description", "on_failure", *_SECTIONS})
 
@@ -366,15 +372,16 @@ class _Reader:
         place = self._place(start, end)
         name = str(event.anchor)
         as_key = bool(self._open) and self._open[-1].wants_key
-        if name not in self._anchors:
+        unknown = _Anchored(Node(f"*{name}", place, quoted=True), 1, 1, f"*{name}")
+        if name not in self._anchors and not self._is_left_out():
             self._add(
                 "B001",
                 "what stands behind `*` names an anchor, and there is none of that name above",
                 place,
                 'if it is meant as text, put it in quotes: "*…"',
             )
-            self._anchors[name] = _Anchored(Node(f"*{name}", place, quoted=True), 1, 1, f"*{name}")
-        anchored = self._anchors[name]
+            self._anchors[name] = unknown
+        anchored = self._anchors.get(name, unknown)
         if anchored is None:
             self._add("B007", f"`*{name}` contains itself", place, "write the value out")
             raise _RefusedError
@@ -498,6 +505,10 @@ class _Reader:
         pending = self._open[-1].pending if self._open else None
         return pending.place if pending is not None else None
 
+    def _is_left_out(self) -> bool:
+        """Whether what is read now belongs to a key that was refused, which is told already."""
+        return any(level.pending is not None and not level.pending.wanted for level in self._open)
+
     def _innermost(self) -> int:
         """Where the mapping or list that is being read begins."""
         return self._open[-1].start if self._open else 0
@@ -534,18 +545,39 @@ def _indent(root: Node, findings: Findings) -> Node:
         if empty is not None and not name.startswith("x-") and suggest(name, _TOP_LEVEL) is None:
             section = entries[empty]
             if section.value is None:
-                findings.add(
-                    "B011",
-                    f"`{empty}` has nothing behind it: the lines below are not indented",
-                    section.where,
-                    path=empty,
-                    help=f"indent `{name}`, and what else belongs to `{empty}`",
-                )
+                _add_not_indented(findings, section, empty, name)
             entries[empty] = replace(section, value={**(section.value or {}), name: node})
             continue
         entries[name] = node
         empty = name if node.value is None and _SECTIONS.get(name) else None
     return replace(root, value=entries)
+
+
+def _indent_keys(node: Node, path: str, findings: Findings) -> Node:
+    """Take what can only be keys of an empty entry, behind it, as if it were indented below that entry."""
+    entries: dict[str, Node] = {}
+    empty: str | None = None
+    for name, child in node.items():
+        if empty is None or name not in _KEYS_OF_ENTRIES or child.is_mapping or child.value is None:
+            entries[name] = child
+            empty = name if child.value is None else None
+            continue
+        entry = entries[empty]
+        if entry.value is None:
+            _add_not_indented(findings, entry, f"{path}.{empty}", name)
+        entries[empty] = replace(entry, value={**(entry.value or {}), name: child})
+    return replace(node, value=entries)
+
+
+def _add_not_indented(findings: Findings, empty: Node, path: str, first: str) -> None:
+    name = path.rpartition(".")[2]
+    findings.add(
+        "B011",
+        f"`{name}` has nothing behind it: the lines below are not indented",
+        empty.where,
+        path=path,
+        help=f"indent `{first}`, and what else belongs to `{name}`",
+    )
 
 
 def _fill_empty(node: Node, shape: _Shape, path: str, findings: Findings) -> Node:
@@ -564,6 +596,8 @@ def _fill_empty(node: Node, shape: _Shape, path: str, findings: Findings) -> Nod
         return replace(node, value={} if mapping else ())
     if not isinstance(shape, Mapping) or not node.is_mapping:
         return node
+    if "*" in shape:
+        node = _indent_keys(node, path, findings)
     return replace(node, value=dict(_filled(node, shape, path, findings)))
 
 

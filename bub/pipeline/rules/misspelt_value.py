@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bub.diagnostics import sure_repair
-from bub.pipeline.plan import Plan
+from bub.pipeline.plan import NAME, Plan
 
 CODE = "B133"
 
@@ -12,7 +12,8 @@ def check(plan: Plan) -> None:
     """Find values that nobody takes, while a hook takes a missing one that is spelt almost alike."""
     for stage in plan.stages:
         meant, into = plan.flow.slips.get(stage.id), stage.node.get("into")
-        if meant is not None and into is not None:
+        # What cannot be a name is the schema's to report.
+        if meant is not None and into is not None and NAME.fullmatch(into.value):
             plan.findings.add(
                 CODE,
                 f"{stage} makes `{into.value}`, which nobody takes, while `{meant}` is taken and never made",

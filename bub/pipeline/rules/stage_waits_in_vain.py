@@ -24,7 +24,13 @@ def _check_cleanup(plan: Plan, stage: StagePlan) -> None:
     if target is None or said is None:
         return
     if target == stage.id:
-        plan.findings.add(CODE, f"{stage} cannot clean up for itself", said.place, path=path)
+        plan.findings.add(
+            CODE,
+            f"{stage} cannot clean up for itself",
+            said.place,
+            path=path,
+            help="name the stage that it cleans up for",
+        )
     elif _stands_below(plan, stage, target):
         plan.findings.add(
             CODE,

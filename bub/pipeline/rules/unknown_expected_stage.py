@@ -9,7 +9,7 @@ CODE = "B172"
 
 
 def check(plan: Plan, case: Case) -> None:
-    """Find stages in `ran`, `skipped` and `error` that do not exist; `skipped` would be met by any slip."""
+    """Find stages in `ran`, `skipped`, `error` and `ended_by` that do not exist; `skipped` would be met by any slip."""
     known = known_stages(plan)
     for expected in case.expected_stages():
         if expected.stage not in known:
@@ -18,8 +18,8 @@ def check(plan: Plan, case: Case) -> None:
                 f"{case} expects stage `{expected.stage}` {expected.what},"
                 f" but profile `{case.profile}` has no such stage",
                 expected.place,
-                expected.stage,
-                known,
+                expected.before + expected.stage,
+                [expected.before + stage for stage in known],
                 path=f"{case.path}.expect.{expected.key}",
                 profile=case.profile,
             )

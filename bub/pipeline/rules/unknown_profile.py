@@ -22,4 +22,5 @@ def check(plan: Plan) -> None:
                 name,
                 known,
                 path=f"routes[{index}].profile",
+                help=f"add `{name}` under `profiles:`, or lead to one that is there",
             )

@@ -22,4 +22,5 @@ def check(plan: Plan) -> None:
                 profile,
                 known,
                 path=f"tests.{name}.profile",
+                help=f"add `{profile}` under `profiles:`, or test one that is there",
             )

@@ -18,6 +18,8 @@ def check(plan: Plan) -> None:
     used += [profile.get("extends") for _, profile in profiles.items()]
     used += [test.get("profile") for _, test in tests.items()] if tests is not None else []
     reached = {DEFAULT_PROFILE, *(text_of(node) for node in used)}
+    if any(route.get("profile") is None for route in routes.elements()):
+        return  # where it leads is still to be said
     if not known_profiles(plan).issuperset(text_of(node) for node in used if node is not None):
         return  # a reference may lead anywhere, and a name that is misspelt to any of them
     for name, node in profiles.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bub.diagnostics import Place
 from bub.kinds import START_VALUES
-from bub.pipeline.plan import Plan, StagePlan, known_values
+from bub.pipeline.plan import Plan, StagePlan, known_values, template_names
 
 CODE = "B130"
 
@@ -35,6 +35,7 @@ def _check_missing(plan: Plan) -> None:
                     name,
                     known_values(plan) - {name},
                     path=f"stages.{stage.id}",
+                    help=f"let a stage above make it: `into: {name}`",
                 )
 
 
@@ -53,8 +54,16 @@ def _check_made_below(plan: Plan, stage: StagePlan, above: set[str]) -> None:
         plan.findings.add(
             CODE,
             f"{stage} takes `{name}`, which is made below it",
-            asked.get(name) or stage.place_of("after" if stage.node.get("after") else "before"),
+            asked.get(name) or _place_of_taking(stage, name),
             path=f"stages.{stage.id}",
             help=f"move it below `{late[0].id}`",
             related=[late[0].making(name)],
         )
+
+
+def _place_of_taking(stage: StagePlan, name: str) -> Place:
+    """What is to be changed where a stage takes a value that it does not ask for: its default, else where it stands."""
+    default = stage.node.get("default")
+    if default is not None and name in template_names(default):
+        return default.place
+    return stage.place_of("after" if stage.node.get("after") else "before")
