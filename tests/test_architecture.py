@@ -49,7 +49,8 @@ ROWS = {
     2: row(
         "bub/hookspecs.py bub/implementations.py bub/pipeline/document.py bub/pipeline/yaml_reader.py"
         " bub/pipeline/yaml_faults.py bub/pipeline/merge.py bub/pipeline/interpolate.py bub/pipeline/splice.py"
-        " bub/pipeline/sarif.py bub/pipeline/discovery.py bub/pipeline/revisions.py bub/pipeline/sides.py bub/settings.py bub/configure.py",
+        " bub/pipeline/sarif.py bub/pipeline/discovery.py bub/pipeline/revisions.py bub/pipeline/sides.py"
+        " bub/settings.py bub/configure.py",
         "yaml pluggy",
     ),
     1: row(
