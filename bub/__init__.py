@@ -9,11 +9,12 @@ from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["BubFramework", "TurnResult", "__version__", "hookimpl"]
+__all__ = ["BubFramework", "TurnResult", "__version__", "hookimpl", "tool"]
 
 _HOMES = {
     "BubFramework": "bub.framework",
     "TurnResult": "bub.framework",
+    "tool": "bub.tools",
     "hookimpl": "bub.hookspecs",
 }
 

@@ -38,7 +38,7 @@ ROWS = {
     5: row("bub/builtin/", "httpx httpx_sse tenacity prompt_toolkit rich"),
     4: row("bub/pipeline/compiler.py bub/pipeline/engine.py"),
     3: row(
-        "bub/plugins.py bub/tape/ bub/hook_runtime.py bub/binding.py bub/calling.py"
+        "bub/plugins.py bub/tape/ bub/tools.py bub/hook_runtime.py bub/binding.py bub/calling.py"
         " bub/pipeline/rules/ bub/pipeline/schema.py"
         " bub/pipeline/sections.py bub/pipeline/repair.py bub/pipeline/modeline.py"
         " bub/pipeline/waits.py bub/pipeline/origins.py bub/pipeline/explain.py bub/pipeline/pages.py"

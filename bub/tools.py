@@ -1,0 +1,345 @@
+"""Tools: functions that a model may call, described and checked by their type hints."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Protocol, get_args, get_origin, get_type_hints, overload
+
+import msgspec
+import trio
+
+from bub.diagnostics import did_you_mean
+from bub.envelope import Envelope
+from bub.errors import BubError
+from bub.tape import Tape
+
+BY_NAME = "bash"
+"""The tool that no glob allows: only its own name does (DESIGN §6)."""
+
+CONTEXT = "context"
+"""The parameter that a tool names to be given its `ToolContext`; it is no argument."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
+_EMPTY: Mapping[str, Any] = {}
+
+
+class ToolError(BubError):
+    """A tool call that came to nothing: what the model is told, and why.
+
+    `kind` is `invalid_input`, `unknown`, `denied`, `timeout` or `tool` (it ran and failed).
+    """
+
+    def __init__(self, message: str, *, help: str | None = None, kind: str = "tool") -> None:  # noqa: A002
+        super().__init__(message, help=help)
+        self.kind = kind
+
+    def __str__(self) -> str:
+        said = super().__str__()
+        return f"{said} ({self.help})" if self.help else said
+
+
+class AgentTurn(Protocol):
+    """What a tool can ask of the turn that calls it."""
+
+    def hand_off(self, name: str, state: Mapping[str, Any]) -> None:
+        """Begin anew behind this step: the context has only `state` from then on."""
+
+    def forget(self, *, archive: bool) -> None:
+        """Reset the tape behind this step."""
+
+    async def delegate(self, prompt: str, *, session: str, tools: Sequence[str] | None) -> str:
+        """Let an agent of its own work on a prompt, and return its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may know of the call: name a parameter `context` to be given it.
+
+    `policy` says which tools may be used here. `tape` is the session's record. `from_person` is True for a command
+    that a person typed. `turn` is None where a tool is called outside of a turn.
+    """
+
+    session_id: str
+    workspace: Path
+    call_id: str = ""
+    message: Envelope = None
+    state: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    tape: Tape | None = None
+    policy: ToolPolicy | None = None
+    turn: AgentTurn | None = None
+    from_person: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that a model or a person may call by its dotted name.
+
+    `parameters` is the JSON Schema of its arguments. One that only reads is allowed where a profile does not say
+    which tools it wants. `path` names the argument that is the file it works on. One that is `for_people` is a
+    command, and no model is told of it.
+    """
+
+    name: str
+    description: str
+    function: Callable[..., Any]
+    arguments: type[msgspec.Struct]
+    parameters: Mapping[str, Any]
+    read_only: bool = False
+    path: str | None = None
+    for_people: bool = False
+    takes_context: bool = False
+
+    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments as the function takes them; `ToolError` (`invalid_input`) says what is wrong (BEHAVIOURS A17).
+
+        What is left out has its default. Numbers and truths may come as text.
+        """
+        try:
+            known = msgspec.convert(dict(given), self.arguments, strict=False)
+        except (msgspec.ValidationError, TypeError) as error:
+            raise self._refused(given, str(error)) from None
+        return {name: getattr(known, name) for name in self.arguments.__struct_fields__}
+
+    def from_words(self, positional: Sequence[str], named: Mapping[str, str]) -> dict[str, Any]:
+        """The arguments of a command line, unchecked; a list is written with commas (BEHAVIOURS A3, A4)."""
+        fields = self.arguments.__struct_fields__
+        if len(positional) > len(fields):
+            what = f"takes {len(fields)} arguments, not {len(positional)}" if fields else "takes no arguments"
+            raise ToolError(f"`{self.name}` {what}", help=self.usage, kind="invalid_input")
+        given: dict[str, Any] = dict(zip(fields, positional, strict=False))
+        for name, value in named.items():
+            if name in given:
+                raise ToolError(f"`{self.name}` is given `{name}` twice", help=self.usage, kind="invalid_input")
+            given[name] = value
+        properties = self.parameters.get("properties", _EMPTY)
+        for name, value in given.items():
+            if _takes_list(properties.get(name, _EMPTY)):
+                given[name] = [item.strip() for item in value.split(",") if item.strip()]
+        return given
+
+    async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        """Run it with checked arguments; a plain function runs in a thread, and is left to itself when cancelled."""
+        extra = {CONTEXT: context} if self.takes_context else {}
+        call = partial(self.function, **arguments, **extra)
+        if inspect.iscoroutinefunction(self.function):
+            return await call()
+        result = await trio.to_thread.run_sync(call, abandon_on_cancel=True)
+        return await result if inspect.isawaitable(result) else result
+
+    @property
+    def usage(self) -> str:
+        """How it is written as a command, such as `fs.read path [offset=…]`."""
+        required = set(self.parameters.get("required", ()))
+        words = [name if name in required else f"[{name}=…]" for name in self.arguments.__struct_fields__]
+        return " ".join([self.name, *words])
+
+    @property
+    def summary(self) -> str:
+        """The first line of its description."""
+        return self.description.partition("\n")[0]
+
+    def _refused(self, given: Mapping[str, Any], said: str) -> ToolError:
+        fields = self.arguments.__struct_fields__
+        for name in given:
+            if name not in fields:
+                advice = did_you_mean(str(name), fields) or f"it takes {', '.join(fields) or 'none'}"
+                return ToolError(f"`{self.name}` has no argument `{name}`", help=advice, kind="invalid_input")
+        what = said.replace("Object missing required field", "it needs").replace("`$.", "`").replace(" - at ", " for ")
+        return ToolError(f"`{self.name}` was not given what it takes: {what}", help=self.usage, kind="invalid_input")
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    read_only: bool = False,
+    path: str | None = None,
+    for_people: bool = False,
+) -> Callable[[Callable[..., Any]], Tool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    read_only: bool = False,
+    path: str | None = None,
+    for_people: bool = False,
+) -> Any:
+    """Make a tool of a function; a plugin gives it to the agent with the hook `provide_tools`.
+
+    Its name (`name`, else the function's own) is lower case, with dots between its parts. Its docstring tells the model
+    what it does, its type hints what it takes; `Annotated[str, "what it is"]` describes an argument. The function may
+    be `def` or `async def`; a parameter `context` is given the `ToolContext`. What it returns is the result: a text, or
+    anything that can be written as JSON. Raise `ToolError`, or any exception, to tell the model that it failed.
+    """
+
+    def make(wrapped: Callable[..., Any]) -> Tool:
+        given = name or wrapped.__name__.strip("_")
+        if _NAME.fullmatch(given) is None:
+            raise ValueError(f"`{given}` cannot be the name of a tool: write it like `notes.add`")
+        said = description or inspect.getdoc(wrapped)
+        if not said:
+            raise ValueError(f"the tool `{given}` has no docstring that tells the model what it does")
+        struct, takes_context = _arguments_of(given, wrapped)
+        if path is not None and path not in struct.__struct_fields__:
+            raise ValueError(f"the tool `{given}` has no argument `{path}`")
+        return Tool(
+            given, said, wrapped, struct, _schema_of(struct), read_only, path, for_people, takes_context=takes_context
+        )
+
+    return make if function is None else make(function)
+
+
+def _arguments_of(name: str, function: Callable[..., Any]) -> tuple[type[msgspec.Struct], bool]:
+    """The arguments of a function as a type that checks them, and whether it wants the context."""
+    hints = get_type_hints(function, include_extras=True)
+    fields: list[Any] = []
+    takes_context = False
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise ValueError(f"the tool `{name}` has an argument `{parameter}`, which a model cannot give by name")
+        if parameter.name == CONTEXT:
+            takes_context = True
+            continue
+        hint = _described(hints.get(parameter.name, str))
+        if parameter.default is parameter.empty:
+            fields.append((parameter.name, hint))
+        else:
+            fields.append((parameter.name, hint, _default(parameter.default)))
+    struct = msgspec.defstruct(name.replace(".", "_"), fields, kw_only=True, forbid_unknown_fields=True)
+    return struct, takes_context
+
+
+def _default(value: Any) -> Any:
+    """A default that no two calls share."""
+    if isinstance(value, list | dict | set):
+        return msgspec.field(default_factory=partial(type(value), value))
+    return value
+
+
+def _described(hint: Any) -> Any:
+    """A hint whose plain text annotation is the argument's description."""
+    if get_origin(hint) is not Annotated:
+        return hint
+    inner, *notes = get_args(hint)
+    said = [msgspec.Meta(description=note) if isinstance(note, str) else note for note in notes]
+    return Annotated[(inner, *said)]
+
+
+def _schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON Schema of the arguments, the object itself at its top."""
+    whole = msgspec.json.schema(struct)
+    shared = dict(whole.pop("$defs", {}))
+    own = shared.pop(whole["$ref"].rpartition("/")[2])
+    kept = {key: own[key] for key in ("type", "properties", "required") if key in own}
+    return {**kept, "additionalProperties": False, **({"$defs": shared} if shared else {})}
+
+
+def _takes_list(schema: Mapping[str, Any]) -> bool:
+    return schema.get("type") == "array" or any(map(_takes_list, schema.get("anyOf", ())))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPolicy:
+    """Which tools a profile may use (DESIGN §6): names or globs; `bash` is allowed only by its name.
+
+    `allow` is None where the profile does not say: then those that only read. What is denied is denied, whatever is
+    allowed. `within` are policies that have to agree, so that a sub-agent never may more than who called it.
+    """
+
+    allow: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    within: tuple[ToolPolicy, ...] = ()
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any] | None) -> ToolPolicy:
+        """The policy of a profile's `tools:`."""
+        given = said or {}
+        allow = given.get("allow")
+        named = tuple(map(str, allow)) if allow is not None else None
+        return cls(named, tuple(map(str, given.get("deny") or ())), tuple(map(str, given.get("ask") or ())))
+
+    def permits(self, tool: Tool) -> bool:
+        """Whether a tool may be used; also where a person is asked first."""
+        if any(_fits(glob, tool.name) for glob in self.deny):
+            return False
+        if self.allow is None:
+            allowed = tool.read_only
+        elif tool.name == BY_NAME:
+            allowed = BY_NAME in self.allow
+        else:
+            allowed = any(_fits(glob, tool.name) for glob in self.allow)
+        return allowed and all(outer.permits(tool) for outer in self.within)
+
+    def asks(self, tool: Tool) -> bool:
+        """Whether a person has to say yes first."""
+        return any(_fits(glob, tool.name) for glob in self.ask) or any(outer.asks(tool) for outer in self.within)
+
+    def narrowed(self, names: Iterable[str] | None, *, without: Iterable[str] = ()) -> ToolPolicy:
+        """A policy for somebody who may use at most what this one allows: of that only `names`, if any are given."""
+        allow = ("*", BY_NAME) if names is None else tuple(names)
+        return ToolPolicy(allow, tuple(without), (), (self,))
+
+
+def _fits(glob: str, name: str) -> bool:
+    return glob == name or fnmatchcase(name, glob)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolBox:
+    """The tools of a profile by name, and which of them may be used."""
+
+    tools: Mapping[str, Tool]
+    policy: ToolPolicy
+
+    def find(self, name: str) -> Tool:
+        """The tool of exactly this name, if it may be used; else a `ToolError` with names that are close (A18)."""
+        found = self.tools.get(name)
+        if found is None:
+            raise ToolError(f"there is no tool `{name}`", help=self._close_to(name), kind="unknown")
+        if not self.policy.permits(found):
+            raise ToolError(f"the tool `{name}` is not allowed here", kind="denied")
+        return found
+
+    def usable(self) -> list[str]:
+        """The names of all tools that may be used, sorted."""
+        return sorted(name for name, tool in self.tools.items() if self.policy.permits(tool))
+
+    def for_model(self) -> list[Tool]:
+        """The tools that a model is told of, sorted by name, so that the request stays the same."""
+        return [self.tools[name] for name in self.usable() if not self.tools[name].for_people]
+
+    def narrowed(self, names: Sequence[str] | None, *, without: Iterable[str] = ()) -> ToolBox:
+        """A box for a sub-agent. A name may be written as models write it, in any case; an unknown one is an error."""
+        known = {self._spelt(name): name for name in self.usable()}
+        wanted = None if names is None else [known.get(self._spelt(name)) or self.find(name).name for name in names]
+        return replace(self, policy=self.policy.narrowed(wanted, without=without))
+
+    def _close_to(self, name: str) -> str:
+        """Up to three names of usable tools that may have been meant, else all of them (BEHAVIOURS A18)."""
+        spelt = {self._spelt(usable): usable for usable in self.usable()}
+        close = [spelt[match] for match in difflib.get_close_matches(self._spelt(name), spelt, n=3)]
+        if close:
+            return f"did you mean {', '.join(f'`{match}`' for match in close)}?"
+        return f"there are {', '.join(spelt.values())}" if spelt else "none may be used here"
+
+    @staticmethod
+    def _spelt(name: str) -> str:
+        return name.lower().replace(".", "_")
