@@ -223,8 +223,17 @@ def suggest(name: str, known: Iterable[str]) -> str | None:
     candidates = [candidate for candidate in candidates if len(candidate) <= _LONGEST]
     if len(candidates) > _MOST_COMPARED:
         candidates = sorted(candidates, key=lambda other: -_shared_ends(name, other))[:_MOST_COMPARED]
-    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.65)
+    if not close:  # `msg` is farther from `message` than `volumes` from `routes`, and yet meant
+        kin = [other for other in candidates if _is_in(name, other) or _is_in(other, name)]
+        close = difflib.get_close_matches(name, kin, n=1, cutoff=0.6)
     return close[0] if close else None
+
+
+def _is_in(short: str, long: str) -> bool:
+    """Whether one name has all letters of another, in their order."""
+    letters = iter(long)
+    return all(letter in letters for letter in short)
 
 
 def _shared_ends(one: str, other: str) -> int:

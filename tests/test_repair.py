@@ -145,7 +145,7 @@ def test_a_parent_is_not_written_through_its_child(write: Write) -> None:
 def test_a_shipped_file_is_never_written() -> None:
     path = shipped_pipeline("default")
     assert path is not None
-    with pytest.raises(UsageError, match="one of Bub's own files"):
+    with pytest.raises(UsageError, match=r"^bub:default is shipped with Bub"):
         repair_file(path)
 
 

@@ -119,7 +119,7 @@ MISTAKES = [
     ),
     Mistake(
         "B111",
-        "extends: bub:default\nhooks: {tool_gate: {kind: «observer»}}",
+        "extends: bub:ethos\nhooks: {tool_gate: {kind: «observer»}}",
         "hook `tool_gate` is of kind `observer`, which the hook `tool_gate` does not permit",
         "`tool_gate` can be `gate`",
         ("observer", "gate"),
@@ -497,6 +497,13 @@ MISTAKES = [
         "stage `provide_channels` calls `provide_channels`, which is not called in a turn",
         "the framework calls it by itself; leave the stage out",
         ("provide_channels: {kind: broadcast", "message_received: {kind: void"),
+    ),
+    Mistake(
+        "B151",  # and of no kind that would be right
+        "extends: bub:default\nstages: {x: {kind: gate, hook: «provide_channels», after: load_state}}",
+        "stage `x` calls `provide_channels`, which is not called in a turn",
+        "the framework calls it by itself; leave the stage out",
+        ("kind: gate, hook: provide_channels", "kind: void, hook: message_received"),
     ),
     # B160, B161: the list of plugins
     Mistake(
@@ -1227,7 +1234,7 @@ IN_PLUGINS = [
     ),
     (
         "B209",
-        LISTED,
+        LISTED.replace("bub:default", "bub:ethos"),
         "@hookimpl  # here\ndef tool_gate(tool): ...",
         "@hookimpl\ndef on_error(error): ...",
         "plugin `guard` implements `tool_gate`, which this pipeline never calls, so it guards nothing",
@@ -1252,11 +1259,24 @@ def test_a_mistake_in_a_plugin_points_at_its_function(
     assert (finding.code, finding.message, finding.help) == (code, message, help_)
     if "# here" in wrong:
         assert Path(finding.file).name == "guard.py"
-        assert finding.range.start == Position(3, 1)
+        before, name = re.findall(r"^((?:async )?def )(\w+)", wrong, re.MULTILINE)[0]
+        start = len(before) + 1
+        assert finding.range == Range(Position(4, start), Position(4, start + len(name)))
     else:
         assert finding.range == Range(Position(4, 32), Position(4, 37))  # where the profile lists it
     assert finding.severity == ("warning" if code == "B209" and "guards" not in message else "error")
     assert plugin_findings(write, pipeline, f"@hookimpl\ndef render_outbound(): ...\n{right}") == ()
+
+
+def test_a_function_below_several_decorators_is_pointed_at_by_its_name(write: Write) -> None:
+    decorated = "@hookimpl(\n    tryfirst=True,\n)\nasync  def  load_sate(\n    state): ..."
+    (finding,) = plugin_findings(write, LISTED, decorated)
+    assert (finding.code, finding.range) == ("B201", Range(Position(6, 13), Position(6, 22)))
+
+
+def test_a_function_without_a_def_is_pointed_at_by_its_line(write: Write) -> None:
+    (finding,) = plugin_findings(write, LISTED, "load_sate = hookimpl(lambda: 1)\n\ndef load_sate_too(): ...")
+    assert (finding.code, finding.range) == ("B201", Range(Position(3, 1), Position(3, 1)))
 
 
 def test_a_gate_that_nothing_implements_is_an_error_at_its_stage(write: Write) -> None:
@@ -1405,7 +1425,7 @@ stages:
 hooks: {quota: {takes: [session_id]}}
 """,
     "extends: bub:default\n"
-    "hooks: {before_llm_call: {kind: void}, tool_gate: {kind: gate}, quota: {kind: observer, takes: [what]}}",
+    "hooks: {before_llm_call: {kind: modifying}, tool_gate: {kind: gate}, quota: {kind: observer, takes: [what]}}",
     "extends: bub:default\nhooks: {audit: {kind: void, takes: [session_id, model_output]}}\n"
     "stages: {audit: {needs: [run_model], after: run_model}}",
     "extends: bub:default\nhooks: {close: {kind: observer, takes: [session_id]}}\n"
@@ -1549,6 +1569,22 @@ def test_a_thousand_stages_are_checked_at_once() -> None:
     found = check_profile(document, "default")
     assert time.process_time() - started < 2  # about 0.07 s
     assert [finding.message for finding in found] == ["stage `s0` waits for itself: s0 → s0"]
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "meant"),
+    [
+        ("volumes", ["routes", "stages"], None),
+        ("dispatch", ["dispatch_outbound", "save_state"], "dispatch_outbound"),
+        ("msg", ["message", "prompt"], "message"),
+        ("key", ["api_key", "kind"], "api_key"),
+        ("timeout-minutes", ["timeout", "retry"], "timeout"),
+        ("steps", ["stages", "tests"], "stages"),
+        ("retries", ["retry", "routes"], "retry"),
+    ],
+)
+def test_only_what_is_near_a_name_or_a_part_of_it_is_suggested(name: str, known: list[str], meant: str | None) -> None:
+    assert suggest(name, known) == meant
 
 
 def test_names_of_any_length_are_compared_at_once() -> None:

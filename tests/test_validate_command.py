@@ -315,6 +315,78 @@ def test_paths_for_github_begin_at_its_checkout(
 # Strangers
 
 
+HIJACK = """
+    version: 1
+    extends: '##[warning]parent'
+    "##[add-mask]a": 1
+    "::stop-commands::x": 1
+    stages:
+      "##[error]s": {kind: void, description: "##[stop-commands]x ::error::y", timout: 5s}  # ##[debug]
+    tests:
+      "::error::t": {message: hi, profile: "##[group]p"}
+"""
+"""A file that would have GitHub's runner mask letters, hear no commands any more, and tell what nobody found."""
+
+
+def commands(log: str) -> list[str]:
+    """The lines that GitHub's runner takes for commands to it."""
+    lines = re.split(r"\r\n|\r|\n", log)
+    return [line for line in lines if line.strip().startswith("::") or re.search(r"##\[[a-z-]+.*\]", line)]
+
+
+@pytest.mark.parametrize("name", ["::error::x.yaml", " ::error::x.yaml", "\u200b::error::x.yaml", "a##[error]x.yaml"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(f"validate --format {form} FILE" for form in ("text", "json", "sarif")),
+        "validate FILE no_such_##[error]x",
+        "validate --plugins FILE",
+        "--config FILE explain",
+        "--config FILE explain ##[error]s",
+        *(f"graph --format {form} FILE" for form in ("text", "mermaid", "dot")),
+        "diff bub:default FILE",
+        "diff FILE git:HEAD:FILE",
+        "test FILE",
+        "schema --write FILE",
+    ],
+)
+def test_no_file_gives_commands_to_the_runner_of_a_workflow(
+    tmp_path: Path,
+    write: Write,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    line: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(name, HIJACK)
+    exit_code(lambda: command_line([word.replace("FILE", name) for word in line.split()]))
+    out, err = capsys.readouterr()
+    assert out + err
+    assert commands(out) + commands(err) == []
+
+
+def test_the_annotations_of_a_file_are_the_only_commands_to_the_runner(validate: Validate, write: Write) -> None:
+    write("::error::x.yaml", HIJACK)
+    given = commands(validate("--format", "github", "::error::x.yaml").out)
+    assert given
+    for command in given:
+        assert re.match(r"::(error|warning) file=%3A%3Aerror%3A%3Ax\.yaml,line=", command)
+
+
+def test_a_fine_file_of_a_strange_name_gives_no_commands_either(
+    tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    test = "{message: {content: hi}, mock: {run_model: {return: a}}, expect: {outbounds: [{content: a}]}}"
+    write("::error::x.yaml", f"{GOOD}settings: {{model: a:b}}\ntests: {{t: {test}}}\n")
+    for line in ("diff FILE bub:default", "test --coverage FILE", "graph FILE", "--config FILE explain settings.model"):
+        exit_code(lambda line=line: command_line(line.replace("FILE", "::error::x.yaml").split()))
+        out, err = capsys.readouterr()
+        assert ":error::x.yaml" in out
+        assert commands(out) + commands(err) == []
+
+
 def test_no_format_shows_a_value_of_the_environment(write: Write) -> None:
     file = write(
         "pipelines.yaml",
@@ -521,3 +593,4 @@ def test_neither_shipped_files_nor_what_is_piped_in_are_repaired(validate: Valid
         done = validate("--fix", name, stdin=SLIPS.encode())
         assert (done.code, done.out) == (2, "")
         assert "repair" in done.err
+        assert str(ROOT) not in done.err

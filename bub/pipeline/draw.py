@@ -410,4 +410,5 @@ def _quoted(*lines: str) -> str:
 
 
 def _visible(text: str) -> str:
-    return "".join(one if one.isprintable() else "�" for one in text)
+    # `##[` begins a command to the runner of a GitHub workflow, in whose log the graph may stand.
+    return "".join(one if one.isprintable() else "�" for one in text).replace("##[", "#�[")

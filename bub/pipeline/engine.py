@@ -284,7 +284,7 @@ class Turn:
         if step.has_cleanup:
             self._started.add(step.id)
         if step.fire is not None:
-            values[step.fire] = partial(self._fire, step)
+            values[step.fire] = _Fire(self, step)
         return True
 
     async def _mark(self, step: Step) -> None:
@@ -553,8 +553,10 @@ class Turn:
             known = self._graph.fired
             advice = did_you_mean(name, known) or "declare it under `hooks:` in the pipeline file"
             raise BubError(f"stage `{step.id}` fires `{name}`, which this pipeline does not have", help=advice)
+        if not point.implementations:
+            return _UNANSWERED[point.kind]()
         seen = {value: self._values[slot] for value, slot in step.sources.items()}
-        values = {**seen, "fire": partial(self._fire, step), **payload}
+        values = {**seen, "fire": _Fire(self, step), **payload}
         calls = point.calls_for(values)
         for item in point.implementations:
             for argument in item.required:
@@ -568,6 +570,22 @@ class Turn:
                 raise late from None
             await self._report(name, late)
             return {"deny": BROKEN_GATE} if point.kind == "gate" else _UNANSWERED[point.kind]()
+
+
+class _Fire:
+    """What an implementation is given as `fire` (DESIGN §2): the points that its pipeline declares."""
+
+    __slots__ = ("_step", "_turn")
+
+    def __init__(self, turn: Turn, step: Step) -> None:
+        self._turn = turn
+        self._step = step
+
+    def __call__(self, name: str, /, **payload: Any) -> Awaitable[Any]:
+        return self._turn._fire(self._step, name, **payload)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._turn._graph.fired
 
 
 def _with_session(message: Envelope, session_id: str) -> Envelope:
@@ -660,6 +678,7 @@ _UNANSWERED: Mapping[str, Callable[[], Any]] = {
     "void": lambda: None,
     "modifying": dict,
     "claiming": lambda: dict(UNCLAIMED),
+    "gate": lambda: None,
     "stream": lambda: None,
 }
-"""What firing a point comes to when its time is up and its policy goes on."""
+"""What firing a point comes to that nobody implements, or whose time is up where its policy goes on."""

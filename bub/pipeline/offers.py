@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import linecache
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,11 +45,21 @@ class Offers:
         base = self.plan.document.base
         if base is not None and shown.is_relative_to(base.resolve()):
             shown = shown.relative_to(base.resolve())
-        return Place(str(shown), Range(Position(line, 1), Position(line, 1)))
+        name = getattr(implementation.function, "__name__", implementation.hook)
+        return Place(str(shown), _name_at(file, line, name))
 
     def listed_at(self, plugin: str) -> Place:
         """Where the profile lists a plugin; the file itself for one that is there without."""
         return next((place for name, place in self.plan.allowlist if name == plugin), self.plan.root.place)
+
+
+def _name_at(file: str, first: int, name: str) -> Range:
+    """Where the name of a function stands whose first decorator is in line `first`; that line, if there is no `def`."""
+    linecache.checkcache(file)
+    for number, text in enumerate(linecache.getlines(file)[first - 1 :], first):
+        if found := re.match(rf"\s*(?:async\s+)?def\s+({re.escape(name)})\b", text):
+            return Range(Position(number, found.start(1) + 1), Position(number, found.end(1) + 1))
+    return Range(Position(first, 1), Position(first, 1))
 
 
 def offers_of(plan: Plan, plugins: PluginSet) -> Offers:

@@ -57,8 +57,8 @@ def repair_file(path: Path, *, profiles: Sequence[str] | None = None) -> Repair:
     """
     if is_shipped(path):
         raise UsageError(
-            f"{path} is one of Bub's own files, which are not repaired",
-            help="write a file of your own that extends it",
+            f"bub:{path.stem} is shipped with Bub, so it is not repaired",
+            help=f"write a file of your own with `extends: bub:{path.stem}`",
         )
     document = load_document(path)
     data = path.read_bytes()

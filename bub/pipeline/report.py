@@ -69,7 +69,12 @@ def render_json(diagnostics: Iterable[Diagnostic], files: int) -> str:
         "files": files,
         "diagnostics": [item.as_dict() for item in items],
     }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    return no_command_in_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
+
+
+def no_command_in_json(document: str) -> str:
+    """The same JSON without what the runner of a GitHub workflow, in whose log it may stand, takes for a command."""
+    return document.replace("##[", r"#\u0023[")  # only text has a `#`
 
 
 def summary(diagnostics: Iterable[Diagnostic], files: int) -> str:
@@ -121,7 +126,10 @@ def _finding(item: Diagnostic, lines: _Lines, ink: _Ink) -> str:
 
 
 def _where(file: str, span: Range) -> str:
-    return f"{printable_line(file)}:{span.start.line}:{span.start.column}"
+    name = printable_line(file)
+    # A line that begins with `::` is a command to the runner of a GitHub workflow.
+    name = f"./{name}" if name.lstrip().startswith("::") else name
+    return f"{name}:{span.start.line}:{span.start.column}"
 
 
 class _Shown(NamedTuple):
@@ -167,7 +175,7 @@ def _cut(line: str, span: Range) -> tuple[str, int, int]:
     low, high = _window(widths, first, last)
     head = _ELLIPSIS if far or low else ""
     tail = _ELLIPSIS if far + high < len(line) else ""
-    text = head + "".join(shown for shown, _ in cells[low:high]) + tail
+    text = head + _no_command("".join(shown for shown, _ in cells[low:high])) + tail
     return text, len(head) + sum(widths[low:first]), max(1, sum(widths[first : min(last, high)]))
 
 
@@ -210,9 +218,14 @@ def _cell(character: str) -> tuple[str, int]:
 
 def printable_line(text: str) -> str:
     """A message in one line and without control characters, which a file or its name could bring into it."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(" " if character in "\n\r\t" else _cell(character)[0] for character in text)
+    if not (text.isascii() and text.isprintable()):
+        text = "".join(" " if character in "\n\r\t" else _cell(character)[0] for character in text)
+    return _no_command(text)
+
+
+def _no_command(text: str) -> str:
+    """The text without what the runner of a GitHub workflow takes for a command wherever it stands in a line."""
+    return text.replace("##[", "#\ufffd[")
 
 
 def secret_starts(lines: Sequence[str]) -> dict[int, int]:

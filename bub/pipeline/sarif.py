@@ -14,7 +14,7 @@ from urllib.parse import quote
 from bub import __version__
 from bub.diagnostics import START, Diagnostic, Position, Range, sort_diagnostics
 from bub.pipeline.handbook import codes, page_of
-from bub.pipeline.report import STDIN, message_of, path_below, printable_line
+from bub.pipeline.report import STDIN, message_of, no_command_in_json, path_below, printable_line
 from bub.pipeline.splice import Edit, splice
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -43,7 +43,7 @@ def render_sarif(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], 
             }
         ],
     }
-    return json.dumps(log, indent=2) + "\n"
+    return no_command_in_json(json.dumps(log, indent=2)) + "\n"
 
 
 def _rule(code: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -420,6 +421,19 @@ def _sure_keys(node: Node, known: list[str]) -> dict[str, str]:
     return {name: sure for name, sure in meant.items() if times[sure] == 1}
 
 
+_ELSEWHERE = {
+    "depends_on": "needs",
+    "dependsOn": "needs",
+    "requires": "needs",
+    "if": "when",
+    "jobs": "stages",
+    "tasks": "stages",
+    "include": "extends",
+    "continue-on-error": "on_failure",
+}
+"""Keys that other tools have, of files like ours, and what they are called here; no spelling tells it."""
+
+
 def _unknown_key(
     name: str,
     node: Node,
@@ -429,7 +443,8 @@ def _unknown_key(
     fix: str | None,
 ) -> Diagnostic:
     where = f"in {_say(path)}" if path else "at the top level"
-    hint = did_you_mean(name, known)
+    here = _ELSEWHERE.get(name)
+    hint = f"did you mean `{here}`?" if here in known else did_you_mean(name, known)
     if hint is None and name in homes:
         hint = f"`{name}` is a key of {_join(homes[name], 'or')}"
     if hint is None and known:
@@ -461,8 +476,11 @@ def _missing(schema: Schema, node: Node, path: Path) -> Iterator[Diagnostic]:
 
 def _bad_name(name: str, said: str | None, node: Node, path: Path) -> Diagnostic:
     entry = (*path, name)
-    meant = re.sub(r"\W+", "_", name.strip().lower(), flags=re.ASCII).strip("_")
-    hint = f"did you mean `{meant}`?" if re.match("[a-z]", meant) else None
+    bare = "".join(one for one in unicodedata.normalize("NFKD", name) if not unicodedata.combining(one))
+    meant = re.sub(r"\W+", "_", bare.strip().lower(), flags=re.ASCII).strip("_")
+    # What has letters of another script has no spelling in ours that we could know.
+    spelt = all(one.isascii() or not one.isalnum() for one in bare) and re.match("[a-z]", meant)
+    hint = f"did you mean `{meant}`?" if spelt else None
     message = f"the name of {_say(entry)} {said or 'is not allowed'}"
     return _finding(BAD_VALUE, message, node.value[name].where, entry, help=hint)
 
@@ -487,6 +505,9 @@ _EXPECTED = {
 _TRUTHS = {"true": "true", "yes": "true", "on": "true", "false": "false", "no": "false", "off": "false"}
 
 
+_VERSION = "write `version: 1`: it is the version of the format, not of the file"
+
+
 def _wrong_type(schema: Schema, node: Node, path: Path) -> Diagnostic:
     types = schema.get("type")
     expected = str(types[0] if isinstance(types, list) else types)
@@ -507,7 +528,7 @@ def _unknown_value(schema: Schema, node: Node, path: Path) -> Diagnostic:
     if schema.get("writeOnly"):
         return _finding(UNKNOWN_VALUE, message, node.place, path)
     written = str(node.value)
-    hint = did_you_mean(written, values)
+    hint = _VERSION if path == ("version",) else did_you_mean(written, values)
     fix = sure_repair(written, values) if isinstance(node.value, str) else None
     return _finding(UNKNOWN_VALUE, f"{message}, not `{_short(written)}`", node.place, path, help=hint, fix=fix)
 
@@ -529,6 +550,8 @@ def _actual(value: Any, expected: str) -> str:
 def _repair(expected: str, schema: Schema, node: Node, path: Path) -> tuple[str | None, str | None]:
     """What to do about a value of the wrong type, and the text to put in its place where that is sure."""
     value = node.value
+    if path == ("version",) and value != "1":
+        return _VERSION, ("1" if isinstance(value, float) and value == 1 else None)
     if schema.get("writeOnly"):
         return ("put it in quotes" if isinstance(value, int | float) else None), None
     if expected == "boolean" and isinstance(value, str) and value.lower() in _TRUTHS:
@@ -567,19 +590,41 @@ _UNITS = {
 
 def _bad_duration(message: str, node: Node, path: Path) -> Diagnostic:
     meant, sure = _meant_duration(node.value)
-    hint = f"did you mean `{meant}`?" if meant else None
+    hint = f"did you mean `{meant}`?" if meant else _how_to_write(str(node.value))
     return _finding(BAD_DURATION, message, node.place, path, help=hint, fix=meant if sure else None)
+
+
+def _how_to_write(duration: str) -> str | None:
+    """What to write in place of what may have meant several durations, or none."""
+    if clock := re.fullmatch(r"([0-9]{1,3}):([0-5][0-9])", duration, re.ASCII):
+        count = int(clock[1]) * 60 + int(clock[2])
+        return f"write `{count}s` for minutes and seconds, `{count}m` for hours and minutes"
+    if re.fullmatch(r"0+(\.0+)?\s*[a-z]*", duration, re.ASCII):
+        return "it has to be more than zero: leave it out, or write `1ms`"
+    return None
 
 
 def _meant_duration(value: Any) -> tuple[str | None, bool]:
     """The duration that was probably meant, and whether it can be nothing else: a bare number may be of any unit."""
     match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*", str(value), re.ASCII | re.IGNORECASE)
-    if match is None or not float(match[1]):
+    if match is None:
+        return _in_one_unit(str(value)), True
+    if not float(match[1]):
         return None, False
     for unit, words in _UNITS.items():
         if (match[2].lower() or "s") in words:
             return f"{match[1]}{unit}", match[2] not in ("", "M")  # `M` may as well be months
     return None, False
+
+
+def _in_one_unit(text: str) -> str | None:
+    """A duration of several parts, such as `1h30m`, in the smallest unit that it has; None when it is no such thing."""
+    parts = re.fullmatch("(?:([0-9]{1,6})h)? ?(?:([0-9]{1,6})m)? ?(?:([0-9]{1,6})s)?", text)
+    hours, minutes, seconds = (int(part or 0) for part in parts.groups()) if parts else (0, 0, 0)
+    minutes += 60 * hours
+    if seconds:
+        return f"{60 * minutes + seconds}s"
+    return f"{minutes}m" if minutes else None
 
 
 def _repeated(node: Node, path: Path) -> Iterator[Diagnostic]:

@@ -14,7 +14,8 @@ def check(plan: Plan) -> None:
         if hook.node is not None and hook.kind is not None:
             _check(plan, f"hook `{name}`", f"hooks.{name}", hook, hook.kind.name, hook.node)
     for stage in plan.stages:
-        if stage.kind is not None:
+        # A hook of the start is of no kind that a stage may have; that the stage calls it says all there is to say.
+        if stage.kind is not None and not stage.hook.point.bootstrap:
             _check(plan, str(stage), f"stages.{stage.id}", stage.hook, stage.kind.name, stage.node)
 
 
