@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV ?= .venv
 MESSAGE ?= Hello! Who are you, in one sentence?
 PYTEST_ARGS ?=
+CRASHES ?= 200
+REFERENCE ?= bub==0.5.1
 
 PY = $(VENV)/bin/python
 PIP = $(PY) -m pip --disable-pip-version-check --quiet
@@ -11,7 +13,7 @@ PIP = $(PY) -m pip --disable-pip-version-check --quiet
 # The message reaches the shell through the environment, so that quotes and dollars in it stay what they are.
 export SAY := $(value MESSAGE)
 
-.PHONY: help run test lint types fuzz bench build clean
+.PHONY: help run test lint types fuzz crash bench build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
@@ -32,7 +34,10 @@ types: $(VENV)/.bub $(VENV)/.lint $(VENV)/.test ## mypy --strict over bub and bu
 fuzz: $(VENV)/.bub $(VENV)/.test ## validate files nobody would write: make fuzz FUZZ_SECONDS=60
 	$(PY) -m tests.fuzz.validate
 
-bench: $(VENV)/.bub $(VENV)/.test $(VENV)/.rival ## measure, side by side with hand-written code
+crash: $(VENV)/.bub $(VENV)/.test ## kill those who write tapes, again and again: make crash CRASHES=1000
+	CRASHES=$(CRASHES) $(PY) -m pytest tests/test_tape_stores.py -k kill_9
+
+bench: $(VENV)/.bub $(VENV)/.test $(VENV)/.rival $(VENV)/.reference ## measure, side by side with hand-written code
 	@for file in tests/bench/[a-z]*.py; do \
 	    name=$$(basename "$$file" .py); echo "== $$name"; $(PY) -m tests.bench.$$name || exit 1; done
 
@@ -70,6 +75,12 @@ $(VENV)/.rival: $(VENV)/.python pyproject.toml
 	$(VENV)/rival/bin/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(VENV)/rival/bin/python -m pip --disable-pip-version-check --quiet install --group bench
 	@touch $@
+
+# The reference Bub runs on Python 3.12 only; where there is none, or no network, it is left out.
+$(VENV)/.reference: $(VENV)/.python
+	@python3.12 -c pass 2>/dev/null && python3.12 -m venv $(VENV)/reference \
+	    && $(VENV)/reference/bin/python -m pip --disable-pip-version-check --quiet install "$(REFERENCE)" && touch $@ \
+	    || { rm -rf $(VENV)/reference; echo "the reference Bub is left out: it needs python3.12 and the network"; }
 
 $(VENV)/.package: $(VENV)/.python pyproject.toml
 	$(PIP) install --group package

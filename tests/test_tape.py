@@ -16,7 +16,7 @@ from bub.errors import TapeError
 from bub.tape import Tape, TapeContext, TapeEntry, TapeQuery
 from bub.tape.context import LOST
 from bub.tape.sqlite import SqliteTapeStore
-from bub.tape.tape import tape_name
+from bub.tape.tape import Summary, tape_name
 from tests.test_tape_stores import entries, expected, questions, said, texts
 
 pytestmark = pytest.mark.anyio
@@ -59,6 +59,12 @@ def test_P3_a_tape_is_named_for_its_workspace_and_its_session(tmp_path: Path) ->
     tape_name(tmp_path, "\ud800/..")  # any text can be a session
 
 
+def test_P3_a_workspace_is_the_same_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert len({tape_name(path, "a") for path in (tmp_path, Path(), tmp_path / "link", tmp_path / "x" / "..")}) == 1
+
+
 async def test_P15_a_tape_begins_with_an_anchor_once(tape: Tape) -> None:
     await tape.ensure_bootstrap_anchor()
     await tape.ensure_bootstrap_anchor()
@@ -68,6 +74,16 @@ async def test_P15_a_tape_begins_with_an_anchor_once(tape: Tape) -> None:
         ("event", "handoff"),
     ]
     assert found[0].payload["state"] == {"owner": "human"}
+
+
+async def test_P15_the_first_anchor_notes_whose_tape_it_is(tape: Tape, tmp_path: Path) -> None:
+    assert await tape.summary() == Summary("t", 0, 0, None, 0)
+    await tape.ensure_bootstrap_anchor("cli:local", tmp_path)
+    await tape.append(said("one"), TapeEntry.anchor("b"), said("two"))
+    last = (await tape.fetch(tape.query()))[-1]
+    assert await tape.summary() == Summary("t", 5, 2, "b", 1, last.date, "cli:local", str(tmp_path))
+    await tape.reset()
+    assert (await tape.summary()).session == "cli:local"
 
 
 async def test_a_handoff_leaves_the_past_behind_but_for_what_it_takes_along(tape: Tape) -> None:
@@ -153,6 +169,7 @@ async def test_a_tape_that_somebody_else_wrote_raises_nothing(tape: Tape) -> Non
     await tape.append(
         TapeEntry(0, "tool_call", {"calls": odd}), TapeEntry(0, "tool_result", {"results": odd}),
         TapeEntry(0, "tool_call", {}), TapeEntry(0, "tool_result", {"results": None}),
+        TapeEntry(0, "tool_call", {"calls": 5}), TapeEntry(0, "tool_result", {"results": 5}),
         TapeEntry(0, "anchor", {}), TapeEntry(0, "?", {}),
     )  # fmt: skip
     assert spoken(await Tape("t", tape.store, TapeContext(None)).messages()) == [
@@ -208,6 +225,18 @@ async def test_P18_a_stretch_may_begin_on_the_tape_and_end_in_the_fork(tape: Tap
         assert texts(await fork.fetch(stretch.after_anchor("b"))) == ["2", "3", "4"]
 
 
+async def test_P24_what_two_turns_write_at_once_never_interleaves(tape: Tape) -> None:
+    async with tape.fork() as one, tape.fork() as other:
+        for fork, key in ((one, "1"), (other, "2"), (one, "3"), (other, "4")):
+            await fork.append(call(key))
+            await fork.append(result(**{key: f"of {key}"}))
+    assert [message[1] for message in spoken(await tape.messages())] == [
+        *(["2"], ("2", "of 2"), ["4"], ("4", "of 4")),
+        *(["1"], ("1", "of 1"), ["3"], ("3", "of 3")),
+    ]
+    assert [entry.id for entry in await tape.fetch(tape.query())] == list(range(1, 9))
+
+
 async def test_P16_a_fork_that_is_not_merged_leaves_nothing(tape: Tape) -> None:
     async with tape.fork(merge_back=False) as fork:
         await fork.append(said("for a while"))
@@ -225,6 +254,34 @@ async def test_P17_a_reset_in_a_fork_hides_at_once_and_takes_place_at_the_end(ta
         assert texts(await tape.fetch(tape.query())) == ["before"]
     assert texts(await tape.fetch(tape.query())) == ["session/start", "handoff", "after"]
     assert [entry.id for entry in await tape.fetch(tape.query())] == [1, 2, 3]
+
+
+async def test_P19_what_is_no_text_is_kept_and_what_was_given_is_left_as_it_was(tape: Tape) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGVsbG8gaGVsbG8="}}
+    content = [{"type": "text", "text": "look"}, picture]
+    async with tape.fork() as fork:
+        await fork.append(TapeEntry.message({"role": "user", "content": content}))
+    assert content == [{"type": "text", "text": "look"}, picture]
+    assert (await tape.messages())[0]["content"] == content
+    assert await tape.search(tape.query().query("aGVsbG8")) == []  # letters of a picture are no words
+    assert len(await tape.search(tape.query().query("LOOK"))) == 1
+
+
+async def test_P25_what_is_done_to_an_entry_of_a_fork_changes_nothing(tape: Tape) -> None:
+    content = [{"type": "text", "text": "as it was"}]
+    async with tape.fork() as fork:
+        await fork.append(TapeEntry.message({"role": "user", "content": content}))
+        content[0]["text"] = "changed"
+        (await fork.messages())[0]["content"][0]["text"] = "changed"
+    assert (await tape.messages())[0]["content"] == [{"type": "text", "text": "as it was"}]
+
+
+async def test_a_fork_refuses_at_once_what_no_store_could_write(tape: Tape) -> None:
+    async with tape.fork() as fork:
+        await fork.append(said("fine"))
+        with pytest.raises(TapeError):
+            await fork.append(said("bad", thing=object()))
+    assert texts(await tape.fetch(tape.query())) == ["fine"]
 
 
 async def test_a_fork_can_be_forked(tape: Tape) -> None:

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bub.builtin.tapes import open_tape_store
 from bub.errors import TapeError
 from bub.tape.entry import TapeEntry, words_of
 from bub.tape.jsonl import JsonlTapeStore
@@ -199,6 +200,18 @@ def test_what_json_does_not_know_is_refused_and_nothing_of_it_written(store: Sto
     assert store.fetch_all(TapeQuery("t")) == []
 
 
+def test_a_letter_that_no_encoding_can_carry_costs_itself_only(store: Store) -> None:
+    store.extend("t", [said("a\ud800b"), TapeEntry.anchor("\udc80", {"\udc80": ["\ud800"]}), said("two")])
+    assert texts(store.fetch_all(TapeQuery("t"))) == ["a\ufffdb", "\ufffd", "two"]
+    assert texts(store.fetch_all(TapeQuery("t").after_anchor("\udc80"))) == ["two"]
+    assert texts(store.fetch_all(TapeQuery("t").query("a\ud800b"))) == ["a\ufffdb"]
+
+
+def test_P11_both_stores_find_a_text_alike_the_newest_first_and_as_often_as_it_was_said(store: Store) -> None:
+    store.extend("t", [said("weather"), said("WEATHER today"), said("whether"), said("weather")])
+    assert [entry.id for entry in store.fetch_all(TapeQuery("t").query("weather").newest().limit(20))] == [4, 2, 1]
+
+
 names = st.sampled_from(["a", "b"])
 words = st.text("oneTWO ß\n\"'", max_size=6)
 entries = st.one_of(
@@ -265,10 +278,13 @@ def test_both_stores_answer_every_query_as_the_whole_tape_would(
         assert found == expected([entry for batch in batches for entry in batch], query)
 
 
-def test_files_are_for_their_owner_only(store: Store, tmp_path: Path) -> None:
-    store.append("t", said("secret"))
-    for path in tmp_path.rglob("*"):
-        if path.is_file():
+@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
+def test_files_are_for_their_owner_only_and_so_are_the_folders_made_for_them(kind: str, tmp_path: Path) -> None:
+    with open_tape_store(tmp_path / "far" / "home", {"tapes": {"store": kind}}) as store:
+        store.append("t", said("secret"))
+        found = list(tmp_path.rglob("*"))
+        assert len(found) >= 4
+        for path in found:
             assert path.stat().st_mode & 0o077 == 0, path
 
 
@@ -292,17 +308,22 @@ for turn in range(100_000):
 """
 
 
+CRASHES = int(os.environ.get("CRASHES", "6"))
+"""How often two writers are killed; `make crash` does it more often."""
+
+
 @pytest.mark.parametrize("kind", MAKERS)
 def test_P6_a_finished_turn_survives_kill_9_whoever_else_is_writing(kind: str, tmp_path: Path) -> None:
     """Two processes write turns of seven entries; both are killed, again and again, at moments nobody chose."""
     chance = random.Random(kind)
     root = str(Path(__file__).parent.parent)
     finished: dict[str, int] = {}
-    for attempt in range(6):
+    for attempt in range(CRASHES):
         writers = {
             f"{attempt}{letter}": subprocess.Popen(
                 [sys.executable, "-c", WRITER, kind, str(tmp_path), f"{attempt}{letter}"],
                 stdout=subprocess.PIPE,
+                bufsize=0,  # else what was read ahead with the first line would not be counted
                 env={**os.environ, "PYTHONPATH": root},
             )
             for letter in "ab"
@@ -314,7 +335,7 @@ def test_P6_a_finished_turn_survives_kill_9_whoever_else_is_writing(kind: str, t
         for name, writer in writers.items():
             writer.send_signal(signal.SIGKILL)
             out, _ = writer.communicate(timeout=30)
-            finished[name] = len(out.splitlines())
+            finished[name] = 1 + out.count(b"\n")
         store = MAKERS[kind](tmp_path)
         store.append("t", said(f"{attempt}c:0:0:"))  # the next turn works, and takes nothing along
         store.close()
@@ -333,7 +354,8 @@ def test_P6_a_finished_turn_survives_kill_9_whoever_else_is_writing(kind: str, t
         rest = seen[name][len(wanted) :]
         if kind == "sqlite":
             assert len(rest) % 7 == 0, "half a turn was written"
-    assert all(f"{attempt}c" in seen for attempt in range(6))
+    assert all(f"{attempt}c" in seen for attempt in range(CRASHES))
+    print(f"{kind}: {CRASHES} crashes of two writers, {sum(finished.values())} finished turns, {len(found)} entries")
 
 
 def test_a_torn_line_takes_no_other_along(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -431,6 +453,15 @@ def test_a_text_is_found_that_another_process_wrote_after_the_last_search(tmp_pa
     assert other.fetch_all(TapeQuery("t").query("äpfel")) == []
 
 
+def test_a_text_is_found_that_was_written_after_a_reset(store: Store) -> None:
+    fill(store)
+    assert store.fetch_all(TapeQuery("t").query("three"))
+    store.reset("t")
+    store.append("t", said("thirteen"))
+    assert texts(store.fetch_all(TapeQuery("t").query("thirteen"))) == ["thirteen"]
+    assert store.fetch_all(TapeQuery("t").query("three")) == []
+
+
 def test_a_file_that_is_no_database_or_from_a_newer_bub_is_told(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("this is no database, " * 100)
     with sqlite3.connect(tmp_path / "newer.db") as db:
@@ -442,10 +473,49 @@ def test_a_file_that_is_no_database_or_from_a_newer_bub_is_told(tmp_path: Path) 
         assert name in str(caught.value)
 
 
+def test_a_file_that_another_program_holds_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bub.tape.sqlite.PATIENCE", 0.05)
+    store = SqliteTapeStore(tmp_path / "tapes.db")
+    store.append("t", said("one"))
+    with sqlite3.connect(tmp_path / "tapes.db", isolation_level=None) as other:
+        other.execute("begin immediate")
+        assert texts(store.fetch_all(TapeQuery("t"))) == ["one"]  # readers need not wait
+        with pytest.raises(TapeError, match="locked") as caught:
+            store.append("t", said("two"))
+    assert caught.value.help == "another program holds the file; end it, or try again"
+    other.close()
+    store.append("t", said("two"))
+    assert texts(store.fetch_all(TapeQuery("t"))) == ["one", "two"]
+
+
+def test_a_file_that_is_damaged_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "tapes.db"
+    store = SqliteTapeStore(path)
+    store.extend("t", [said("x" * 1000) for _ in range(100)])
+    store.close()
+    path.write_bytes(path.read_bytes()[:8192] + os.urandom(path.stat().st_size - 8192))
+    with pytest.raises(TapeError) as caught:
+        store.fetch_all(TapeQuery("t"))
+    assert "most of it can be saved" in str(caught.value.help)
+
+
+def test_the_settings_choose_the_store_and_nothing_is_made_before_it_is_used(tmp_path: Path) -> None:
+    chosen: list[tuple[dict[str, Any], str]] = [
+        ({}, "tapes.db"), ({"tapes": {"store": "sqlite"}}, "tapes.db"), ({"tapes": {"store": "jsonl"}}, "t.jsonl")
+    ]  # fmt: skip
+    for number, (wanted, file) in enumerate(chosen):
+        home = tmp_path / str(number)
+        with open_tape_store(home, wanted) as store:
+            assert not home.exists()
+            store.append("t", said("hi"))
+        assert [path.name for path in (home / "tapes").iterdir()] == [file]  # nothing is left open
+
+
 def test_a_disk_that_is_full_costs_nothing_that_was_written(tmp_path: Path) -> None:
     script = """
 import resource, signal, sys
 from pathlib import Path
+from bub.builtin.tapes import open_tape_store
 from bub.errors import TapeError
 from bub.tape.query import TapeQuery
 from tests.test_tape_stores import MAKERS, said

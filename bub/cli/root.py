@@ -30,8 +30,8 @@ class LazyGroup(TyperGroup):
         if entry is None:
             return None
         command = command_of(cmd_name, load(entry.target))
-        if isinstance(command, TyperCommand):
-            command.params.extend(param for param in self.params if param.name in _SHARED)
+        for each in command.commands.values() if isinstance(command, TyperGroup) else (command,):
+            each.params.extend(param for param in self.params if param.name in _SHARED)
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str, TyperCommand | TyperGroup, list[str]]:

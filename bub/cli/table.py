@@ -27,6 +27,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "plugins": Entry("bub.cli.plugins:plugins", "Show which plugins are installed, listed and loaded."),
         "schema": Entry("bub.cli.schema:schema", "Print the JSON Schema of pipeline files, or write it beside yours."),
         "trust": Entry("bub.cli.trust:trust", "Allow the pipeline file of a folder to be used."),
+        "tape": Entry("bub.cli.tape:app", "What was said and done in each session."),
         "local": Entry("bub.cli.local:app", "The small model that answers on this machine, without a key."),
     }
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+
+_MEDIA = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,")
 
 ENTRY_KINDS = ("message", "system", "anchor", "tool_call", "tool_result", "error", "event")
 """What an entry can be (BEHAVIOURS P1). Other kinds are kept and found; the context leaves them out."""
@@ -75,13 +78,25 @@ class TapeEntry:
 
 
 def words_of(payload: Mapping[str, Any]) -> str:
-    """All texts of a payload, one a line: what a search looks through."""
+    """All texts of a payload, one a line: what a search looks through. Images and such are no text."""
     return "\n".join(_texts(payload))
+
+
+def mended(value: Any) -> Any:
+    """A value of JSON with U+FFFD in place of what no encoding can carry (lone surrogates, from names of files say)."""
+    if isinstance(value, str):
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, Mapping):
+        return {mended(key): mended(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [mended(item) for item in value]
+    return value
 
 
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
-        yield value
+        if not _MEDIA.match(value):
+            yield value
     elif isinstance(value, Mapping):
         for item in value.values():
             yield from _texts(item)

@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 
+import msgspec
+
 from bub.tape.entry import TapeEntry
 from bub.tape.query import AnchorSelector, TapeQuery, no_anchor
-from bub.tape.store import numbered
+from bub.tape.store import encoded, numbered
 
 Fetch = Callable[[TapeQuery], Awaitable[list[TapeEntry]]]
 
@@ -23,8 +25,8 @@ class Fork:
         self.was_reset = False
 
     def extend(self, entries: Sequence[TapeEntry]) -> None:
-        """Add entries behind all others."""
-        self.own += numbered(entries, self._base + len(self.own))
+        """Add entries behind all others, as they are now; TapeError for what no store could write."""
+        self.own += numbered([_copied(entry) for entry in entries], self._base + len(self.own))
 
     def reset(self) -> None:
         """Hide everything written so far."""
@@ -33,12 +35,12 @@ class Fork:
 
     async def fetch(self, query: TapeQuery, fetch: Fetch) -> list[TapeEntry]:
         """What `query` wants of the tape, which `fetch` asks, and of the own entries, as if they were on it already."""
-        if query.tape != self._tape or not (self.own or self.was_reset):
+        if not (self.own or self.was_reset):
             return await fetch(query)
         if query.most == 0:
             return []
         below, own = await self._stretch(query, fetch)
-        found = [*below, *filter(query.wants, own)]
+        found = [*below, *(_copied(entry) for entry in own if query.wants(entry))]
         return list(islice(reversed(found) if query.backwards else found, query.most))
 
     async def _stretch(self, query: TapeQuery, fetch: Fetch) -> tuple[list[TapeEntry], list[TapeEntry]]:
@@ -89,3 +91,8 @@ class Fork:
             if name is not None and (not isinstance(anchor, str) or name == anchor):
                 return index + 1
         return None
+
+
+def _copied(entry: TapeEntry) -> TapeEntry:
+    """The entry as a store gives it: what is done to the one changes nothing in the other (BEHAVIOURS P25)."""
+    return msgspec.json.decode(encoded(msgspec.json.encode, entry), type=TapeEntry)

@@ -17,7 +17,7 @@ from bub.errors import TapeError
 from bub.log import log_warning
 from bub.tape.entry import TapeEntry
 from bub.tape.query import LAST_ANCHOR, AnchorSelector, TapeQuery, no_anchor
-from bub.tape.store import check_name, numbered
+from bub.tape.store import check_name, encoded, make_private, numbered
 
 _SUFFIX = ".jsonl"
 _CHUNK = 64 * 1024
@@ -100,6 +100,11 @@ class JsonlTapeStore:
         with _told(self._path(tape)):
             return sum(1 for line in self._lines(tape, backwards=False) if self._read(line) is None)
 
+    def size(self) -> int:
+        """How many bytes the tapes take on the disk."""
+        with _told(self.folder):
+            return sum(path.stat().st_size for path in self.folder.glob(f"*{_SUFFIX}"))
+
     def close(self) -> None:
         """Nothing stays open between two calls."""
 
@@ -166,10 +171,7 @@ class JsonlTapeStore:
         return self.folder / f"{check_name(tape)}{_SUFFIX}"
 
     def _line(self, entry: TapeEntry) -> bytes:
-        try:
-            return self._encode(entry) + b"\n"
-        except (TypeError, ValueError, UnicodeEncodeError, OverflowError) as error:
-            raise TapeError(f"an entry cannot be written as JSON: {error}", help="keep to what JSON knows") from error
+        return encoded(self._encode, entry) + b"\n"
 
     def _tail(self, tape: str, file: int) -> _Tail:
         """The end of an open, locked file: known from the last write, else read."""
@@ -199,7 +201,8 @@ def _lines_from_end(file: int) -> Iterator[bytes]:
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
     """The file, open to be appended to by nobody else. It is the one that has this name once the lock is held."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if not path.parent.exists():
+        make_private(path.parent)
     while True:
         file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

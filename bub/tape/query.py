@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
 from bub.errors import TapeError
-from bub.tape.entry import TapeEntry, words_of
+from bub.tape.entry import TapeEntry, mended, words_of
 
 
 class _LastAnchor:
@@ -41,11 +41,11 @@ class TapeQuery:
 
     def query(self, text: str) -> TapeQuery:
         """Entries whose payload has this text somewhere, in whatever case; an empty text asks nothing."""
-        return replace(self, text=text or None)
+        return replace(self, text=mended(text) or None)
 
     def after_anchor(self, name: str) -> TapeQuery:
         """Entries behind the last anchor of this name; an empty name asks nothing."""
-        return replace(self, after=name or None)
+        return replace(self, after=mended(name) or None)
 
     def last_anchor(self) -> TapeQuery:
         """Entries behind the anchor that was set last."""
@@ -53,7 +53,7 @@ class TapeQuery:
 
     def between_anchors(self, start: str, end: str) -> TapeQuery:
         """Entries between the last anchor `start` and the first anchor `end` behind it."""
-        return replace(self, anchors=(start, end))
+        return replace(self, anchors=(mended(start), mended(end)))
 
     def between_dates(self, start: str | date, end: str | date) -> TapeQuery:
         """Entries from `start` to `end`, both included; a plain date is the whole day in UTC.

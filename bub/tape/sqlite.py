@@ -6,17 +6,18 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from bub.errors import TapeError
-from bub.tape.entry import TapeEntry, words_of
+from bub.tape.entry import TapeEntry, mended, words_of
 from bub.tape.query import TapeQuery
-from bub.tape.store import Stretch, check_name, stretch_of
+from bub.tape.store import Stretch, check_name, encoded, make_private, stretch_of
 
 PATIENCE = 10.0
 """How long, in seconds, a writer waits for another process's transaction."""
@@ -26,12 +27,24 @@ _SHORTEST_INDEXED = 3
 """Letters of the shortest text that the index of three letters each can find."""
 _INDEXED_AT_ONCE = 2_000
 
-# A tape that was reset keeps its rows until they are removed, but no longer has a name.
+_REMEDIES: Mapping[int, str] = MappingProxyType(
+    {
+        sqlite3.SQLITE_BUSY: "another program holds the file; end it, or try again",
+        sqlite3.SQLITE_READONLY: "see that the file and its folder are yours to write",
+        sqlite3.SQLITE_CANTOPEN: "see that the file and its folder are yours to write",
+        sqlite3.SQLITE_FULL: "make room on the disk",
+        sqlite3.SQLITE_CORRUPT: "move the file away to begin anew, and keep it: most of it can be saved with `sqlite3`",
+        sqlite3.SQLITE_NOTADB: "move the file away to begin anew",
+    }
+)
+
+# A tape that was reset keeps its rows until they are removed, but no longer has a name. No `seq` is ever given twice:
+# the index of words goes by it.
 _TABLES = """
 create table tapes (id integer primary key, name text unique, dropped integer not null default 0);
 create table entries (
-    seq integer primary key, tape integer not null references tapes, id integer not null, kind text not null,
-    anchor text, payload text not null, meta text not null, date text not null, unique (tape, id)
+    seq integer primary key autoincrement, tape integer not null references tapes, id integer not null,
+    kind text not null, anchor text, payload text not null, meta text not null, date text not null, unique (tape, id)
 );
 create index entries_by_kind on entries (tape, kind, id);
 create index entries_by_anchor on entries (tape, anchor, id) where anchor is not null;
@@ -42,6 +55,10 @@ create trigger entries_stay before update on entries begin select raise(abort, '
 create trigger entries_are_kept before delete on entries
     when not exists (select 1 from tapes where id = old.tape and dropped)
     begin select raise(abort, 'a tape is only ever appended to'); end;
+"""
+
+_END_OF_TAPE = """
+select id, (select coalesce(max(entries.id), 0) from entries where tape = tapes.id) from tapes where name = ?
 """
 
 
@@ -77,14 +94,19 @@ class SqliteTapeStore:
     def extend(self, tape: str, entries: Sequence[TapeEntry]) -> None:
         """Write entries at the end of a tape, all or none: after a crash no half of them is there."""
         rows = [
-            (entry.kind, entry.anchor_name, self._text(entry.payload), self._text(entry.meta), entry.date)
+            (
+                mended(entry.kind),
+                mended(entry.anchor_name),
+                self._text(entry.payload),
+                self._text(entry.meta),
+                entry.date,
+            )
             for entry in entries
         ]
         with self._writing() as db:
-            key = self._key(db, check_name(tape))
+            key, last = db.execute(_END_OF_TAPE, (check_name(tape),)).fetchone() or (None, 0)
             if key is None:
                 key = db.execute("insert into tapes (name) values (?)", (tape,)).lastrowid
-            (last,) = db.execute("select coalesce(max(id), 0) from entries where tape = ?", (key,)).fetchone()
             db.executemany(
                 "insert into entries (tape, id, kind, anchor, payload, meta, date) values (?, ?, ?, ?, ?, ?, ?)",
                 ((key, last + index, *row) for index, row in enumerate(rows, start=1)),
@@ -134,8 +156,12 @@ class SqliteTapeStore:
             ).fetchone()
         return row[0] if row else None
 
+    def size(self) -> int:
+        """How many bytes the tapes take on the disk."""
+        return sum(file.stat().st_size for end in ("", "-wal") if (file := Path(f"{self.path}{end}")).exists())
+
     def close(self) -> None:
-        """Close the file; the next call opens it again."""
+        """Close the file; the next call opens it again. Whoever closes it last leaves one file behind."""
         with self._lock:
             if self._connection is not None and self._process == os.getpid():
                 self._connection.close()
@@ -198,10 +224,7 @@ class SqliteTapeStore:
         return row[0] if row else None
 
     def _text(self, value: dict[str, Any]) -> str:
-        try:
-            return self._encode(value).decode()
-        except (TypeError, ValueError, UnicodeEncodeError, OverflowError) as error:
-            raise TapeError(f"an entry cannot be written as JSON: {error}", help="keep to what JSON knows") from error
+        return encoded(self._encode, value).decode()
 
     # The file.
 
@@ -231,7 +254,7 @@ class SqliteTapeStore:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(path.parent)
     path.touch(mode=0o600)
     db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False, cached_statements=64)
     try:
@@ -285,9 +308,13 @@ def _told(path: Path) -> Iterator[None]:
     """Turns what SQLite and the file system say into a TapeError."""
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
-        raise TapeError(
-            f"the tapes in {path} cannot be used: {error}",
-            help="see that the disk has room and the file is yours, or move the file away to begin anew",
-            reason="unavailable",
-        ) from error
+    except sqlite3.Error as error:
+        # The low byte is what happened; what is above it says where.
+        remedy = _REMEDIES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
+        raise _unusable(path, error, remedy or "see that the disk has room and the file is yours") from error
+    except OSError as error:
+        raise _unusable(path, error.strerror or error, "see that the disk has room and the folder is yours") from error
+
+
+def _unusable(path: Path, problem: object, remedy: str) -> TapeError:
+    return TapeError(f"the tapes in {path} cannot be used: {problem}", help=remedy, reason="unavailable")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import msgspec
 
 from bub.errors import TapeError
-from bub.tape.entry import TapeEntry
+from bub.tape.entry import TapeEntry, mended
 from bub.tape.query import AnchorSelector, TapeQuery, no_anchor
 
 
@@ -84,6 +87,24 @@ def check_name(tape: str) -> str:
     if not tape or "/" in tape or "\\" in tape or "\0" in tape or tape in (".", ".."):
         raise TapeError(f"`{tape}` cannot be the name of a tape", help="names have no slash", reason="not_found")
     return tape
+
+
+def encoded(encode: Callable[[Any], bytes], value: Any) -> bytes:
+    """What a store writes of an entry, or of a part of one; raises TapeError for what JSON does not know."""
+    try:
+        try:
+            return encode(value)
+        except UnicodeEncodeError:  # one letter that is none must not cost the whole turn
+            return encode(mended(msgspec.to_builtins(value)))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise TapeError(f"an entry cannot be written as JSON: {error}", help="keep to what JSON knows") from error
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, and whatever is missing around it, for its owner only."""
+    if not folder.parent.exists():
+        make_private(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def numbered(entries: Sequence[TapeEntry], last: int) -> list[TapeEntry]:

@@ -1,0 +1,274 @@
+"""`bub tape`: what was said and done in each session, to be listed, read, searched, taken out and put back."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import trio
+import typer
+
+from bub.cli.opening import open_framework
+from bub.cli.options import options_of
+from bub.cli.shown import page_width, show
+from bub.cli.terminal import printable
+from bub.errors import TapeError, UsageError
+from bub.pipeline.layout import Line, Span, cells, columns, line
+from bub.tape.entry import TapeEntry
+from bub.tape.lines import lines_of, read_lines, tape_in, write_lines
+from bub.tape.shelf import Store, add_tape, find_tape, search_tapes, stats, summaries
+from bub.tape.tape import Summary, Tape
+from bub.tape.transcript import excerpt, moment, transcript
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False, help="What was said and done in each session.")
+
+_T = TypeVar("_T")
+
+_TAPE = typer.Argument(metavar="TAPE", help="A session such as cli:local, a tape's name, or the beginning of one.")
+_JSON = typer.Option("--json", help="Print JSON for a program.")
+
+
+@app.callback()
+def tape() -> None:
+    """What was said and done in each session."""
+
+
+@app.command("list")
+def list_them(ctx: typer.Context, as_json: Annotated[bool, _JSON] = False) -> None:
+    """Show every tape: its session, how many entries it has and was given since the last anchor, and when it was used.
+
+    The one used last stands first.
+    """
+    found = _with_store(ctx, lambda store, _: summaries(store))
+    if as_json:
+        print(json.dumps([dataclasses.asdict(summary) for summary in found]))
+    elif found:
+        show(_listed(found, _width()))
+    else:
+        _say("no tape has been written yet")
+
+
+@app.command("show")
+def show_one(
+    ctx: typer.Context,
+    name: Annotated[str, _TAPE],
+    since: Annotated[str | None, typer.Option(metavar="ANCHOR", help="What came after the last such anchor.")] = None,
+    last: Annotated[int | None, typer.Option("--last", "-n", min=1, metavar="N", help="The newest N entries.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="The whole tape.")] = False,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Show a tape as people read it: from its last anchor on, unless an option says otherwise."""
+    if (since is not None) + (last is not None) + everything > 1:
+        raise UsageError("--since, --last and --all exclude each other", help="say one of them at a time")
+
+    async def read(store: Store, workspace: Path) -> tuple[Summary, list[TapeEntry]]:
+        found = await find_tape(store, name, workspace)
+        return await found.summary(), await _wanted(found, since, last, everything)
+
+    summary, entries = _with_store(ctx, read)
+    if as_json:
+        listed = [dataclasses.asdict(entry) for entry in entries]
+        print(json.dumps({"tape": summary.name, "session": summary.session, "entries": listed}, default=str))
+        return
+    if entries and entries[0].id > 1:
+        _say(f"{entries[0].id - 1:,} older entries are not shown (--all shows them)")
+    show(transcript(entries, _width()))
+
+
+async def _wanted(tape: Tape, since: str | None, last: int | None, everything: bool) -> list[TapeEntry]:
+    if since is not None:
+        return await _behind(tape, since)
+    if last is not None:
+        return (await tape.search(tape.query(), most=last))[::-1]
+    anchors = [] if everything else await tape.anchors(most=1)
+    if not anchors:
+        return await tape.fetch(tape.query())
+    return [anchors[0], *await tape.fetch(tape.query().last_anchor())]
+
+
+async def _behind(tape: Tape, anchor: str) -> list[TapeEntry]:
+    try:
+        return await tape.fetch(tape.query().after_anchor(anchor))
+    except TapeError as error:
+        names = [entry.anchor_name or "" for entry in await tape.anchors()]
+        if error.reason != "not_found" or not names:
+            raise
+        listed = ", ".join(f"`{name}`" for name in dict.fromkeys(reversed(names)))
+        raise TapeError(str(error), help=f"its anchors: {listed}", reason=error.reason) from error
+
+
+@app.command("search")
+def search(
+    ctx: typer.Context,
+    text: Annotated[str, typer.Argument(help="The text to look for, in whatever case.")],
+    name: Annotated[str | None, typer.Option("--tape", metavar="TAPE", help="Look through this tape only.")] = None,
+    most: Annotated[int, typer.Option("--last", "-n", min=1, metavar="N", help="The newest N entries found.")] = 20,
+    as_json: Annotated[bool, _JSON] = False,
+) -> None:
+    """Show the newest entries that have a text, in all tapes or in one."""
+    if not text.strip():
+        raise UsageError("the text is empty", help="say what to look for")
+
+    async def look(store: Store, workspace: Path) -> tuple[dict[str, Summary], list[tuple[str, TapeEntry]]]:
+        known = {summary.name: summary for summary in await summaries(store)}
+        only = None if name is None else await find_tape(store, name, workspace)
+        return known, await search_tapes(store, known if only is None else [only.name], text, most)
+
+    known, hits = _with_store(ctx, look)
+    if as_json:
+        print(json.dumps([{"tape": tape, **dataclasses.asdict(entry)} for tape, entry in hits], default=str))
+    elif hits:
+        show(_hits(hits, known, text, page_width()))
+    else:
+        _say(f"`{text}` was not found")
+
+
+@app.command("export")
+def export(
+    ctx: typer.Context,
+    name: Annotated[str, _TAPE],
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="A file that does not exist yet; `-` prints.")] = "-",
+) -> None:
+    """Write a tape as lines of JSON, one an entry."""
+
+    async def read(store: Store, workspace: Path) -> list[TapeEntry]:
+        found = await find_tape(store, name, workspace)
+        return await found.fetch(found.query())
+
+    entries = _with_store(ctx, read)
+    if file == "-" and sys.stdout.isatty():
+        for text in lines_of(entries):
+            print(printable(text.decode().rstrip("\n")))
+        return
+    if file == "-":
+        sys.stdout.buffer.writelines(lines_of(entries))  # the same bytes, whatever the locale
+        return
+    write_lines(Path(file), entries)
+    _say(f"{len(entries):,} entries were written to {file}")
+
+
+@app.command("import")
+def import_one(
+    ctx: typer.Context,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file of lines of JSON; `-` reads standard input.")],
+    name: Annotated[
+        str | None, typer.Option("--as", metavar="NAME", help="What to call the tape; as its file by default.")
+    ] = None,
+) -> None:
+    """Put a tape back that was exported or archived: the whole file, or nothing of it.
+
+    A tape that is there already is never written over.
+    """
+    if file == "-" and name is None:
+        raise UsageError("what comes from standard input has no name", help="give it one with --as")
+    entries = _read(file)
+    called = name if name is not None else tape_in(Path(file))
+    _with_store(ctx, lambda store, _: add_tape(store, called, entries))
+    _say(f"{len(entries):,} entries were imported as {called}")
+
+
+@app.command("stats")
+def stats_of_all(ctx: typer.Context, as_json: Annotated[bool, _JSON] = False) -> None:
+    """Show how much the tapes hold, where they are kept, and which lines of them cannot be read."""
+    found = _with_store(ctx, lambda store, _: stats(store))
+    if as_json:
+        print(json.dumps(dataclasses.asdict(found)))
+        return
+    bad = sum(found.bad_lines.values()) if found.bad_lines is not None else None
+    rows = {
+        "store": found.store,
+        "place": found.place,
+        "tapes": f"{found.tapes:,}",
+        "sidecars": f"{found.sidecars:,}",
+        "entries": f"{found.entries:,}",
+        "size": _size(found.size) if found.size is not None else None,
+        "bad lines": f"{bad:,}" if bad is not None else None,
+    }
+    show(columns([(Span(label, "faint"), Span(value)) for label, value in rows.items() if value is not None]))
+    show(line(f"  {name}: {count:,}", "bad") for name, count in (found.bad_lines or {}).items())
+
+
+def _with_store(ctx: typer.Context, work: Callable[[Store, Path], Awaitable[_T]]) -> _T:
+    """What comes of some work with the profile's store and its workspace."""
+    with redirect_stdout(sys.stderr):  # what a plugin prints is no result of ours
+        framework = open_framework(options_of(ctx))
+
+        async def run() -> _T:
+            async with framework.running():
+                store: Any = framework.get_tape_store()
+                if store is None:
+                    raise TapeError("no plugin of the profile keeps tapes", reason="unavailable")
+                return await work(store, framework.workspace)
+
+        return trio.run(run)
+
+
+def _read(file: str) -> list[TapeEntry]:
+    if file == "-":
+        return read_lines(sys.stdin.buffer, "standard input")
+    try:
+        with Path(file).open("rb") as opened:
+            return read_lines(opened, file)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror or error}", help="name another file") from error
+
+
+def _width() -> int | None:
+    """How long a line may be; as long as it is where a program reads it."""
+    return page_width() if sys.stdout.isatty() else None
+
+
+def _listed(found: list[Summary], width: int | None) -> list[Line]:
+    head = [Span(title, "faint") for title in ("used", "entries", "new", "session", "tape")]
+    rows = [
+        [
+            Span(moment(summary.last_date)[:16] if summary.last_date else "-"),
+            Span(f"{summary.entries:,}"),
+            Span(f"{summary.since_last_anchor:,}"),
+            Span(printable(summary.session) if summary.session else "-", "strong"),
+            Span(printable(summary.name), "faint"),
+        ]
+        for summary in found
+    ]
+    lines = columns([head, *rows])
+    if width is None or all(_length(each) <= width for each in lines):
+        return lines
+    return [each for summary in found for each in _card(summary, width)]
+
+
+def _card(summary: Summary, width: int) -> list[Line]:
+    """A tape in several lines, where one is too short."""
+    used = moment(summary.last_date)[:16] if summary.last_date else "-"
+    facts = (Span(f"  {used}  {summary.entries:,} entries, {summary.since_last_anchor:,} new"),)
+    name = (Span(f"  {printable(summary.name)}", "faint"),)
+    title = line(summary.session or "-", "strong")
+    return [title, (*facts, *name)] if _length((*facts, *name)) <= width else [title, facts, name]
+
+
+def _length(each: Line) -> int:
+    return sum(cells(span.text) for span in each)
+
+
+def _hits(hits: list[tuple[str, TapeEntry]], known: dict[str, Summary], text: str, width: int) -> list[Line]:
+    lines: list[Line] = []
+    for name, entry in hits:
+        session = known[name].session if name in known else None
+        when, what = Span(f"{moment(entry.date)}  ", "faint"), Span(f"  #{entry.id} {entry.kind}", "faint")
+        lines += [(when, Span(session or name, "strong"), what), (Span("  "), *excerpt(entry, text, width - 2))]
+    return lines
+
+
+def _size(size: int) -> str:
+    for unit, one in (("MB", 1_000_000), ("kB", 1_000)):
+        if size >= one:
+            return f"{size / one:,.1f} {unit}"
+    return f"{size} bytes"
+
+
+def _say(text: str) -> None:
+    print(printable(text), file=sys.stderr)
