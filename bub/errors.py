@@ -74,7 +74,7 @@ class ModelError(BubError):
     """A model provider could not answer: names the provider, the host of its URL and what to do.
 
     `kind` is one of `config`, `unreachable`, `refused_key`, `rate_limited`, `server`, `request`,
-    `cut_stream`, `bad_answer`, `timeout`.
+    `cut_stream`, `bad_answer`, `timeout`, `context_overflow`.
     """
 
     def __init__(

@@ -15,7 +15,9 @@ class StreamEvent:
     """One event of a model stream: its kind (one of `EVENT_KINDS`) and its data.
 
     A `text` or `reasoning` event carries `{"delta": str}`, an `error` event `{"message": str, …}`, a `usage`
-    event the provider's counts.
+    event the provider's counts, a `final` event `{"finish_reason": str | None}`. A `tool_call` event is one whole call:
+    `{"id": str, "name": str, "arguments": dict | None, "raw": str}`, where `raw` is what the model wrote and
+    `arguments` is None if that is no JSON object.
     """
 
     kind: str

@@ -424,13 +424,14 @@ PROFILES = """
 
 def test_a_key_goes_to_its_own_provider_only(shell: Shell, server: Server, write: Write) -> None:
     file = write("keys.yaml", PROFILES.format(base=server.base, model=server.model))
-    environment = {"BUB_CONFIG": str(file), "GROQ_API_KEY": KEY, "MISTRAL_API_KEY": "another"}
+    other = "sk-of-another-4712"
+    environment = {"BUB_CONFIG": str(file), "GROQ_API_KEY": KEY, "MISTRAL_API_KEY": other}
     assert shell.bub("run", "hello", **environment).code == 0
     assert shell.bub("run", "hello", "--profile", "other", **environment).code == 0
     assert shell.bub("run", "hello", BUB_PROFILE="free", **environment).code == 0
-    assert server.keys() == [f"Bearer {KEY}", "Bearer another", None]
+    assert server.keys() == [f"Bearer {KEY}", f"Bearer {other}", None]
     assert [request["body"].get("temperature") for request in server.log()] == [None, 0.25, None]
-    for request, keys in zip(server.log(), [["another"], [KEY], [KEY, "another"]], strict=True):
+    for request, keys in zip(server.log(), [[other], [KEY], [KEY, other]], strict=True):
         assert not any(key in json.dumps(request) for key in keys)
 
 

@@ -19,9 +19,10 @@ import pytest
 import trio
 
 from bub.builtin import local_install
-from bub.builtin.models.chat import ChatRequest, stream_chat
+from bub.builtin.models.chat import ChatRequest, ToolSpec, stream_chat
 from bub.builtin.models.client import open_client
 from bub.builtin.models.endpoint import resolve_endpoint
+from bub.builtin.models.usage import tokens_of
 from bub.errors import BubError, ModelError
 from bub.resources import shipped_schema
 from bub.streaming import AsyncStreamEvents, StreamEvent
@@ -39,11 +40,6 @@ needs_model = [
 class Framework:
     """What a plugin sees of the framework here: the settings of its profile."""
 
-    system_prompt = ""
-
-    def get_system_prompt(self, prompt: Any, state: dict[str, Any]) -> str:
-        return self.system_prompt
-
     def __init__(self, **settings: Any) -> None:
         self.settings = settings
 
@@ -52,17 +48,25 @@ def plugin(**settings: Any) -> LocalModel:
     return LocalModel(Framework(**settings))
 
 
+def asking(model: LocalModel, *said: str | Sequence[Any], system: str | None = None, **more: Any) -> dict[str, Any]:
+    """The agent's request: what the user and the model said in turns, and the model that the settings choose."""
+    messages = [{"role": "assistant" if at % 2 else "user", "content": content} for at, content in enumerate(said)]
+    if system:
+        messages.insert(0, {"role": "system", "content": system})
+    return {"model": model._framework.settings.get("model", ""), "messages": messages, "tools": [], **more}
+
+
 async def open_stream(
-    model: LocalModel, prompt: str | Sequence[Any], system: str | None = None
+    model: LocalModel, *said: str | Sequence[Any], system: str | None = None, **more: Any
 ) -> AsyncStreamEvents | None:
-    stream: AsyncStreamEvents | None = await model.run_model_stream(
-        prompt=prompt, session_id="cli:local", state={}, system=system
-    )
+    stream: AsyncStreamEvents | None = await model.call_model(asking(model, *said, system=system, **more))
     return stream
 
 
-async def answer(model: LocalModel, prompt: str | Sequence[Any], system: str | None = None) -> list[StreamEvent]:
-    stream = await open_stream(model, prompt, system)
+async def answer(
+    model: LocalModel, *said: str | Sequence[Any], system: str | None = None, **more: Any
+) -> list[StreamEvent]:
+    stream = await open_stream(model, *said, system=system, **more)
     assert stream is not None
     return [event async for event in stream]
 
@@ -193,21 +197,18 @@ async def assert_stopped(model: LocalModel, stream: AsyncStreamEvents) -> None:
 
 
 class TestGenerating:
+    """With the real weights."""
+
+    pytestmark: ClassVar = [*needs_model, pytest.mark.anyio]
+
     async def test_its_own_settings_go_before_the_general_ones(self) -> None:
         brief = plugin(max_tokens=40, local_model={"max_tokens": 3, "temperature": 0, "context": 512, "threads": 1})
         events = await answer(brief, "Tell me a long story.")
         assert usage_of(events)["completion_tokens"] == 3
 
-    async def test_without_a_system_prompt_of_the_pipeline_it_asks_the_plugins_for_theirs(self) -> None:
-        model = plugin(max_tokens=2)
-        plain = await answer(model, "Hi")
-        model._framework.system_prompt = "Speak like a pirate, matey. " * 8
-        told = await answer(model, "Hi")
-        assert usage_of(told)["prompt_tokens"] > usage_of(plain)["prompt_tokens"] + 20
-
-    """With the real weights."""
-
-    pytestmark: ClassVar = [*needs_model, pytest.mark.anyio]
+    async def test_what_a_request_says_of_its_own_goes_before_all_settings(self, model: LocalModel) -> None:
+        events = await answer(model, "Tell me a long story.", max_tokens=2, temperature=0.0)
+        assert usage_of(events)["completion_tokens"] == 2
 
     async def test_different_prompts_get_different_answers_token_by_token(self, model: LocalModel) -> None:
         france = await answer(model, "What is the capital of France?")
@@ -291,7 +292,42 @@ class TestGenerating:
     async def test_a_prompt_that_is_too_long_is_explained(self, model: LocalModel) -> None:
         with pytest.raises(ModelError, match="too long") as caught:
             await answer(model, "word " * 6000)
-        assert caught.value.kind == "request"
+        assert caught.value.kind == "context_overflow"
+
+    async def test_what_was_said_before_reaches_the_model_and_tools_do_not(self, model: LocalModel) -> None:
+        alone = await answer(model, "And now?", max_tokens=1)
+        after = await answer(model, "One two three.", "Four five six.", "And now?", max_tokens=1)
+        assert usage_of(after)["prompt_tokens"] > usage_of(alone)["prompt_tokens"] + 10
+        request = asking(model, "One two three.", "Four five six.", "And now?", max_tokens=1)
+        call = {"id": "1", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
+        request["messages"][1:1] = [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "1", "content": "word " * 50},
+        ]
+        stream = await model.call_model(request)
+        assert stream is not None
+        assert usage_of([event async for event in stream])["prompt_tokens"] == usage_of(after)["prompt_tokens"]
+
+    async def test_a_history_that_does_not_fit_loses_its_oldest_part_only(self) -> None:
+        small = plugin(local_model={"context": 256, "max_tokens": 16, "temperature": 0.0})
+        words = [f"{'red green blue ' * 10}{at}" for at in range(41)]
+        stream = await open_stream(small, *words, system="Be brief.")
+        assert stream is not None
+        messages = stream.__aiter__().job.request["messages"]  # type: ignore[attr-defined]
+        events = [event async for event in stream]
+        assert text_of(events)
+        tokens = usage_of(events)["prompt_tokens"]
+        assert 40 < tokens <= 256 - 16
+        kept = stream.__aiter__().job.request["messages"]  # type: ignore[attr-defined]
+        assert (kept[0], kept[-1]) == (messages[0], messages[-1])
+        assert kept[1:] == messages[len(messages) - len(kept) + 1 :]
+
+    async def test_a_long_prompt_keeps_what_it_says_although_little_room_is_left(self) -> None:
+        small = plugin(local_model={"context": 256, "max_tokens": 100})
+        story = "The cat sat on the mat and looked at the sea. " * 13
+        events = await answer(small, f"{story}What is the capital of France?", temperature=0.0)
+        assert usage_of(events)["prompt_tokens"] > 160  # more than 256 - 100
+        assert text_of(events)
 
     async def test_text_that_no_encoding_can_carry_does_no_harm(self, model: LocalModel) -> None:
         assert text_of(await answer(model, "Hi \ud83d"))
@@ -311,13 +347,12 @@ ANSWER_IN_A_PROCESS = """
     from bub_plugins.local_model import LocalModel
 
     class Framework:
-        get_system_prompt = staticmethod(lambda prompt, state: "")
         settings = {"max_tokens": 4000} if sys.argv[1] == "long" else {"max_tokens": 5}
 
     async def main():
         model = LocalModel(Framework())
         prompt = "Write a very long story." if sys.argv[1] == "long" else "Hi"
-        stream = await model.run_model_stream(prompt=prompt, session_id="s", state={}, system=None)
+        stream = await model.call_model({"model": "", "messages": [{"role": "user", "content": prompt}]})
         async for event in stream:
             if sys.argv[1] == "long":
                 print("started", flush=True)
@@ -381,7 +416,7 @@ class TestProcess:
 @pytest.fixture(scope="module")
 def local_address() -> Iterator[str]:
     weights = local_install.status().weights
-    command = [sys.executable, str(FAKES / "local_server.py"), str(weights), "sesame"]
+    command = [sys.executable, str(FAKES / "local_server.py"), str(weights), "--tools", "sesame"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -391,27 +426,61 @@ def local_address() -> Iterator[str]:
 
 
 class TestRealServer:
-    """A real OpenAI-compatible server, asked as any provider is."""
+    """A real server of both APIs, asked as any provider is."""
 
     pytestmark: ClassVar = [*needs_model, pytest.mark.anyio]
 
-    async def test_it_answers_again_and_again_and_explains_itself(self, local_address: str) -> None:
-        settings = {"model": "llama:smollm2", "api_base": f"{local_address}/v1", "max_tokens": 20, "temperature": 0.1}
+    @pytest.mark.parametrize("api", ["openai", "anthropic"])
+    async def test_it_answers_again_and_again_and_explains_itself(self, local_address: str, api: str) -> None:
+        settings = {
+            "model": "llama:smollm2",
+            "max_tokens": 20,
+            "temperature": 0.1,
+            "providers": {"llama": {"api": api, "api_base": f"{local_address}/v1"}},
+        }
         endpoint = resolve_endpoint({**settings, "api_key": "sesame"})
         async with open_client() as client:
             for _ in range(3):  # this server closes the connections it promised to keep
-                request = ChatRequest.of_prompt("What is the capital of France?")
+                request = ChatRequest.of_prompt("What is the capital of France?", system="Be brief.")
                 stream = await stream_chat(client, endpoint, request)
                 events = [event async for event in stream]
                 assert text_of(events)
                 assert [event.kind for event in events[-2:]] == ["usage", "final"]
+                assert events[-1].data["finish_reason"] in ("stop", "length")
+                assert tokens_of(usage_of(events)) > 20
             with pytest.raises(ModelError, match="exceeds the available context") as caught:
                 await stream_chat(client, endpoint, ChatRequest.of_prompt("word " * 3000))
-            assert caught.value.kind == "request"
+            assert caught.value.kind == "context_overflow"
             with pytest.raises(ModelError) as caught:
                 wrong = resolve_endpoint({**settings, "api_key": "wrong-key"})
                 await stream_chat(client, wrong, ChatRequest.of_prompt("hi"))
             assert caught.value.kind == "refused_key"
+
+    @pytest.mark.parametrize("api", ["openai", "anthropic"])
+    async def test_a_tool_is_called_and_its_result_goes_into_the_next_request(
+        self, local_address: str, api: str
+    ) -> None:
+        providers = {"llama": {"api": api, "api_base": f"{local_address}/v1", "api_key": "sesame"}}
+        settings = {"model": "llama:x", "max_tokens": 40, "temperature": 0.0, "providers": providers}
+        endpoint = resolve_endpoint(settings)
+        parameters = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+        tools = [ToolSpec("fs.read", "Read a file.", parameters)]
+        conversation: list[dict[str, Any]] = [{"role": "user", "content": "Read the file todo.txt"}]
+        async with open_client() as client:
+            asked = ChatRequest(conversation, tools=tools, tool_choice="required")
+            events = [event async for event in await stream_chat(client, endpoint, asked)]
+            (call,) = [event.data for event in events if event.kind == "tool_call"]
+            assert (call["name"], call["arguments"]) == ("fs.read", {"path": "todo.txt"})
+            assert events[-1].data == {"finish_reason": "tool_calls"}
+            said = {"id": call["id"], "type": "function", "function": {"name": "fs.read", "arguments": call["raw"]}}
+            conversation += [
+                {"role": "assistant", "content": None, "tool_calls": [said]},
+                {"role": "tool", "tool_call_id": call["id"], "content": "Buy milk. " * 20},
+            ]
+            told = [
+                event async for event in await stream_chat(client, endpoint, ChatRequest(conversation, tools=tools))
+            ]
+            assert tokens_of(usage_of(told)) > tokens_of(usage_of(events)) + 60
 
     async def test_leaving_early_frees_it_for_the_next(self, local_address: str) -> None:
         endpoint = resolve_endpoint({"model": "llama:x", "api_base": f"{local_address}/v1", "api_key": "sesame"})

@@ -9,11 +9,8 @@ import json
 import shutil
 import ssl
 import subprocess
-import sys
 import time
-import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 import trio
+from fakes.scripted import Script, Server, collect, serving, text_of
 
 from bub.builtin.models import faults
 from bub.builtin.models.chat import ChatRequest, stream_chat
@@ -28,23 +26,8 @@ from bub.builtin.models.client import open_client
 from bub.builtin.models.endpoint import Endpoint, resolve_endpoint
 from bub.builtin.models.providers import PROVIDERS
 from bub.errors import ModelError
-from bub.streaming import AsyncStreamEvents, StreamEvent
 
-FAKES = Path(__file__).parent / "fakes"
 KEY = "sk-very-secret-4711"
-Script = list[dict[str, Any]]
-
-
-@contextmanager
-def serving(*arguments: str) -> Iterator[str]:
-    """The address of a fake model server that runs for as long as the block."""
-    command = [sys.executable, str(FAKES / "model_server.py"), *arguments]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -59,54 +42,9 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
         yield shared
 
 
-class Server:
-    """The fake server as one test sees it: a model of its own, and the log of what was asked."""
-
-    def __init__(self, client: httpx.AsyncClient, address: str) -> None:
-        self.client = client
-        self.address = address
-        self.model = uuid.uuid4().hex
-
-    def endpoint(self, **settings: Any) -> Endpoint:
-        settings = {"model": f"test:{self.model}", "api_base": f"{self.address}/v1", "retries": 0, **settings}
-        return resolve_endpoint(settings)
-
-    async def open(self, *scripts: Script, **settings: Any) -> AsyncStreamEvents:
-        return await stream_chat(
-            self.client, self.endpoint(**settings), ChatRequest.of_prompt(json.dumps(list(scripts)))
-        )
-
-    async def ask(self, *scripts: Script, **settings: Any) -> list[StreamEvent]:
-        return await collect(await self.open(*scripts, **settings))
-
-    async def fail(self, *scripts: Script, **settings: Any) -> ModelError:
-        """The one error that asking ends in, after checking what holds for every error."""
-        with pytest.raises(ModelError) as caught:
-            await self.ask(*scripts, **settings)
-        error = caught.value
-        assert "test" in str(error)
-        assert "127.0.0.1" in str(error)
-        assert error.provider == "test"
-        assert error.host == self.address.removeprefix("http://")
-        assert error.help
-        assert "\n" not in str(error)
-        return error
-
-    async def log(self, ended: int = 0) -> list[dict[str, Any]]:
-        answer = await self.client.get(f"{self.address}/log", params={"model": self.model, "ended": ended})
-        entries: list[dict[str, Any]] = answer.json()
-        return entries
-
-
 @pytest.fixture
 async def server(client: httpx.AsyncClient, address: str) -> Server:
     return Server(client, address)
-
-
-async def collect(stream: AsyncStreamEvents) -> list[StreamEvent]:
-    events = [event async for event in stream]
-    await stream.aclose()
-    return events
 
 
 def delta(content: str | None = None, **more: Any) -> dict[str, Any]:
@@ -115,10 +53,6 @@ def delta(content: str | None = None, **more: Any) -> dict[str, Any]:
 
 def finish(reason: str = "stop") -> dict[str, Any]:
     return {"sse": {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}}
-
-
-def text_of(events: list[StreamEvent], kind: str = "text") -> str:
-    return "".join(event.data["delta"] for event in events if event.kind == kind)
 
 
 USAGE = {"sse": {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}}
@@ -133,7 +67,8 @@ ANSWER: Script = [delta("Hello"), delta(" there"), finish(), USAGE, DONE]
 def test_each_known_provider_is_reached_at_its_own_address(name: str) -> None:
     endpoint = resolve_endpoint({"model": f"{name}:some/model:free", "api_key": KEY})
     assert (endpoint.provider, endpoint.model, endpoint.api_key) == (name, "some/model:free", KEY)
-    assert endpoint.url == f"{PROVIDERS[name].base_url}/chat/completions"
+    path = "messages" if name == "anthropic" else "chat/completions"
+    assert endpoint.url == f"{PROVIDERS[name].base_url}/{path}"
     assert endpoint.host in endpoint.url
 
 
@@ -390,7 +325,7 @@ def error_body(message: str, **more: Any) -> str:
         (404, error_body("no such model"), "request", "(404): no such model", "model: test:"),
         (400, error_body("bad `top_p`"), "request", "refused the request (400): bad `top_p`", "settings"),
         (422, json.dumps({"detail": [{"msg": "extra"}]}), "request", "(422): extra", "settings"),
-        (400, error_body("exceeds the available context size"), "request", "context size", "shorten"),
+        (400, error_body("exceeds the available context size"), "context_overflow", "context size", "shorten"),
         (402, json.dumps({"error": "no credit"}), "request", "wants to be paid (402): no credit", "credit"),
         (429, json.dumps([{"error": {"message": "slow"}}]), "rate_limited", "too often (429): slow", "wait"),
         (500, "plain words", "server", "problem of its own (500): plain words", "later"),
@@ -495,7 +430,7 @@ async def test_a_stream_cut_before_its_first_event_is_tried_again(server: Server
 @pytest.mark.anyio
 async def test_a_kept_connection_that_the_server_closed_is_replaced_at_once(server: Server) -> None:
     await server.ask(ANSWER)
-    events = await server.ask([], [{"cut": True}], ANSWER, retries=0)
+    events = await server.ask([{"cut": True}], ANSWER, retries=0)
     assert text_of(events) == "Hello there"
     connections = [entry["connection"] for entry in await server.log()]
     assert connections[0] == connections[1] != connections[2]

@@ -1,7 +1,7 @@
 """A small model that answers in Bub's own process: no key, no server, no network.
 
-It answers when the settings name no model, or one that begins with `local:`. The weights are the file named by
-`BUB_LOCAL_MODEL` or by the setting `local_model.path`, else those that `bub local install` fetched.
+It answers when no model is chosen, or one that begins with `local:`, and calls no tools. The weights are the file named
+by `BUB_LOCAL_MODEL` or by the setting `local_model.path`, else those that `bub local install` fetched.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import secrets
 import threading
 import weakref
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,11 @@ class _Settings:
             )
         return chosen
 
+    @property
+    def room(self) -> int:
+        """How many tokens a prompt may have, so that the answer has its place beside it."""
+        return self.context - min(self.max_tokens, self.context // 2)
+
 
 class LocalModel:
     """Answers with a model in this process. It is loaded for the first answer and kept for all that follow."""
@@ -75,17 +80,15 @@ class LocalModel:
         self._speaker: _Speaker | None = None
 
     @hookimpl
-    async def run_model_stream(
-        self, prompt: str | Sequence[Any], session_id: str, state: Any, system: str | None
-    ) -> AsyncStreamEvents | None:
-        """The answer as a stream, or None when the settings choose another model or there is none to load."""
-        settings = self._framework.settings
-        chosen = str(settings.get("model") or "").strip()
+    async def call_model(self, request: Mapping[str, Any]) -> AsyncStreamEvents | None:
+        """The answer as a stream, or None when another model is asked or there is none to load."""
+        chosen = str(request.get("model") or "").strip()
         if chosen and not chosen.lower().startswith(PREFIX):
             return None
+        settings = self._framework.settings
         own = _Settings.of(settings)
         if self._speaker is None:
-            weights = _find_weights(settings, own)
+            weights = _find_weights(chosen, own)
             if weights is None or importlib.util.find_spec(_ENGINE) is None:
                 if not chosen:
                     return None
@@ -93,15 +96,13 @@ class LocalModel:
                 raise _config(f"the small local model is not installed: {missing} missing", "run `bub local install`")
             self._speaker = _Speaker(weights, own)
             weakref.finalize(self, self._speaker.close)
-        if system is None:
-            system = self._framework.get_system_prompt(prompt, state or {})
-        job = _Job(_request(prompt, system, own), trio.lowlevel.current_trio_token())
+        job = _Job(_request(request, own), own.room, trio.lowlevel.current_trio_token())
         answer = _Answer(job)
         self._speaker.submit(job)
         return AsyncStreamEvents(answer, answer.state)
 
 
-def _find_weights(settings: Mapping[str, Any], own: _Settings) -> Path | None:
+def _find_weights(model: str, own: _Settings) -> Path | None:
     """The `.gguf` file to load. One that is named must be there; None when none is named and none is installed."""
     for source, named in (
         ("BUB_LOCAL_MODEL", os.environ.get("BUB_LOCAL_MODEL")),
@@ -109,7 +110,7 @@ def _find_weights(settings: Mapping[str, Any], own: _Settings) -> Path | None:
     ):
         if named:
             return _checked(Path(named).expanduser(), source)
-    name = str(settings.get("model") or "").strip()[len(PREFIX) :].strip()
+    name = model[len(PREFIX) :].strip()
     if name not in ("", KNOWN_NAME):
         raise _config(
             f"there is no local model `{name}`",
@@ -139,15 +140,12 @@ def _another(source: str) -> str:
     return f"correct {source}, or leave it out and run `bub local install`"
 
 
-def _request(prompt: str | Sequence[Any], system: str | None, own: _Settings) -> dict[str, Any]:
-    text = prompt if isinstance(prompt, str) else "\n\n".join(filter(None, map(_text_of_part, prompt)))
-    messages = [{"role": "user", "content": _encodable(text)}]
-    if system:
-        messages.insert(0, {"role": "system", "content": _encodable(system)})
+def _request(request: Mapping[str, Any], own: _Settings) -> dict[str, Any]:
+    limit, temperature = request.get("max_tokens"), request.get("temperature")
     return {
-        "messages": messages,
-        "max_tokens": own.max_tokens,
-        "temperature": own.temperature,
+        "messages": [{"role": role, "content": text} for role, text in map(_plainly, request["messages"]) if text],
+        "max_tokens": own.max_tokens if limit is None else limit,
+        "temperature": own.temperature if temperature is None else temperature,
         "top_p": 0.9,
         # A model of this size falls into repeating itself: DRY sampling makes that dear.
         "dry_multiplier": 0.8,
@@ -155,6 +153,31 @@ def _request(prompt: str | Sequence[Any], system: str | None, own: _Settings) ->
         "stream_options": {"include_usage": True},
         "return_progress": True,
     }
+
+
+def _plainly(message: Mapping[str, Any]) -> tuple[str, str]:
+    """Who says what in a message. What tools answered is left out, since this model has none."""
+    role, content = message.get("role"), message.get("content")
+    if role not in ("system", "user", "assistant") or not content:
+        return "", ""
+    text = content if isinstance(content, str) else "\n\n".join(filter(None, map(_text_of_part, content)))
+    return role, _encodable(text)
+
+
+def _shortened(messages: list[dict[str, str]], tokens: int, room: int) -> list[dict[str, str]]:
+    """The messages without the oldest, so that about `room` tokens of `tokens` are left.
+
+    The system prompt and what the user said last always stay. What goes is half a room or a multiple of it: then
+    the next turns leave out the same, and the engine need not read again what it has read.
+    """
+    system = [message for message in messages if message["role"] == "system"]
+    said = [message for message in messages if message["role"] != "system"]
+    step = max(1, room // 2)
+    excess = -(-(tokens - room) // step) * step
+    to_drop = excess / tokens * sum(len(message["content"]) for message in messages)
+    while to_drop > 0 and any(message["role"] == "user" for message in said[1:]):
+        to_drop -= len(said.pop(0)["content"])
+    return [*system, *said]
 
 
 def _text_of_part(part: Any) -> str:
@@ -168,22 +191,36 @@ def _encodable(text: str) -> str:
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """One answer to generate: what the generating thread and the turn know in common."""
+    """One answer to generate: what the generating thread and the turn know in common. `room` is for the prompt."""
 
     request: dict[str, Any]
+    room: int
     token: trio.lowlevel.TrioToken
     heard: deque[dict[str, Any]] = field(default_factory=deque)
     error: ModelError | None = None
     finished: bool = False
     unwanted: bool = False
+    again: bool = False
     arrived: trio.Event = field(default_factory=trio.Event)
 
     def hear(self, chunk: dict[str, Any]) -> bool:
-        """Take one chunk, in the generating thread. True tells the engine to stop."""
-        if not self.unwanted:
-            self.heard.append(chunk)
-            self.wake()
-        return self.unwanted
+        """Take one chunk, in the generating thread. True tells the engine to stop.
+
+        The first one says how long the prompt is. If that is too long, the engine stops to be asked `again` for less.
+        """
+        if self.unwanted or self.again:
+            return True
+        tokens = _tokens_of_prompt(chunk)
+        if tokens > self.room:
+            messages = self.request["messages"]
+            shorter = _shortened(messages, tokens, self.room)
+            if len(shorter) < len(messages):
+                self.request["messages"] = shorter
+                self.again = True
+                return True
+        self.heard.append(chunk)
+        self.wake()
+        return False
 
     def finish(self, error: ModelError | None = None) -> None:
         """Say, in the generating thread, that nothing more comes."""
@@ -199,6 +236,15 @@ class _Job:
 
     def _arrive(self) -> None:
         self.arrived.set()
+
+
+def _tokens_of_prompt(chunk: Mapping[str, Any]) -> int:
+    """How many tokens the prompt has, where a chunk tells; 0 elsewhere."""
+    for where, name in (("prompt_progress", "total"), ("error", "n_prompt_tokens")):
+        told = chunk.get(where)
+        if isinstance(told, Mapping) and isinstance(told.get(name), int):
+            return int(told[name])
+    return 0
 
 
 class _Answer:
@@ -307,6 +353,9 @@ class _Speaker:
                 if server is None:
                     server = _load(self._weights, self._own)
                 server.handle_chat_completions(job.request, job.hear)
+                while job.again and not job.unwanted:
+                    job.again = False
+                    server.handle_chat_completions(job.request, job.hear)
             except ModelError as error:
                 job.finish(error)
             except Exception as error:  # noqa: BLE001 (whatever the engine raises fails this answer, not the thread)
@@ -349,7 +398,8 @@ def _engine_said(error: Any) -> ModelError:
     message = str(error.get("message") if isinstance(error, Mapping) else error)[:200]
     kind = error.get("type") if isinstance(error, Mapping) else None
     if kind == "exceed_context_size_error":
-        return _error(f"the conversation is too long for the small local model: {message}", "request", "shorten it")
+        what = f"the conversation is too long for the small local model: {message}"
+        return _error(what, "context_overflow", "shorten it")
     return _error(f"the small local model failed: {message}", "server", "ask again")
 
 

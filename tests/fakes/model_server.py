@@ -2,11 +2,13 @@
 
 Run it as `python model_server.py [CERTIFICATE KEY]`; it prints its address and lives until its stdin closes.
 
-A chat completion is answered by the script in the last message: a JSON list of scripts, of which the first request
-for a model plays the first, the second the second, and further ones the last. A script is a list of steps:
+A request in OpenAI's form (`/chat/completions`) or Anthropic's (`/messages`) is answered by the script in the newest
+message of the user: a JSON list of scripts, of which the first request with it plays the first, the second the second,
+and further ones the last; so the steps of an agent's turn play one after another. A script is a list of steps:
 
     {"status": 429, "headers": {"retry-after": "0"}, "body": "…"}    a whole response (status 200 where left out)
     {"sse": {…}} or {"sse": "[DONE]"}                                one event of a stream
+    {"pause": 0.1}                                                   silence for so many seconds
     {"raw": "…"}                                                     text of a stream, as it is
     {"until_gone": {…}}                                              one event again and again until the client is gone
     {"hold": true}                                                   silence until the client is gone
@@ -14,7 +16,7 @@ for a model plays the first, the second the second, and further ones the last. A
     {"close": true}                                                  it ends after this answer, though it was to be kept
 
 A message that is no script is answered by "You said: …", one word an event. `GET /log?model=…` tells what was asked
-for a model; with `&ended=N` it waits until N requests have ended.
+for a model; with `&ended=N` it waits until N requests have ended. `fakes/scripted.py` writes scripts and reads the log.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import select
 import ssl
 import sys
 import threading
+from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -37,12 +40,14 @@ class Log:
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self.requests: dict[str, list[dict[str, Any]]] = {}
+        self.asked: Counter[tuple[str, str]] = Counter()
 
-    def add(self, model: str, entry: dict[str, Any]) -> int:
+    def add(self, model: str, script: str, entry: dict[str, Any]) -> int:
+        """Keep a request; how often this script was asked for by now."""
         with self.changed:
-            entries = self.requests.setdefault(model, [])
-            entries.append(entry)
-            return len(entries)
+            self.requests.setdefault(model, []).append(entry)
+            self.asked[model, script] += 1
+            return self.asked[model, script]
 
     def end(self, entry: dict[str, Any], how: str) -> None:
         with self.changed:
@@ -81,8 +86,10 @@ class Handler(BaseHTTPRequestHandler):
             "connection": self.client_address[1],
             "ended": "",
         }
-        asked = self.log.add(request["model"], entry)
-        scripts = scripts_in(request["messages"][-1]["content"])
+        written, scripts = script_for(request["messages"])
+        if scripts is None:
+            scripts = [echo(written, anthropic=self.path.endswith("/messages"))]
+        asked = self.log.add(request["model"], written, entry)
         self.streaming = False
         try:
             for step in scripts[min(asked, len(scripts)) - 1]:
@@ -105,6 +112,8 @@ class Handler(BaseHTTPRequestHandler):
             self.send_event(step["sse"])
         elif "raw" in step:
             self.send_chunk(step["raw"])
+        elif "pause" in step:
+            return self.client_gone(step["pause"])
         elif "until_gone" in step:
             while not self.client_gone(0.005):
                 self.send_event(step["until_gone"])
@@ -130,7 +139,9 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def send_event(self, data: Any) -> None:
-        self.send_chunk(f"data: {data if isinstance(data, str) else json.dumps(data)}\n\n")
+        # Anthropic's events have names.
+        name = f"event: {data['type']}\n" if isinstance(data, dict) and "type" in data else ""
+        self.send_chunk(f"{name}data: {data if isinstance(data, str) else json.dumps(data)}\n\n")
 
     def send_chunk(self, text: str) -> None:
         if not self.streaming:
@@ -144,21 +155,46 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
 
-def scripts_in(content: Any) -> list[list[dict[str, Any]]]:
-    """The scripts in a message, or the one that answers any other message."""
-    try:
-        scripts = json.loads(content)
-    except (TypeError, ValueError):
-        scripts = None
-    if isinstance(scripts, list):
-        return scripts
-    words = f"You said: {content}".split(" ")
+def script_for(messages: list[dict[str, Any]]) -> tuple[str, list[list[dict[str, Any]]] | None]:
+    """The newest of the user's texts that is a list of scripts, and what it lists; else the last text, and None."""
+    texts = [text for message in messages if message["role"] == "user" for text in texts_in(message["content"])]
+    for text in reversed(texts):
+        try:
+            scripts = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(scripts, list):
+            return text, scripts
+    return (texts or [""])[-1], None
+
+
+def texts_in(content: Any) -> list[str]:
+    if isinstance(content, str):
+        return [content]
+    return [part["text"] for part in content or () if part.get("type") == "text"]
+
+
+def echo(text: str, *, anthropic: bool) -> list[dict[str, Any]]:
+    """The script that answers any other message."""
+    words = f"You said: {text}".split(" ")
     deltas = [word if at == 0 else f" {word}" for at, word in enumerate(words)]
-    events: list[Any] = [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}]
-    events += [{"choices": [{"index": 0, "delta": {"content": delta}}]} for delta in deltas]
-    events += [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}]
-    events += [{"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": len(words)}}, "[DONE]"]
-    return [[{"sse": event} for event in events]]
+    if anthropic:
+        events: list[Any] = [{"type": "message_start", "message": {"usage": {"input_tokens": 3, "output_tokens": 1}}}]
+        events += [{"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}]
+        events += [
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": delta}}
+            for delta in deltas
+        ]
+        events += [{"type": "content_block_stop", "index": 0}]
+        counts = {"output_tokens": len(words)}
+        events += [{"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": counts}]
+        events += [{"type": "message_stop"}]
+    else:
+        events = [{"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}]
+        events += [{"choices": [{"index": 0, "delta": {"content": delta}}]} for delta in deltas]
+        events += [{"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}]
+        events += [{"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": len(words)}}, "[DONE]"]
+    return [{"sse": event} for event in events]
 
 
 def main() -> None:

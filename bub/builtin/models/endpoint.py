@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from bub.builtin.models.providers import LOCAL, PROVIDERS, Provider
+from bub.builtin.models.providers import ANTHROPIC, APIS, LOCAL, OPENAI, PROVIDERS, Provider
 from bub.diagnostics import did_you_mean
 from bub.duration import parse_duration
 from bub.errors import ModelError
@@ -19,6 +19,7 @@ DEFAULT_TIMEOUT = 120.0
 """Seconds to wait for a server's next word, unless the settings say otherwise."""
 
 _LONGEST_HOST = 254  # with the dot at its end
+_PATHS = {OPENAI: "/chat/completions", ANTHROPIC: "/messages"}
 _PROVIDER_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
@@ -26,7 +27,8 @@ _PROVIDER_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 class Endpoint:
     """A model and where it is asked. `timeout` (seconds) bounds each wait for the server's next word.
 
-    `retries` counts the further attempts before an answer has begun. The key is kept out of `repr`.
+    `retries` counts the further attempts before an answer has begun. `api` is one of `APIS`; for the rest see
+    `Provider`. The key is kept out of `repr`.
     """
 
     provider: str
@@ -40,11 +42,13 @@ class Endpoint:
     retries: int = 2
     limit_field: str = "max_tokens"
     asks_for_usage: bool = True
+    api: str = OPENAI
+    call_ids: str = ".*"
 
     @property
     def url(self) -> str:
-        """Where chat completions are posted to."""
-        return f"{self.base_url}/chat/completions"
+        """Where requests are posted to."""
+        return f"{self.base_url}{_PATHS[self.api]}"
 
     @property
     def host(self) -> str:
@@ -53,6 +57,7 @@ class Endpoint:
 
 
 class _ProviderSettings(msgspec.Struct, frozen=True):
+    api: str | None = None
     api_key: str | None = None
     api_base: str | None = None
 
@@ -74,7 +79,7 @@ def resolve_endpoint(settings: Mapping[str, Any], model: str | None = None) -> E
     """The endpoint that the settings choose; `model` asks for another model than theirs.
 
     Read are `model`, `api_key`, `api_base`, `max_tokens`, `temperature`, `timeout`, `retries` and
-    `providers: {name: {api_key, api_base}}`. The general `api_key` and `api_base` belong to the provider of the
+    `providers: {name: {api, api_key, api_base}}`. The general `api_key` and `api_base` belong to the provider of the
     settings' own `model` and are never used for another. Raises `ModelError` (`config`) when no model can be asked.
     """
     given = _read(settings)
@@ -117,6 +122,8 @@ def resolve_endpoint(settings: Mapping[str, Any], model: str | None = None) -> E
         retries=max(0, given.retries),
         limit_field=provider.limit_field,
         asks_for_usage=provider.asks_for_usage,
+        api=_checked_api(name, own.api or provider.api),
+        call_ids=provider.call_ids,
     )
 
 
@@ -167,6 +174,13 @@ def _checked_key(provider: str, key: str | None) -> str | None:
     return key or None
 
 
+def _checked_api(provider: str, api: str) -> str:
+    """The name of an API that Bub speaks; any other is refused without being shown."""
+    if api not in APIS:
+        raise _config(provider, f"the setting `providers.{provider}.api` names no API", f"write {' or '.join(APIS)}")
+    return api
+
+
 def _checked_base(provider: str, base: str) -> str:
     """The base URL without a trailing slash. What is wrong with it is said without showing it: it can hold a secret."""
     where = f"the `api_base` of {provider}"
@@ -187,7 +201,9 @@ def _checked_base(provider: str, base: str) -> str:
         raise _config(provider, f"{where} has a `?` or a `#` part", "write it as `https://host/v1`")
     if not _is_host(parts.hostname or ""):
         raise _config(provider, f"{where} names a host that cannot be", "write it as `https://host/v1`")
-    path = parts.path.rstrip("/").removesuffix("/chat/completions")
+    path = parts.path.rstrip("/")
+    for end in _PATHS.values():
+        path = path.removesuffix(end)
     return f"{parts.scheme}://{parts.netloc}{path}"
 
 

@@ -5,21 +5,45 @@ What a server says is data of a stranger: it is cleaned, cut short, and never sh
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 import time
 import unicodedata
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from bub.builtin.models.client import CONNECT_SECONDS
 from bub.builtin.models.endpoint import Endpoint
+from bub.builtin.models.overflow import is_overflow
 from bub.errors import ModelError
 
 if TYPE_CHECKING:
     import httpx
+
+_NO_CREDIT = "insufficient_quota"
+"""OpenAI's code for credit that is used up; the status is that of a rate limit, but waiting does not help."""
+
+_STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    _NO_CREDIT: 402,
+    "api_error": 500,
+    "server_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""What the types of errors in a stream mean, as the statuses that they have elsewhere."""
+
+_SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 LONGEST_QUOTE = 200
 """How many characters of what a server says are shown."""
@@ -41,9 +65,31 @@ def fault(endpoint: Endpoint, kind: str, what: str, do: str | None = None) -> Mo
     return ModelError(f"{who} {what}", kind=kind, provider=endpoint.provider, host=endpoint.host, help=do)
 
 
-def refused(endpoint: Endpoint, status: int, said: str, retry_after: float | None = None) -> AttemptError:
-    """The failure behind an HTTP status or an error code, with the server's own words (already cleaned)."""
-    words = f": {said}" if said else ""
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a server said of a failure: its `message`, and the `codes` beside it, none of it cleaned."""
+
+    message: str = ""
+    codes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join((*self.codes, self.message))
+
+
+def overflow(endpoint: Endpoint, message: str) -> AttemptError:
+    """The conversation is longer than the model can look back on (BEHAVIOURS A13)."""
+    said = quoted(message, endpoint)
+    do = "shorten the conversation, or choose a model with a larger context"
+    what = f"cannot take so long a conversation{f': {said}' if said else ''}"
+    return AttemptError(fault(endpoint, "context_overflow", what, do))
+
+
+def refused(endpoint: Endpoint, status: int, said: Said, retry_after: float | None = None) -> AttemptError:
+    """The failure behind an HTTP status or an error code, with the server's own words."""
+    if is_overflow(status, str(said)):
+        return overflow(endpoint, said.message)
+    message = quoted(said.message, endpoint)
+    words = f": {message}" if message else ""
     name = endpoint.provider
     if status in (401, 403):
         usual = f", usually from {endpoint.key_variable}" if endpoint.key_variable else ""
@@ -57,6 +103,9 @@ def refused(endpoint: Endpoint, status: int, said: str, retry_after: float | Non
         what = f"does not know the model `{endpoint.model}` or the path of `api_base` (404){words}"
         do = f"check the name behind `model: {name}:…`, and `providers.{name}.api_base` if you set it"
         return AttemptError(fault(endpoint, "request", what, do))
+    if status == 402 or _NO_CREDIT in said.codes:
+        do = "check your credit there, or choose another model with `model:`"
+        return AttemptError(fault(endpoint, "request", f"wants to be paid ({status}){words}", do))
     if status == 429:
         wait = f"; it asks to wait {retry_after:.0f} s" if retry_after else ""
         what = f"is asked too often (429){wait}{words}"
@@ -65,25 +114,29 @@ def refused(endpoint: Endpoint, status: int, said: str, retry_after: float | Non
     if status in (408, 425) or status >= 500:
         error = fault(endpoint, "server", f"has a problem of its own ({status}){words}", "try again later")
         return AttemptError(error, again=True, retry_after=retry_after)
-    if status == 402:
-        do = "check your credit there, or choose another model with `model:`"
-        return AttemptError(fault(endpoint, "request", f"wants to be paid (402){words}", do))
     if 300 <= status < 400:
         do = f"set `providers.{name}.api_base` to the address it moved to"
         return AttemptError(fault(endpoint, "request", f"has moved ({status})", do))
+    if status == 413:  # one request alone is over what a minute allows: waiting does not help
+        what = f"is asked for too much at once (413){words}"
+        do = "shorten the conversation, or choose another model with `model:`"
+        return AttemptError(fault(endpoint, "rate_limited", what, do))
     do = "check the settings of the model, or choose another with `model:`"
-    if "context" in said.lower():
-        do = "shorten the conversation, or choose a model with a larger context"
     return AttemptError(fault(endpoint, "request", f"refused the request ({status}){words}", do))
 
 
 def refused_in_stream(endpoint: Endpoint, error: Any) -> AttemptError:
     """The failure behind an `error` object that came where an answer should have been."""
-    code = str(error.get("code")) if isinstance(error, dict) else ""
-    said = quoted(_words(error), endpoint)
-    if len(code) == 3 and code.isdecimal() and code[0] in "45":
-        return refused(endpoint, int(code), said)
-    words = f": {said}" if said else ""
+    said = _said(error)
+    if is_overflow(None, str(said)):
+        return overflow(endpoint, said.message)
+    for code in said.codes:
+        if code in _STATUSES:
+            return refused(endpoint, _STATUSES[code], said)
+        if len(code) == 3 and code.isdecimal() and code[0] in "45":
+            return refused(endpoint, int(code), said)
+    message = quoted(said.message, endpoint)
+    words = f": {message}" if message else ""
     return AttemptError(fault(endpoint, "server", f"broke off with an error{words}", "try again later"))
 
 
@@ -146,18 +199,18 @@ def empty(endpoint: Endpoint, finish_reason: str | None, *, called_tools: bool) 
 
 
 def not_a_model_server(endpoint: Endpoint, what: str) -> ModelError:
-    """What came back is not an answer as OpenAI-compatible servers give it."""
-    do = f"check that `providers.{endpoint.provider}.api_base` is the server's OpenAI-compatible address"
+    """What came back is not an answer as servers with this API give it."""
+    kind = "Anthropic-compatible" if endpoint.api == "anthropic" else "OpenAI-compatible"
+    do = f"check that `providers.{endpoint.provider}.api_base` is the server's {kind} address"
     return fault(endpoint, "bad_answer", what, do)
 
 
-def said_in(body: bytes, content_type: str, endpoint: Endpoint) -> str:
-    """The message in the body of an error response, cleaned; "" when it has none that a person could read."""
+def said_in(body: bytes, content_type: str) -> Said:
+    """What the body of an error response says; nothing when a person could not read it."""
     try:
-        words = _words(msgspec.json.decode(body))
+        return _said(msgspec.json.decode(body))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        words = "" if "html" in content_type else body.decode("utf-8", "replace")
-    return quoted(words, endpoint)
+        return Said("" if "html" in content_type else body.decode("utf-8", "replace"))
 
 
 def quoted(words: str, endpoint: Endpoint) -> str:
@@ -176,7 +229,7 @@ def retry_after_seconds(header: str | None) -> float | None:
 
     if header is None:
         return None
-    if header.strip().isdecimal():
+    if _SECONDS.fullmatch(header.strip()):
         return float(header)
     try:
         return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
@@ -184,16 +237,30 @@ def retry_after_seconds(header: str | None) -> float | None:
         return None
 
 
-def _words(body: Any) -> str:
-    """The message in what servers send as an error: every one of them wraps it differently."""
-    while isinstance(body, list) and body:
-        body = body[0]
-    if isinstance(body, dict):
-        for key in ("error", "message", "detail", "msg"):
-            if body.get(key):
-                return _words(body[key])
-        return ""
-    return body if isinstance(body, str) else ""
+def _said(body: Any) -> Said:
+    """What servers send as an error, out of what each of them wraps it in."""
+    message, codes = "", []
+    for layer in _layers(body):
+        if isinstance(layer, str):
+            message = layer
+        else:
+            # OpenRouter hands on in `raw` what the provider behind it said.
+            metadata = layer.get("metadata")
+            raw = metadata.get("raw") if isinstance(metadata, dict) else None
+            codes += [str(code) for code in (layer.get("type"), layer.get("code"), raw) if code]
+    return Said(message, tuple(codes))
+
+
+def _layers(body: Any) -> Iterator[dict[str, Any] | str]:
+    """The mappings that a message is wrapped in, outermost first, and then the message."""
+    while isinstance(body, dict | list) and body:
+        if isinstance(body, list):
+            body = body[0]
+            continue
+        yield body
+        body = next((body[key] for key in ("error", "message", "detail", "msg") if body.get(key)), "")
+    if isinstance(body, str):
+        yield body
 
 
 def _connect_reason(error: httpx.ConnectError) -> tuple[str, bool]:

@@ -6,13 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+OPENAI = "openai"
+ANTHROPIC = "anthropic"
+APIS = (OPENAI, ANTHROPIC)
+"""The two ways to ask a model: OpenAI's chat completions, which most servers speak, and Anthropic's Messages."""
+
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider that speaks OpenAI's chat completions.
+    """A provider, and what is particular about the way it speaks.
 
     `key_variable` is the environment variable in which people usually keep its key, None where no key is needed.
-    `limit_field` is its word for the longest answer; `asks_for_usage` says whether token counts must be asked for.
+    `api` is one of `APIS`. The rest matters for OpenAI's chat completions: `limit_field` is its word for the longest
+    answer, `asks_for_usage` says whether token counts must be asked for, and `call_ids` is a pattern of the ids of tool
+    calls that it accepts.
     """
 
     name: str
@@ -20,6 +27,8 @@ class Provider:
     key_variable: str | None
     limit_field: str = "max_tokens"
     asks_for_usage: bool = True
+    api: str = OPENAI
+    call_ids: str = ".*"
 
 
 LOCAL = "local"
@@ -31,11 +40,23 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
         for provider in (
             Provider("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
             # The newer models of OpenAI refuse `max_tokens`.
-            Provider("openai", "https://api.openai.com/v1", "OPENAI_API_KEY", limit_field="max_completion_tokens"),
-            Provider("anthropic", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
+            Provider(
+                "openai",
+                "https://api.openai.com/v1",
+                "OPENAI_API_KEY",
+                limit_field="max_completion_tokens",
+                call_ids=".{1,40}",
+            ),
+            Provider("anthropic", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", api=ANTHROPIC),
             Provider("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
             # Mistral counts tokens unasked and is strict about fields it does not know.
-            Provider("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", asks_for_usage=False),
+            Provider(
+                "mistral",
+                "https://api.mistral.ai/v1",
+                "MISTRAL_API_KEY",
+                asks_for_usage=False,
+                call_ids="[A-Za-z0-9]{9}",
+            ),
             Provider("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
             Provider("gemini", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
             Provider("ollama", "http://127.0.0.1:11434/v1", None),

@@ -1,52 +1,24 @@
-"""Chat completions on the wire: the parts of OpenAI's format that are read, and text made whole again."""
+"""What goes over the wire, whichever API is asked: JSON that may hold half a character, and text made whole again."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-
-class Message(msgspec.Struct, frozen=True):
-    """A message or a piece of one. Nothing in it is certain: servers differ, and what is unknown is skipped."""
-
-    content: Any = None
-    reasoning_content: Any = None
-    reasoning: Any = None
-    tool_calls: Any = None
+_T = TypeVar("_T")
 
 
-class Choice(msgspec.Struct, frozen=True):
-    """One answer: a `delta` in a stream, the whole `message` in a plain completion."""
-
-    delta: Message | None = None
-    message: Message | None = None
-    finish_reason: str | None = None
-
-
-class Completion(msgspec.Struct, frozen=True):
-    """A chunk of a stream, or a plain completion."""
-
-    choices: list[Choice] | None = None
-    usage: dict[str, Any] | None = None
-    error: Any = None
-
-
-_decoder = msgspec.json.Decoder(Completion)
-
-
-def read_completion(text: str | bytes) -> Completion:
-    """One chunk or completion. Raises ValueError when it is not JSON, or not of this shape."""
+def read_json(text: str | bytes, decoder: msgspec.json.Decoder[_T]) -> _T:
+    """What a server sent, in the decoder's type. Raises ValueError when it is not JSON, or not of this shape."""
     try:
-        return _decoder.decode(text)
-    except UnicodeError:
-        raise
-    except msgspec.ValidationError:
+        return decoder.decode(text)
+    except (UnicodeError, msgspec.ValidationError):
         raise
     except msgspec.DecodeError:
         # A delta can end inside a surrogate pair, which only the lenient parser of the standard library reads.
-        return msgspec.convert(json.loads(text), Completion)
+        return msgspec.convert(json.loads(text), decoder.type)
 
 
 def write_body(body: dict[str, Any]) -> bytes:
@@ -54,7 +26,7 @@ def write_body(body: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_mend_all(body))
+        return msgspec.json.encode(mend_all(body))
 
 
 def plain_text(content: Any) -> str:
@@ -69,6 +41,17 @@ def plain_text(content: Any) -> str:
 def mend(text: str) -> str:
     """The text with surrogate pairs joined, and a lone surrogate replaced by U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def mend_all(value: Any) -> Any:
+    """The value with every text in it mended, however deep."""
+    if isinstance(value, str):
+        return mend(value)
+    if isinstance(value, dict):
+        return {mend(str(key)): mend_all(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [mend_all(item) for item in value]
+    return value
 
 
 class Joiner:
@@ -93,13 +76,3 @@ class Joiner:
         """What is left when no more deltas come."""
         held, self._held = self._held, ""
         return mend(held)
-
-
-def _mend_all(value: Any) -> Any:
-    if isinstance(value, str):
-        return mend(value)
-    if isinstance(value, dict):
-        return {mend(str(key)): _mend_all(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_mend_all(item) for item in value]
-    return value
