@@ -27,7 +27,6 @@ CONTEXT = "context"
 """The parameter that a tool names to be given its `ToolContext`; it is no argument."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
-_EMPTY: Mapping[str, Any] = {}
 
 
 class ToolError(BubError):
@@ -51,9 +50,6 @@ class AgentTurn(Protocol):
     def hand_off(self, name: str, state: Mapping[str, Any]) -> None:
         """Begin anew behind this step: the context has only `state` from then on."""
 
-    def forget(self, *, archive: bool) -> None:
-        """Reset the tape behind this step."""
-
     async def delegate(self, prompt: str, *, session: str, tools: Sequence[str] | None) -> str:
         """Let an agent of its own work on a prompt, and return its answer."""
 
@@ -62,8 +58,8 @@ class AgentTurn(Protocol):
 class ToolContext:
     """What a tool may know of the call: name a parameter `context` to be given it.
 
-    `policy` says which tools may be used here. `tape` is the session's record. `from_person` is True for a command
-    that a person typed. `turn` is None where a tool is called outside of a turn.
+    `policy` says which tools may be used here. `tape` is the session's record, `archive` the folder for copies of it.
+    `from_person` is True for a command that a person typed. `turn` is None where no agent calls.
     """
 
     session_id: str
@@ -73,6 +69,7 @@ class ToolContext:
     state: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     tape: Tape | None = None
+    archive: Path | None = None
     policy: ToolPolicy | None = None
     turn: AgentTurn | None = None
     from_person: bool = False
@@ -119,9 +116,9 @@ class Tool:
             if name in given:
                 raise ToolError(f"`{self.name}` is given `{name}` twice", help=self.usage, kind="invalid_input")
             given[name] = value
-        properties = self.parameters.get("properties", _EMPTY)
+        properties = self.parameters.get("properties", {})
         for name, value in given.items():
-            if _takes_list(properties.get(name, _EMPTY)):
+            if _takes_list(properties.get(name, {})):
                 given[name] = [item.strip() for item in value.split(",") if item.strip()]
         return given
 

@@ -53,6 +53,7 @@ def check(text: str) -> list[Diagnostic]:
 KIND_LIST = "`firstresult`, `broadcast`, `observer`, `void`, `modifying`, `claiming`, `gate` or `stream`"
 SMALL = "must begin with a small letter and go on with small letters, digits and `_`"
 DURATION = "must be a duration such as `500ms`, `30s` or `2m`"
+ZERO = "it has to be more than zero: leave it out, or write `1ms`"
 
 # What stands between « and » is where the finding points; `version: 1` is put in front of each text.
 MISTAKES = [
@@ -148,7 +149,8 @@ MISTAKES = [
         "settings: {«foo»: x}",
         "B100",
         "unknown key `foo` in `settings`",
-        "known keys: `model`, `api_key`, `api_base`, `max_tokens`, `temperature`, `timeout`, `retries`, `providers`; "
+        "known keys: `model`, `api_key`, `api_base`, `fallback_models`, `command_prefix`, `max_tokens`, `temperature`, "
+        "`timeout`, `retries`, `tapes`, `files`, `bash`, `web`, `providers`; "
         "the settings of a plugin are a mapping under its name",
         "settings.foo",
     ),
@@ -317,7 +319,7 @@ MISTAKES = [
     # B104: durations
     ("stages: {x: {timeout: «30»}}", "B104", f"`timeout` of stage `x` {DURATION}", "did you mean `30s`?", None),
     ("stages: {x: {timeout: «5 minutes»}}", "B104", f"`timeout` of stage `x` {DURATION}", "did you mean `5m`?", None),
-    ("stages: {x: {timeout: «0s»}}", "B104", f"`timeout` of stage `x` {DURATION}", None, "stages.x.timeout"),
+    ("stages: {x: {timeout: «0s»}}", "B104", f"`timeout` of stage `x` {DURATION}", ZERO, "stages.x.timeout"),
     ("stages: {x: {timeout: «soon»}}", "B104", f"`timeout` of stage `x` {DURATION}", None, "stages.x.timeout"),
     ("stages: {x: {timeout: «[5s]»}}", "B104", f"`timeout` of stage `x` {DURATION}", None, "stages.x.timeout"),
     (
@@ -419,13 +421,74 @@ def test_a_misspelt_version_is_not_missing_as_well() -> None:
     [
         ("2", "B102", "`version` must be `1`, not `2`", None),
         ("'1'", "B101", "`version` must be `1`, not text", "1"),
-        ("1.0", "B101", "`version` must be `1`, not a fraction", None),
+        ("1.0", "B101", "`version` must be `1`, not a fraction", "1"),
         ("true", "B101", "`version` must be `1`, not true or false", None),
     ],
 )
 def test_only_version_one_is_known(version: str, code: str, message: str, fix: str | None) -> None:
     [finding] = check(f"version: {version}\n")
     assert (finding.code, finding.message, finding.fix) == (code, message, fix)
+
+
+@pytest.mark.parametrize("version", ["2", "1.0", "'3.8'", "true", "v1"])
+def test_another_version_is_told_which_one_to_write(version: str) -> None:
+    [finding] = check(f"version: {version}\n")
+    assert str(finding.help).startswith("write `version: 1`")
+
+
+@pytest.mark.parametrize(
+    ("written", "hint", "fix"),
+    [
+        ("1h30m", "did you mean `90m`?", "90m"),
+        ("1h 30m", "did you mean `90m`?", "90m"),
+        ("2m5s", "did you mean `125s`?", "125s"),
+        ("1:30", "write `90s` for minutes and seconds, `90m` for hours and minutes", None),
+        ("5 min", "did you mean `5m`?", "5m"),
+        ("0", ZERO, None),
+        ("0.0 s", ZERO, None),
+        ("0h0m", None, None),
+        ("30m1h", None, None),
+        ("forever", None, None),
+    ],
+)
+def test_a_duration_in_other_words_is_told_how_to_write_it(written: str, hint: str | None, fix: str | None) -> None:
+    [finding] = check(f"version: 1\nstages: {{x: {{timeout: {written}}}}}\n")
+    assert (finding.code, finding.help, finding.fix) == ("B104", hint, fix)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("stages: {x: {depends_on: [y]}}", "did you mean `needs`?"),
+        ("stages: {x: {if: y}}", "did you mean `when`?"),
+        ("jobs: {}", "did you mean `stages`?"),
+        ("tasks: {}", "did you mean `stages`?"),
+        ("include: x.yaml", "did you mean `extends`?"),
+    ],
+)
+def test_the_words_of_other_tools_are_understood(text: str, hint: str) -> None:
+    [finding] = check(f"version: 1\n{text}\n")
+    assert (finding.code, finding.help, finding.fix) == ("B100", hint, None)
+
+
+def test_a_word_of_another_tool_is_not_known_where_its_meaning_has_no_place() -> None:
+    [finding] = check("version: 1\nif: channel\n")
+    assert str(finding.help).startswith("known keys: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("naïve", "did you mean `naive`?"),
+        ("Größe", None),
+        ("a日", None),
+        ("日本", None),
+        ("My Stage", "did you mean `my_stage`?"),
+    ],
+)
+def test_a_name_is_spelt_for_the_user_only_where_all_of_it_can_be(name: str, hint: str | None) -> None:
+    [finding] = check(f"version: 1\nstages: {{{name}: {{}}}}\n")
+    assert (finding.code, finding.help) == ("B105", hint)
 
 
 def test_everything_is_told_at_once() -> None:
