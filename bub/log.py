@@ -10,15 +10,25 @@ import contextlib
 import functools
 import os
 import sys
+import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from loguru import Logger
+    from loguru import Logger, Record
 
 FILE_NAME = "bub.log"
 
 _LINE = "{time:YYYY-MM-DDTHH:mm:ss.SSSZZ} {level: <7} {name}: {message}"  # loguru adds the traceback
+
+
+class Mask(Protocol):
+    """What covers secrets; of two that are equal one is enough."""
+
+    def text(self, text: str, /) -> str:
+        """The text with its secrets covered."""
+
+    def __hash__(self) -> int: ...
 
 
 class _Destination(NamedTuple):
@@ -55,6 +65,23 @@ def log_to(folder: Path, *, debug: bool = False) -> None:
     _logger.cache_clear()
 
 
+def cover(mask: Mask) -> None:
+    """Let no line of the log hold what `mask` covers, in what is said as in tracebacks, from now on.
+
+    It is added to the masks before it: a key that was changed is still a key. A program that embeds Bub and sets
+    loguru up itself has Bub's own lines covered; with `log_to`, everybody's are.
+    """
+    global _masks
+    _masks |= {mask}
+
+
+def covered(text: str) -> str:
+    """The text as the log may hold it, for what is told elsewhere too."""
+    for mask in _masks:
+        text = mask.text(text)
+    return text
+
+
 def open_log() -> Path | None:
     """Open the log now, so that whoever uses loguru itself writes to it too.
 
@@ -64,6 +91,7 @@ def open_log() -> Path | None:
 
 
 _destination: _Destination | None = None
+_masks: frozenset[Mask] = frozenset()
 
 
 @functools.cache
@@ -74,7 +102,21 @@ def _logger() -> Logger:
         with contextlib.suppress(ValueError):  # loguru's own first handler; gone if somebody else removed it
             logger.remove(0)
         _open_sinks(logger, _destination)
-    return logger
+        logger.configure(patcher=_cover)
+        return logger
+    return logger.patch(_cover)
+
+
+def _cover(record: Record) -> None:
+    """Cover the secrets of a line before it goes anywhere."""
+    record["message"] = covered(record["message"])
+    failure = record["exception"]
+    if failure is not None and failure.value is not None:
+        told = "".join(traceback.format_exception(failure.value)).rstrip("\n")
+        shown = covered(told)
+        if shown != told:  # an exception cannot be changed for those who hold it, so its text takes its place
+            record["message"] += f"\n{shown}"
+            record["exception"] = None
 
 
 def _open_sinks(logger: Logger, destination: _Destination) -> None:

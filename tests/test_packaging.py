@@ -66,6 +66,7 @@ def test_the_wheel_carries_the_packages_and_their_data(wheel: set[str]) -> None:
     expected |= {f"bub_plugins/{name}" for name in sources("plugins/bub_plugins", "*.py")}
     expected |= {f"bub/_data/pipelines/{name}" for name in sources("pipelines", "*.yaml")}
     expected |= {f"bub/_data/schemas/{name}" for name in sources("schemas", "*.json")}
+    expected |= {f"bub/{name}" for name in sources("bub", "*.md")}  # the shipped skills
     expected |= {"bub/py.typed", "bub_plugins/py.typed", "bub/_data/docs/diagnostics.md"}
     assert expected - wheel == set()
 

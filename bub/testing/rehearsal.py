@@ -15,6 +15,7 @@ from bub.pipeline.graph import Graph, When
 from bub.pipeline.merge import Document
 from bub.pipeline.plan import Plan
 from bub.plugins import PluginSet
+from bub.scopes import Scope
 
 WITNESS = "bub test"
 """The name of what is told of every failure; no plugin can bear it."""
@@ -63,6 +64,9 @@ class Rehearsal(BubFramework):
     def all_settings(self) -> Mapping[str, Mapping[str, Any]]:
         """The settings of every profile that is loaded, by profile."""
         return self._runtime.settings
+
+    async def _open_tape_store(self, scope: Scope) -> None:
+        """None: a test leaves no trace on the tapes of the person who runs it."""
 
     def _read(self, environ: Mapping[str, str]) -> Document:
         return self._document

@@ -15,12 +15,12 @@ import trio
 from bub.diagnostics import Place
 from bub.framework import BubFramework, TurnResult
 from bub.log import log_exception
+from bub.masks import Mask
 from bub.pipeline.merge import Document
 from bub.pipeline.trace import TurnRecord
 from bub.testing.bounds import StoppedError, run_bounded
 from bub.testing.clock import VirtualClock
 from bub.testing.expectations import Failure, Turn, failures
-from bub.testing.masks import Mask
 from bub.testing.rehearsal import Rehearsal
 from bub.testing.trials import Trial
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bub.diagnostics import Diagnostic, PipelineError, sort_diagnostics
+from bub.masks import Mask
 from bub.pipeline.document import Node
 from bub.pipeline.interpolate import read_environment
 from bub.pipeline.merge import Document, load_document, without
 from bub.pipeline.validate import check_loaded, profiles_of
 from bub.testing.coverage import Coverage, coverage_of
-from bub.testing.masks import Mask
 from bub.testing.rehearsal import Rehearsal
 from bub.testing.report import Report
 from bub.testing.running import Verdict, run_trial

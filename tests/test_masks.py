@@ -1,0 +1,178 @@
+"""Secrets are covered wherever a turn is kept or shown: a mask's law, and the log of a real program."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bub.framework import BubFramework
+from bub.masks import Mask
+
+ROOT = Path(__file__).parent.parent
+KEY = "sk-wagtail-93"
+
+Write = Callable[[str, str], Path]
+
+
+# A mask
+
+SECRETS = st.lists(st.text("abc-", min_size=4, max_size=8), max_size=4)
+
+
+@given(SECRETS, st.text("abc- ", max_size=60))
+def test_no_secret_is_left_and_a_text_without_one_stays_as_it_is(secrets: list[str], text: str) -> None:
+    covered = Mask(tuple(sorted(secrets, key=len, reverse=True))).text(text)
+    assert [secret for secret in secrets if secret in covered] == []
+    assert (covered == text) is not any(secret in text for secret in secrets)
+
+
+@given(SECRETS, st.text("abc- ", max_size=20))
+def test_to_cover_twice_is_to_cover_once(secrets: list[str], text: str) -> None:
+    mask = Mask(tuple(sorted(secrets, key=len, reverse=True)))
+    assert mask.text(mask.text(text)) == mask.text(text)
+
+
+def test_what_would_be_a_pattern_is_a_text_like_any_other() -> None:
+    assert Mask(("p.ss(w|*",)).text("passw and p.ss(w|*") == "passw and ***"
+
+
+def test_a_mask_does_not_show_what_it_covers() -> None:
+    assert KEY not in repr(Mask((KEY,)))
+
+
+def test_a_value_is_covered_all_the_way_down() -> None:
+    call = {"function": {"name": "bash", "arguments": f'{{"cmd": "curl -H {KEY}"}}'}, KEY: [1, None, (KEY,)]}
+    assert Mask((KEY,)).value(call) == {
+        "function": {"name": "bash", "arguments": '{"cmd": "curl -H ***"}'},
+        "***": [1, None, ["***"]],
+    }
+
+
+def test_a_framework_knows_the_secrets_of_its_environment_and_of_every_profile(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(
+        "pipelines.yaml",
+        """
+        version: 1
+        extends: bub:default
+        profiles:
+          default: {settings: {model: "openai:gpt-5-mini", api_key: "${env:FIRST}"}}
+          other: {settings: {providers: {openai: {api_key: key-of-the-other}}}}
+        routes:
+          - {match: {channel: work}, profile: other}
+        """,
+    )
+    write(".env", "FROM_DOTENV_TOKEN=beside-the-file\n")
+    monkeypatch.setenv("FIRST", "behind-a-reference")
+    monkeypatch.setenv("MY_PASSWORD", "of-the-environment")
+    framework = BubFramework(file)
+    framework.load_hooks()
+    secrets = ["behind-a-reference", "key-of-the-other", "of-the-environment", "beside-the-file"]
+    assert framework.mask.text(" ".join(secrets)) == "*** *** *** ***"
+
+
+# The log
+
+PIPELINE = f"""
+    version: 1
+    extends: bub:default
+    plugins: {{parrot: {{path: parrot.py}}}}
+    profiles: {{default: {{plugins: [parrot], settings: {{api_key: {KEY}}}}}}}
+"""
+
+FAILING = f"""
+    from bub import hookimpl
+    from loguru import logger
+
+    @hookimpl
+    def run_model(prompt):
+        logger.info("the parrot was given {KEY}")
+        try:
+            raise ConnectionError("no answer to {KEY}")
+        except ConnectionError as error:
+            error.add_note("sent: {KEY}")
+            raise RuntimeError("the parrot is silent about {KEY}") from error
+"""
+
+
+def run(folder: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Callable[[], str]:
+    return lambda: (tmp_path / "home" / "logs" / "bub.log").read_text(encoding="utf-8")
+
+
+def test_a_key_in_what_a_plugin_fails_with_or_logs_is_covered(write: Write, log: Callable[[], str]) -> None:
+    write("parrot.py", FAILING)
+    file = write("pipelines.yaml", PIPELINE)
+    done = run(file.parent, "-m", "bub", "--config", str(file), "run", "hello")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "bub: RuntimeError: the parrot is silent about *** (the details are in " in done.stderr
+    assert KEY not in log() + done.stderr
+    assert "the parrot was given ***" in log()
+    assert 'raise ConnectionError("no answer to ***")' in log()  # the line of code
+    assert "ConnectionError: no answer to ***\nsent: ***" in log()
+    assert "RuntimeError: the parrot is silent about ***" in log()
+
+
+def test_a_key_in_what_a_plugin_fails_to_load_with_is_covered_too(write: Write, log: Callable[[], str]) -> None:
+    write("parrot.py", f"raise ImportError('no parrot for {KEY}')\n")
+    file = write("pipelines.yaml", PIPELINE)
+    done = run(file.parent, "-m", "bub", "--config", str(file), "run", "hello")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no parrot for ***" in done.stderr
+    assert "ImportError: no parrot for ***" in log()
+    assert KEY not in log() + done.stderr
+
+
+EMBEDDING = f"""
+    import sys
+    from loguru import logger
+    from bub.log import cover, log_exception, log_info
+    from bub.masks import Mask
+
+    def show(line):
+        failure = line.record["exception"]
+        print(line.record["message"], "|", type(failure.value).__name__ if failure else "-")
+
+    logger.remove()
+    logger.configure(handlers=[{{"sink": show, "format": "{{message}}"}}], patcher=lambda record: print("patched"))
+    log_info("before.masks", key="{KEY}")
+    cover(Mask(("{KEY}",)))
+    cover(Mask(("another-key",)))
+    log_info("with.masks", key="{KEY}", other="another-key")
+    logger.info("its own line with {KEY}")
+    log_exception("it.failed", ValueError("no secret"))
+    log_exception("it.failed", ValueError("{KEY}"))
+"""
+
+
+def test_a_program_that_embeds_bub_keeps_its_own_log_and_gets_the_lines_of_bub_covered(write: Write) -> None:
+    done = run(write("embedding.py", EMBEDDING).parent, "embedding.py")
+    assert done.stderr == ""
+    assert [line for line in done.stdout.splitlines() if line != "patched"] == [
+        f"before.masks key={KEY} | -",
+        "with.masks key=*** other=*** | -",
+        f"its own line with {KEY} | -",
+        "it.failed error='ValueError: no secret' | ValueError",
+        "it.failed error='ValueError: ***'",
+        "ValueError: *** | -",
+    ]
+    assert done.stdout.count("patched") == 5
