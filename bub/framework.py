@@ -14,19 +14,21 @@ from typing import Any, NamedTuple, TypeVar
 
 import trio
 
+from bub.asking import Ask
 from bub.binding import Calls, bind
 from bub.builtin.hook_impl import BuiltinPlugin
-from bub.calling import join_low_to_high
+from bub.calling import as_events, join_low_to_high
 from bub.configure import merge
 from bub.diagnostics import Diagnostic, PipelineError, sort_diagnostics
 from bub.envelope import Envelope, addressed, field_of
-from bub.errors import BubError
+from bub.errors import BubError, HookTypeError
 from bub.hook_runtime import HookRuntime
 from bub.hookspecs import HOOK_POINTS, MessageHandler
 from bub.implementations import Implementation, implementations_of
 from bub.kinds import SESSION
 from bub.locate import bub_home, find_pipeline
-from bub.log import log_exception
+from bub.log import cover, log_exception
+from bub.masks import Mask
 from bub.pipeline.compiler import compile as compile_graph
 from bub.pipeline.compiler import plan_for
 from bub.pipeline.document import Node
@@ -42,7 +44,10 @@ from bub.plugins import PluginSet, PluginStatus, installed_plugins, load_plugins
 from bub.scopes import Scope, as_manager
 from bub.sessions import Sessions, TurnUnderWay
 from bub.settings import environment_settings, for_the_same_provider, resolve_settings
+from bub.streaming import AsyncStreamEvents
+from bub.tools import Tool, ToolBox, ToolPolicy
 from bub.trust import require_trust
+from bub.waiting import settled
 
 MOST_TURNS = 1024
 """How many turns may run at once; what comes above that waits."""
@@ -76,6 +81,10 @@ class _Profile:
     plugins: PluginSet
     graph: Graph
     hooks: HookRuntime
+    policy: ToolPolicy
+    budget: Mapping[str, int]
+    box: ToolBox | None = None
+    models: Calls | None = None
 
 
 _turn_under_way: ContextVar[TurnUnderWay | None] = ContextVar("bub_turn", default=None)
@@ -88,6 +97,7 @@ class _Runtime:
     document: Document | None = None
     profiles: dict[str, _Profile] = field(default_factory=dict)
     settings: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    mask: Mask = field(default_factory=partial(Mask, ()))
     routes: tuple[tuple[When, str], ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
     start_profile: str = DEFAULT_PROFILE
@@ -185,6 +195,8 @@ class BubFramework:
         if not document.complete:
             raise PipelineError(plan.findings.items)  # what is missing may be what says which plugins there are
         self._runtime.settings[name] = settings
+        self._runtime.mask = Mask.over(document, environment, self._runtime.settings)
+        cover(self._runtime.mask)  # before a plugin can fail with a key in what it says
         framework = self._for(name)
         plugins = load_plugins(
             plan.allowlist,
@@ -195,7 +207,14 @@ class BubFramework:
         )
         for plugin, failure in plugins.failures:
             log_exception("plugin.failed", failure, plugin=plugin)
-        return _Profile(name, settings, plugins, self._compile(plan, plugins), HookRuntime(plugins.manager))
+        graph, hooks = self._compile(plan, plugins), HookRuntime(plugins.manager)
+
+        def said(key: str) -> Any:
+            node = plan.effective.profile_node.get(key) if plan.effective.profile_node is not None else None
+            return resolve(node, environment, base=document.base, folders=document.folders)[0] if node else None
+
+        budget = {limit: int(most) for limit, most in (said("budget") or {}).items() if most is not None}
+        return _Profile(name, settings, plugins, graph, hooks, ToolPolicy.of(said("tools")), budget)
 
     def _compile(self, plan: Plan, plugins: PluginSet) -> Graph:
         return compile_graph(plan, plugins)
@@ -238,6 +257,11 @@ class BubFramework:
     def settings(self) -> Mapping[str, Any]:
         """The settings of this profile, references replaced and the environment's own laid over them."""
         return self._runtime.settings.get(self.profile, {})
+
+    @property
+    def mask(self) -> Mask:
+        """What covers the secrets of the environment and of the profiles' settings where a turn is kept or shown."""
+        return self._runtime.mask
 
     @property
     def home(self) -> Path:
@@ -342,6 +366,52 @@ class BubFramework:
         """What the first plugin gives as the context that tapes are read with, or None."""
         return self._loaded().hooks.call_first_sync("build_tape_context")
 
+    @property
+    def tools(self) -> ToolBox:
+        """The tools that this profile's plugins provide, and which of them it may use.
+
+        Two tools of one name are a `BubError` that names both plugins.
+        """
+        profile = self._loaded()
+        if profile.box is None:
+            owners: dict[str, str] = {}
+            tools: dict[str, Tool] = {}
+            for call in self._bootstrap("provide_tools").items:
+                for tool in call.checked(call.function()) or ():
+                    if not isinstance(tool, Tool):
+                        raise HookTypeError("provide_tools", call.plugin, "a list of what `@bub.tool` makes", tool)
+                    if tool.name in tools:
+                        raise BubError(
+                            f"plugins `{owners[tool.name]}` and `{call.plugin}` both bring the tool `{tool.name}`",
+                            help="take one of them off the profile's list",
+                        )
+                    owners[tool.name], tools[tool.name] = call.plugin, tool
+            profile.box = ToolBox(tools, profile.policy)
+        return profile.box
+
+    @property
+    def budget(self) -> Mapping[str, int]:
+        """What the profile may use: its `budget:`."""
+        return self._loaded().budget
+
+    @property
+    def ask(self) -> Ask | None:
+        """How the person who started the turn under way is asked; None where they cannot be."""
+        turn = _turn_under_way.get()
+        return next((one.ask for one in turn.chain() if one.ask is not None), None) if turn is not None else None
+
+    async def call_model(self, request: Mapping[str, Any], session_id: str) -> AsyncStreamEvents | None:
+        """The answer of the first plugin that brings the model itself; None where Bub's own providers are meant."""
+        profile = self._loaded()
+        if profile.models is None:
+            profile.models = self._bootstrap("call_model")
+        for call in profile.models.items:
+            values = {"request": request, "session_id": session_id}
+            answer = await settled(call.function(*profile.models.arguments(values)[call.signature]))
+            if answer is not None:
+                return as_events(call, answer)
+        return None
+
     def collect_onboard_config(self, current_config: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The configuration with every plugin's fragment laid over it, high priority last, so that it wins.
 
@@ -371,18 +441,21 @@ class BubFramework:
         It cannot be opened twice at once (BEHAVIOURS T37); everything is closed in reverse order, whatever fails.
         """
         runtime = self._runtime
-        hooks = self._loaded().hooks
+        self.load_hooks()
         if runtime.scope is not None:
             raise BubError("the runtime is open already", help="use the one `running()` block for all turns")
         scope = runtime.scope = Scope()
         try:
-            store = hooks.call_first_sync("provide_tape_store")
-            manager = as_manager(store)
-            runtime.tape_store = await scope.enter(manager) if manager is not None else store
+            runtime.tape_store = await self._open_tape_store(scope)
             yield self
         finally:
             runtime.scope, runtime.tape_store = None, None
             await scope.close()
+
+    async def _open_tape_store(self, scope: Scope) -> Any:
+        store = self._loaded().hooks.call_first_sync("provide_tape_store")
+        manager = as_manager(store)
+        return await scope.enter(manager) if manager is not None else store
 
     async def shared(self, factory: Callable[[], AbstractAsyncContextManager[_T]]) -> _T:
         """What `factory` opens, opened once while `running()` is open; outside of it, for the turn under way.
@@ -396,14 +469,20 @@ class BubFramework:
         return await scope.shared(factory)
 
     async def process_inbound(
-        self, message: Envelope, stream_output: bool = False, on_event: OnEvent | None = None
+        self,
+        message: Envelope,
+        stream_output: bool = False,
+        on_event: OnEvent | None = None,
+        *,
+        ask: Ask | None = None,
     ) -> TurnResult:
         """Carry one message through the pipeline to its replies.
 
         The profile is that of the first route that matches, else the one chosen at start. Messages of one session
         are answered one after another in the order they came (BEHAVIOURS T40). `on_event` is told of each stream
-        event with the message, as it comes; `stream_output` only says how a channel shows the reply. Raises what the
-        first failing stage raised, once its clean-ups have run and `on_error` was told (DESIGN §5).
+        event with the message, as it comes; `stream_output` only says how a channel shows the reply. `ask` puts a
+        question to the person who sent the message. Raises what the first failing stage raised, once its clean-ups
+        have run and `on_error` was told (DESIGN §5).
         """
         runtime = self._runtime
         if not runtime.profiles:
@@ -411,7 +490,7 @@ class BubFramework:
         inbound = dict(message) if isinstance(message, dict | Mapping) else message
         current = addressed(inbound)
         profile = runtime.profiles[self._profile_for(current) if runtime.routes else runtime.start_profile]
-        under_way = TurnUnderWay(_turn_under_way.get(), field_of(current, "lifespan"))
+        under_way = TurnUnderWay(_turn_under_way.get(), field_of(current, "lifespan"), ask)
         token = _turn_under_way.set(under_way)
         try:
             if under_way.above is None:

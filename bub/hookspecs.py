@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import pluggy
 
@@ -26,8 +26,17 @@ ERROR_POINT = "on_error"
 
 State = dict[str, Any]
 Prompt = str | list[dict[str, Any]]
-Fire = Callable[..., Awaitable[Any]]
 MessageHandler = Callable[[Envelope], Awaitable[None]]
+
+
+class Fire(Protocol):
+    """Calls the points that a pipeline declares under `hooks:`; `name in fire` says whether it declares one."""
+
+    def __call__(self, name: str, /, **payload: Any) -> Awaitable[Any]:
+        """What the point's kind combines; a gate gives {"deny": reason} or None."""
+
+    def __contains__(self, name: object) -> bool: ...
+
 
 _T = TypeVar("_T")
 Result: TypeAlias = _T | Awaitable[_T | None] | None
@@ -318,6 +327,19 @@ class BubHookSpecs:
     ) -> Result[None]:
         """Called after each answer of the model. Returns nothing."""
 
+    @_point("firstresult", returns=(str,))
+    def continue_prompt(
+        self,
+        session_id: str,
+        step: int,
+        message: Envelope,
+        inbound: Envelope,
+        profile: str,
+        workspace: Path,
+        fire: Fire,
+    ) -> Result[str]:
+        """Called between two steps of the agent, when its tools have run. Return what to tell the model, or None."""
+
     @_point("modifying", returns=(dict,))
     def before_tool_call(
         self,
@@ -436,6 +458,16 @@ class BubHookSpecs:
     ) -> Result[None]:
         """Called when a sub-agent has ended. Returns nothing."""
 
+    # Asked by the agent, whatever the pipeline declares.
+
+    @_point("firstresult", bootstrap=True)
+    def call_model(self, request: dict[str, Any], session_id: str) -> Result[AsyncStreamEvents]:
+        """Called for each request to a model, before Bub's own providers are asked. Return a stream, or None.
+
+        `request` has `model` (as the settings or the session name it, "" when none is chosen), `messages` in the form
+        of OpenAI's chat, `tools`, `tool_choice`, `max_tokens` and `temperature`.
+        """
+
     # Bootstrap: called by the framework while it starts, never inside a turn. All are sync-only.
 
     @_point("broadcast", sync_only=True, bootstrap=True)
@@ -464,6 +496,12 @@ class BubHookSpecs:
 
         Return channels; of two with one name, that of the higher priority counts.
         """
+
+    @_point("broadcast", returns=(list, tuple), sync_only=True, bootstrap=True)
+    def provide_tools(
+        self,
+    ) -> list[Any] | None:
+        """Called when the agent's tools are needed, once. Return a list of what `@bub.tool` made."""
 
     @_point("firstresult", sync_only=True, bootstrap=True)
     def build_tape_context(

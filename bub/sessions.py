@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from bub.asking import Ask
 from bub.errors import BubError
 from bub.lanes import Lanes
 from bub.scopes import Scope, as_manager
@@ -14,12 +15,14 @@ class TurnUnderWay:
     """A turn that runs: the sessions it has taken or waits for, what it keeps open, and the turn it was started from.
 
     `lifespan` is what its message brought along to be open while it runs; what is no context manager is left alone.
+    `ask` puts a question to who sent the message, None where nobody can be asked.
     `waits_for` holds the sessions that this turn, or one that was started from it, is waiting for.
     """
 
-    __slots__ = ("above", "arrival", "lifespan", "runs", "scope", "sessions", "waits_for")
+    __slots__ = ("above", "arrival", "ask", "lifespan", "runs", "scope", "sessions", "waits_for")
 
-    def __init__(self, above: TurnUnderWay | None, lifespan: Any = None) -> None:
+    def __init__(self, above: TurnUnderWay | None, lifespan: Any = None, ask: Ask | None = None) -> None:
+        self.ask: Ask | None = ask
         self.runs: bool = True
         self.above: TurnUnderWay | None = above if above is not None and above.runs else None
         self.lifespan = as_manager(lifespan) if lifespan is not None else None

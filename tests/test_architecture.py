@@ -38,7 +38,7 @@ ROWS = {
     5: row("bub/builtin/", "httpx httpx_sse tenacity prompt_toolkit rich"),
     4: row("bub/pipeline/compiler.py bub/pipeline/engine.py"),
     3: row(
-        "bub/plugins.py bub/tape/ bub/tools.py bub/hook_runtime.py bub/binding.py bub/calling.py"
+        "bub/plugins.py bub/tape/ bub/tools.py bub/hook_runtime.py bub/masks.py bub/binding.py bub/calling.py"
         " bub/pipeline/rules/ bub/pipeline/schema.py"
         " bub/pipeline/sections.py bub/pipeline/repair.py bub/pipeline/modeline.py"
         " bub/pipeline/waits.py bub/pipeline/origins.py bub/pipeline/explain.py bub/pipeline/pages.py"
@@ -54,8 +54,9 @@ ROWS = {
         "yaml pluggy",
     ),
     1: row(
-        "bub/kinds.py bub/diagnostics.py bub/envelope.py bub/streaming.py bub/resources.py bub/locate.py bub/trust.py"
-        " bub/lanes.py bub/scopes.py bub/sessions.py bub/waiting.py bub/duration.py bub/frozen.py bub/rewrite.py"
+        "bub/asking.py bub/kinds.py bub/diagnostics.py bub/envelope.py bub/streaming.py bub/resources.py"
+        " bub/locate.py bub/trust.py bub/lanes.py bub/scopes.py bub/sessions.py bub/waiting.py"
+        " bub/duration.py bub/frozen.py bub/rewrite.py"
         " bub/pipeline/handbook.py bub/pipeline/layout.py bub/pipeline/report.py bub/pipeline/annotations.py"
         " bub/pipeline/trace.py bub/pipeline/globs.py bub/plain.py"
     ),

@@ -11,13 +11,17 @@ import pytest
 from loguru import logger
 
 from bub.builtin.hook_impl import DEFAULT_SYSTEM_PROMPT, BuiltinPlugin, Framework
+from bub.tools import ToolBox, ToolPolicy
 
 
 class Workspace:
-    """The part of a framework that instructions are read from."""
+    """The part of a framework that the system prompt is made from."""
 
     def __init__(self, folder: Path) -> None:
         self.workspace = folder
+        self.home = folder.parent / "home"
+        self.settings: dict[str, Any] = {}
+        self.tools = ToolBox({}, ToolPolicy())
 
 
 def system_prompt_in(folder: Path) -> str:

@@ -135,12 +135,13 @@ def test_what_is_said_of_a_plugin_that_no_profile_lists_changes_nothing() -> Non
 
 def test_losing_a_plugin_is_dangerous_where_a_gate_may_be_its() -> None:
     assert dangers(CHILD, child("plugins: [guard]", "plugins: []")) == [
-        "plugin `guard` will no longer be imported, though gate `moderate` may rely on it"
+        "plugin `guard` will no longer be imported, though gates `tool_gate`, `moderate` may rely on it"
     ]
     assert dangers(CHILD, child("{path: guard.py}", "{path: guard.py, optional: true}")) == [
-        "plugin `guard` may be missing, though gate `moderate` may rely on it"
+        "plugin `guard` may be missing, though gates `tool_gate`, `moderate` may rely on it"
     ]
     asking_another = CHILD.replace("{before: run_model}", "{before: run_model, only: [shell]}")
+    asking_another = asking_another.replace("bub:default", "bub:ethos")  # which has no gate of its own
     assert dangers(asking_another, asking_another.replace("plugins: [guard]", "plugins: []")) == []
 
 
@@ -238,8 +239,9 @@ def test_a_stage_that_becomes_a_cleanup_runs_although_the_gate_denies() -> None:
 
 
 def test_a_gate_inside_a_stage_is_a_gate_too() -> None:
-    old = child("takes: [prompt]}}", "takes: [prompt]}, tool_gate: {kind: gate}}")
-    assert dangers(old, CHILD) == ["gate `tool_gate` is no longer declared"]
+    child_of_ethos = CHILD.replace("bub:default", "bub:ethos")  # which has no gate of its own
+    old = child_of_ethos.replace("takes: [prompt]}}", "takes: [prompt]}, tool_gate: {kind: gate}}")
+    assert dangers(old, child_of_ethos) == ["gate `tool_gate` is no longer declared"]
     narrowed = old.replace("tool_gate: {kind: gate}", "tool_gate: {kind: gate, only: [guard]}")
     assert dangers(old, narrowed) == ["`only` of gate `tool_gate` is `guard` (was every plugin of the profile)"]
 
@@ -273,9 +275,11 @@ def test_a_gate_for_each_item_guards_those_that_work_on_the_list() -> None:
 
 
 def test_a_plugin_that_goes_with_its_gate_is_told_once_as_a_danger() -> None:
-    without = child("stages: {moderate: {before: run_model}}", "").replace("plugins: [guard]", "plugins: []")
-    assert dangers(CHILD, without.replace("{moderate: {kind: gate, takes: [prompt]}}", "{}")) == [
-        "gate `moderate` is gone: it stood before `run_model`, `render_outbound`, `dispatch_outbound`"
+    old = CHILD.replace("bub:default", "bub:ethos")  # which has no gate of its own
+    without = old.replace("stages: {moderate: {before: run_model}}", "").replace("plugins: [guard]", "plugins: []")
+    assert dangers(old, without.replace("{moderate: {kind: gate, takes: [prompt]}}", "{}")) == [
+        "gate `moderate` is gone: it stood before `run_model`, `agent_done`, `render_outbound`, `message_sending`,"
+        " `before_dispatch`, `dispatch_outbound` and 1 more"
     ]
 
 
@@ -406,7 +410,7 @@ def test_a_new_profile_is_compared_with_what_its_messages_got() -> None:
     ]
     assert [change.message for change in comparison.profiles[1].changes] == [
         "plugin `shell` will be imported from `plugins/shell.py`",
-        "plugin `guard` will no longer be imported, though gate `moderate` may rely on it",
+        "plugin `guard` will no longer be imported, though gates `tool_gate`, `moderate` may rely on it",
         "profile `work` is new; its messages got `default` before",
     ]
     back = compare(pipeline(new), pipeline(CHILD)).profiles[1]
@@ -512,7 +516,7 @@ PROFILE = {
     "tools": "tools: {allow: [bash]}",
     "settings": "settings: {model: 'x:y'}",
     "stages": "stages: {save_state: {timeout: 1s}}",
-    "hooks": "hooks: {before_llm_call: {}}",
+    "hooks": "hooks: {before_llm_call: {timeout: 5s}}",
     "concurrency": "concurrency: parallel",
     "budget": "budget: {steps: 3}",
     "channels": "channels: [cli]",
@@ -520,7 +524,7 @@ PROFILE = {
 TOP = {
     "extends": "extends: bub:ethos",
     "stages": "stages: {save_state: {timeout: 1s}}",
-    "hooks": "hooks: {before_llm_call: {}}",
+    "hooks": "hooks: {before_llm_call: {timeout: 5s}}",
     "profiles": "profiles: {other: {}}",
     "routes": "routes: [{match: {}, profile: default}]",
     "settings": "settings: {model: 'x:y'}",

@@ -75,7 +75,7 @@ def everything_in(value: Any, seen: set[int]) -> Iterator[Any]:
 @pytest.mark.parametrize("name", ["default", "classic", "ethos"])
 def test_nothing_in_a_graph_can_be_assigned(name: str) -> None:
     points = nothing("before_llm_call", "load_state", "dispatch_outbound")
-    graph = graph_of(f"extends: bub:{name}\nhooks: {{before_llm_call: {{kind: void}}}}", toy=points)
+    graph = graph_of(f"extends: bub:{name}\nhooks: {{before_llm_call: {{timeout: 5s}}}}", toy=points)
     found = list(everything_in(graph, set()))
     assert len(found) > 50
     for thing in found:

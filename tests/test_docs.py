@@ -23,6 +23,7 @@ from typer.exceptions import Exit
 
 import bub.hookspecs
 import bub.pipeline
+from bub import BubFramework
 from bub.builtin.models.providers import PROVIDERS
 from bub.cli.root import _app, command_of
 from bub.cli.table import COMMANDS, load
@@ -40,7 +41,15 @@ DOCS = ROOT / "docs"
 if not (DOCS / "index.md").is_file():
     pytest.skip("the source archive carries no docs/ but one page", allow_module_level=True)
 
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")])
+SKILLS = ROOT / "bub" / "builtin" / "shipped_skills"
+
+PAGES = sorted(
+    [
+        *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+        *DOCS.rglob("*.md"),
+        *SKILLS.rglob("*.md"),
+    ]
+)
 
 BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -347,10 +356,29 @@ def test_every_provider_is_listed() -> None:
 def test_every_setting_of_the_model_is_listed() -> None:
     schema = json.loads(shipped_schema("settings", "builtin.schema.json").read_text(encoding="utf-8"))["properties"]
     provider = schema.pop("providers")["additionalProperties"]["properties"]
+    tapes = schema.pop("tapes")["properties"]
+    assert {name: quoted(cells[0]) for name, cells in table("tapes.md", "## Settings").items()} == {
+        f"tapes.{name}": [variable_of(("tapes", name))] for name in tapes
+    }
+    tools = {section: schema.pop(section)["properties"] for section in ("files", "bash", "web")}
+    assert {name: quoted(cells[0]) for name, cells in table("tools.md", "## Settings").items()} == {
+        f"{section}.{name}": [variable_of((section, name))] for section, names in tools.items() for name in names
+    }
     paths = [*((name,) for name in schema), *(("providers", "NAME", name) for name in provider)]
     rows = table("models.md", "## Settings")
     assert {name: quoted(cells[0]) for name, cells in rows.items()} == {
         ".".join(path): [variable_of(path)] for path in paths
+    }
+
+
+def test_every_tool_is_listed() -> None:
+    framework = BubFramework("bub:default")
+    framework.load_hooks()
+    tools = framework.tools.tools
+    rows = table("tools.md", "## The tools")
+    assert set(rows) == set(tools)
+    assert {name for name, cells in rows.items() if cells[0] == "yes"} == {
+        name for name, tool in tools.items() if tool.read_only
     }
 
 

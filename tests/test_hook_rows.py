@@ -24,6 +24,7 @@ from bub.hook_runtime import HookRuntime
 from bub.hookspecs import BUB_HOOK_NAMESPACE, HOOK_POINTS, BubHookSpecs
 from bub.implementations import implementations_of
 from bub.streaming import AsyncStreamEvents, StreamEvent
+from bub.tape import TapeContext
 
 pytestmark = pytest.mark.anyio
 
@@ -35,6 +36,7 @@ SYNC_ONLY = {
     "onboard_config",
     "provide_channels",
     "provide_tape_store",
+    "provide_tools",
     "build_tape_context",
     "system_prompt",
 }
@@ -382,7 +384,7 @@ BOOTSTRAP: dict[str, Callable[[BubFramework], Any]] = {
 WITHOUT: dict[str, Any] = {
     "onboard_config": {"a": 1},
     "provide_channels": {},
-    "build_tape_context": None,
+    "build_tape_context": TapeContext(),  # the builtin plugin's
     "register_cli_commands": [],
     "system_prompt": False,
 }

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-from bub.builtin.models.chat import ChatRequest, stream_chat
-from bub.builtin.models.client import open_client
-from bub.builtin.models.endpoint import resolve_endpoint
+from bub.builtin.agent import Framework, Task, answer
+from bub.builtin.commands import command_line, prefix_of
+from bub.builtin.models.providers import LOCAL
+from bub.builtin.skills import SKILL_TOOL, Skills, skill_roots
+from bub.builtin.tapes import open_tape_store
+from bub.builtin.tools.files import file_tools
+from bub.builtin.tools.session import session_tools
+from bub.builtin.tools.shell import Shells, open_shells, shell_tools
+from bub.builtin.tools.tape import tape_tools
+from bub.builtin.tools.web import web_tools
+from bub.builtin.workspace_files import ElsewhereError, regular_file
 from bub.envelope import Envelope, content_of, field_of
-from bub.hookspecs import hookimpl
+from bub.hookspecs import Fire, hookimpl
 from bub.kinds import SESSION
 from bub.log import log_warning
 from bub.streaming import AsyncStreamEvents
+from bub.tape import TapeContext, TapeStore
+from bub.tools import Tool
 
 # Worded so that the small local model keeps to it too: others make it drift into French or into a name of its own.
 DEFAULT_SYSTEM_PROMPT = "You are Bub, a helpful assistant. Be brief, and use the language of the person you talk to."
@@ -26,21 +33,6 @@ INSTRUCTIONS_FILE = "AGENTS.md"
 LONGEST_INSTRUCTIONS = 256 * 1024
 """How many bytes of the workspace's instructions are read; what comes after is left out, and said in the log."""
 
-_T = TypeVar("_T")
-
-
-class Framework(Protocol):
-    """What the builtin plugin asks of the framework that made it."""
-
-    workspace: Path
-
-    @property
-    def settings(self) -> Mapping[str, Any]: ...
-
-    def get_system_prompt(self, prompt: Any, state: dict[str, Any]) -> str: ...
-
-    async def shared(self, factory: Callable[[], AbstractAsyncContextManager[_T]]) -> _T: ...
-
 
 class BuiltinPlugin:
     """In every profile, below all other plugins."""
@@ -48,6 +40,7 @@ class BuiltinPlugin:
     def __init__(self, framework: Framework) -> None:
         self._framework = framework
         self._instructions: tuple[tuple[int, int], str] | None = None
+        self.skills = Skills(skill_roots(framework.workspace, framework.home))
 
     @hookimpl
     def resolve_session(self, message: Envelope) -> str:
@@ -62,46 +55,78 @@ class BuiltinPlugin:
 
     @hookimpl
     def build_prompt(self, message: Envelope) -> str | None:
-        """The message below the context that its channel gave it; its bare content where there is none (T33)."""
+        """The message below the context that its channel gave it; its bare content where there is none (T33).
+
+        A command is its bare content, whatever its context.
+        """
+        content = content_of(message)
+        if command_line(content, prefix_of(self._framework.settings)) is not None:
+            return content.strip()
         context = field_of(message, "context_str")
         if not context:
             return None
-        return f"{context}\n---Date: {datetime.now().astimezone().isoformat()}---\n{content_of(message)}"
+        return f"{context}\n---Date: {datetime.now().astimezone().isoformat()}---\n{content}"
 
     @hookimpl
     def system_prompt(self) -> str:
-        """A short default, and what the workspace says in its `AGENTS.md` (BEHAVIOURS T35)."""
-        instructions = self._read_instructions()
-        if not instructions:
-            return DEFAULT_SYSTEM_PROMPT
-        return f"{DEFAULT_SYSTEM_PROMPT}\n\n<workspace_instruction>\n{instructions}\n</workspace_instruction>"
+        """A short default, what the workspace says in its `AGENTS.md` (BEHAVIOURS T35), and which skills there are."""
+        parts = [DEFAULT_SYSTEM_PROMPT]
+        if instructions := self._read_instructions():
+            parts.append(f"<workspace_instruction>\n{instructions}\n</workspace_instruction>")
+        if skills := self._list_skills():
+            parts.append(skills)
+        return "\n\n".join(parts)
 
     @hookimpl
-    async def run_model_stream(
-        self, prompt: str | list[dict[str, Any]], state: dict[str, Any] | None, system: str | None
+    def run_model_stream(
+        self,
+        prompt: str | list[dict[str, Any]],
+        session_id: str | None,
+        state: dict[str, Any] | None,
+        system: str | None,
+        message: Envelope,
+        fire: Fire | None,
     ) -> AsyncStreamEvents:
-        """The answer of the model that the settings choose; `ModelError` when none can be asked."""
-        framework = self._framework
-        endpoint = resolve_endpoint(framework.settings)
-        if system is None:
-            system = framework.get_system_prompt(prompt, state or {})
-        client = await framework.shared(open_client)
-        return await stream_chat(client, endpoint, ChatRequest.of_prompt(prompt, system))
+        """The agent's answer: what a comma command did, or what the model says when its tools have run.
+
+        Below a prompt that mentions a skill as `$name` stands what the skill says (BEHAVIOURS A29).
+        """
+        if self._may_read_skills() and command_line(prompt, prefix_of(self._framework.settings)) is None:
+            prompt = self.skills.expand(prompt)
+        return answer(self._framework, Task(prompt, session_id or "default", state or {}, message, system, fire))
+
+    @hookimpl
+    def provide_tools(self) -> list[Tool]:
+        """The tools of the agent."""
+        return [
+            *file_tools(),
+            *shell_tools(self._shells),
+            *web_tools(),
+            *tape_tools(),
+            *session_tools(self._framework, self.skills.block, self._stop_session),
+        ]
+
+    @hookimpl
+    def provide_tape_store(self) -> AbstractContextManager[TapeStore]:
+        """Where tapes are kept: below Bub's own folder (DESIGN §6)."""
+        return open_tape_store(self._framework.home, self._framework.settings)
+
+    @hookimpl
+    def build_tape_context(self) -> TapeContext:
+        """What a model is sent of a tape: all since the last anchor (BEHAVIOURS P12)."""
+        return TapeContext()
+
+    async def _shells(self) -> Shells:
+        return await self._framework.shared(open_shells)
+
+    async def _stop_session(self, session_id: str) -> None:
+        await (await self._shells()).kill_session(session_id)
 
     def _read_instructions(self) -> str:
         """The workspace's instructions, read again when the file has changed; "" when it has none of its own."""
         file = self._framework.workspace / INSTRUCTIONS_FILE
         try:
-            real = Path(os.path.realpath(file, strict=True))
-            # A stranger's folder must not be able to send any file of the user to a model.
-            if not real.is_relative_to(os.path.realpath(file.parent)):
-                log_warning("workspace.instructions_elsewhere", file=file, real=real)
-                return ""
-            status = real.stat()
-            # Asked before opening it: opening a pipe waits for somebody to write to it.
-            if not stat.S_ISREG(status.st_mode):
-                log_warning("workspace.instructions_unreadable", file=file, error="it is not a regular file")
-                return ""
+            real, status = regular_file(file, within=file.parent)
             version = (status.st_mtime_ns, status.st_size)
             if self._instructions is None or self._instructions[0] != version:
                 with real.open("rb") as opened:
@@ -111,7 +136,21 @@ class BuiltinPlugin:
                 self._instructions = (version, data.decode("utf-8", errors="replace").strip())
         except FileNotFoundError:
             return ""
+        except ElsewhereError as error:
+            log_warning("workspace.instructions_elsewhere", file=file, real=error.real)
+            return ""
         except OSError as error:
             log_warning("workspace.instructions_unreadable", file=file, error=error)
             return ""
         return self._instructions[1]
+
+    def _list_skills(self) -> str:
+        """The list of skills, where they may be read. The small local model is spared those that merely ship."""
+        if not self._may_read_skills():
+            return ""
+        model = str(self._framework.settings.get("model") or LOCAL)
+        return self.skills.fragment(shipped=model.partition(":")[0] != LOCAL)
+
+    def _may_read_skills(self) -> bool:
+        box = self._framework.tools
+        return SKILL_TOOL in box.tools and box.policy.permits(box.tools[SKILL_TOOL])

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from typing import Any
 
+import trio
+
+from bub.asking import Question
 from bub.cli.terminal import printable
 
 
@@ -21,6 +26,25 @@ def confirm_trust(folder: str, file: str) -> bool:
         file=sys.stderr,
     )
     return _confirm(f"Trust {printable(folder)} from now on?")
+
+
+async def ask_person(question: Question) -> bool:
+    """Ask whether a tool may be called with just these arguments; no is the default, and so is a Ctrl-C."""
+    said = "".join(f"  {name}: {_in_lines(value)}\n" for name, value in question.arguments.items())
+    print(f"The agent wants to call `{printable(question.tool)}`:\n{said}", end="", file=sys.stderr)
+    return await trio.to_thread.run_sync(_confirm_or_no, "Allow it?", abandon_on_cancel=True)
+
+
+def _in_lines(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return "\n    ".join(printable(line) for line in text.splitlines()) or '""'
+
+
+def _confirm_or_no(question: str) -> bool:
+    try:
+        return _confirm(question)
+    except (KeyboardInterrupt, EOFError):
+        return False
 
 
 def _confirm(question: str) -> bool:

@@ -18,6 +18,7 @@ import typer
 from bub.cli.exits import FAILED, leaves
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
+from bub.cli.prompts import ask_person, can_ask
 from bub.cli.terminal import printable
 from bub.envelope import Envelope, content_of, field_of, normalize_envelope
 from bub.errors import BubError, UsageError
@@ -44,7 +45,8 @@ def run(
 ) -> int:
     """Send one message through the pipeline and print the replies.
 
-    Each reply is a line `[channel:chat_id]` and its text. A turn that a gate denied ends with exit code 1.
+    Each reply is a line `[channel:chat_id]` and its text. A turn that a gate denied, and a command that failed, end
+    with exit code 1.
     """
     if as_json and stream:
         raise UsageError("--json and --stream exclude each other", help="JSON is printed when the turn is over")
@@ -58,10 +60,11 @@ def run(
 
     framework = open_framework(options_of(ctx))
     live = LiveText(f"[{channel}:{chat_id}]") if stream else None
+    outcome = _Outcome()
     try:
         # What a plugin prints must not stand before the object.
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
-            result = _end_of_turn(framework, inbound, live)
+            result = _end_of_turn(framework, inbound, live, outcome)
     finally:
         if live is not None:
             live.end()
@@ -71,7 +74,7 @@ def run(
         print(json.dumps(plain(result_as_dict(result)), allow_nan=False))
     else:
         _print_replies(result.outbounds or (), live)
-    return FAILED if str(result.ended_by or "").startswith("denied") else 0
+    return FAILED if str(result.ended_by or "").startswith("denied") or outcome.failed else 0
 
 
 def _standard_input() -> str:
@@ -80,9 +83,11 @@ def _standard_input() -> str:
     return sys.stdin.read()
 
 
-def _end_of_turn(framework: BubFramework, inbound: dict[str, Any], live: LiveText | None) -> TurnResult:
+def _end_of_turn(
+    framework: BubFramework, inbound: dict[str, Any], live: LiveText | None, outcome: _Outcome
+) -> TurnResult:
     try:
-        return trio.run(functools.partial(_turn, framework, inbound, live))
+        return trio.run(functools.partial(_turn, framework, inbound, live, outcome))
     except (SystemExit, BaseExceptionGroup) as error:
         end = next((cause for cause in leaves(error) if isinstance(cause, SystemExit)), None)
         if end is None:
@@ -95,14 +100,33 @@ def _end_of_turn(framework: BubFramework, inbound: dict[str, Any], live: LiveTex
         raise BubError(problem, help=f"a hook has to return or raise, not call `sys.exit`; {where}") from end
 
 
-async def _turn(framework: BubFramework, inbound: dict[str, Any], live: LiveText | None) -> TurnResult:
+async def _turn(
+    framework: BubFramework, inbound: dict[str, Any], live: LiveText | None, outcome: _Outcome
+) -> TurnResult:
+    ask = ask_person if can_ask() else None
     async with framework.running():
         if live is None:
-            return await framework.process_inbound(inbound)
+            return await framework.process_inbound(inbound, on_event=outcome.hear, ask=ask)
+
+        def hear(event: StreamEvent, message: Envelope) -> None:
+            outcome.hear(event, message)
+            live.show(event)
+
         with live.reading:
-            return await framework.process_inbound(inbound, stream_output=True, on_event=live.show)
+            return await framework.process_inbound(inbound, stream_output=True, on_event=hear, ask=ask)
     assert live.failure is not None
     raise live.failure
+
+
+class _Outcome:
+    """Whether the answer of a turn was that something failed: a comma command (BEHAVIOURS A5)."""
+
+    failed = False
+
+    def hear(self, event: StreamEvent, message: Envelope) -> None:
+        """Listen to the events of the answer."""
+        if event.kind == "final":
+            self.failed = event.data.get("ok") is False
 
 
 class LiveText:

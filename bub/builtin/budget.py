@@ -1,0 +1,148 @@
+"""What a turn may use: model calls, tool calls, the same call in a row, tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from bub.errors import BubError
+from bub.tape import Tape, TapeEntry
+
+DEFAULT_LIMITS: Mapping[str, int] = {"steps": 30, "tool_calls": 100, "identical_calls": 5}
+"""Where a profile's `budget:` does not say (BEHAVIOURS A10, E21)."""
+
+_WHAT: Mapping[str, str] = {
+    "steps": "it asked the model {} times",
+    "tool_calls": "it called tools {} times",
+    "identical_calls": "it made the same tool call {} times in a row",
+    "tokens_per_turn": "it used {} tokens",
+    "tokens_per_day": "{} tokens were used today",
+}
+
+
+class BudgetError(BubError):
+    """A turn was ended because it reached a limit of its profile's `budget:`; `limit` is the key of it."""
+
+    def __init__(self, limit: str, most: int) -> None:
+        super().__init__(
+            f"the turn was stopped: {_WHAT[limit].format(f'{most:,}')}, and more is not allowed",
+            help=f"raise `budget.{limit}` of the profile if that was too early",
+        )
+        self.limit = limit
+
+
+class Budget:
+    """What one turn has used of what it may use. `limits` are those of the profile; a sub-agent shares its caller's."""
+
+    def __init__(self, limits: Mapping[str, int]) -> None:
+        self._limits = {**DEFAULT_LIMITS, **limits}
+        self._used = dict.fromkeys(_WHAT, 0)
+        self._last_call = b""
+
+    @property
+    def is_daily(self) -> bool:
+        """Whether it has to be known what other turns have used today."""
+        return "tokens_per_day" in self._limits
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether tokens are limited at all."""
+        return self.is_daily or "tokens_per_turn" in self._limits
+
+    @property
+    def used_today(self) -> int:
+        """How many tokens all turns have used today, as far as this one was told."""
+        return self._used["tokens_per_day"]
+
+    @used_today.setter
+    def used_today(self, tokens: int) -> None:
+        self._used["tokens_per_day"] = tokens
+
+    def step(self) -> None:
+        """Ask the model once more. Raises `BudgetError` when it may not be asked."""
+        for limit in ("tokens_per_turn", "tokens_per_day"):
+            self._refuse_if_used_up(limit)
+        self._spend("steps")
+
+    def call(self, tool: str, arguments: Any) -> None:
+        """Call a tool once more. Raises `BudgetError` when none may be called, or not this again."""
+        self._spend("tool_calls")
+        call = msgspec.json.encode((tool, arguments), order="deterministic")
+        if call != self._last_call:
+            self._last_call, self._used["identical_calls"] = call, 0
+        self._spend("identical_calls")
+
+    def spend_tokens(self, tokens: int) -> None:
+        """Note what an answer has used."""
+        self._used["tokens_per_turn"] += tokens
+        self._used["tokens_per_day"] += tokens
+
+    def for_subagent(self) -> Budget:
+        """A budget with steps of its own; tool calls and tokens are counted together with this one's."""
+        inner = Budget(self._limits)
+        inner._used = _Shared(self._used)
+        return inner
+
+    def _spend(self, limit: str) -> None:
+        self._refuse_if_used_up(limit)
+        self._used[limit] += 1
+
+    def _refuse_if_used_up(self, limit: str) -> None:
+        most = self._limits.get(limit)
+        if most is not None and self._used[limit] >= most:
+            raise BudgetError(limit, most)
+
+
+class _Shared(dict[str, int]):
+    """What a sub-agent has used: its steps and repetitions are its own, the rest is its caller's too."""
+
+    _OWN = frozenset({"steps", "identical_calls"})
+
+    def __init__(self, outer: dict[str, int]) -> None:
+        super().__init__(dict.fromkeys(self._OWN, 0))
+        self._outer = outer
+
+    def __missing__(self, limit: str) -> int:
+        return self._outer[limit]
+
+    def __setitem__(self, limit: str, used: int) -> None:
+        if limit in self._OWN:
+            super().__setitem__(limit, used)
+        else:
+            self._outer[limit] = used
+
+
+class DailySpending:
+    """The tokens that a profile has used today, kept with the tapes, so that all turns and processes share them.
+
+    Without a `store`, nothing is known of other turns.
+    """
+
+    def __init__(self, store: Any, profile: str) -> None:
+        self._tape = Tape(f"budget__sidecar__{profile}", store) if store is not None else None
+
+    async def today(self) -> int:
+        """How many there are so far; a day is one in UTC."""
+        if self._tape is None:
+            return 0
+        newest = await self._tape.search(self._tape.query(), most=1)
+        said = newest[0].payload.get("data") if newest else None
+        return int(said["tokens"]) if isinstance(said, dict) and said.get("day") == _day() else 0
+
+    async def add(self, tokens: int) -> None:
+        """Add what an answer has used."""
+        if self._tape is not None and tokens:
+            total = await self.today() + tokens
+            await self._tape.append(TapeEntry.event("tokens", {"day": _day(), "tokens": total}))
+
+
+def _day() -> str:
+    return datetime.now(UTC).date().isoformat()
+
+
+def estimated(messages: Sequence[Mapping[str, Any]], answer: str) -> int:
+    """About how many tokens a request and its answer are, where nobody counted: four letters are one."""
+    return (len(msgspec.json.encode(messages, enc_hook=str)) + len(answer)) // 4
