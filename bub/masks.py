@@ -20,6 +20,9 @@ _SECRET_NAME = re.compile("(?:key|token|secret|password|passphrase|credentials?)
 _SHORTEST = 4
 """A text of fewer characters is no secret, and would be found everywhere."""
 
+_SHORTEST_NAMED = 8
+"""As `_SHORTEST`, where only the name of a variable says that it holds one."""
+
 _COVER = "***"
 
 
@@ -41,7 +44,7 @@ class Mask:
 
         What stands behind a reference in the settings counts as well.
         """
-        found = {value for name, value in environment.items() if _SECRET_NAME.search(name)}
+        found = {value for name, value in environment.items() if _SECRET_NAME.search(name) and _looks_secret(value)}
         for layer in document.layers:
             found.update(_referenced(layer.root, document, environment))
         for profile, resolved in settings.items():
@@ -69,6 +72,11 @@ class Mask:
         if isinstance(value, dict):
             return {self._covered(name): self._covered(item) for name, item in value.items()}
         return value
+
+
+def _looks_secret(value: str) -> bool:
+    """Whether a value that only its variable's name calls a secret is one: `true` or `postgres` is found everywhere."""
+    return len(value) >= _SHORTEST_NAMED and not (value.isalpha() and value.islower())
 
 
 def _spellings(secret: str) -> Iterator[str]:

@@ -24,8 +24,9 @@ from bub.builtin.tapes import archive_folder
 from bub.builtin.toolcalls import Caller, ToolCall, ToolOutcome
 from bub.calling import close_stream
 from bub.envelope import Envelope, field_of
-from bub.errors import ModelError
+from bub.errors import ModelError, TapeError
 from bub.hookspecs import Fire
+from bub.log import log_exception
 from bub.masks import Mask
 from bub.streaming import AsyncStreamEvents, StreamEvent, StreamState
 from bub.tape import Tape, TapeContext, TapeEntry
@@ -45,6 +46,9 @@ OVERFLOW = "auto_handoff/context_overflow"
 
 TEMP, INHERIT = "temp", "inherit"
 """Where a sub-agent works: in a session of its own that leaves nothing behind, without or with what was said before."""
+
+LONGEST_RESULT = 4_000
+"""How many letters of a long result the context keeps where the rest cannot be laid aside."""
 
 _T = TypeVar("_T")
 _AMENDABLE = ("model", "messages", "tool_choice", "max_tokens", "temperature")
@@ -188,9 +192,14 @@ class _Run:
 
     async def _in_short(self, content: str) -> str:
         """A result that would fill the context is laid aside, and its beginning shown (BEHAVIOURS P22)."""
-        if self._tape is None or not is_long(content):
+        if not is_long(content):
             return content
-        return (await spill(self._tape, content)).preview
+        if self._tape is not None:
+            try:
+                return (await spill(self._tape, content)).preview
+            except TapeError as error:  # what stands beside the tape never breaks a turn (P21)
+                log_exception("tape.spill_failed", error, tape=self._tape.name)
+        return f"{content[:LONGEST_RESULT]}\n[… {len(content) - LONGEST_RESULT:,} characters left out …]"
 
 
 class _Command(_Run):
