@@ -34,8 +34,8 @@ types: $(VENV)/.bub $(VENV)/.lint $(VENV)/.test ## mypy --strict over bub and bu
 fuzz: $(VENV)/.bub $(VENV)/.test ## validate files nobody would write: make fuzz FUZZ_SECONDS=60
 	$(PY) -m tests.fuzz.validate
 
-crash: $(VENV)/.bub $(VENV)/.test ## kill those who write tapes, again and again: make crash CRASHES=1000
-	CRASHES=$(CRASHES) $(PY) -m pytest tests/test_tape_stores.py -k kill_9
+crash: $(VENV)/.bub $(VENV)/.test ## kill those who take turns and write tapes, again and again: make crash CRASHES=1000
+	CRASHES=$(CRASHES) $(PY) -m pytest -s tests/test_tape_stores.py tests/test_agent_crash.py -k kill_9
 
 bench: $(VENV)/.bub $(VENV)/.test $(VENV)/.rival $(VENV)/.reference ## measure, side by side with hand-written code
 	@for file in tests/bench/[a-z]*.py; do \

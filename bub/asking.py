@@ -1,10 +1,11 @@
-"""What it means to ask a person: a question with the facts to judge by, and a yes or a no."""
+"""What it means to ask a person: whether a tool may be called, and the questions of a set-up."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +19,107 @@ class Question:
 
 Ask: TypeAlias = Callable[[Question], Awaitable[bool]]
 """Puts a question to a person; True is a yes. Whoever cannot ask answers no."""
+
+
+Kind: TypeAlias = Literal["text", "secret", "confirm", "select", "checkbox", "autocomplete"]
+
+Check: TypeAlias = Callable[[str], str | None]
+"""What is wrong with an answer, as a clause that follows its name ("is no number"); None when nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of the answers to choose from, and what a person reads of it: the value itself where `title` is empty."""
+
+    value: str
+    title: str = ""
+
+
+Choices: TypeAlias = Sequence[Choice | str] | Callable[[], Sequence[Choice | str]]
+"""The answers to choose from; a function is called only where somebody is there to choose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One question of a set-up, whoever it is put to.
+
+    `name` is dotted and stays the same (`model.provider`): an answers file and the environment answer by it. An empty
+    answer takes `default`; where that is None there has to be an answer. `hint` says what an empty one does.
+    """
+
+    name: str
+    kind: Kind
+    title: str
+    default: Any = None
+    choices: Choices = ()
+    check: Check | None = None
+    hint: str = ""
+
+    def options(self) -> list[Choice]:
+        """The answers to choose from, found out now."""
+        given = self.choices() if callable(self.choices) else self.choices
+        return [choice if isinstance(choice, Choice) else Choice(choice) for choice in given]
+
+
+class Voice(Protocol):
+    """Who answers the questions of a set-up: a person at a terminal, or a script that knows the answers."""
+
+    def put(self, query: Query) -> Any:
+        """The answer, checked: a text, a truth value for `confirm`, a list of texts for `checkbox`."""
+
+    def say(self, text: str) -> None:
+        """Tell something that needs no answer."""
+
+    def progress(self, text: str) -> AbstractContextManager[None]:
+        """Tell that something is being waited for, as long as the block lasts."""
+
+
+class Asking(Protocol):
+    """What a hook that names `ask` can ask; a terminal, an answers file and the environment answer alike.
+
+    Each question has a dotted `name` that never changes, such as `telegram.token`. A `default` of None means that there
+    has to be an answer. Whoever leaves the set-up raises `KeyboardInterrupt`, which hooks let pass.
+    """
+
+    def text(self, name: str, title: str, *, default: str | None = None, check: Check | None = None) -> str:
+        """A line of text."""
+
+    def secret(
+        self,
+        name: str,
+        title: str,
+        *,
+        kept: str | None = None,
+        variable: str | None = None,
+        optional: bool = False,
+        check: Check | None = None,
+        hint: str = "",
+    ) -> str | None:
+        """A reference to a secret, such as `${env:NAME}`: to be put into the configuration, and for `resolve`.
+
+        An empty answer gives `kept`, what the configuration says so far; with `optional` there may be none. A new
+        secret is kept in `.env` beside the file under the name `variable` once all questions are answered.
+        """
+
+    def confirm(self, name: str, title: str, *, default: bool = True) -> bool:
+        """Yes or no."""
+
+    def select(self, name: str, title: str, choices: Choices, *, default: str | None = None) -> str:
+        """One of the choices."""
+
+    def checkbox(self, name: str, title: str, choices: Choices, *, default: Sequence[str] = ()) -> list[str]:
+        """Any of the choices, in their order."""
+
+    def autocomplete(
+        self, name: str, title: str, choices: Choices, *, default: str | None = None, check: Check | None = None
+    ) -> str:
+        """A line of text, with choices that it may be."""
+
+    def resolve(self, text: str) -> str | None:
+        """What a text with references stands for, secrets that were just given included; None for one that is unset."""
+
+    def say(self, text: str) -> None:
+        """Tell something that needs no answer."""
+
+    def progress(self, text: str) -> AbstractContextManager[None]:
+        """Tell that something is being waited for, as long as the block lasts."""

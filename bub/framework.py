@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import trio
 
-from bub.asking import Ask
+from bub.asking import Ask, Asking
 from bub.binding import Calls, bind
 from bub.builtin.hook_impl import BuiltinPlugin
 from bub.calling import as_events, join_low_to_high
@@ -36,7 +36,7 @@ from bub.pipeline.engine import OnEvent, Turn
 from bub.pipeline.graph import Graph, When
 from bub.pipeline.interpolate import read_environment, resolve
 from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED, Document, Layer, load_document, load_shipped
-from bub.pipeline.plan import Plan
+from bub.pipeline.plan import Plan, text_of
 from bub.pipeline.schema import whole_settings_schema
 from bub.pipeline.trace import TurnRecord
 from bub.pipeline.validate import declared_plugins
@@ -47,7 +47,7 @@ from bub.settings import environment_settings, for_the_same_provider, resolve_se
 from bub.streaming import AsyncStreamEvents
 from bub.tools import Tool, ToolBox, ToolPolicy
 from bub.trust import require_trust
-from bub.waiting import settled
+from bub.waiting import one_at_a_time, settled
 
 MOST_TURNS = 1024
 """How many turns may run at once; what comes above that waits."""
@@ -390,6 +390,17 @@ class BubFramework:
         return profile.box
 
     @property
+    def own_files(self) -> tuple[Path, ...]:
+        """The files that say what the agent may do: the pipeline file, those it extends, and plugins with a `path`."""
+        document = self._runtime.document
+        if document is None:
+            return ()
+        section, base = document.root.get("plugins"), document.base
+        paths = [text_of(said.get("path")) for _, said in section.items() if said.is_mapping] if section else []
+        plugins = (base / path for path in paths if base is not None and path)
+        return (*(folder / Path(name).name for name, folder in document.folders.items()), *plugins)
+
+    @property
     def budget(self) -> Mapping[str, int]:
         """What the profile may use: its `budget:`."""
         return self._loaded().budget
@@ -412,18 +423,31 @@ class BubFramework:
                 return as_events(call, answer)
         return None
 
-    def collect_onboard_config(self, current_config: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def collect_onboard_config(
+        self,
+        current_config: Mapping[str, Any] | None = None,
+        *,
+        ask: Asking | None = None,
+        only: Container[str] | None = None,
+    ) -> dict[str, Any]:
         """The configuration with every plugin's fragment laid over it, high priority last, so that it wins.
 
-        Each plugin gets a copy of the configuration so far. A fragment that is neither a dict nor None is a
-        `HookTypeError` that names the plugin (BEHAVIOURS decision 8).
+        Each plugin gets a copy of the configuration so far, and `ask` to put questions with; with `only`, no others
+        than these plugins are asked. A fragment that is neither a dict nor None is a `HookTypeError` that names the
+        plugin (BEHAVIOURS decision 8).
         """
         collected = merge(current_config or {}, {})
         calls = self._bootstrap("onboard_config")
         for call in reversed(calls.items):
-            fragment = call.function(*calls.arguments({"current_config": merge(collected, {})})[call.signature])
-            if fragment is not None:
-                collected = merge(collected, call.checked(fragment))
+            if only is None or call.plugin in only:
+                values = {"current_config": merge(collected, {}), "ask": ask}
+                try:
+                    fragment = call.function(*calls.arguments(values)[call.signature])
+                except Exception as error:
+                    error.add_note(f"(in `onboard_config` of plugin `{call.plugin}`)")
+                    raise
+                if fragment is not None:
+                    collected = merge(collected, call.checked(fragment))
         return collected
 
     def _bootstrap(self, hook: str) -> Calls:
@@ -490,7 +514,8 @@ class BubFramework:
         inbound = dict(message) if isinstance(message, dict | Mapping) else message
         current = addressed(inbound)
         profile = runtime.profiles[self._profile_for(current) if runtime.routes else runtime.start_profile]
-        under_way = TurnUnderWay(_turn_under_way.get(), field_of(current, "lifespan"), ask)
+        asking = one_at_a_time(ask) if ask is not None else None  # a person reads one question at a time
+        under_way = TurnUnderWay(_turn_under_way.get(), field_of(current, "lifespan"), asking)
         token = _turn_under_way.set(under_way)
         try:
             if under_way.above is None:

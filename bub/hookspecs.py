@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import pluggy
 
+from bub.asking import Asking
 from bub.envelope import Envelope
 from bub.kinds import START_VALUES
 from bub.streaming import AsyncStreamEvents
@@ -475,10 +476,10 @@ class BubHookSpecs:
         """Called with the Typer application of `bub` so that a plugin can add commands. Returns nothing."""
 
     @_point("broadcast", returns=(dict,), sync_only=True, bootstrap=True)
-    def onboard_config(self, current_config: dict[str, Any]) -> dict[str, Any] | None:
-        """Called by `bub onboard`, low priority first, with a copy of the configuration so far.
+    def onboard_config(self, current_config: dict[str, Any], ask: Asking | None) -> dict[str, Any] | None:
+        """Called by `bub onboard`, low priority first, with a copy of the settings so far and what asks questions.
 
-        Return a fragment or None.
+        References are not resolved in them. Return a fragment that is laid over them, or None.
         """
 
     @_point("firstresult", sync_only=True, bootstrap=True)

@@ -59,6 +59,7 @@ class ToolContext:
     """What a tool may know of the call: name a parameter `context` to be given it.
 
     `policy` says which tools may be used here. `tape` is the session's record, `archive` the folder for copies of it.
+    `own_files` say what the agent may do, so that it does not write them.
     `from_person` is True for a command that a person typed. `turn` is None where no agent calls.
     """
 
@@ -70,6 +71,7 @@ class ToolContext:
     settings: Mapping[str, Any] = field(default_factory=dict)
     tape: Tape | None = None
     archive: Path | None = None
+    own_files: tuple[Path, ...] = ()
     policy: ToolPolicy | None = None
     turn: AgentTurn | None = None
     from_person: bool = False
@@ -190,6 +192,8 @@ def tool(
         given = name or wrapped.__name__.strip("_")
         if _NAME.fullmatch(given) is None:
             raise ValueError(f"`{given}` cannot be the name of a tool: write it like `notes.add`")
+        if inspect.isgeneratorfunction(wrapped) or inspect.isasyncgenfunction(wrapped):
+            raise ValueError(f"the tool `{given}` yields: it has to return its whole result")
         said = description or inspect.getdoc(wrapped)
         if not said:
             raise ValueError(f"the tool `{given}` has no docstring that tells the model what it does")
@@ -319,14 +323,17 @@ class ToolBox:
         """The names of all tools that may be used, sorted."""
         return sorted(name for name, tool in self.tools.items() if self.policy.permits(tool))
 
-    def for_model(self) -> list[Tool]:
-        """The tools that a model is told of, sorted by name, so that the request stays the same."""
-        return [self.tools[name] for name in self.usable() if not self.tools[name].for_people]
+    def for_model(self) -> ToolBox:
+        """The box without what is for people only: a model that guesses such a name finds nothing."""
+        return replace(self, tools={name: tool for name, tool in self.tools.items() if not tool.for_people})
 
     def narrowed(self, names: Sequence[str] | None, *, without: Iterable[str] = ()) -> ToolBox:
         """A box for a sub-agent. A name may be written as models write it, in any case; an unknown one is an error."""
         known = {self._spelt(name): name for name in self.usable()}
-        wanted = None if names is None else [known.get(self._spelt(name)) or self.find(name).name for name in names]
+        known |= {name: name for name in self.usable()}  # of two that are spelt alike, the one that is meant
+        wanted = names
+        if names is not None:
+            wanted = [known.get(name) or known.get(self._spelt(name)) or self.find(name).name for name in names]
         return replace(self, policy=self.policy.narrowed(wanted, without=without))
 
     def _close_to(self, name: str) -> str:

@@ -6,11 +6,14 @@ import inspect
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import CoroutineType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import trio
 
 from bub.log import log_warning
+
+_T = TypeVar("_T")
+_Given = TypeVar("_Given")
 
 Wait: TypeAlias = Callable[[Awaitable[Any]], Awaitable[Any]]
 """Awaits something, within a limit."""
@@ -28,6 +31,17 @@ def is_awaitable(value: Any) -> bool:
 async def settled(value: Any) -> Any:
     """The value itself, or what it comes to when it has to be awaited."""
     return await value if is_awaitable(value) else value
+
+
+def one_at_a_time(function: Callable[[_Given], Awaitable[_T]]) -> Callable[[_Given], Awaitable[_T]]:
+    """The function, called by whoever calls it while another call is under way when that one is over."""
+    lock = trio.Lock()
+
+    async def in_turn(given: _Given) -> _T:
+        async with lock:
+            return await function(given)
+
+    return in_turn
 
 
 def skip_awaitable(hook: str, plugin: str, value: Any) -> None:

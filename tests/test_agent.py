@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import trio
 from fakes.scripted import ANTHROPIC, OPENAI, Api, Called, Script, refusal, serving
+from fakes.talk import Talk, add, adding, bringing, kinds, results_in
 from fakes.toys import Errors, Toy, Workshop
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bub import BubFramework, TurnResult, tool
+from bub import tool
 from bub.builtin.budget import BudgetError
 from bub.errors import BubError, ModelError
 from bub.streaming import StreamEvent
 from bub.tape import Tape, TapeEntry
 from bub.tape.tape import tape_name
-from bub.tools import Tool, ToolContext, ToolError
+from bub.tools import ToolContext, ToolError
 
 pytestmark = pytest.mark.anyio
-
-ALL = '{allow: ["*", bash]}'
 
 
 @pytest.fixture(scope="module")
@@ -36,92 +33,9 @@ def address() -> Iterator[str]:
         yield url
 
 
-class Talk:
-    """An agent with a model of its own on the scripted server, and what is known of it after a turn."""
-
-    def __init__(self, workshop: Workshop, address: str) -> None:
-        self.workshop = workshop
-        self.address = address
-        self.model = uuid.uuid4().hex
-        self.events: list[StreamEvent] = []
-
-    @asynccontextmanager
-    async def open(
-        self, *, tools: str = ALL, api: str = "openai", profile: str = "", more: str = "", **toys: object
-    ) -> AsyncIterator[BubFramework]:
-        """A running framework; `tools` and `profile` are what the profile says."""
-        pipeline = "\n".join(
-            (
-                "extends: bub:default",
-                "settings:",
-                f'  model: "test:{self.model}"',
-                "  retries: 0",
-                f'  providers: {{test: {{api: {api}, api_base: "{self.address}/v1", api_key: sk-a-very-secret-key}}}}',
-                more,
-                "plugins: {" + ", ".join(f"{name}: {{path: {name}.py}}" for name in toys) + "}",
-                f"profiles: {{default: {{plugins: [{', '.join(toys)}], tools: {tools}{profile}}}}}",
-            )
-        )
-        self.framework = self.workshop(pipeline, **toys)
-        async with self.framework.running():
-            yield self.framework
-
-    async def say(self, *scripts: Script | str, session: str = "cli:local", **more: Any) -> TurnResult:
-        """One turn; the scripts are what the model does, one step after the other."""
-        content = scripts[0] if len(scripts) == 1 and isinstance(scripts[0], str) else json.dumps(list(scripts))
-        self.events = []
-        message = {"channel": "cli", "chat_id": "local", "session_id": session, "content": content, **more}
-        ask = message.pop("ask", None)
-        return await self.framework.process_inbound(
-            message, on_event=lambda event, _: self.events.append(event), ask=ask
-        )
-
-    async def asked(self) -> list[dict[str, Any]]:
-        """The bodies of the requests that the model was sent."""
-        async with httpx.AsyncClient() as client:
-            answer = await client.get(f"{self.address}/log", params={"model": self.model})
-        return [entry["body"] for entry in answer.json()]
-
-    async def tape(self, session: str = "cli:local") -> list[TapeEntry]:
-        """All that is on a session's tape."""
-        tape = Tape(tape_name(self.framework.workspace, session), self.framework.get_tape_store())
-        return await tape.fetch(tape.query())
-
-    def of_kind(self, kind: str) -> list[dict[str, Any]]:
-        """The data of the events of one kind."""
-        return [dict(event.data) for event in self.events if event.kind == kind]
-
-
 @pytest.fixture
 def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> Talk:
     return Talk(Workshop(tmp_path, monkeypatch), address)
-
-
-def bringing(*tools: Tool, **hooks: Callable[..., Any]) -> Toy:
-    return Toy(provide_tools=lambda: list(tools), **hooks)
-
-
-def adding(ran: list[Any] | None = None) -> Tool:
-    @tool(name="math.add", read_only=True)
-    def add(a: int, b: int) -> int:
-        """Add two numbers."""
-        if ran is not None:
-            ran.append((a, b))
-        return a + b
-
-    return add
-
-
-def add(a: int, b: int, *, id: str = "call_1") -> Called:  # noqa: A002
-    return Called("math_add", json.dumps({"a": a, "b": b}), id)
-
-
-def results_in(request: dict[str, Any]) -> list[str]:
-    return [message["content"] for message in request["messages"] if message["role"] == "tool"]
-
-
-def kinds(entries: list[TapeEntry]) -> list[str]:
-    return [entry.payload["name"] if entry.kind == "event" else entry.kind for entry in entries]
 
 
 # The loop.
@@ -439,7 +353,7 @@ async def test_E18_a_call_that_before_tool_call_rejects_leaves_an_error_result_a
     assert seen == [2]
 
 
-async def test_a_gate_in_a_pipeline_that_does_not_fire_it_keeps_the_framework_from_loading(talk: Talk) -> None:
+async def test_H34_a_gate_in_a_pipeline_that_does_not_fire_it_keeps_the_framework_from_loading(talk: Talk) -> None:
     with pytest.raises(BubError):
         async with talk.open(more="hooks: {tool_gate: {kind: observer}}", guard=Toy(tool_gate=lambda: None)):
             pass
@@ -450,7 +364,7 @@ _behaviours = st.sampled_from(["allow", "deny", "raise", "lie", "late"])
 
 @given(gates=st.lists(_behaviours, min_size=1, max_size=4), amends=st.lists(st.integers(0, 3), max_size=3))
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_denied_tools_never_run(
+def test_H34_denied_tools_never_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, gates: list[str], amends: list[int]
 ) -> None:
     """Whatever mix of amenders and gates: it runs once where all allow, with what the gates saw, and never else."""

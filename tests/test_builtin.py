@@ -55,6 +55,22 @@ def test_instructions_that_lie_outside_the_workspace_are_not_read(folder: Path, 
     assert "a secret" not in "".join(log)
 
 
+def test_instructions_that_are_a_link_to_keys_are_not_read(
+    folder: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's project would send them to a model."""
+    monkeypatch.setenv("BUB_HOME", str(folder / ".bub"))
+    (folder / ".bub" / "tapes").mkdir(parents=True)
+    (folder / ".bub" / "tapes" / "t.jsonl").write_text("a secret of the user")
+    (folder / ".env").write_text("KEY=a secret of the user")
+    for target in (".env", ".bub/tapes/t.jsonl"):
+        (folder / "AGENTS.md").symlink_to(target)
+        assert system_prompt_in(folder) == DEFAULT_SYSTEM_PROMPT
+        (folder / "AGENTS.md").unlink()
+    assert [line.split()[0] for line in log] == ["workspace.instructions_elsewhere"] * 2
+    assert "a secret" not in "".join(log)
+
+
 def test_a_link_within_the_workspace_is_followed_however_the_workspace_is_reached(
     folder: Path, tmp_path: Path, log: list[str]
 ) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -77,6 +80,74 @@ def test_a_framework_knows_the_secrets_of_its_environment_and_of_every_profile(
     framework.load_hooks()
     secrets = ["behind-a-reference", "key-of-the-other", "of-the-environment", "beside-the-file"]
     assert framework.mask.text(" ".join(secrets)) == "*** *** *** ***"
+
+
+WRITTEN = {
+    "as it is": lambda secret: f"the key is {secret}, they say",
+    "quoted by Python": repr,
+    "quoted by Python among quotes": lambda secret: repr(f'it\'s "{secret}"'),
+    "as bytes": lambda secret: repr(secret.encode()),
+    "in an exception": lambda secret: repr(KeyError(secret)),
+    "in JSON": lambda secret: json.dumps({"key": secret}),
+    "in JSON as people read it": lambda secret: json.dumps({"key": secret}, ensure_ascii=False),
+    "in the path of an address": lambda secret: f"https://host.example/{quote(secret)}",
+    "in the query of an address": lambda secret: f"https://host.example/?key={quote(secret, safe='')}&x=1",
+    "in a form": lambda secret: f"key={quote_plus(secret)}",
+    "in a header": lambda secret: f"Authorization: Basic {b64encode(f'me:{secret}'.encode()).decode()}",
+    "in base64": lambda secret: b64encode(secret.encode()).decode(),
+    "in the middle of base64": lambda secret: b64encode(f"user:{secret}, and so on".encode()).decode(),
+    "in base64 for addresses": lambda secret: urlsafe_b64encode(f"a{secret}b".encode()).decode(),
+    "in one line": lambda secret: " ".join(secret.split()),
+    "as one of its lines": lambda secret: f"key.pem:2: {(secret.splitlines() * 2)[1]}",
+}
+"""Where secrets turn up, with what surrounds them there."""
+
+
+@pytest.mark.parametrize("written", WRITTEN.values(), ids=WRITTEN)
+@pytest.mark.parametrize(
+    "secret",
+    [
+        KEY,
+        "it's-wagtail",
+        "pä ss/wörd+?&=\"'\\%",
+        "-----BEGIN KEY-----\nMIIEvQIBADAN\nBgkqhkiG9w0B\n-----END KEY-----\n",
+    ],
+    ids=["plain", "quote", "odd", "lines"],
+)
+def test_a_secret_is_covered_however_it_is_written(
+    secret: str, written: Callable[[str], str], write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_KEY", secret)
+    framework = BubFramework(write("pipelines.yaml", "version: 1\nextends: bub:default\n"))
+    framework.load_hooks()
+    text = written(secret)
+    for covered in (framework.mask.text(text), json.dumps(framework.mask.value({"error": [text]}))):
+        assert "***" in covered
+        assert all(told not in covered for told in ("wagtail", "wörd", "%B6rd", "MIIEvQIBADAN", "BgkqhkiG9w0B"))
+        assert b64encode(secret.encode()).decode()[4:16] not in covered
+
+
+def test_a_password_in_an_address_is_a_secret_and_what_only_tells_where_one_is_is_none(
+    write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write("key.json", "{}")
+    for name, value in {
+        "DATABASE_URL": "postgres://me:Wag%2Ftail93@host/db",
+        "LOCAL_DATABASE_URL": "postgres://postgres:postgres@localhost/db",
+        "GIT_REMOTE": "https://ghp_wagtail93@git.example/x.git",
+        "DB_PASS": "Wagtail-94",
+        "MIRROR": "https://builder@mirror.example/",
+        "TOKEN_URL": "https://login.example/token",
+        "GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "key.json"),
+    }.items():
+        monkeypatch.setenv(name, value)
+    settings = "settings: {providers: {openai: {api_base: 'https://me:Wagtail-95@proxy.example/v1'}}}"
+    framework = BubFramework(write("pipelines.yaml", f"version: 1\nextends: bub:default\n{settings}\n"))
+    framework.load_hooks()
+    for secret in ("Wag%2Ftail93", "Wag/tail93", "ghp_wagtail93", "Wagtail-94", "Wagtail-95"):
+        assert framework.mask.text(f"<{secret}>") == "<***>"
+    for harmless in ("postgres", "builder", "https://login.example/token", str(tmp_path / "key.json"), "proxy.example"):
+        assert framework.mask.text(harmless) == harmless
 
 
 # The log

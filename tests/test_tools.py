@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -345,5 +345,28 @@ def test_a_model_is_not_told_of_commands_for_people() -> None:
         """Leave."""
 
     box = ToolBox({"quit": quit_, **TOOLS}, ToolPolicy.of({"allow": ["quit", "fs.*"]}))
-    assert [one.name for one in box.for_model()] == ["fs.read", "fs.write"]
+    assert box.for_model().usable() == ["fs.read", "fs.write"]
     assert box.find("quit") is quit_
+
+
+def test_A24_of_two_tools_that_models_spell_alike_a_sub_agent_is_given_the_one_that_is_named() -> None:
+    def made(name: str) -> Tool:
+        return tool(name=name, description="It does.")(lambda: None)
+
+    box = ToolBox({name: made(name) for name in ("math.add", "math_add")}, ToolPolicy(("*",)))
+    for name in box.tools:
+        assert box.narrowed([name]).usable() == [name]
+
+
+def test_a_tool_that_yields_is_refused_where_it_is_made() -> None:
+    def one_by_one() -> Iterator[str]:
+        """Tell one thing after the other."""
+        yield "one"
+
+    async def later() -> AsyncIterator[str]:
+        """Tell one thing after the other."""
+        yield "one"
+
+    for function in (one_by_one, later):
+        with pytest.raises(ValueError, match="it has to return its whole result"):
+            tool(function)

@@ -16,11 +16,10 @@ from typing import Any
 
 import pytest
 import trio
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bub.builtin.tools import files
-from bub.builtin.tools.readable import readable
 from bub.builtin.tools.search import DEEPEST
 from bub.tools import ToolContext, ToolError
 
@@ -94,6 +93,12 @@ ESCAPES = [
     "/proc/self/fd/0",
     "/dev/stdin",
     "/dev/zero",
+    "/dev/fd/0",
+    "//etc/passwd",
+    "/..//etc/./passwd",
+    "x" * 300,
+    "x/" * 3000,
+    "\ud800",
     "",
     "x\0y",
 ]
@@ -113,6 +118,14 @@ def test_A27_no_path_leads_out_of_the_workspace(path: str, call: Call, workspace
             assert "dear diary" not in str(refusal(call, f"fs.{name}", path=given, **more))
     assert sorted(workspace.parent.rglob("*")) == before
     assert (workspace.parent / "outside" / "diary.txt").read_text("utf-8") == "dear diary"
+
+
+def test_A27_a_chain_of_links_leads_nowhere_however_long_it_is(call: Call, workspace: Path) -> None:
+    for number in range(1500):
+        (workspace / f"far{number}").symlink_to(f"far{number - 1}" if number else "../outside")
+    for path in ("far30/diary.txt", "far1499/diary.txt"):
+        assert refusal(call, "fs.read", path=path).kind in ("denied", "tool")
+        assert refusal(call, "fs.write", path=path, content="x").kind in ("denied", "tool")
 
 
 def test_A27_links_inside_of_the_workspace_are_followed(call: Call, workspace: Path) -> None:
@@ -165,14 +178,36 @@ def test_a_folder_of_ones_home_can_be_listed(call: Call, workspace: Path, monkey
     assert call("fs.read", path="~/outside/diary.txt", set_to={"folders": ["~/outside"]}) == "dear diary"
 
 
-@pytest.mark.parametrize("path", [".env", "sub/.env", ".ENV", "link"])
+KEY_FILES = [".env", "sub/.env", ".ENV", "sub/.env.local", ".env.production"]
+
+
+@pytest.mark.parametrize("path", [*KEY_FILES, "link", "hard", "./.env/.", "sub/../.env", "sub/linked/../.env"])
 def test_files_with_keys_are_not_for_the_agent(path: str, call: Call, workspace: Path) -> None:
-    (workspace / "sub").mkdir()
-    for name in (".env", "sub/.env", ".ENV"):
+    (workspace / "sub" / "linked").mkdir(parents=True)
+    for name in KEY_FILES:
         (workspace / name).write_text("OPENAI_API_KEY=sk-1\n", "utf-8")
     (workspace / "link").symlink_to(".env")
+    (workspace / "hard").hardlink_to(workspace / ".env")
+    (workspace / ".env.example").write_text("OPENAI_API_KEY=\n", "utf-8")
     assert refusal(call, "fs.read", path=path).kind == "denied"
     assert refusal(call, "fs.write", path=path, content="").kind == "denied"
+    assert call("fs.search", pattern="sk-") == "[nothing was found]"
+    assert call("fs.read", path=".env", set_to={"folders": [".env"]}) == "OPENAI_API_KEY=sk-1\n"
+    assert call("fs.read", path=".env.example") == "OPENAI_API_KEY=\n"
+
+
+@pytest.mark.parametrize("path", [".env", "keys/production", "sub/.env"])
+def test_keys_that_a_link_leads_to_are_not_for_the_agent_either(path: str, call: Call, workspace: Path) -> None:
+    (workspace / "keys").mkdir()
+    (workspace / "keys" / "production").write_text("OPENAI_API_KEY=sk-1\n", "utf-8")
+    (workspace / ".env").symlink_to("keys/production")
+    (workspace / "sub").mkdir()
+    (workspace / "keys" / "other").write_text("OPENAI_API_KEY=", "utf-8")
+    (workspace / "sub" / ".env").symlink_to("../keys/other")
+    assert refusal(call, "fs.read", path=path).kind == "denied"
+    assert refusal(call, "fs.search", pattern="sk-", path=path).kind == "denied"
+    assert refusal(call, "fs.write", path=path, content="").kind == "denied"
+    assert refusal(call, "fs.edit", path=path, old="sk", new="").kind == "denied"
     assert call("fs.search", pattern="sk-") == "[nothing was found]"
     assert call("fs.read", path=".env", set_to={"folders": [".env"]}) == "OPENAI_API_KEY=sk-1\n"
 
@@ -197,6 +232,14 @@ def test_bubs_own_folder_is_not_for_the_agent(call: Call, workspace: Path, monke
         called(home, "fs.read", path="tapes/t.jsonl")
 
 
+def test_bubs_own_folder_is_not_made_by_the_agent(call: Call, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `pipelines.yaml` there would be the user's own, which needs no trust."""
+    monkeypatch.setenv("BUB_HOME", str(workspace / ".bub"))
+    for path in (".bub/pipelines.yaml", "./.bub/../.bub/skills/x/SKILL.md", ".bub"):
+        assert refusal(call, "fs.write", path=path, content="x").kind == "denied"
+    assert list(workspace.iterdir()) == []
+
+
 def test_a_workspace_of_everything_does_not_hold_the_systems_own_files() -> None:
     with pytest.raises(ToolError, match="of the system"):
         called(Path("/"), "fs.read", path="/proc/self/environ")
@@ -208,6 +251,12 @@ def test_the_agent_does_not_write_what_it_may_do(call: Call, workspace: Path) ->
     assert refusal(call, "fs.edit", path="pipelines.yaml", old="1", new="2").kind == "denied"
     assert refusal(call, "fs.write", path="sub/../pipelines.yaml", content="").kind == "denied"
     assert call("fs.write", path="sub/pipelines.yaml", content="") == "wrote 0 bytes to sub/pipelines.yaml"
+    (workspace / "pipelines.yaml").rename(workspace / "real.yaml")
+    (workspace / "pipelines.yaml").symlink_to("real.yaml")
+    for path in ("pipelines.yaml", "real.yaml"):
+        assert refusal(call, "fs.write", path=path, content="").kind == "denied"
+        assert refusal(call, "fs.edit", path=path, old="1", new="2").kind == "denied"
+        assert call("fs.read", path=path) == "version: 1\n"
 
 
 def test_what_is_no_file_is_refused_at_once(call: Call, workspace: Path) -> None:
@@ -253,6 +302,14 @@ def test_a_line_without_end_is_cut(call: Call, workspace: Path) -> None:
     assert call("fs.read", path="a.txt", offset=2) == "end"
 
 
+def test_a_file_that_is_nothing_but_a_hole_is_not_read_to_its_end(call: Call, workspace: Path) -> None:
+    with (workspace / "hole").open("wb") as file:
+        file.write(b"x\n" * 5000)
+        file.truncate(2**40)
+    assert "binary" in str(refusal(call, "fs.read", path="hole", offset=6000))
+    assert "too large" in str(refusal(call, "fs.edit", path="hole", old="x", new="y"))
+
+
 def test_what_is_unusual_in_a_file_is_said(call: Call, workspace: Path) -> None:
     (workspace / "a").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
     (workspace / "b").write_bytes(b"gr\xfcn\n")
@@ -275,6 +332,13 @@ def test_writing_makes_folders_and_keeps_the_mode(call: Call, workspace: Path) -
     assert stat.S_IMODE(file.stat().st_mode) == 0o750
     assert [path.name for path in file.parent.iterdir()] == ["c.sh"]
     assert "half a character" in str(refusal(call, "fs.write", path="x", content="\ud800"))
+
+
+def test_a_file_that_runs_as_its_owner_does_not_when_the_agent_has_written_it(call: Call, workspace: Path) -> None:
+    (workspace / "run").write_text("a", "utf-8")
+    (workspace / "run").chmod(0o6755)
+    call("fs.edit", path="run", old="a", new="b")
+    assert stat.S_IMODE((workspace / "run").stat().st_mode) == 0o755
 
 
 def test_a_write_that_fails_leaves_the_file_as_it_was(call: Call, workspace: Path) -> None:
@@ -430,6 +494,19 @@ def tree(workspace: Path) -> Path:
     return workspace
 
 
+def test_a_tree_that_is_too_large_is_not_listed_for_ever(
+    call: Call, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "LIST_SECONDS", 0)
+    told = refusal(call, "fs.list", recursive=True, glob="*.none")
+    assert (str(told), told.kind) == ("to list . took longer than 0 s (list a folder further down)", "timeout")
+
+
+def test_a_pattern_has_a_bounded_length(call: Call, tree: Path) -> None:
+    assert "length <= 10000" in str(refusal(call, "fs.search", pattern="a" * 200_000))
+    assert "length <= 1000" in str(refusal(call, "fs.search", pattern="a", glob="a" * 200_000))
+
+
 def test_a_folder_is_listed(call: Call, tree: Path) -> None:
     assert call("fs.list").split("\n") == ["a.py", "b.txt", "link/", "src/"]
     assert call("fs.list", path="src").split("\n") == ["src/c.py", "src/deep/"]
@@ -474,35 +551,3 @@ def test_names_that_are_no_text_and_trees_without_end_are_listed(call: Call, wor
     assert "gr\ufffdn" in listed
     assert len(listed) == DEEPEST + 1
     assert call("fs.search", pattern="needle") == "gr\ufffdn:1: needle"
-
-
-# Pages
-
-
-def test_a_page_is_read_as_text() -> None:
-    page = """<!doctype html><title>T &amp; x</title><style>a{}</style><script>if (a<b) {"</p>"}</script>
-    <h1>Hello <b>you</b></h1><p>See <a href="/x?a=1&amp;b=2">this
-    link</a> 1 < 2.</p><ul><li>one</li><li><p>two</p></li></ul><!-- no --><pre>def f():
-    return 1
-</pre><table><tr><td>a</td><td>b</td></tr></table>end"""
-    assert readable(page) == (
-        "# T & x\n\n# Hello you\n\nSee this link (/x?a=1&b=2) 1 < 2.\n- one\n- two\n\n"
-        "def f():\n    return 1\n\na b\n\nend"
-    )
-
-
-@pytest.mark.parametrize(
-    "piece", ["<!--", "<a ", "<", "<script>", '<a href="', "</", "&#1", "<p><a href='", "<pre>\n ", "<svg></svg"]
-)
-def test_a_hostile_page_takes_no_longer_than_another(piece: str) -> None:
-    began = time.process_time()
-    readable(piece * (200_000 // len(piece)))
-    assert time.process_time() - began < 2
-
-
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    st.lists(st.sampled_from(["<p>", "</", "a", "<a href='x'>", "</a>", "&lt;", "<pre>", "\n", "<!--", "-->", "<li>"]))
-)
-def test_every_page_can_be_read(pieces: list[str]) -> None:
-    assert isinstance(readable("".join(pieces)), str)

@@ -182,6 +182,11 @@ SECRET = {
     "DATABASE_URL": "postgres://user:word@host/db",
     "PIP_INDEX_URL": "https://:word@host/simple",
     "HIDDEN": "sk-in-the-settings",
+    "HEADER": "Bearer sk-in-the-settings",
+    "SECOND": "sk-in-a-list",
+    "GIT_REMOTE": "https://ghp_1@git.example/x.git",
+    "SLACK_WEBHOOK_URL": "https://hooks.example/T0/B0/x",
+    "CI_JOB_JWT": "e",
     "BASH_ENV": "/tmp/evil",
     "GOOGLE_APPLICATION_CREDENTIALS": "/key.json",
 }
@@ -200,7 +205,8 @@ HARMLESS = {
 
 
 def test_A26_a_command_is_given_no_secrets() -> None:
-    settings = {"model": "north", "providers": {"x": {"api_key": "sk-in-the-settings"}}}
+    providers = {"x": {"api_key": "sk-in-the-settings"}, "y": {"keys": [], "api_key": ["sk-in-a-list"], "token": ""}}
+    settings = {"model": "north", "providers": providers}
     assert child_environment({**SECRET, **HARMLESS}, settings) == HARMLESS
 
 
@@ -285,6 +291,25 @@ async def test_commands_in_the_background_are_bounded(call: Call) -> None:
     await call(tool="bash.kill", id="b1")
     assert "`b17`" in await call("true", background=True)
     assert "no command `b1`" in str(await refusal(call(tool="bash.output", id="b1")))
+
+
+async def test_commands_that_are_started_all_at_once_are_bounded_and_all_of_them_end(tmp_path: Path) -> None:
+    refused = []
+    async with open_shells() as shells:
+
+        async def start() -> None:
+            try:
+                await shells.start("s", "echo $$ >> pids; sleep 100", cwd=str(tmp_path), env=dict(os.environ))
+            except ToolError as error:
+                refused.append(error)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(3 * MOST_BACKGROUND):
+                nursery.start_soon(start)
+        assert len(refused) == 2 * MOST_BACKGROUND
+        await until(lambda: len((tmp_path / "pids").read_text().split()) == MOST_BACKGROUND)
+    pids = list(map(int, (tmp_path / "pids").read_text().split()))
+    await until(lambda: not any(map(alive, pids)))
 
 
 async def test_nothing_runs_on_when_the_runtime_ends(tmp_path: Path) -> None:

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import gzip
 import ipaddress
+import itertools
 import re
 import shutil
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from bub.builtin.tools import web
 from bub.builtin.tools.addresses import Address, is_public
+from bub.builtin.tools.readable import readable
 from bub.builtin.tools.web import MOST_REDIRECTS, web_tools
 from bub.tools import ToolContext, ToolError
 
@@ -114,10 +121,10 @@ def names(**known: str) -> web.Resolve:
 
 
 async def fetch(
-    url: str, resolve: web.Resolve = no_name, settings: Any = None, trusting: Any = permits, **arguments: Any
+    url: str, resolve: web.Resolve = no_name, set_to: Any = None, trusting: Any = permits, **arguments: Any
 ) -> str:
     (tool,) = web_tools(resolve, trusting)
-    context = ToolContext("s", Path(), settings=settings or {})
+    context = ToolContext("s", Path(), settings=set_to or {})
     result = await tool.call(tool.checked({"url": url, **arguments}), context)
     assert isinstance(result, str)
     return result
@@ -167,6 +174,12 @@ PRIVATE = [
     "http://[2001:0:0:0:0:0:f5ff:fffe]/",
     "http://[fe80::1]/",
     "http://[fe80::1%25eth0]/",
+    "http://[2606:2800:220:1::1%25eth0]/",
+    "http://[::ffff:0:127.0.0.1]/",
+    "http://93.184.216.34/\r\nHost: 127.0.0.1",
+    "http://%31%32%37.0.0.1/",
+    "http://127.0.0.1#@93.184.216.34/",
+    "http://\ud800/",
     "http://[fc00::1]/",
     "http://[fd00:ec2::254]/",
     "http://[fec0::1]/",
@@ -273,8 +286,8 @@ async def test_A28_the_settings_can_allow_private_addresses(site: Site) -> None:
     site.page("/", "at home")
     url = f"http://{PUBLIC}:{site.port}/"
     assert (await refusal(fetch(url, trusting=is_public))).kind == "denied"
-    assert await fetch(url, settings={"web": {"allow_private": True}}, trusting=is_public) == "at home"
-    assert (await refusal(fetch(url, settings={"web": {"allow_private": "yes"}}, trusting=is_public))).kind == "denied"
+    assert await fetch(url, set_to={"web": {"allow_private": True}}, trusting=is_public) == "at home"
+    assert (await refusal(fetch(url, set_to={"web": {"allow_private": "yes"}}, trusting=is_public))).kind == "denied"
 
 
 async def test_A28_a_connection_is_made_to_the_address_that_was_checked(site: Site) -> None:
@@ -419,6 +432,43 @@ async def test_A28_a_server_that_never_ends_is_left(site: Site, monkeypatch: pyt
     assert (str(told), told.kind) == (f"http://{PUBLIC}:{site.port}/ took longer than 0.3 s", "timeout")
 
 
+@pytest.mark.parametrize("header", [b"x: " + b"y" * 1_000_000, b"x: y\r\n" * 100_000, b"\0\0: y", b"x" * 10_000_000])
+async def test_A28_a_head_without_end_or_sense_is_an_error(header: bytes) -> None:
+    async def answer(stream: trio.SocketStream) -> None:
+        with suppress(trio.BrokenResourceError):
+            await stream.receive_some()
+            await stream.send_all(b"HTTP/1.1 200 OK\r\n" + header + b"\r\n\r\n")
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, answer, 0, host=PUBLIC))
+        port = listener.socket.getsockname()[1]
+        assert "cannot be read" in str(await refusal(fetch(f"http://{PUBLIC}:{port}/")))
+        nursery.cancel_scope.cancel()
+
+
+async def test_A28_a_server_that_says_one_letter_at_a_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "FETCH_SECONDS", 0.3)
+
+    async def answer(stream: trio.SocketStream) -> None:
+        with suppress(trio.BrokenResourceError):
+            for letter in itertools.cycle(b"HTTP/1.1 100 Continue\r\n\r\n"):
+                await stream.send_all(bytes([letter]))
+                await trio.sleep(0.001)
+
+    async with trio.open_nursery() as nursery:
+        (listener,) = await nursery.start(partial(trio.serve_tcp, answer, 0, host=PUBLIC))
+        port = listener.socket.getsockname()[1]
+        assert (await refusal(fetch(f"http://{PUBLIC}:{port}/"))).kind == "timeout"
+        nursery.cancel_scope.cancel()
+
+
+async def test_no_cookie_is_kept_from_one_page_to_the_next(site: Site) -> None:
+    site.page("/", "", 302, location="/next", set_cookie="name=value")
+    site.page("/next", "x")
+    await fetch(f"http://{PUBLIC}:{site.port}/")
+    assert all("cookie" not in {name.lower() for name in headers} for headers in site.headers)
+
+
 async def test_an_endless_page_is_cut(site: Site) -> None:
     site.page("/", "x" * 100, x_endless="yes")
     with trio.fail_after(5):
@@ -430,3 +480,35 @@ async def test_a_page_whose_connection_breaks_is_an_error(site: Site) -> None:
     site.done.set()
     site.pages["/"][1]["x-endless"] = "yes"
     assert f"{PUBLIC} cannot be read" in str(await refusal(fetch(f"http://{PUBLIC}:{site.port}/")))
+
+
+# Pages
+
+
+def test_a_page_is_read_as_text() -> None:
+    page = """<!doctype html><title>T &amp; x</title><style>a{}</style><script>if (a<b) {"</p>"}</script>
+    <h1>Hello <b>you</b></h1><p>See <a href="/x?a=1&amp;b=2">this
+    link</a> 1 < 2.</p><ul><li>one</li><li><p>two</p></li></ul><!-- no --><pre>def f():
+    return 1
+</pre><table><tr><td>a</td><td>b</td></tr></table>end"""
+    assert readable(page) == (
+        "# T & x\n\n# Hello you\n\nSee this link (/x?a=1&b=2) 1 < 2.\n- one\n- two\n\n"
+        "def f():\n    return 1\n\na b\n\nend"
+    )
+
+
+@pytest.mark.parametrize(
+    "piece", ["<!--", "<a ", "<", "<script>", '<a href="', "</", "&#1", "<p><a href='", "<pre>\n ", "<svg></svg"]
+)
+def test_a_hostile_page_takes_no_longer_than_another(piece: str) -> None:
+    began = time.process_time()
+    readable(piece * (200_000 // len(piece)))
+    assert time.process_time() - began < 2
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.sampled_from(["<p>", "</", "a", "<a href='x'>", "</a>", "&lt;", "<pre>", "\n", "<!--", "-->", "<li>"]))
+)
+def test_every_page_can_be_read(pieces: list[str]) -> None:
+    assert isinstance(readable("".join(pieces)), str)

@@ -7,19 +7,24 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import trio
 
+from bub.builtin.journal import WRITING_PATIENCE
 from bub.errors import BubError
 from bub.tape import Tape, TapeEntry
+
+_AT_ONCE = 100
+"""Of how many answers that end at the same moment all are counted."""
 
 DEFAULT_LIMITS: Mapping[str, int] = {"steps": 30, "tool_calls": 100, "identical_calls": 5}
 """Where a profile's `budget:` does not say (BEHAVIOURS A10, E21)."""
 
 _WHAT: Mapping[str, str] = {
-    "steps": "it asked the model {} times",
-    "tool_calls": "it called tools {} times",
-    "identical_calls": "it made the same tool call {} times in a row",
-    "tokens_per_turn": "it used {} tokens",
-    "tokens_per_day": "{} tokens were used today",
+    "steps": "it asked the model {} time{}",
+    "tool_calls": "it called tools {} time{}",
+    "identical_calls": "it made the same tool call {} time{} in a row",
+    "tokens_per_turn": "it used {} token{}",
+    "tokens_per_day": "{} token{} were used today",
 }
 
 
@@ -27,8 +32,9 @@ class BudgetError(BubError):
     """A turn was ended because it reached a limit of its profile's `budget:`; `limit` is the key of it."""
 
     def __init__(self, limit: str, most: int) -> None:
+        what = _WHAT[limit].format(f"{most:,}", "s" if most > 1 else "")
         super().__init__(
-            f"the turn was stopped: {_WHAT[limit].format(f'{most:,}')}, and more is not allowed",
+            f"the turn was stopped: {what}, and more is not allowed",
             help=f"raise `budget.{limit}` of the profile if that was too early",
         )
         self.limit = limit
@@ -51,6 +57,11 @@ class Budget:
     def counts_tokens(self) -> bool:
         """Whether tokens are limited at all."""
         return self.is_daily or "tokens_per_turn" in self._limits
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the turn has used, sub-agents included."""
+        return self._used["tokens_per_turn"]
 
     @property
     def used_today(self) -> int:
@@ -126,17 +137,36 @@ class DailySpending:
 
     async def today(self) -> int:
         """How many there are so far; a day is one in UTC."""
-        if self._tape is None:
-            return 0
-        newest = await self._tape.search(self._tape.query(), most=1)
-        said = newest[0].payload.get("data") if newest else None
-        return int(said["tokens"]) if isinstance(said, dict) and said.get("day") == _day() else 0
+        total, _ = await self._counted(_day())
+        return total
 
     async def add(self, tokens: int) -> None:
-        """Add what an answer has used."""
-        if self._tape is not None and tokens:
-            total = await self.today() + tokens
-            await self._tape.append(TapeEntry.event("tokens", {"day": _day(), "tokens": total}))
+        """Add what an answer has used, whoever wants to leave meanwhile."""
+        if self._tape is None or not tokens:
+            return
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITING_PATIENCE):
+            day = _day()
+            before, upto = await self._counted(day)
+            spent = {"day": day, "tokens": tokens, "before": before, "upto": upto}
+            await self._tape.append(TapeEntry.event("tokens", spent))
+
+    async def _counted(self, day: str) -> tuple[int, int]:
+        """The tokens of a day, and the entry up to which they are counted.
+
+        Each entry says what was spent, and what had been spent before, as far as who wrote it knew: `upto` which entry.
+        What others wrote behind that at the same moment is added, so reading a few entries counts all of them.
+        """
+        if self._tape is None:
+            return 0, 0
+        entries = await self._tape.search(self._tape.query(), most=_AT_ONCE)
+        if not entries:
+            return 0, 0
+        newest = entries[0].payload["data"]
+        if newest["day"] != day:
+            return 0, entries[0].id
+        spent = [entry.payload["data"] for entry in entries if entry.id > newest["upto"]]
+        tokens = sum(one["tokens"] for one in spent if one["day"] == day)
+        return newest["before"] + tokens, entries[0].id
 
 
 def _day() -> str:

@@ -5,12 +5,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from time import perf_counter
 from typing import Any
+from uuid import uuid4
 
-from bub.errors import BubError
+from bub.builtin.task import Framework, Run, Task
+from bub.builtin.toolcalls import ToolCall, ToolOutcome
+from bub.envelope import field_of
 from bub.tools import BY_NAME, ToolBox, ToolError
 
 DEFAULT_PREFIX = ","
+
+OWN_TERMINAL = "cli"
+"""The channel of a person's own terminal: a command typed there is its own yes (DESIGN §6)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +95,55 @@ def _has_shell(box: ToolBox) -> bool:
     return BY_NAME in box.usable()
 
 
-def told(error: BaseException) -> str:
-    """What a person is told of a command that failed (BEHAVIOURS A5)."""
-    said = str(error)
-    if isinstance(error, BubError) and not isinstance(error, ToolError) and error.help:
-        said = f"{said} ({error.help})"
-    return f"error: {said}"
+class CommandRun(Run):
+    """The answer to one comma command. `line` is the command without its prefix."""
+
+    def __init__(self, framework: Framework, task: Task, line: str) -> None:
+        super().__init__(framework, task, framework.tools)
+        self._line = line
+        self._name = line.split(maxsplit=1)[0] if line else ""
+        self._began: float | None = None
+        self._outcome: ToolOutcome | None = None
+
+    async def _begin(self) -> None:
+        task = self._task
+        if self._tape is not None:
+            await self._tape.ensure_bootstrap_anchor(task.session_id, self._framework.workspace)
+        self._began = perf_counter()
+        try:
+            self._name, arguments = call_of(self._line, self._box)
+        except ToolError as error:
+            said, ok = f"error: {error}", False  # BEHAVIOURS A5
+        else:
+            caller = self._caller(from_person=field_of(task.message, "channel") == OWN_TERMINAL)
+            call = ToolCall(f"command-{uuid4().hex[:12]}", self._name, arguments, self._line)
+            outcome = await caller.call(call, self._take_outcome)
+            said, ok = outcome.content, not outcome.is_error
+        self._note("ok" if ok else "error", said)
+        self._next = None
+        await self._journal.write_last()
+        self._tell("text", delta=said)
+        self._tell("final", finish_reason="stop" if ok else "error", steps=0, ok=ok)
+
+    def _take_outcome(self, outcome: ToolOutcome) -> None:
+        self._outcome = outcome
+
+    def _note(self, status: str, output: str) -> None:
+        """A command is noted also where it fails or is cancelled, secrets covered (BEHAVIOURS A6)."""
+        if self._began is None:
+            return
+        self._journal.event(
+            "command",
+            raw=self._line,
+            name=self._name,
+            status=status,
+            elapsed_ms=round((perf_counter() - self._began) * 1000, 3),
+            output=output,
+            date=datetime.now(UTC).isoformat(),
+        )
+
+    async def _leave(self, error: Exception | None) -> None:
+        self._note(
+            "cancelled" if error is None else "error", self._outcome.content if self._outcome is not None else ""
+        )
+        await super()._leave(error)

@@ -7,17 +7,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from bub.builtin.agent import Framework, Task, answer
+from bub.asking import Asking
+from bub.builtin.agent import answer
 from bub.builtin.commands import command_line, prefix_of
 from bub.builtin.models.providers import LOCAL
+from bub.builtin.onboarding import ask_for_model
 from bub.builtin.skills import SKILL_TOOL, Skills, skill_roots
 from bub.builtin.tapes import open_tape_store
+from bub.builtin.task import Framework, Task
 from bub.builtin.tools.files import file_tools
+from bub.builtin.tools.reach import ElsewhereError, regular_file
 from bub.builtin.tools.session import session_tools
 from bub.builtin.tools.shell import Shells, open_shells, shell_tools
 from bub.builtin.tools.tape import tape_tools
 from bub.builtin.tools.web import web_tools
-from bub.builtin.workspace_files import ElsewhereError, regular_file
 from bub.envelope import Envelope, content_of, field_of
 from bub.hookspecs import Fire, hookimpl
 from bub.kinds import SESSION
@@ -105,6 +108,11 @@ class BuiltinPlugin:
             *tape_tools(),
             *session_tools(self._framework, self.skills.block, self._stop_session),
         ]
+
+    @hookimpl
+    def onboard_config(self, current_config: dict[str, Any], ask: Asking | None) -> dict[str, Any] | None:
+        """The model that answers, and its key (BEHAVIOURS O17); nothing where nobody can be asked."""
+        return ask_for_model(current_config, ask) if ask is not None else None
 
     @hookimpl
     def provide_tape_store(self) -> AbstractContextManager[TapeStore]:

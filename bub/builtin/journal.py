@@ -9,11 +9,12 @@ from typing import Any
 
 import trio
 
+from bub.errors import TapeError
 from bub.log import log_exception
 from bub.tape import Tape, TapeEntry
 
 WRITING_PATIENCE = 20.0
-"""How long, in seconds, a turn that is being cancelled may take to write what has happened."""
+"""How long, in seconds, writing may take, whoever wants to leave meanwhile."""
 
 
 class Journal:
@@ -38,28 +39,68 @@ class Journal:
         self.note(TapeEntry.event(name, data))
 
     async def note_system(self, system: str) -> None:
-        """Hold the system prompt, unless the tape has just this one already: it is kept once, not at every turn."""
+        """Hold the system prompt, unless it stands behind the last anchor already: it is kept once, not at every turn.
+
+        What came before the anchor is not looked through, however long it is.
+        """
         if self._tape is None or not system:
             return
         digest = hashlib.sha256(system.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        known = await self._tape.fetch(self._tape.query().kinds("system").newest().limit(1))
+        try:
+            known = await self._tape.fetch(self._tape.query().last_anchor().kinds("system").newest().limit(1))
+        except TapeError as error:
+            if error.reason != "not_found":
+                raise
+            known = []  # a tape from elsewhere, without an anchor
         if not known or known[0].meta.get("hash") != digest:
             self.note(TapeEntry.system(system, hash=digest))
 
     async def write(self) -> None:
-        """Write what is held, as one transaction."""
-        if self._tape is None or not self._entries:
+        """Write what is held, as one transaction where the store has them.
+
+        No cancellation comes between, so that nothing is lost or written twice. Raises TapeError when the store
+        cannot write, which is tried again with the next writing, or takes longer than `WRITING_PATIENCE`.
+        """
+        if self._tape is None:
             return
-        entries, self._entries = self._entries, []
-        await self._tape.append(*[replace(entry, payload=self._covered(entry.payload)) for entry in entries])
+        at_once = len(self._entries) if hasattr(self._tape.store, "extend") else 1
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITING_PATIENCE) as scope:
+            while self._entries:
+                await self._tape.append(*map(self._covered, self._entries[:at_once]))
+                del self._entries[:at_once]
+        if scope.cancelled_caught:
+            self._entries.clear()  # perhaps they are written: once too often would be worse
+            raise TapeError(f"the tape could not be written within {WRITING_PATIENCE:g} s", reason="unavailable")
 
     async def write_last(self) -> None:
-        """Write what is held whatever is cancelled, within `WRITING_PATIENCE`; a failure is logged."""
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITING_PATIENCE):
-            try:
-                await self.write()
-            except Exception as error:  # noqa: BLE001 (it must not mask how the turn ended)
-                log_exception("tape.write_failed", error)
+        """Write what is held at the end of a turn that ends early; a failure is logged."""
+        try:
+            await self.write()
+        except Exception as error:  # noqa: BLE001 (it must not mask how the turn ended)
+            log_exception("tape.write_failed", error)
 
-    def _covered(self, payload: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: self._cover(value) for name, value in payload.items()}
+    def _covered(self, entry: TapeEntry) -> TapeEntry:
+        return replace(entry, payload={name: self._cover(value) for name, value in entry.payload.items()})
+
+
+def without_media(message: dict[str, Any]) -> dict[str, Any]:
+    """A message as the tape keeps it: what is no text is named, not stored (BEHAVIOURS P19)."""
+    content = message["content"]
+    if isinstance(content, str):
+        return message
+    parts = [part if part.get("type") == "text" else {"type": "text", "text": _named(part)} for part in content]
+    return {**message, "content": parts}
+
+
+def _named(part: Mapping[str, Any]) -> str:
+    kind = str(part.get("type") or "attachment")
+    inner = part.get(kind)
+    url = str((inner.get("url") if isinstance(inner, Mapping) else inner) or "")
+    kind = kind.removesuffix("_url")
+    if url.startswith(("http:", "https:")):
+        return f"[{kind}: {url}]"
+    about, comma, data = url.partition(",")
+    if not url.startswith("data:") or not comma:
+        return f"[{kind}]"
+    size = len(data) * 3 // 4 - data[-2:].count("=") if about.endswith(";base64") else len(data)
+    return f"[{kind}: {about[5:].partition(';')[0]}, {size:,} bytes]"

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
-from bub.builtin.workspace_files import regular_file
+from bub.builtin.tools.reach import regular_file
 from bub.diagnostics import did_you_mean
 from bub.errors import BubError
 from bub.log import log_warning

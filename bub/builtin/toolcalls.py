@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -17,6 +18,7 @@ from bub.errors import BubError
 from bub.frozen import freeze
 from bub.hookspecs import Fire
 from bub.log import log_exception
+from bub.tape.entry import mended
 from bub.tools import Tool, ToolBox, ToolContext, ToolError
 
 
@@ -28,6 +30,19 @@ class ToolCall:
     name: str
     arguments: Mapping[str, Any] | None
     written: str = ""
+    extra: Any = None
+    """What the provider wants back with the call, such as a signature."""
+
+    @property
+    def in_short(self) -> str:
+        """The beginning of its arguments, as text."""
+        return f"{self.written or as_text(self.arguments):.200}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """As a tape keeps it."""
+        asked = self.arguments if self.arguments is not None else self.written
+        kept = {"id": self.id, "name": self.name, "arguments": asked}
+        return {**kept, "extra_content": self.extra} if self.extra else kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +77,6 @@ class Caller:
     fire: Fire | None
     ask: Callable[[], Ask | None]
     cover: Callable[[str], str] = str
-    _asking: trio.Lock = field(default_factory=trio.Lock)
 
     async def run(self, calls: Sequence[ToolCall], done: Callable[[int, ToolOutcome], None]) -> None:
         """Run the calls side by side; `done` is told of each outcome with its place as it comes (BEHAVIOURS A16).
@@ -71,7 +85,7 @@ class Caller:
         """
 
         async def one(index: int) -> None:
-            done(index, await self.call(calls[index]))
+            await self.call(calls[index], partial(done, index))
 
         if len(calls) == 1:
             await one(0)
@@ -90,8 +104,11 @@ class Caller:
         if interrupt is not None:
             raise interrupt
 
-    async def call(self, call: ToolCall) -> ToolOutcome:
-        """Run one call through all that has a say in it, in the order of DESIGN §3 (BEHAVIOURS A21)."""
+    async def call(self, call: ToolCall, done: Callable[[ToolOutcome], None]) -> ToolOutcome:
+        """Run one call through all that has a say in it, in the order of DESIGN §3 (BEHAVIOURS A21).
+
+        `done` is told before the observers are, so that a cancellation among them does not lose the outcome.
+        """
         began = perf_counter()
         tool: Tool | None = None
         arguments: Mapping[str, Any] = call.arguments or {}
@@ -107,6 +124,7 @@ class Caller:
             log_exception("tool.failed", error, tool=call.name, session=self.context.session_id)
             content, is_error = f"error: {_words(error)}", True
         outcome = ToolOutcome(call, self.cover(content), is_error, perf_counter() - began)
+        done(outcome)
         if observed:
             await self._observe(tool, arguments, outcome)
         return outcome
@@ -114,7 +132,7 @@ class Caller:
     async def _prepare(self, call: ToolCall) -> tuple[Tool, Mapping[str, Any], dict[str, Any]]:
         """The tool, the arguments as they are shown, and as the function takes them. Raises `ToolError`."""
         if call.arguments is None:
-            problem = f"the arguments of `{call.name}` are not a JSON object: {call.written[:200]}"
+            problem = f"the arguments of `{call.name}` are not a JSON object: {self.cover(call.written)[:200]}"
             raise ToolError(problem, help="write them as one", kind="invalid_input")
         tool = self.box.find(call.name)
         given = await self._amended(tool, call, call.arguments)
@@ -157,12 +175,11 @@ class Caller:
         ask = self.ask()
         if ask is None:
             raise ToolError(f"`{tool.name}` needs a person's yes, and nobody can be asked here", kind="denied")
-        async with self._asking:  # a person reads one question at a time
-            try:
-                allowed = await ask(Question(self.context.session_id, tool.name, arguments))
-            except Exception as error:  # noqa: BLE001 (whatever breaks, it was no yes)
-                log_exception("tool.ask_failed", error, tool=tool.name)
-                allowed = False
+        try:
+            allowed = await ask(Question(self.context.session_id, tool.name, arguments))
+        except Exception as error:  # noqa: BLE001 (whatever breaks, it was no yes)
+            log_exception("tool.ask_failed", error, tool=tool.name)
+            allowed = False
         if allowed is not True:
             raise ToolError(f"the person said no to `{tool.name}`", kind="denied")
 
@@ -187,11 +204,10 @@ class Caller:
 
 def as_text(value: Any) -> str:
     """What a tool returned as the text that the model is told."""
-    if isinstance(value, str):
-        return value
     if value is None:
         return "done"
-    return msgspec.json.encode(value, enc_hook=str).decode()
+    value = mended(value)  # names of files may hold what no encoding can carry
+    return value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()
 
 
 def _words(error: BaseException) -> str:

@@ -11,6 +11,9 @@ import trio
 from bub.asking import Question
 from bub.cli.terminal import printable
 
+_TAKING_BACK = 5.0
+"""How long, in seconds, a question may take to leave the terminal as it was."""
+
 
 def can_ask() -> bool:
     """Whether a person is there to answer: questions need a terminal to read from and one to appear on."""
@@ -29,10 +32,35 @@ def confirm_trust(folder: str, file: str) -> bool:
 
 
 async def ask_person(question: Question) -> bool:
-    """Ask whether a tool may be called with just these arguments; no is the default, and so is a Ctrl-C."""
+    """Ask whether a tool may be called with just these arguments; no is the default, and so is a Ctrl-C.
+
+    When it is cancelled, the question is taken back, so that the terminal is left as it was.
+    """
     said = "".join(f"  {name}: {_in_lines(value)}\n" for name, value in question.arguments.items())
     print(f"The agent wants to call `{printable(question.tool)}`:\n{said}", end="", file=sys.stderr)
-    return await trio.to_thread.run_sync(_confirm_or_no, "Allow it?", abandon_on_cancel=True)
+    asked = _question("Allow it?")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_take_back_when_cancelled, asked.application)
+        allowed = await trio.to_thread.run_sync(_answer_or_no, asked)
+        nursery.cancel_scope.cancel()
+    return allowed
+
+
+async def _take_back_when_cancelled(application: Any) -> None:
+    try:
+        await trio.sleep_forever()
+    finally:
+        with trio.move_on_after(_TAKING_BACK, shield=True):
+            while not application.is_done:  # it may not have begun yet
+                if application.is_running and application.loop is not None:
+                    application.loop.call_soon_threadsafe(_leave, application)
+                    break
+                await trio.sleep(0.01)
+
+
+def _leave(application: Any) -> None:
+    if application.is_running and not application.is_done:
+        application.exit(exception=KeyboardInterrupt)
 
 
 def _in_lines(value: Any) -> str:
@@ -40,16 +68,19 @@ def _in_lines(value: Any) -> str:
     return "\n    ".join(printable(line) for line in text.splitlines()) or '""'
 
 
-def _confirm_or_no(question: str) -> bool:
+def _answer_or_no(question: Any) -> bool:
     try:
-        return _confirm(question)
+        return bool(question.unsafe_ask())
     except (KeyboardInterrupt, EOFError):
         return False
 
 
 def _confirm(question: str) -> bool:
+    return bool(_question(question).unsafe_ask())
+
+
+def _question(text: str) -> Any:
     import questionary
     from prompt_toolkit.output import create_output
 
-    answer = questionary.confirm(question, default=False, output=create_output(stdout=sys.stderr)).unsafe_ask()
-    return bool(answer)
+    return questionary.confirm(text, default=False, output=create_output(stdout=sys.stderr))

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import trio
 import typer
 
+from bub.asking import Question
 from bub.cli.exits import FAILED, leaves
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
@@ -112,6 +113,12 @@ async def _turn(
             outcome.hear(event, message)
             live.show(event)
 
+        async def ask_below(question: Question) -> bool:
+            live.end()
+            return await ask_person(question)
+
+        ask = ask_below if ask is not None else None
+
         with live.reading:
             return await framework.process_inbound(inbound, stream_output=True, on_event=hear, ask=ask)
     assert live.failure is not None
@@ -139,6 +146,7 @@ class LiveText:
     def __init__(self, heading: str) -> None:
         self._heading = heading
         self._parts: list[str] = []
+        self._in_a_line = False
         self.reading = trio.CancelScope()
         self.failure: OSError | None = None
 
@@ -154,6 +162,7 @@ class LiveText:
             return
         heading = "" if self._parts else f"{self._heading}\n"
         self._parts.append(str(delta))
+        self._in_a_line = not self._parts[-1].endswith("\n")
         try:
             print(_shown(f"{heading}{delta}"), end="", flush=True)
         except OSError as error:
@@ -161,9 +170,10 @@ class LiveText:
             self.reading.cancel()
 
     def end(self) -> None:
-        """End the last line."""
-        if self._parts and not self._parts[-1].endswith("\n") and self.failure is None:
+        """End the last line, unless it has ended."""
+        if self._in_a_line and self.failure is None:
             print(flush=True)
+        self._in_a_line = False
 
 
 def _print_replies(outbounds: Sequence[Envelope], live: LiveText | None) -> None:

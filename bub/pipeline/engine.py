@@ -460,7 +460,7 @@ class Turn:
     async def _tell(self, step: Step, event: StreamEvent) -> None:
         if event.kind == "error":
             await self._report(step.id, stream_error(event.data))
-        if self._on_event is not None and step.tells:
+        if self._on_event is not None and (step.tells or event.kind not in ("text", "reasoning")):
             try:
                 told = self._on_event(event, self._values[step.message])
                 if is_awaitable(told):

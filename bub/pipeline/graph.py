@@ -151,7 +151,7 @@ class Step:
     cleanup_for: str | None = None
     has_cleanup: bool = False
     tells: bool = True
-    """Whether the events of a stream are told as they come."""
+    """Whether the words of a stream are told as they come; what else happens in it always is."""
     guarded: bool = False
     """Whether there is something to look at or to note before it starts."""
     direct: bool = True

@@ -17,6 +17,7 @@ from bub.pipeline.merge import Document, Layer, effective
 from bub.pipeline.plan import Plan
 from bub.pipeline.schema import pipeline_schema, whole_settings_schema
 from bub.pipeline.yaml_reader import read_scalar
+from bub.secret_names import SECRET_SETTING, SECRET_WORDS
 from bub.settings import environment_settings, for_the_same_provider, resolve_settings
 
 Schema = Mapping[str, Any]
@@ -26,10 +27,7 @@ Steps: TypeAlias = tuple[str | int, ...]
 _OWN = ("extends", "description")
 """What a profile does not take over from the one it extends."""
 
-_SECRET_NAME = re.compile("(?i)(?:key|token|secret|password|passphrase|credentials?)$")
-_SECRET_IN_URL = re.compile(
-    r"(?i)(?<=://)[^/?#\s]*(?=@)|(?<=[?&])([^=&#\s]*(?:key|token|secret|password|passphrase|credentials?)=)[^&#\s]+"
-)
+_SECRET_IN_URL = re.compile(rf"(?i)(?<=://)[^/?#\s]*(?=@)|(?<=[?&])([^=&#\s]*{SECRET_WORDS}=)[^&#\s]+")
 """The user of a URL, and what its query calls a secret."""
 _PLAIN_TEXT = re.compile(r"(?!-+$)[A-Za-z0-9_./+$-](?:[\w ./*+@:=$-]*[\w./*+@$-])?", re.ASCII)
 _ENVIRONMENT = "the environment"
@@ -102,12 +100,12 @@ class Scope:
             return schema is None or self.is_marked(setting) or not _fits(node.value, schema)
         names = [step for step in steps if isinstance(step, str)]
         suspects = names if names[:1] and names[0].startswith("x-") else names[-1:]
-        return any(_SECRET_NAME.search(name) for name in suspects)
+        return any(SECRET_SETTING.search(name) for name in suspects)
 
     def is_marked(self, setting: Steps) -> bool:
         """Whether the schema or the name of a setting, or of what it is a part of, says that it is a secret."""
         above = (self._at(setting[:end]) for end in range(len(setting) + 1))
-        named = any(isinstance(step, str) and _SECRET_NAME.search(step) for step in setting)
+        named = any(isinstance(step, str) and SECRET_SETTING.search(step) for step in setting)
         return named or any(schema is not None and schema.get("writeOnly") for schema in above)
 
     def _at(self, setting: Steps) -> Schema | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bub.diagnostics import Diagnostic, Position, Range, sort_diagnostics
+from bub.secret_names import SECRET_WORDS
 
 STDIN = "<stdin>"
 """What findings call the file that is piped in."""
@@ -26,15 +27,14 @@ _JOINER = "\u200d"
 
 _NO_REFERENCE, _LITERAL_SECRET, _UNKNOWN_KEY, _WRONG_TYPE = "B030", "B040", "B100", "B101"
 """The findings that tell where secrets stand."""
-_SECRET_WORDS = "(?:key|token|secret|password|passphrase|credentials?)"
-_SECRET_KEY = rf"""(?i){_SECRET_WORDS}\b(?=["']?\s*:)"""
+_SECRET_KEY = rf"""(?i){SECRET_WORDS}\b(?=["']?\s*:)"""
 _LEAD = r"[ \t]*(?:-[ \t]+)*"
 _ENTRY = r"[^\s:]+\s*:(?:\s|$)"
 _UNPARSED = ("B001", "B003")
 """The findings about a text that cannot be parsed."""
 _SETTING = r"(?:profiles\..+\.)?settings\b"
 """The path of a setting: what stands in the wrong place there may be a secret, whatever its name."""
-_SECRET_NAME = rf"(?i){_SECRET_WORDS}(?:\[\d+\])*$"
+_SECRET_NAME = rf"(?i){SECRET_WORDS}(?:\[\d+\])*$"
 _KEY_ENDS = r"\s*:"
 _REFERENCE = r"""["']?\$\{(?:env:\w+(?::-)?|file:(?:(?!:-)[^{}])*)\}["']?\s*(?:[],}\#]|$)"""
 _VALUE = rf"""(?x)["']?\s*:\s*+

@@ -89,6 +89,7 @@ def _of_calls(entry: TapeEntry, results: Mapping[str, Any]) -> list[dict[str, An
             "id": str(call["id"]),
             "type": "function",
             "function": {"name": str(call.get("name") or ""), "arguments": _text(call.get("arguments") or {})},
+            **({"extra_content": call["extra_content"]} if call.get("extra_content") else {}),
         }
         for call in calls
     ]

@@ -241,10 +241,11 @@ class SqliteTapeStore:
             db.execute("begin immediate")
             try:
                 yield db
+                db.execute("commit")
             except BaseException:
-                db.execute("rollback")
+                if db.in_transaction:  # a full disk ends it by itself
+                    db.execute("rollback")
                 raise
-            db.execute("commit")
 
     def _opened(self) -> sqlite3.Connection:
         # A connection must not be taken along into a child process.

@@ -10,14 +10,27 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.bench._answers import answering
+
 RUNS = 11
 IMPORTS = "import typer, yaml, jsonschema; from jsonschema import Draft202012Validator"
+BY_HAND = """
+import httpx
+import trio
+
+async def main():
+    async with httpx.AsyncClient(verify=False) as client, client.stream("POST", "{url}", json={{}}) as response:
+        async for line in response.aiter_lines():
+            pass
+
+trio.run(main)
+"""
 PIPELINE = "version: 1\nextends: bub:default\nstages:\n  run_model: {timeout: 120s}\n"
 
 
 def measure() -> None:
     """Print the CPU seconds of each command, one run of each in turn, median of all; and their peak memory."""
-    with tempfile.TemporaryDirectory() as folder:
+    with answering() as address, tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "pipelines.yaml"
         file.write_text(PIPELINE)
         commands = {
@@ -26,14 +39,23 @@ def measure() -> None:
             "bub --help": ["-m", "bub", "--help"],
             "bub validate FILE": ["-m", "bub", "validate", str(file)],
             "bub --config FILE hooks": ["-m", "bub", "--config", str(file), "hooks"],
+            'bub run ",help"': ["-m", "bub", "run", ",help"],
+            "post 20 tokens by hand (httpx)": ["-c", BY_HAND.format(url=f"{address}/20/0/v1/chat/completions")],
+            "bub run hello (20 tokens)": ["-m", "bub", "run", "hello"],
         }
         times: dict[str, list[float]] = {name: [] for name in commands}
-        environment = {**os.environ, "BUB_HOME": folder}
+        environment = {
+            **os.environ,
+            "BUB_HOME": folder,
+            "BUB_MODEL": "openai:any",
+            "BUB_API_KEY": "no-key-at-all",
+            "BUB_API_BASE": f"{address}/20/0/v1",
+        }
         # Byte code is written and read, as on any machine that runs Bub for the second time.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         for turn in range(RUNS + 1):
             for name, arguments in commands.items():
-                seconds = _cpu_seconds([sys.executable, *arguments], environment)
+                seconds = _cpu_seconds([sys.executable, *arguments], folder, environment)
                 if turn:  # the first one only warms up
                     times[name].append(seconds)
     print(f"cold start: seconds of CPU, {RUNS} runs each in turn")
@@ -41,9 +63,11 @@ def measure() -> None:
         print(f"  {name:32} median {statistics.median(seconds_of_each):.3f}   best {min(seconds_of_each):.3f}")
 
 
-def _cpu_seconds(command: list[str], environment: dict[str, str]) -> float:
+def _cpu_seconds(command: list[str], folder: str, environment: dict[str, str]) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

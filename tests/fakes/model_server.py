@@ -15,7 +15,8 @@ and further ones the last; so the steps of an agent's turn play one after anothe
     {"cut": true}                                                    the connection ends here
     {"close": true}                                                  it ends after this answer, though it was to be kept
 
-A message that is no script is answered by "You said: …", one word an event. `GET /log?model=…` tells what was asked
+`GET /models` lists `MODELS`. A message that is no script is answered by "You said: …", one word an event. `GET
+/log?model=…` tells what was asked
 for a model; with `&ended=N` it waits until N requests have ended. `fakes/scripted.py` writes scripts and reads the log.
 """
 
@@ -32,6 +33,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 LONGEST_WAIT = 10.0
+MODELS = ("small", "large")
 
 
 class Log:
@@ -72,12 +74,20 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
+        if self.path.split("?")[0].endswith("/models"):
+            names = [{"id": name, "object": "model"} for name in MODELS]
+            self.respond({"body": json.dumps({"object": "list", "data": names})})
+            return
         query = parse_qs(urlsplit(self.path).query)
         entries = self.log.of(query["model"][0], int(query.get("ended", ["0"])[0]))
         self.respond({"body": json.dumps(entries), "headers": {"content-type": "application/json"}})
 
     def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        body = self.rfile.read(int(self.headers["content-length"]))
+        if len(body) < int(self.headers["content-length"]):
+            self.close_connection = True
+            return  # the client died in the middle of its request
+        request = json.loads(body)
         headers = {name.lower(): value for name, value in self.headers.items()}
         entry = {
             "path": self.path,
@@ -197,9 +207,16 @@ def echo(text: str, *, anthropic: bool) -> list[dict[str, Any]]:
     return [{"sse": event} for event in events]
 
 
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # a client that is gone is none
+
+
 def main() -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = Server(("127.0.0.1", 0), Handler)
     scheme = "http"
     if len(sys.argv) == 3:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -56,6 +56,8 @@ def is_public(address: Address) -> bool:
         return is_public(address.ipv4_mapped)
     if address in _TRANSLATED:
         return is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    if address.scope_id is not None:  # an address within a network, whatever its number
+        return False
     return address in _GLOBAL_V6 and not any(address in network for network in _NOT_GLOBAL_V6)
 
 

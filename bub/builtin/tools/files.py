@@ -8,6 +8,7 @@ import re
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Annotated, Any, BinaryIO
@@ -16,7 +17,7 @@ import trio
 from msgspec import Meta
 
 from bub.builtin.tools import search as searching
-from bub.builtin.tools.reach import SECRETS_FILE, Place, Reach
+from bub.builtin.tools.reach import Place, Reach
 from bub.tools import Tool, ToolContext, ToolError, tool
 
 LONGEST_READ = 256 * 1024
@@ -27,6 +28,12 @@ LARGEST_EDIT = 20_000_000
 
 SEARCH_SECONDS = 20.0
 """How long a search may take before it is stopped, and what it has found by then is the result."""
+
+LIST_SECONDS = 20.0
+"""How long a listing may take."""
+
+LONGEST_PATTERN = 10_000
+LONGEST_GLOB = 1000
 
 _BOM = "\ufeff"
 _CLOSEST_AMONG = 5000
@@ -106,7 +113,9 @@ def read(
 @tool(name="fs.list", read_only=True, path="path")
 def list_(
     path: Annotated[str, "The folder, from the workspace."] = ".",
-    glob: Annotated[str, "Which files to show, such as `*.py`, or `src/**/*.py` with `recursive`."] = "*",
+    glob: Annotated[
+        str, "Which files to show, such as `*.py`, or `src/**/*.py` with `recursive`.", Meta(max_length=LONGEST_GLOB)
+    ] = "*",
     recursive: Annotated[bool, "Show what is in the folders below, too."] = False,
     limit: Annotated[int, "How many to show at most.", Meta(ge=1, le=10_000)] = 500,
     *,
@@ -125,9 +134,13 @@ def list_(
 
 @tool(name="fs.search", read_only=True, path="path")
 async def search(
-    pattern: Annotated[str, "A regular expression, as Python writes them, for one line."],
+    pattern: Annotated[
+        str, "A regular expression, as Python writes them, for one line.", Meta(max_length=LONGEST_PATTERN)
+    ],
     path: Annotated[str, "The folder or file, from the workspace."] = ".",
-    glob: Annotated[str, "Which files to search, such as `*.py` or `src/**/*.py`."] = "*",
+    glob: Annotated[
+        str, "Which files to search, such as `*.py` or `src/**/*.py`.", Meta(max_length=LONGEST_GLOB)
+    ] = "*",
     ignore_case: Annotated[bool, "Take capitals for small letters."] = False,
     limit: Annotated[int, "How many lines to show at most.", Meta(ge=1, le=2000)] = 100,
     *,
@@ -135,14 +148,13 @@ async def search(
 ) -> str:
     """Find lines in files by a regular expression; each is shown with its file and number. `.git` is left out."""
     place = Reach.of(context).place(path)
-    in_folder = place.path.is_dir()
+    in_folder = place.is_folder
     wanted = {
         "pattern": pattern,
         "glob": glob,
         "ignore_case": ignore_case,
         "limit": limit,
         "name": None if in_folder else place.path.name,
-        "hidden": [SECRETS_FILE],
         "kept": sorted(place.kept),
     }
     with place.folder() if in_folder else place.parent() as folder:
@@ -195,12 +207,15 @@ def _skip_line(file: BinaryIO) -> bool:
     piece = file.readline(LONGEST_READ)
     found = bool(piece)
     while piece and not piece.endswith(b"\n"):
+        if b"\0" in piece:  # a file can say that it is as large as no disk, and be nothing but a hole
+            raise ToolError("what comes before that line is binary", help="fs.read shows text only")
         piece = file.readline(LONGEST_READ)
     return found
 
 
 def _names(place: Place, folder: int, glob: str, *, recursive: bool) -> Iterator[str]:
     above = "" if place.shown == "." else place.shown
+    until = time.monotonic() + LIST_SECONDS
     for top, folders, files, _ in searching.walk(folder, sorted(place.kept)):
         for name in sorted([*files, *(f"{name}/" for name in folders)]):
             below = _below(top, name)
@@ -208,6 +223,9 @@ def _names(place: Place, folder: int, glob: str, *, recursive: bool) -> Iterator
                 yield _below(above, below)
         if not recursive:
             return
+        if time.monotonic() > until:
+            said = f"to list {place.shown} took longer than {LIST_SECONDS:g} s"
+            raise ToolError(said, help="list a folder further down", kind="timeout")
 
 
 def _printable(names: str) -> str:

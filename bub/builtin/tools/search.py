@@ -16,6 +16,14 @@ DEEPEST = 64
 _LARGEST = 5_000_000
 _LONGEST_LINE = 400
 _SKIPPED = ".git"
+_KEYS = ".env"
+_EXAMPLES = (".example", ".sample", ".template", ".dist")
+
+
+def holds_keys(name: str) -> bool:
+    """Whether a file of this name holds keys: `.env`, or one such as `.env.local`, but not its `.env.example`."""
+    name = name.casefold()
+    return name == _KEYS or (name.startswith(f"{_KEYS}.") and not name.endswith(_EXAMPLES))
 
 
 def walk(folder: int, kept: Sequence[tuple[int, int]]) -> Iterator[tuple[str, list[str], list[str], int]]:
@@ -39,10 +47,13 @@ def fits(path: str, glob: str) -> bool:
     return fnmatchcase(path, glob) or fnmatchcase(path, glob.replace("**/", ""))
 
 
-def lines_in(folder: int, name: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, str]]:
-    """The numbers and texts of the lines of a file that the pattern is found in; none of what is no text."""
+def lines_in(
+    folder: int, name: str, pattern: re.Pattern[str], kept: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, str]]:
+    """The numbers and texts of the lines of a file that the pattern is found in; none of what is no text, or kept."""
     try:
-        if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISREG(found.st_mode) or (found.st_dev, found.st_ino) in kept:
             return
         with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder), "rb") as file:
             data = file.read(_LARGEST)
@@ -51,9 +62,9 @@ def lines_in(folder: int, name: str, pattern: re.Pattern[str]) -> Iterator[tuple
     if b"\0" in data[:8192]:
         return
     for number, line in enumerate(data.decode("utf-8", errors="replace").split("\n"), 1):
-        found = pattern.search(line)
-        if found is not None:
-            begin = max(0, found.start() - _LONGEST_LINE // 2) if len(line) > _LONGEST_LINE else 0
+        match = pattern.search(line)
+        if match is not None:
+            begin = max(0, match.start() - _LONGEST_LINE // 2) if len(line) > _LONGEST_LINE else 0
             yield number, line[begin : begin + _LONGEST_LINE].rstrip("\r")
 
 
@@ -66,16 +77,15 @@ def main() -> None:
     except (re.error, OverflowError, RecursionError) as error:
         sys.exit(str(error))
     kept = [tuple(identity) for identity in wanted["kept"]]
-    hidden = set(wanted["hidden"])
     if wanted["name"] is not None:
-        found = ((wanted["name"], *line) for line in lines_in(folder, wanted["name"], pattern))
+        found = ((wanted["name"], *line) for line in lines_in(folder, wanted["name"], pattern, kept))
     else:
         found = (
             (path, *line)
             for top, _, files, here in walk(folder, kept)
             for name in files
-            if name.casefold() not in hidden and fits(path := f"{top}/{name}" if top else name, wanted["glob"])
-            for line in lines_in(here, name, pattern)
+            if not holds_keys(name) and fits(path := f"{top}/{name}" if top else name, wanted["glob"])
+            for line in lines_in(here, name, pattern, kept)
         )
     for count, find in enumerate(found, 1):
         # At once: what was found is told also where the rest takes too long.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +16,7 @@ import trio
 from msgspec import Meta
 
 from bub.builtin.tools.reach import Reach
+from bub.secret_names import SECRET_IN_ADDRESS, SECRET_SETTING, SECRET_VARIABLE
 from bub.tools import Tool, ToolContext, ToolError, tool
 
 LONGEST_OUTPUT = 32 * 1024
@@ -34,12 +34,9 @@ GRACE = 2.0
 _REST = 0.5
 """How long, in seconds, what an ended command has printed is waited for, where somebody still holds its output."""
 
-_SECRET_NAME = re.compile(
-    r"TOKEN|SECRET|PASSW(OR)?D|PASSPHRASE|CREDENTIAL|COOKIE|API_?KEY|PRIVATE"
-    r"|(^|_)(KEY|KEYS|PASS|PAT)(_|$)|_(PWD|AUTH|DSN)$",
-    re.IGNORECASE,
-)
-_SECRET_URL = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
+_SHORTEST_SECRET = 4
+"""A text of fewer characters would be found in every other variable."""
+
 _NOT_FOR_CHILDREN = frozenset({"BASH_ENV", "ENV"})
 """Files that every shell would run first."""
 
@@ -59,9 +56,9 @@ def child_environment(environ: Mapping[str, str], settings: Mapping[str, Any]) -
         or not (
             name.upper().startswith("BUB_")
             or name in _NOT_FOR_CHILDREN
-            or _SECRET_NAME.search(name)
-            or _SECRET_URL.search(value)
-            or value in secrets
+            or SECRET_VARIABLE.search(name)
+            or SECRET_IN_ADDRESS.search(value)
+            or any(secret in value for secret in secrets)
         )
     }
 
@@ -70,8 +67,9 @@ def _secrets_in(settings: Mapping[str, Any]) -> Iterator[str]:
     for name, value in settings.items():
         if isinstance(value, Mapping):
             yield from _secrets_in(value)
-        elif isinstance(value, str) and value and _SECRET_NAME.search(str(name)):
-            yield value
+        elif SECRET_SETTING.search(str(name)):
+            said = value if isinstance(value, list) else [value]
+            yield from (text for text in said if isinstance(text, str) and len(text) >= _SHORTEST_SECRET)
 
 
 class Output:
@@ -89,8 +87,15 @@ class Output:
         self._last = bytearray()
         self._total = 0
 
-    def read_from(self, pipe: int) -> None:
-        """Read until nobody can write any more; then close the pipe and set `ended`."""
+    def read_in_thread(self, pipe: int) -> None:
+        """Read until nobody can write any more; then close the pipe and set `ended`. RuntimeError without threads."""
+        try:
+            threading.Thread(target=self._read, args=(pipe,), name="bub-bash", daemon=True).start()
+        except RuntimeError:
+            os.close(pipe)
+            raise
+
+    def _read(self, pipe: int) -> None:
         try:
             while data := os.read(pipe, 65536):
                 self._take(data)
@@ -142,8 +147,13 @@ class Command:
     async def start(cls, command: str, *, cwd: str, env: Mapping[str, str]) -> Command:
         """Start a command; `ToolError` when that is not possible. Nothing can be typed into it."""
         output = Output(trio.lowlevel.current_trio_token())
-        reading, writing = os.pipe()
         try:
+            reading, writing = os.pipe()
+        except OSError as error:
+            raise _not_started(error) from None
+        try:
+            # First of all: who cannot be read from must not run.
+            output.read_in_thread(reading)
             process = await trio.lowlevel.open_process(
                 [shutil.which("bash") or "/bin/sh", "-c", command],
                 stdin=subprocess.DEVNULL,
@@ -153,15 +163,10 @@ class Command:
                 env=env,
                 start_new_session=True,
             )
-        except (OSError, ValueError) as error:
-            os.close(reading)
-            raise ToolError(f"the command cannot be started: {error}", kind="invalid_input") from None
-        except BaseException:
-            os.close(reading)
-            raise
+        except (OSError, ValueError, RuntimeError) as error:
+            raise _not_started(error) from None
         finally:
             os.close(writing)
-        threading.Thread(target=output.read_from, args=(reading,), name="bub-bash", daemon=True).start()
         return cls(process, output)
 
     @property
@@ -208,30 +213,36 @@ class Command:
             os.killpg(self.process.pid, number)
 
 
+def _not_started(error: Exception) -> ToolError:
+    return ToolError(f"the command cannot be started: {error}", kind="invalid_input")
+
+
 @dataclass(slots=True)
 class Shells:
     """The commands of all sessions that run in the background."""
 
     _commands: dict[str, dict[str, Command]] = field(default_factory=dict)
     _started: int = 0
+    _changing: trio.Lock = field(default_factory=trio.Lock)
 
     async def start(self, session_id: str, command: str, *, cwd: str, env: Mapping[str, str]) -> str:
         """Start a command in the background and return its id; `ToolError` when too many run already."""
-        own = self._commands.get(session_id, {})
-        running = [key for key, known in own.items() if known.ended is None]
-        if len(running) >= MOST_BACKGROUND:
-            raise ToolError(
-                f"{MOST_BACKGROUND} commands run in the background already", help="end one of them with bash.kill"
-            )
-        started = await Command.start(command, cwd=cwd, env=env)
-        # No task of a turn outlives the turn; this one ends with the command, which ends with `close`.
-        trio.lowlevel.spawn_system_task(started.watch)
-        own = self._commands.setdefault(session_id, {})  # the session may have been ended meanwhile
-        for ended in [key for key in own if key not in running][: max(0, len(own) - MOST_BACKGROUND + 1)]:
-            del own[ended]
-        self._started += 1
-        own[f"b{self._started}"] = started
-        return f"b{self._started}"
+        # One after another, as the calls of a step come all at once: whoever is counted is known, and will be ended.
+        async with self._changing:
+            own = self._commands.setdefault(session_id, {})
+            ended = [key for key, known in own.items() if known.ended is not None]
+            if len(own) - len(ended) >= MOST_BACKGROUND:
+                raise ToolError(
+                    f"{MOST_BACKGROUND} commands run in the background already", help="end one of them with bash.kill"
+                )
+            started = await Command.start(command, cwd=cwd, env=env)
+            # No task of a turn outlives the turn; this one ends with the command, which ends with `close`.
+            trio.lowlevel.spawn_system_task(started.watch)
+            for key in ended[: max(0, len(own) - MOST_BACKGROUND + 1)]:
+                del own[key]
+            self._started += 1
+            own[f"b{self._started}"] = started
+            return f"b{self._started}"
 
     def find(self, session_id: str, key: str) -> Command:
         """A command of this session; `ToolError` when it has none of that id."""
@@ -243,13 +254,17 @@ class Shells:
 
     async def kill_session(self, session_id: str) -> None:
         """End all commands of a session."""
-        await _end_all(list(self._commands.pop(session_id, {}).values()))
+        async with self._changing:
+            commands = list(self._commands.pop(session_id, {}).values())
+        await _end_all(commands)
 
     async def close(self) -> None:
-        """End all commands of all sessions."""
-        commands = [command for own in self._commands.values() for command in own.values()]
-        self._commands.clear()
-        await _end_all(commands)
+        """End all commands of all sessions, also where that is cancelled."""
+        with trio.CancelScope(shield=True):
+            async with self._changing:
+                commands = [command for own in self._commands.values() for command in own.values()]
+                self._commands.clear()
+            await _end_all(commands)
 
 
 async def _end_all(commands: list[Command]) -> None:

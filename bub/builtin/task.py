@@ -1,0 +1,172 @@
+"""A task for the agent, and what commands and the loop share in doing it: events on request, and a tape."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from bub.asking import Ask
+from bub.builtin.journal import Journal
+from bub.builtin.tapes import archive_folder
+from bub.builtin.toolcalls import Caller
+from bub.envelope import Envelope
+from bub.errors import TapeError
+from bub.hookspecs import Fire
+from bub.log import log_exception
+from bub.masks import Mask
+from bub.streaming import AsyncStreamEvents, StreamEvent, StreamState
+from bub.tape import Tape, TapeContext, TapeEntry
+from bub.tape.spill import is_long, spill
+from bub.tape.tape import tape_name
+from bub.tools import AgentTurn, ToolBox, ToolContext
+
+TEMPORARY = "temp/"
+"""Sessions whose name begins like this leave nothing behind (BEHAVIOURS P16)."""
+
+LONGEST_RESULT = 4_000
+"""How many letters of a long result the context keeps where the rest cannot be laid aside."""
+
+_T = TypeVar("_T")
+
+
+class Framework(Protocol):
+    """What the agent asks of the framework."""
+
+    workspace: Path
+    profile: str
+
+    @property
+    def home(self) -> Path: ...
+
+    @property
+    def settings(self) -> Mapping[str, Any]: ...
+
+    @property
+    def tools(self) -> ToolBox: ...
+
+    @property
+    def budget(self) -> Mapping[str, int]: ...
+
+    @property
+    def mask(self) -> Mask: ...
+
+    @property
+    def ask(self) -> Ask | None: ...
+
+    @property
+    def own_files(self) -> tuple[Path, ...]: ...
+
+    def get_system_prompt(self, prompt: Any, state: dict[str, Any]) -> str: ...
+
+    def get_tape_store(self) -> Any: ...
+
+    def build_tape_context(self) -> Any: ...
+
+    async def call_model(self, request: Mapping[str, Any], session_id: str) -> AsyncStreamEvents | None: ...
+
+    async def shared(self, factory: Callable[[], AbstractAsyncContextManager[_T]]) -> _T: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What an agent is asked to do: the prompt, and the turn that asks."""
+
+    prompt: str | list[dict[str, Any]]
+    session_id: str
+    state: Mapping[str, Any]
+    message: Envelope = None
+    system: str | None = None
+    fire: Fire | None = None
+
+
+class Run:
+    """The events of an answer, made as they are asked for. What happens is noted, also where it ends early.
+
+    `_next` is what is done when there is no event left to tell; None at the end.
+    """
+
+    def __init__(self, framework: Framework, task: Task, box: ToolBox) -> None:
+        self.state = StreamState()
+        self._framework = framework
+        self._task = task
+        self._box = box if task.fire is not None else box.narrowed(())  # nobody could guard a call
+        self._ready: deque[StreamEvent] = deque()
+        self._next: Callable[[], Awaitable[None]] | None = self._begin
+        self._tape = self._open_tape()
+        self._journal = Journal(self._tape, framework.mask.value)
+
+    def __aiter__(self) -> AsyncIterator[StreamEvent]:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        if self._ready:
+            return self._ready.popleft()
+        if self._next is None:
+            raise StopAsyncIteration
+        try:
+            await self._next()
+        except Exception as error:
+            self._next = None
+            self.state.error = error
+            await self._leave(error)
+            raise
+        return await self.__anext__()
+
+    async def aclose(self) -> None:
+        """Leave early: what has happened so far is on the tape."""
+        self._ready.clear()
+        if self._next is not None:
+            self._next = None
+            await self._leave(None)
+
+    async def _begin(self) -> None:
+        raise NotImplementedError
+
+    async def _leave(self, error: Exception | None) -> None:
+        """The run ends early: with an error, or because nobody wants to hear more."""
+        if error is not None:
+            self._journal.note(TapeEntry.error(error))
+        await self._journal.write_last()
+
+    def _tell(self, kind: str, **data: Any) -> None:
+        self._ready.append(StreamEvent(kind, data))
+
+    def _open_tape(self) -> Tape | None:
+        session_id, store = self._task.session_id, self._framework.get_tape_store()
+        if store is None or session_id.startswith(TEMPORARY):
+            return None
+        context = self._framework.build_tape_context()
+        name = tape_name(self._framework.workspace, session_id)
+        return Tape(name, store, context if isinstance(context, TapeContext) else TapeContext())
+
+    def _caller(self, *, turn: AgentTurn | None = None, from_person: bool = False) -> Caller:
+        framework, task = self._framework, self._task
+        context = ToolContext(
+            session_id=task.session_id,
+            workspace=framework.workspace,
+            message=task.message,
+            state=task.state,
+            settings=framework.settings,
+            tape=self._tape,
+            archive=archive_folder(framework.home),
+            own_files=framework.own_files,
+            policy=self._box.policy,
+            turn=turn,
+            from_person=from_person,
+        )
+        return Caller(self._box, context, task.fire, lambda: framework.ask, framework.mask.text)
+
+    async def _in_short(self, content: str) -> str:
+        """A result that would fill the context is laid aside, and its beginning shown (BEHAVIOURS P22)."""
+        if not is_long(content):
+            return content
+        if self._tape is not None:
+            try:
+                return (await spill(self._tape, content)).preview
+            except TapeError as error:  # what stands beside the tape never breaks a turn (P21)
+                log_exception("tape.spill_failed", error, tape=self._tape.name)
+        return f"{content[:LONGEST_RESULT]}\n[… {len(content) - LONGEST_RESULT:,} characters left out …]"

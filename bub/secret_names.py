@@ -1,0 +1,20 @@
+"""What secrets are called: the one place that says which settings, variables and parts of an address hold one."""
+
+from __future__ import annotations
+
+import re
+
+SECRET_WORDS = "(?:key|token|secret|password|passphrase|credentials?)"
+"""How the name of a secret ends, as a pattern for any case."""
+
+SECRET_SETTING = re.compile(rf"(?i){SECRET_WORDS}$")
+"""The name of a setting that is a secret, whatever its schema says."""
+
+SECRET_VARIABLE = re.compile(
+    r"(?i)TOKEN|SECRET|PASSW(OR)?D|PASSPHRASE|CREDENTIAL|COOKIE|API_?KEY|PRIVATE|WEBHOOK|AUTHORIZATION"
+    r"|(^|_)(KEY|KEYS|PASS|PAT|JWT)(_|$)|_(PWD|AUTH|DSN)$"
+)
+"""The name of a variable that may hold a secret. Of those there are more kinds, since every program has its own."""
+
+SECRET_IN_ADDRESS = re.compile(r"(?i)(?:\bhttps?://(?=[^/?#\s:@]+@)|://[^/?#\s:@]*:)(?P<secret>[^/?#\s@]+)@")
+"""An address with a password, or for the web with what stands in the place of a user, which is a token."""
