@@ -24,8 +24,7 @@ def rewrite(path: Path, old: bytes, new: bytes) -> Path:
         if not os.access(target, os.W_OK):
             raise PermissionError(None, "the file is read-only")
         with _beside(target, old, found) as kept, _beside(target, new, found) as fresh:
-            if target.read_bytes() != old:
-                raise BubError(f"{path} was changed by somebody else meanwhile", help="run the command again")
+            _check_same(path, target, old)
             kept.replace(backup)
             fresh.replace(target)
         _settle(target.parent)
@@ -42,17 +41,42 @@ def write_new(path: Path, data: bytes) -> None:
         _settle(target.parent)
 
 
+def write_private(path: Path, old: bytes | None, new: bytes) -> None:
+    """Put `new` in the place of `old` in a file that nobody else is to read (mode 0600), and keep no backup.
+
+    `old` is None for a file that is not there yet; its folder is made. Raises `BubError` as `rewrite` does.
+    """
+    target = Path(os.path.realpath(path))
+    with _told(path):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        found = target.stat() if old is not None else None
+        with _beside(target, new, found, private=True) as fresh:
+            _check_same(path, target, old)
+            fresh.replace(target)
+        _settle(target.parent)
+
+
+def _check_same(path: Path, target: Path, old: bytes | None) -> None:
+    if (target.read_bytes() if target.exists() else None) != old:
+        raise BubError(
+            f"{path} was changed by somebody else meanwhile",
+            help="it holds what they wrote, and nothing of this change: run the command again",
+        )
+
+
 @contextmanager
-def _beside(target: Path, data: bytes, like: os.stat_result | None) -> Iterator[Path]:
+def _beside(target: Path, data: bytes, like: os.stat_result | None, *, private: bool = False) -> Iterator[Path]:
     """A file with `data` in the folder of `target`, safely on the disk; what is still there at the end is removed."""
     fresh = target.with_name(f".bub-{os.urandom(8).hex()}")
     try:
         # Readable by nobody else until it has the mode of the file whose text it holds.
-        mode = 0o666 if like is None else 0o600
+        mode = 0o666 if like is None and not private else 0o600
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(data)
             if like is not None:
                 _give(fresh, like)
+            if private:
+                fresh.chmod(0o600)
             file.flush()
             os.fsync(file.fileno())
         yield fresh

@@ -220,6 +220,17 @@ def _coerced(text: str, schema: Schema | None, whole: Schema) -> Any:
     return value if within else _UNREADABLE
 
 
+def read_text(text: str, schema: Schema, whole: Schema) -> Any:
+    """The value that a text from outside means where `schema` stands; `whole` is what its references lead into.
+
+    Raises `ValueError` with the reason, a clause such as "is not a whole number" that never holds the text.
+    """
+    value = _coerced(text, schema, whole)
+    if value is _UNREADABLE:
+        raise ValueError(_refusal(text, schema, whole))
+    return value
+
+
 def _is_number(value: Any, wanted: str) -> bool:
     fits = isinstance(value, int) or (wanted == "number" and isinstance(value, float))
     return fits and not isinstance(value, bool)

@@ -501,7 +501,7 @@ def test_H14_the_bootstrap_hooks_pass_them_too(bub: Workshop) -> None:
     framework.collect_onboard_config({"a": 1})
     framework.get_channels(handler)
     assert got["app"] is not None
-    assert got["onboard"] == {"current_config": {"a": 1}}
+    assert got["onboard"] == {"current_config": {"a": 1}, "ask": None}
     assert got["handler"] is handler
 
 

@@ -592,5 +592,5 @@ def test_neither_shipped_files_nor_what_is_piped_in_are_repaired(validate: Valid
     for name in ("bub:default", "-"):
         done = validate("--fix", name, stdin=SLIPS.encode())
         assert (done.code, done.out) == (2, "")
-        assert "repair" in done.err
+        assert "not changed" in done.err or "repair" in done.err
         assert str(ROOT) not in done.err

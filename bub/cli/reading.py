@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from bub.cli.options import Options, workspace_of
@@ -26,13 +27,24 @@ def read_plan(options: Options, path: Path | None = None) -> tuple[Plan, int]:
     for finding in effective(document, profile).findings:
         if finding.code == "B162" and finding.profile == profile and document.complete:
             raise UsageError(finding.message, help=finding.help)
-    checked = check_loaded(document, profiles=(profile,))
+    named = path or options.config
+    return make_plan(document, profile), _told_errors(document, named, (profile,))
+
+
+def read_document(options: Options) -> tuple[Document, int]:
+    """As `read_plan`, for all profiles that the file has."""
+    document = _document(options, None)
+    return document, _told_errors(document, options.config, None)
+
+
+def _told_errors(document: Document, named: Path | None, profiles: Sequence[str] | None) -> int:
+    checked = check_loaded(document, profiles=profiles)
     errors = sum(finding.severity == "error" for finding in checked.diagnostics)
     if errors:
         count, them = (f"{errors} errors", "them") if errors > 1 else ("1 error", "it")
-        name = "" if path is None and options.config is None else f" {path or options.config}"
+        name = f" {named}" if named is not None else ""
         print(printable(f"bub: {document.file} has {count}; `bub validate{name}` lists {them}"), file=sys.stderr)
-    return make_plan(document, profile), errors
+    return errors
 
 
 def _document(options: Options, path: Path | None) -> Document:

@@ -17,6 +17,8 @@ class Entry(NamedTuple):
 
 COMMANDS: Mapping[str, Entry] = MappingProxyType(
     {
+        "init": Entry("bub.cli.init:init", "Write a commented pipelines.yaml to begin with."),
+        "onboard": Entry("bub.cli.onboard:onboard", "Set Bub up by answering a few questions."),
         "run": Entry("bub.cli.run:run", "Send one message through the pipeline and print the replies."),
         "validate": Entry("bub.cli.validate:validate", "Check pipeline files and print every finding."),
         "explain": Entry("bub.cli.explain:explain", "Show what a pipeline comes to, and who set each value."),
@@ -25,7 +27,11 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "diff": Entry("bub.cli.diff:diff", "Show what changes in behaviour between two pipelines."),
         "hooks": Entry("bub.cli.hooks:hooks", "Show each hook point, its kind and its plugins in call order."),
         "plugins": Entry("bub.cli.plugins:plugins", "Show which plugins are installed, listed and loaded."),
+        "profiles": Entry("bub.cli.profiles:profiles", "Show the profiles of a file and what each may do."),
+        "route": Entry("bub.cli.route:route", "Show which profile a message gets, and why."),
+        "config": Entry("bub.cli.config:app", "Read and change settings in the pipeline file."),
         "schema": Entry("bub.cli.schema:schema", "Print the JSON Schema of pipeline files, or write it beside yours."),
+        "doctor": Entry("bub.cli.doctor:doctor", "Look at everything that a turn needs, and say what is broken."),
         "trust": Entry("bub.cli.trust:trust", "Allow the pipeline file of a folder to be used."),
         "tape": Entry("bub.cli.tape:app", "What was said and done in each session."),
         "local": Entry("bub.cli.local:app", "The small model that answers on this machine, without a key."),

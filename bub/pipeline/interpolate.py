@@ -22,12 +22,13 @@ _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _VARIABLE = r"[A-Z_][A-Z0-9_]*"
 """A variable as nearly all are written, which a secret is not."""
 _ENV_BODY = rf"env:(?P<name>{_NAME})(?::-(?P<default>.*))?"
-_DOTENV_LINE = r"""
+DOTENV_LINE = r"""
     \s* (?:export\s+)? (?P<name>[A-Za-z_][A-Za-z0-9_]*) \s*=\s*+
     (?: '(?P<single>[^']*)' \s*(?:\#.*)?
       | "(?P<double>(?:[^"\\]|\\.)*)" \s*(?:\#.*)?
       | (?P<bare>(?!['"]).*)
     )"""
+"""One line of `.env`, to be matched with `re.VERBOSE`; a remark may stand behind a bare value, too."""
 _COMMENT = re.compile(r"(?:^|\s)#")
 _ESCAPES: Mapping[str, str] = MappingProxyType({"n": "\n", "r": "\r", "t": "\t"})
 _NO_FOLDERS: Mapping[str, Path] = MappingProxyType({})
@@ -72,7 +73,7 @@ def parse_dotenv(text: str, *, file: str) -> tuple[dict[str, str], tuple[Diagnos
     for number, line in enumerate(re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff")), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        found = re.fullmatch(_DOTENV_LINE, line, re.VERBOSE)
+        found = re.fullmatch(DOTENV_LINE, line, re.VERBOSE)
         if found is None:
             findings.warn(
                 "B033",

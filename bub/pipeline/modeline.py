@@ -52,16 +52,25 @@ def write_schema(path: Path, schema: str) -> Written:
     named = with_modeline(text, SCHEMA_FILE)
     after = parse(named.encode(), file=file, layer="").root
     assert after is not None and after.plain() == before.root.plain(), "a comment says nothing"
-    beside = Path(file).with_name(SCHEMA_FILE)
-    changed, backup = [], None
     # The schema first: a file must not name what is not there.
-    if _is_new(beside, schema):
-        write_new(beside, schema.encode())
-        changed.append(str(beside))
+    beside, backup = put_beside(Path(file), schema), None
+    changed = [str(beside)] if beside is not None else []
     if named != text:
         backup = rewrite(path, data, named.encode()).name
         changed.append(file)
     return Written(file, tuple(changed), backup)
+
+
+def put_beside(file: Path, schema: str) -> Path | None:
+    """Write the schema into the folder of a pipeline file; None where it is there already.
+
+    Raises `BubError` where a foreign file has its name, and where it cannot be written.
+    """
+    beside = file.with_name(SCHEMA_FILE)
+    if not _is_new(beside, schema):
+        return None
+    write_new(beside, schema.encode())
+    return beside
 
 
 def with_modeline(text: str, schema: str) -> str:

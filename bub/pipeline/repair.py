@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bub.diagnostics import Diagnostic, Range
-from bub.errors import UsageError
 from bub.pipeline.merge import load_document, load_text
+from bub.pipeline.own_file import counted, counted_errors, refuse_shipped
 from bub.pipeline.splice import Edit, splice
 from bub.pipeline.validate import check_loaded
 from bub.pipeline.yaml_reader import parse
-from bub.resources import is_shipped
 from bub.rewrite import rewrite
 
 _MOST_TRIALS = 40
@@ -55,11 +53,7 @@ def repair_file(path: Path, *, profiles: Sequence[str] | None = None) -> Repair:
     in which their findings are gone and no error is new. Raises `UsageError` for a shipped file and for one that
     cannot be read, `BubError` for one that cannot be written; the file is untouched then.
     """
-    if is_shipped(path):
-        raise UsageError(
-            f"bub:{path.stem} is shipped with Bub, so it is not repaired",
-            help=f"write a file of your own with `extends: bub:{path.stem}`",
-        )
+    refuse_shipped(path)
     document = load_document(path)
     data = path.read_bytes()
     if any(finding.severity == "error" for finding in parse(data, file=document.file, layer="").findings):
@@ -144,27 +138,18 @@ class _Bench:
         A key that is spelt right at last may bring errors below it to light: they have to be repaired along with it.
         """
         wanted = [finding for fix in fixes for finding in fix.findings]
-        after, edits, new = before, 0, _counted(())
+        after, edits, new = before, 0, counted(())
         while fixes:
             after = self.tried(splice(after.text, [fix.edit for fix in fixes]))
             edits += len(fixes)
-            new = _errors(after) - _errors(before)
+            new = counted_errors(after.findings) - counted_errors(before.findings)
             more = self.fixes(after) if new and self.left > 0 else []
-            fixes = [fix for fix in more if new.keys() & _counted(fix.findings).keys()]
+            fixes = [fix for fix in more if new.keys() & counted(fix.findings).keys()]
         # An anchor's value stands for others, too: to change more than what was found is no sure repair.
         as_meant = not new and _changes(before.says, after.says) <= edits
-        found, had = _counted(after.findings), _counted(before.findings)
-        gone = all(found[said] <= had[said] - times for said, times in _counted(wanted).items())
+        found, had = counted(after.findings), counted(before.findings)
+        gone = all(found[said] <= had[said] - times for said, times in counted(wanted).items())
         return after if as_meant and gone else None
-
-
-def _errors(tried: _Tried) -> Counter[tuple[str, str, str | None]]:
-    return _counted(finding for finding in tried.findings if finding.severity == "error")
-
-
-def _counted(findings: Iterable[Diagnostic]) -> Counter[tuple[str, str, str | None]]:
-    """Findings by what they say, since edits move their places."""
-    return Counter((finding.code, finding.message, finding.profile) for finding in findings)
 
 
 def _changes(old: Any, new: Any) -> int:

@@ -43,7 +43,7 @@ _NAN = frozenset({".nan", ".NaN", ".NAN"})
 _LONGEST_NUMBER = 300
 """Digits beyond this are an identifier, not a quantity (and Python refuses to read 4,300 of them)."""
 
-_TRUTH_ELSEWHERE = frozenset(
+TRUTH_ELSEWHERE = frozenset(
     spelling for word in ("y", "n", "yes", "no", "on", "off") for spelling in (word, word.upper(), word.capitalize())
 )
 """Text in YAML 1.2, true or false in YAML 1.1, which many tools still read."""
@@ -302,7 +302,7 @@ class _Reader:
         if self._has_look_alikes and not quoted:
             self._check_spaces(start)
         place = self._place(start, end)
-        if not quoted and event.value in _TRUTH_ELSEWHERE:
+        if not quoted and event.value in TRUTH_ELSEWHERE:
             self._warn_truth(event.value, place)
         if self._open and self._open[-1].wants_key:
             self._remember(event.anchor, _Anchored(Node(event.value, place), 1, 1, event.value))

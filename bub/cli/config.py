@@ -1,0 +1,315 @@
+"""`bub config`: reading and changing single values of the pipeline file, one line at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bub.asking import Choice, Query
+from bub.cli.exits import FAILED
+from bub.cli.findings import ShownPipelineError, told
+from bub.cli.options import Options, options_of, workspace_of
+from bub.cli.prompts import can_ask
+from bub.cli.questions import Terminal
+from bub.cli.reading import read_plan
+from bub.cli.terminal import for_reader, printable
+from bub.diagnostics import PipelineError, did_you_mean
+from bub.errors import BubError, UsageError
+from bub.locate import FILE_NAME, bub_home, find_pipeline
+from bub.pipeline.amend import REMOVED, Keys, amend
+from bub.pipeline.choices import below_profile, keys_of, value_of, variable_for, with_section
+from bub.pipeline.dotenv import keep_secrets
+from bub.pipeline.interpolate import read_environment
+from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED, load_document
+from bub.pipeline.origins import Scope, flow, leaves_of, origins_of, schema_at, scope_of
+from bub.pipeline.own_file import OwnFile, check_change, counted_errors, findings_in, new_own, read_own, write_change
+from bub.pipeline.plan import make_plan
+from bub.pipeline.validate import profiles_of
+from bub.rewrite import write_private
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False, help="Read and change settings in the pipeline file.")
+
+_PATH = typer.Argument(metavar="PATH", help="Such as settings.model, or model alone; profiles.default.plugins.")
+_WAYS_ON = (
+    Choice("again", "edit it again"),
+    Choice("leave", "leave the file as it was"),
+    Choice("keep", "keep it with its errors"),
+)
+_VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+
+
+@app.callback()
+def config() -> None:
+    """Read and change settings in the pipeline file."""
+
+
+@app.command("get")
+def get(
+    ctx: typer.Context,
+    path: Annotated[str, _PATH],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the value as JSON.")] = False,
+) -> None:
+    """Print the value that counts, whoever sets it; a secret as its source only, a reference as it is written."""
+    scope = _scope(options_of(ctx))
+    keys = keys_of(scope, path)
+    found = [(leaf[len(keys) :], origin.value.plain()) for leaf, origin in leaves_of(scope, keys)]
+    default = (schema_at(scope, keys) or {}).get("default")
+    if not found and default is None:
+        raise BubError(f"`{'.'.join(keys)}` is not set", help=f"`bub explain {'.'.join(keys)}` says what holds then")
+    if as_json:
+        print(json.dumps(_tree(found) if found else default, ensure_ascii=False))
+    elif not found or found[0][0] == ():
+        value = found[0][1] if found else default
+        print(for_reader(value if isinstance(value, str) else flow(value)))
+    else:
+        for below, value in found:
+            print(for_reader(f"{'.'.join(map(str, (*keys, *below)))}: {flow(value)}"))
+
+
+@app.command("set")
+def set_value(
+    ctx: typer.Context,
+    path: Annotated[str, _PATH],
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[VALUE]...", help="A list as a,b or as several values.")
+    ] = None,
+    variable: Annotated[
+        str | None, typer.Option("--env", metavar="NAME", help="Refer to a variable, where a secret is kept.")
+    ] = None,
+    secret: Annotated[
+        bool, typer.Option("--secret", help="Ask for a secret, keep it in .env, and refer to that.")
+    ] = False,
+) -> None:
+    """Set a value in the file; with --profile, in that profile.
+
+    One line of the file changes. Where there is no file of yours yet, one is made in $BUB_HOME.
+    """
+    options = options_of(ctx)
+    if bool(words) == (secret or variable is not None):
+        raise UsageError("say either VALUE, or --secret or --env NAME", help="`bub config set model local:smollm2`")
+    if variable is not None and not _VARIABLE.fullmatch(variable):
+        raise UsageError(
+            f"`{variable}` is not the name of a variable", help="use letters, digits and `_`, as in MY_KEY"
+        )
+    scope, keys = _named(options, path)
+    own = _own(options, made=True)
+    given = words or [f"${{env:{variable or variable_for(scope, keys)}}}"]
+    text = amend(own.text, {keys: value_of(scope, keys, given)}, file=own.file)
+    if secret:
+        _check(own, text)  # nothing is kept for a change that cannot be made
+        _keep_secret(own, keys, given[0])
+    elif variable is not None:
+        _tell_unset(own, variable)
+    _write(own, text, f"set {'.'.join(keys)} in", f"{'.'.join(keys)} is so already in")
+    _tell_new_profile(scope, keys)
+    _tell_stronger(options, own, keys)
+
+
+@app.command("unset")
+def unset(ctx: typer.Context, path: Annotated[str, _PATH]) -> None:
+    """Take a value out of the file, or with --profile out of that profile, so that its parent or a default holds."""
+    options = options_of(ctx)
+    _, keys = _named(options, path)
+    own = _own(options)
+    text = amend(own.text, {keys: REMOVED}, file=own.file)
+    _write(own, text, f"took {'.'.join(keys)} out of", f"{'.'.join(keys)} is not set in")
+
+
+@app.command("path")
+def path(ctx: typer.Context) -> None:
+    """Print which file is used; standard error says why that one."""
+    options = options_of(ctx)
+    if str(options.config).startswith(SHIPPED):
+        print(options.config)
+        return
+    found = find_pipeline(options.config, workspace_of(options), os.environ)
+    if found.path is None:
+        _say(f"there is no file of yours, so the shipped default is used; `bub config set` makes {_home_file()}")
+        print(f"{SHIPPED}default")
+        return
+    if options.config is not None:
+        why = "named with --config"
+    elif os.environ.get("BUB_CONFIG"):
+        why = "named in BUB_CONFIG"
+    elif found.path == _home_file():
+        why = "your own, since the workspace has none"
+    else:
+        why = "the workspace's"
+    _say(why)
+    print(for_reader(str(found.path.absolute())))
+
+
+@app.command("edit")
+def edit(ctx: typer.Context) -> int:
+    """Open the file in $VISUAL or $EDITOR, and check what you wrote before it counts."""
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+    if not can_ask():
+        raise UsageError("there is no terminal to edit in", help="`bub config set PATH VALUE` changes one value")
+    if not editor:
+        raise UsageError("no editor is chosen", help="set EDITOR, as in EDITOR=nano")
+    own = _own(options_of(ctx), made=True, even_broken=True)
+    draft = own.path.with_name(f".bub-{os.urandom(4).hex()}.yaml")  # beside it: editors look for the schema there
+    try:
+        write_private(draft, None, own.text.encode())
+        return _edited(own, draft, editor)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _edited(own: OwnFile, draft: Path, editor: list[str]) -> int:
+    """Let a person edit the draft until it is right, kept as it is, or given up."""
+    while True:
+        try:
+            ended = subprocess.run([*editor, str(draft)], check=False).returncode
+        except OSError as error:
+            raise UsageError(f"{editor[0]} cannot be run: {error.strerror}", help="set EDITOR to another") from None
+        if ended != 0:
+            raise BubError(f"{editor[0]} ended with {ended}", help=f"{own.file} is as it was")
+        try:
+            text = draft.read_bytes().decode()
+        except UnicodeDecodeError:
+            raise BubError("what was saved is not UTF-8", help=f"{own.file} is as it was") from None
+        findings = findings_in(own, text)
+        if text == own.text or not counted_errors(findings):
+            _write(own, text, "wrote what you changed to", "nothing was changed in", even_broken=True)
+            return 0
+        print(told(ShownPipelineError(PipelineError(findings), {own.file: text}), color=False), file=sys.stderr)
+        match Terminal().put(Query("edit", "select", "What now?", "again", _WAYS_ON)):
+            case "keep":
+                _write(
+                    own, text, "wrote what you changed, errors and all, to", "nothing was changed in", even_broken=True
+                )
+                return FAILED
+            case "leave":
+                _say(f"{own.file} is as it was")
+                return FAILED
+
+
+# What a command works on
+
+
+def _scope(options: Options) -> Scope:
+    plan, _ = read_plan(options)
+    return scope_of(plan, os.environ)
+
+
+def _named(options: Options, path: str) -> tuple[Scope, Keys]:
+    """The place in the file that is meant, and what is known about it."""
+    scope = _scope(options)
+    keys = keys_of(scope, path)
+    if options.profile is not None and keys[0] != "profiles":
+        keys = below_profile(keys, options.profile)
+    return with_section(scope, keys), keys
+
+
+def _own(options: Options, *, made: bool = False, even_broken: bool = False) -> OwnFile:
+    """The user's file. With `made`, the one that is to be made in $BUB_HOME where there is none."""
+    if str(options.config).startswith(SHIPPED):
+        raise UsageError(
+            f"{options.config} is one of Bub's own files, which are not changed", help="leave out --config"
+        )
+    found = find_pipeline(options.config, workspace_of(options), os.environ)
+    if found.path is not None:
+        return read_own(found.path, even_broken=even_broken)
+    if not made:
+        raise UsageError("there is no pipeline file of yours yet", help="`bub config set PATH VALUE` makes one")
+    return new_own(_home_file())
+
+
+def _home_file() -> Path:
+    return bub_home(os.environ) / FILE_NAME
+
+
+# Secrets
+
+
+def _keep_secret(own: OwnFile, keys: Keys, reference: str) -> None:
+    """Ask for a secret, and keep it where the reference finds it."""
+    variable = reference.removeprefix("${env:").removesuffix("}")
+    name = ".".join(keys)
+    if can_ask():
+        given = str(Terminal().put(Query(name, "secret", name))).strip()
+    else:
+        given = "" if sys.stdin.isatty() else sys.stdin.readline().strip()
+    if not given:
+        raise UsageError("no secret was given, so nothing is changed", help="type it, or pipe it in")
+    kept = keep_secrets(own.path.parent, {variable: given})
+    _say(f"kept in {kept} as {variable}")
+    if os.environ.get(variable) not in (None, "", given):
+        _say(f"{variable} has another value in the environment, which counts before .env")
+
+
+def _tell_unset(own: OwnFile, variable: str) -> None:
+    environment, _ = read_environment(own.path.parent, os.environ)
+    if not environment.get(variable):
+        _say(f"{variable} is not set yet: set it in the environment, or in .env beside {own.file}")
+
+
+# Writing
+
+
+def _check(own: OwnFile, text: str) -> None:
+    try:
+        check_change(own, text)
+    except PipelineError as error:
+        _say(f"nothing is changed, since this would be wrong in {own.file}:")
+        raise ShownPipelineError(error, {own.file: text}) from None
+
+
+def _write(own: OwnFile, text: str, done: str, nothing: str, *, even_broken: bool = False) -> None:
+    """Write the file, checked unless it may be broken, and say what was done."""
+    if text == own.text:
+        print(for_reader(f"{nothing} {own.file}"))
+        return
+    if not even_broken:
+        _check(own, text)
+    backup = write_change(own, text, even_broken=True)
+    kept = f"as it was: {backup.name}" if backup is not None else "a new file"
+    print(for_reader(f"{done} {own.file} ({kept})"))
+
+
+def _tell_new_profile(scope: Scope, keys: Keys) -> None:
+    """Say that a profile is new: its name may be a slip."""
+    profiles = profiles_of(scope.document)
+    if keys[0] == "profiles" and keys[1] not in profiles:
+        meant = did_you_mean(keys[1], profiles)
+        _say(f"profile `{keys[1]}` is new{f' ({meant})' if meant else ''}")
+
+
+def _tell_stronger(options: Options, own: OwnFile, keys: Keys) -> None:
+    """Say what counts before a value that was just set, so that nobody wonders why it has no effect."""
+    profile = keys[1] if keys[0] == "profiles" else options.profile or os.environ.get("BUB_PROFILE") or DEFAULT_PROFILE
+    document = load_document(own.path)
+    node = document.layers[-1].root.get(*keys)
+    shared = keys[2:] if keys[0] == "profiles" else keys
+    origins = origins_of(scope_of(make_plan(document, profile), os.environ), shared) if shared else ()
+    if node is None or not origins or shared[0] != "settings":
+        return
+    place = origins[-1].place
+    if place is None or (place.file, place.range) != (node.place.file, node.place.range):
+        _say(f"{origins[-1].where} counts before it")
+
+
+def _tree(leaves: list[tuple[Any, Any]]) -> Any:
+    """Values by their paths as one value."""
+    tree: dict[str, Any] = {}
+    for path, value in leaves:
+        if not path:
+            return value
+        here = tree
+        for step in path[:-1]:
+            here = here.setdefault(step, {})
+        here[path[-1]] = value
+    return tree
+
+
+def _say(text: str) -> None:
+    print(printable(f"bub: {text}"), file=sys.stderr)

@@ -1,0 +1,161 @@
+"""`bub onboard`: a set-up by answering questions, at a terminal or from a script."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple, TextIO
+
+import typer
+
+from bub.cli.exits import INTERRUPTED
+from bub.cli.findings import ShownPipelineError
+from bub.cli.opening import usual_file
+from bub.cli.options import Options, options_of, workspace_of
+from bub.cli.prompts import can_ask
+from bub.cli.questions import Terminal
+from bub.cli.terminal import printable
+from bub.diagnostics import PipelineError
+from bub.errors import BubError, UsageError
+from bub.interview import Interview, Script
+from bub.locate import FILE_NAME, bub_home
+from bub.masks import Mask
+from bub.onboarding import difference
+from bub.pipeline.dotenv import FILE_NAME as DOTENV
+from bub.pipeline.dotenv import keep_secrets
+from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED
+from bub.pipeline.modeline import SCHEMA_FILE, put_beside, with_modeline
+from bub.pipeline.own_file import OwnFile, new_own, read_own, write_change
+from bub.pipeline.schema import editor_schema
+from bub.wizard import Wizard
+
+
+def onboard(
+    ctx: typer.Context,
+    plugins: Annotated[
+        list[str] | None, typer.Argument(metavar="[PLUGIN]…", help="Ask only about these plugins; all by default.")
+    ] = None,
+    answers: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Take the answers from a YAML file, by the names of the questions."),
+    ] = None,
+    non_interactive: Annotated[
+        bool, typer.Option("--non-interactive", help="Take the answers from BUB_ONBOARD_… variables and the defaults.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would change, and write nothing.")] = False,
+) -> int:
+    """Set Bub up by answering a few questions; the next time, keep the answers with Enter or change some.
+
+    Only what the answers change is written, after it was shown and found to compile.
+    """
+    is_script = non_interactive or answers is not None
+    if not is_script and not can_ask():
+        raise UsageError(
+            "there is no terminal to ask questions at",
+            help="type `bub onboard --answers FILE`, or `bub onboard --non-interactive` for the defaults",
+        )
+    script = Script.of(answers, os.environ, _tell) if is_script else None
+    try:
+        change = _change(options_of(ctx), script, plugins or (), dry_run=dry_run)
+    except KeyboardInterrupt:
+        _tell("stopped; nothing was written")
+        return INTERRUPTED
+    if change is not None:
+        change.write()
+    return 0
+
+
+class _Change(NamedTuple):
+    """What is to be written: another text of the file, and the secrets that it refers to."""
+
+    own: OwnFile
+    text: str
+    secrets: Mapping[str, str]
+
+    def show(self, mask: Mask, stream: TextIO) -> None:
+        """Print what changes, secrets covered."""
+        before = self.own.text if self.own.data is not None else ""
+        for line in difference(self.own.file, before, self.text):
+            print(printable(mask.text(line)), file=stream)
+        for variable in self.secrets:
+            print(printable(f"+{variable}=*** (in {self.own.path.with_name(DOTENV)})"), file=stream)
+
+    def write(self) -> None:
+        """Keep the secrets, then write the file that refers to them; say what was written, or what is there now."""
+        own, text, secrets = self
+        kept = keep_secrets(own.path.parent, secrets) if secrets else None
+        try:
+            backup = write_change(own, text)
+        except PipelineError:
+            raise
+        except BubError as error:
+            if kept is None:
+                raise
+            raise BubError(f"{error}; but {kept} holds the new secrets", help=error.help) from error
+        if own.data is None:
+            _help_editors(own.path)
+        if text != own.text:
+            _tell(f"wrote {own.file}{f' (as it was: {backup.name})' if backup is not None else ''}")
+        if kept is not None:
+            _tell(f"wrote {', '.join(secrets)} to {kept}, which only you can read")
+        _tell('try it with `bub run "hello"`')
+
+
+def _help_editors(path: Path) -> None:
+    """Put the schema that the first line names beside the new file; the file works without it."""
+    try:
+        put_beside(path, json.dumps(editor_schema(), indent=2) + "\n")
+    except BubError as error:
+        _tell(f"editors will not know the keys of the file: {error}")
+
+
+def _change(options: Options, script: Script | None, plugins: Sequence[str], *, dry_run: bool) -> _Change | None:
+    """What the answers come to; None where nothing is to be written."""
+    own = _own_file(options)
+    ask = Interview(script or Terminal(), os.environ, own.path.parent)
+    wizard = Wizard(
+        ask,
+        file=own.file,
+        base=own.path.parent,
+        text=own.text if own.data is not None else with_modeline(own.text, SCHEMA_FILE),
+        profile=options.profile or os.environ.get("BUB_PROFILE") or DEFAULT_PROFILE,
+        workspace=workspace_of(options),
+    )
+    try:
+        wizard.check()
+        change = _Change(own, wizard.run(plugins), ask.secrets)
+    except PipelineError as error:
+        raise ShownPipelineError(error, wizard.sources) from error
+    if script is not None:
+        script.finish()
+    if change.text == own.text and not change.secrets:
+        _tell(f"everything stays as it is in {own.file}")
+        return None
+    change.show(wizard.mask, sys.stdout if dry_run else sys.stderr)
+    if dry_run:
+        return None
+    if script is None and not ask.confirm("write", f"Write this to {own.file}?"):
+        _tell("nothing was written")
+        return None
+    return change
+
+
+def _own_file(options: Options) -> OwnFile:
+    """The file that a run would use, else the one that is made in Bub's own folder."""
+    if str(options.config).startswith(SHIPPED):
+        raise UsageError(
+            f"{options.config} is shipped with Bub, so it is not changed",
+            help="leave --config out, or name a file of your own",
+        )
+    there = usual_file(options)
+    if there is not None:
+        return read_own(there)
+    return new_own(bub_home(os.environ) / FILE_NAME)
+
+
+def _tell(text: str) -> None:
+    for line in text.splitlines():
+        print(printable(f"bub: {line}"), file=sys.stderr)

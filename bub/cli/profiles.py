@@ -1,0 +1,36 @@
+"""`bub profiles`: the profiles of a file, what each may do, and which messages it gets."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Annotated
+
+import typer
+
+from bub.cli.options import options_of
+from bub.cli.reading import read_document
+from bub.cli.shown import page_width, show
+from bub.pipeline.merge import DEFAULT_PROFILE
+from bub.pipeline.profiles import profiles as profiles_in
+from bub.pipeline.profiles import profiles_page
+
+
+def profiles(
+    ctx: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+) -> None:
+    """Show every profile of the pipeline file: its plugins, tools, model and limits, and the messages it gets.
+
+    No plugin is imported. A file with errors is shown as far as it can be read. Secrets are never shown.
+    """
+    options = options_of(ctx)
+    document, errors = read_document(options)
+    chosen = options.profile or os.environ.get("BUB_PROFILE") or DEFAULT_PROFILE
+    found = profiles_in(document, chosen, os.environ)
+    if as_json:
+        listed = [facts.as_dict() for facts in found]
+        shown = {"version": 1, "errors": errors, "file": document.file, "profiles": listed}
+        print(json.dumps(shown, indent=2, ensure_ascii=False, default=str))
+    else:
+        show(profiles_page(found, page_width()))

@@ -1,0 +1,124 @@
+"""The questions of a set-up as a person at a terminal sees them; they appear on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from bub.asking import Query
+from bub.cli.terminal import printable
+
+if TYPE_CHECKING:  # importing it costs 130 ms, which only a question pays
+    import questionary
+
+_MOST_SHOWN = 6
+"""A longer list can be narrowed by typing."""
+
+_ESCAPE_SECONDS = 0.1
+"""How long a terminal may take to send what follows an Esc where that begins the name of a key."""
+
+
+class Terminal:
+    """The voice of the person at the terminal (see `bub.asking.Voice`). Ctrl-C, Ctrl-D and Esc leave the set-up."""
+
+    def put(self, query: Query) -> Any:
+        """The answer. Raises KeyboardInterrupt when the person leaves."""
+        question = _left_by_escape(_asked(query))
+        try:
+            answer = question.unsafe_ask()
+        except EOFError:
+            raise KeyboardInterrupt from None
+        return query.default if answer == "" and query.default is not None else answer
+
+    def say(self, text: str) -> None:
+        """Tell something, a line each."""
+        for line in text.splitlines():
+            print(printable(line), file=sys.stderr)
+
+    @contextmanager
+    def progress(self, text: str) -> Iterator[None]:
+        """Show what is being waited for, on a line that is gone afterwards."""
+        print(f"{printable(text)} …", end="", file=sys.stderr, flush=True)
+        try:
+            yield
+        finally:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _asked(query: Query) -> questionary.Question:
+    import questionary
+    from prompt_toolkit.output import create_output
+
+    title = printable(f"{query.title} ({query.hint})" if query.hint else query.title)
+    shared: dict[str, Any] = {"output": create_output(stdout=sys.stderr)}
+    match query.kind:
+        case "confirm":
+            return questionary.confirm(title, default=bool(query.default), **shared)
+        case "secret":
+            return questionary.password(title, validate=_fitting(query), **shared)
+        case "select" | "checkbox":
+            return _choosing(query, title, shared)
+        case "text" | "autocomplete":
+            return _writing(query, title, shared)
+
+
+def _choosing(query: Query, title: str, shared: dict[str, Any]) -> questionary.Question:
+    import questionary
+
+    options = query.options()
+    ticked = query.default if query.kind == "checkbox" else ()
+    choices = [
+        questionary.Choice(printable(option.title or option.value) or "-", option.value, checked=option.value in ticked)
+        for option in options
+    ]
+    if query.kind == "checkbox":
+        return questionary.checkbox(title, choices, instruction="(space ticks, Enter goes on)", **shared)
+    first = query.default if query.default in [option.value for option in options] else None
+    narrowed = len(options) > _MOST_SHOWN
+    hint = "(type to narrow the list)" if narrowed else None
+    return questionary.select(
+        title, choices, first, use_search_filter=narrowed, use_jk_keys=False, instruction=hint, **shared
+    )
+
+
+def _writing(query: Query, title: str, shared: dict[str, Any]) -> questionary.Question:
+    import questionary
+    from prompt_toolkit.completion import FuzzyWordCompleter
+
+    shared["validate"] = _fitting(query)
+    if query.default:
+        shared["placeholder"] = [("class:instruction", printable(str(query.default)))]
+    names = [option.value for option in query.options()]
+    if not names:
+        return questionary.text(title, **shared)
+    return questionary.autocomplete(title, names, completer=FuzzyWordCompleter(names, WORD=True), **shared)
+
+
+def _fitting(query: Query) -> Any:
+    """What tells the person, before a line is taken, that it will not do."""
+
+    def fitting(text: str) -> bool | str:
+        if not text.strip():
+            return True if query.default is not None else "this needs an answer"
+        problem = query.check(text) if query.check is not None else None
+        return True if problem is None else printable(f"that {problem}")
+
+    return fitting
+
+
+def _left_by_escape(question: questionary.Question) -> questionary.Question:
+    """The question with Esc as another way to leave."""
+    from prompt_toolkit.key_binding import KeyBindings, merge_key_bindings
+
+    keys = KeyBindings()
+
+    @keys.add("escape")
+    def _(event: Any) -> None:
+        event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
+
+    app = question.application
+    app.key_bindings = merge_key_bindings([*([app.key_bindings] if app.key_bindings else []), keys])
+    app.ttimeoutlen = app.timeoutlen = _ESCAPE_SECONDS
+    return question

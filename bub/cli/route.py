@@ -1,0 +1,51 @@
+"""`bub route`: which profile a message gets, and why."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from bub.cli.options import options_of
+from bub.cli.reading import read_plan
+from bub.cli.shown import page_width, show
+from bub.envelope import addressed
+from bub.errors import UsageError
+from bub.pipeline.interpolate import read_environment
+from bub.pipeline.routes import choice_page, choose, routes_of
+
+_EXAMPLE = """write it as --message '{"channel": "telegram", "chat_id": "-100"}', or pipe that in with --message -"""
+
+
+def route(
+    ctx: typer.Context,
+    message: Annotated[str, typer.Option(metavar="JSON", help="The message as a JSON object; - reads it.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+) -> None:
+    """Show which profile a message gets: the first route that matches it, and what kept the earlier ones from it.
+
+    Nothing is run, no plugin is imported, and the message goes nowhere. The channel and the chat are `default` where
+    the message has none, as in a turn.
+    """
+    fields = _fields(sys.stdin.read() if message == "-" else message)
+    plan, errors = read_plan(options_of(ctx))
+    environment, _ = read_environment(plan.document.base, os.environ)
+    choice = choose(routes_of(plan.document, environment), addressed(fields), plan.profile)
+    if as_json:
+        document = {"version": 1, "errors": errors, **choice.as_dict()}
+        print(json.dumps(document, indent=2, ensure_ascii=False, default=str))
+    else:
+        show(choice_page(choice, page_width()))
+
+
+def _fields(text: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        raise UsageError("the message is no JSON object", help=_EXAMPLE)
+    return fields

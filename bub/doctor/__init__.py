@@ -1,0 +1,28 @@
+"""`bub doctor`: everything that a turn needs, looked at one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from bub.doctor.checks import Look
+from bub.doctor.machine import look_at_folders, look_at_python, look_at_terminal
+from bub.doctor.model import look_at_clock, look_at_local_model, look_at_model
+from bub.doctor.pipeline import look_at_channels, look_at_file, look_at_plugins, look_at_tapes, look_at_trust
+
+LOOKS: Mapping[str, Look] = MappingProxyType(
+    {
+        "python": look_at_python,
+        "file": look_at_file,
+        "trust": look_at_trust,
+        "plugins": look_at_plugins,
+        "model": look_at_model,
+        "local model": look_at_local_model,
+        "channels": look_at_channels,
+        "tapes": look_at_tapes,
+        "folders": look_at_folders,
+        "clock": look_at_clock,
+        "terminal": look_at_terminal,
+    }
+)
+"""Every check in its order: some go by what those above them found out."""

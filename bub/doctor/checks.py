@@ -1,0 +1,132 @@
+"""What one check says, and running checks so that none of them hides or holds up the others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import trio
+
+from bub.builtin.models.probe import Served
+from bub.errors import BubError
+from bub.framework import BubFramework
+from bub.locate import Found
+from bub.log import covered, log_exception
+from bub.pipeline.layout import Line, Span, Tone, indented, labelled, line
+
+PATIENCE = 10.0
+"""How long, in seconds, one check may take."""
+
+Status = Literal["ok", "warn", "broken", "skipped"]
+
+_TONES: Mapping[Status, Tone] = MappingProxyType({"ok": "good", "warn": "warn", "broken": "bad", "skipped": "faint"})
+_MARK, _SUBJECT = 8, 12
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was found about one thing; `help` says what to do where it is not `ok`."""
+
+    subject: str
+    status: Status
+    message: str
+    help: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"check": self.subject, "status": self.status, "message": self.message, "help": self.help or None}
+
+
+@dataclass(slots=True)
+class Patient:
+    """What is examined, and what the checks so far have found out for those behind them.
+
+    `found` is the pipeline file, None where none can be used, and `errors` how many it has. `unloaded` says in a clause
+    why the plugins are not loaded, "" where they are. `served` is what the model's server said.
+    """
+
+    framework: BubFramework
+    config: Path | None
+    workspace: Path
+    environ: Mapping[str, str]
+    offline: bool = False
+    found: Found | None = None
+    errors: int = 0
+    trusted: bool = False
+    unloaded: str = "they were not looked at"
+    served: Served | None = None
+
+    def skipped(self, subject: str) -> list[Check]:
+        """What is said of something that only loaded plugins can tell."""
+        return [Check(subject, "skipped", f"not known, since the plugins are not loaded: {self.unloaded}")]
+
+
+Look: TypeAlias = Callable[[Patient], Awaitable[Sequence[Check]]]
+"""One check: what it finds, which is one line or a few. What it raises is a finding, too."""
+
+
+async def examine(
+    patient: Patient, looks: Mapping[str, Look], tell: Callable[[Check], None], *, patience: float = PATIENCE
+) -> bool:
+    """Run checks one after another and `tell` what each finds as soon as it is known; whether nothing is broken.
+
+    One that fails, or takes longer than `patience` seconds, is told as broken, and the others go on. Secrets are
+    covered.
+    """
+    sound = True
+    for subject, look in looks.items():
+        for check in await _found(patient, subject, look, patience):
+            tell(replace(check, message=covered(check.message), help=covered(check.help)))
+            sound = sound and check.status != "broken"
+    return sound
+
+
+async def _found(patient: Patient, subject: str, look: Look, patience: float) -> Iterable[Check]:
+    with trio.move_on_after(patience):
+        try:
+            return await look(patient)
+        except BubError as error:
+            return [Check(subject, "broken", str(error), error.help or "")]
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (the code of plugins is asked: it may raise anything)
+            log_exception("doctor.check_failed", error, check=subject)
+            what = f"it cannot be looked at: {type(error).__name__}: {error}"
+            return [Check(subject, "broken", what, "the details are in the log")]
+    return [Check(subject, "broken", f"not known: it took longer than {patience:g} s", "see what keeps it waiting")]
+
+
+async def in_thread(work: Callable[[], _T]) -> _T:
+    """What `work` gives, done in a thread that is left to itself where it takes too long."""
+    return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+def reason_of(error: OSError) -> str:
+    """Why the system refused something, in a clause."""
+    reason = error.strerror or str(error)
+    return reason[:1].lower() + reason[1:]
+
+
+# As a person reads it
+
+
+def check_lines(check: Check, width: int) -> list[Line]:
+    """One check in lines of at most `width` cells: its status, what it is about, what was found, what to do."""
+    indent = _MARK + _SUBJECT
+    head, *more = labelled(" " * _MARK + check.subject, check.message, width, indent)
+    mark = Span(("-" if check.status == "skipped" else check.status).ljust(_MARK), _TONES[check.status])
+    subject, *rest = head
+    lines = [(mark, Span(subject.text[_MARK:]), *rest), *more]
+    return [*lines, *(indented(f"→ {check.help}", width, indent) if check.help else [])]
+
+
+def verdict(checks: Iterable[Check]) -> Line:
+    """One line that closes the report."""
+    counted = [check.status for check in checks]
+    broken, warnings = counted.count("broken"), counted.count("warn")
+    warned = f"{warnings} warning{'s' if warnings > 1 else ''}"
+    if broken:
+        return line(f"{broken} broken{f', {warned}' if warnings else ''}", "bad")
+    return line(f"nothing is broken{f', {warned}' if warnings else ''}", "good")

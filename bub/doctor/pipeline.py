@@ -1,0 +1,179 @@
+"""The pipeline file and what it brings: findings, trust, plugins, channels, the tape store."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from bub.builtin.tapes import open_tape_store
+from bub.diagnostics import Diagnostic, PipelineError
+from bub.doctor.checks import Check, Patient, Status, in_thread
+from bub.errors import NotTrustedError, UsageError
+from bub.locate import Found, bub_home, find_pipeline
+from bub.pipeline.discovery import PipelineFile, named_file
+from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED
+from bub.pipeline.report import summary
+from bub.pipeline.schema import whole_settings_schema
+from bub.pipeline.validate import check_files
+from bub.settings import variable_of
+from bub.trust import require_trust
+
+_OF_PLUGINS = "B200"
+"""Findings from this code on need the plugins loaded; the others are told of the file."""
+
+_MISSING_PLUGINS = ("B160", "B161")
+
+
+async def look_at_file(patient: Patient) -> Sequence[Check]:
+    """Which file is used, how it was found, and how many findings it has."""
+    return [await in_thread(lambda: _file(patient))]
+
+
+def _file(patient: Patient) -> Check:
+    config = patient.config
+    if config is not None and str(config).startswith(SHIPPED):
+        patient.found, file, how = Found(None, consent=True, workspace_file=False), named_file(str(config)), "named"
+    else:
+        patient.found = found = find_pipeline(config, patient.workspace, patient.environ)
+        file = PipelineFile(str(found.path), found.path) if found.path else named_file(f"{SHIPPED}{DEFAULT_PROFILE}")
+        how = _how(patient, found)
+    findings = check_files([file], environ=patient.environ).diagnostics
+    name, told = f"{file.name} ({how})", summary(findings, 1).removesuffix(" in 1 file")
+    if not findings:
+        return Check("file", "ok", name)
+    patient.errors = sum(finding.severity == "error" for finding in findings)
+    argument = f" {config}" if config is not None else ""
+    remedy = f"`bub validate{argument}` shows each with its place"
+    return Check("file", "broken" if patient.errors else "warn", f"{name} has {told}", remedy)
+
+
+def _how(patient: Patient, found: Found) -> str:
+    if found.path is None:
+        return "shipped, since there is no other"
+    if patient.config is not None:
+        return "named"
+    if patient.environ.get("BUB_CONFIG"):
+        return "named by BUB_CONFIG"
+    return "the workspace's" if found.workspace_file else "your own"
+
+
+async def look_at_trust(patient: Patient) -> Sequence[Check]:
+    """Whether the file may be used: what follows imports its plugins and uses its keys."""
+    found, home = patient.found, bub_home(patient.environ)
+    if found is None:
+        return [Check("trust", "skipped", "there is no file to trust")]
+    try:
+        require_trust(found, home, patient.environ)
+    except NotTrustedError as error:
+        patient.unloaded = "the folder is not trusted"
+        return [Check("trust", "broken", str(error), error.help or "")]
+    patient.trusted = True
+    return [Check("trust", "ok", "the folder is trusted" if found.workspace_file else "the file needs none")]
+
+
+async def look_at_plugins(patient: Patient) -> Sequence[Check]:
+    """Which plugins the profile chosen at start lists, and what became of each."""
+    if not patient.trusted:
+        return [Check("plugins", "skipped", f"not loaded: {patient.unloaded}")]
+    framework = patient.framework
+    patient.unloaded = "they take too long, or fail in a way of their own"
+    try:
+        await in_thread(framework.load_hooks)
+    except PipelineError as error:
+        patient.unloaded = "the pipeline does not compile"
+        return _not_loaded(error.diagnostics, patient.errors)
+    except UsageError as error:
+        patient.unloaded = str(error)
+        raise
+    patient.unloaded = ""
+    statuses = framework.plugin_report()
+    by_state = {
+        state: [status.name for status in statuses if status.state == state]
+        for state in ("loaded", "missing", "not listed")
+    }
+    parts = [f"{', '.join(by_state['loaded'])} of profile `{framework.profile}`"]
+    if by_state["missing"]:
+        parts.append(f"optional and not there: {', '.join(by_state['missing'])}")
+    if by_state["not listed"]:
+        parts.append(f"installed and not listed: {', '.join(by_state['not listed'])}")
+    warned = [_told(warning, "warn") for warning in framework.warnings if warning.code >= _OF_PLUGINS]
+    return [Check("plugins", "ok", "; ".join(parts)), *warned]
+
+
+def _not_loaded(findings: Iterable[Diagnostic], errors_of_file: int) -> list[Check]:
+    """What of a pipeline that does not compile has to do with plugins."""
+    errors = [finding for finding in findings if finding.severity == "error"]
+    about = [finding for finding in errors if finding.code in _MISSING_PLUGINS or finding.code >= _OF_PLUGINS]
+    if about:
+        return [_told(finding, "broken") for finding in about]
+    if errors_of_file:
+        return [Check("plugins", "skipped", "not loaded: the file has errors")]
+    return [replace(_told(errors[0], "broken"), message=f"the pipeline does not compile: {errors[0].message}")]
+
+
+def _told(finding: Diagnostic, status: Status) -> Check:
+    return Check("plugins", status, finding.message, finding.help or "`bub validate --plugins` shows its place")
+
+
+async def look_at_channels(patient: Patient) -> Sequence[Check]:
+    """Each channel that a plugin provides, and whether its credentials are set."""
+    if patient.unloaded:
+        return patient.skipped("channels")
+    names = list(await in_thread(lambda: patient.framework.get_channels(_nobody)))
+    if not names:
+        return [Check("channels", "ok", "no plugin of the profile provides one")]
+    return [_channel(name, patient.framework.settings) for name in names]
+
+
+async def _nobody(message: object) -> None:
+    """Takes the messages of a channel that is only looked at."""
+
+
+def _channel(name: str, settings: Mapping[str, Any]) -> Check:
+    schema = whole_settings_schema([name])["properties"].get(name, {})
+    secrets = [key for key, inner in schema.get("properties", {}).items() if inner.get("writeOnly")]
+    section = settings.get(name)
+    section = section if isinstance(section, Mapping) else {}
+    if secrets and not any(section.get(key) for key in secrets):
+        key = secrets[0]
+        remedy = f"set {variable_of((name, key))}, or `settings.{name}.{key}` to a reference such as ${{env:NAME}}"
+        return Check("channels", "broken", f"{name}: there is no `{key}`", remedy)
+    return Check("channels", "ok", f"{name}{': credentials are set' if secrets else ''}")
+
+
+async def look_at_tapes(patient: Patient) -> Sequence[Check]:
+    """Whether the tape store opens and can be written to, and how much there is."""
+    async with _store(patient) as store:
+        if store is None:
+            return [Check("tapes", "warn", "no plugin brings a tape store, so nothing is kept", "list one")]
+        place = getattr(store, "path", None) or getattr(store, "folder", None)
+        kind = type(store).__name__
+        if isinstance(place, Path) and not place.exists():
+            return [Check("tapes", "ok", f"{place}, made when the first message comes")]
+        names = await _asked(store.list_tapes)
+        size = f", {await _asked(store.size) / 2**20:.1f} MB" if hasattr(store, "size") else ""
+        told = f"{place or kind}: {len(names)} tape{'' if len(names) == 1 else 's'}{size}"
+        if isinstance(place, Path) and not os.access(place, os.W_OK):
+            return [Check("tapes", "broken", f"{told}, and it is read-only", "correct its permissions")]
+        return [Check("tapes", "ok", told)]
+
+
+async def _asked(method: Callable[[], Any]) -> Any:
+    """What a method of a store gives, which may be async; others may wait for a disk or a lock."""
+    return await (method() if inspect.iscoroutinefunction(method) else in_thread(method))
+
+
+@asynccontextmanager
+async def _store(patient: Patient) -> AsyncIterator[Any]:
+    """The store of the profile; where its plugins are not loaded, the one that Bub itself brings."""
+    if not patient.unloaded:
+        async with patient.framework.running() as framework:
+            yield framework.get_tape_store()
+    else:
+        with open_tape_store(bub_home(patient.environ), patient.framework.settings) as store:
+            yield store

@@ -1,0 +1,111 @@
+"""The user's own pipeline file: read to be changed, and written only with a text that is no worse than the old one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from bub.diagnostics import Diagnostic, PipelineError
+from bub.errors import UsageError
+from bub.pipeline.merge import load_document, load_text
+from bub.pipeline.schema import LITERAL_SECRET
+from bub.pipeline.validate import check_loaded
+from bub.pipeline.yaml_reader import parse
+from bub.resources import is_shipped
+from bub.rewrite import rewrite, write_private
+
+Said = tuple[str, str, str | None]
+"""A finding by its code, message and profile, since edits move its place."""
+
+_NO_TEXT = ("B009", "B010")
+"""The findings about bytes that are no text: too many, or not UTF-8."""
+
+
+class OwnFile(NamedTuple):
+    """A file as it was read: `file` is its name in messages, `data` None where there is none yet."""
+
+    path: Path
+    file: str
+    data: bytes | None
+    text: str
+
+
+def new_own(path: Path) -> OwnFile:
+    """A pipeline file that is to be made, over the shipped default; nothing is written yet."""
+    return OwnFile(path, str(path), None, "version: 1\nextends: bub:default\n")
+
+
+def refuse_shipped(path: Path) -> None:
+    """Raise `UsageError` for a pipeline that is shipped with Bub, whose files are not written."""
+    if is_shipped(path):
+        raise UsageError(
+            f"bub:{path.stem} is shipped with Bub, so it is not changed",
+            help=f"write a file of your own with `extends: bub:{path.stem}`",
+        )
+
+
+def read_own(path: Path, *, even_broken: bool = False) -> OwnFile:
+    """Read a pipeline file that is to be changed.
+
+    Raises `UsageError` for a shipped file and for one that cannot be read, and `PipelineError` with its findings for
+    one that is no proper YAML, so that nobody knows for sure what it says; `even_broken` takes that one, too, as long
+    as it is text.
+    """
+    refuse_shipped(path)
+    document = load_document(path)
+    data = path.read_bytes()
+    broken = [item for item in parse(data, file=document.file, layer="").findings if item.severity == "error"]
+    is_text = not any(item.code in _NO_TEXT for item in broken)
+    if broken and not (even_broken and is_text):
+        raise PipelineError(broken)
+    return OwnFile(path, document.file, data, data.decode())
+
+
+def findings_in(own: OwnFile, text: str) -> tuple[Diagnostic, ...]:
+    """Everything that `bub validate` would find in a file with another text, in all of its profiles."""
+    return check_loaded(load_text(text, file=own.file, base=own.path.parent)).diagnostics
+
+
+def check_change(own: OwnFile, text: str) -> None:
+    """Raise `PipelineError` with every error that a file would have with another text and does not have now.
+
+    What tells of secrets in plain text is among the findings, too, since reports cover these by it.
+    """
+    after = findings_in(own, text)
+    new = counted_errors(after) - counted_errors(findings_in(own, own.text))
+    if new:
+        raise PipelineError(item for item in after if said(item) in new or item.code == LITERAL_SECRET)
+
+
+def write_change(own: OwnFile, text: str, *, even_broken: bool = False) -> Path | None:
+    """Give a file another text and return the backup beside it; None where there is none, or nothing to change.
+
+    The text is checked first, unless `even_broken`; see `check_change`. The file is written as a whole or not at all.
+    One that was not there yet can be read by nobody else (mode 0600), any other keeps its mode. Raises `BubError`, the
+    file untouched, when somebody else has changed it since it was read, or when it cannot be written.
+    """
+    if own.data is not None and text == own.text:
+        return None
+    if not even_broken:
+        check_change(own, text)
+    if own.data is not None:
+        return rewrite(own.path, own.data, text.encode())
+    write_private(own.path, None, text.encode())
+    return None
+
+
+def counted_errors(findings: Iterable[Diagnostic]) -> Counter[Said]:
+    """The errors among some findings, by what they say."""
+    return counted(finding for finding in findings if finding.severity == "error")
+
+
+def counted(findings: Iterable[Diagnostic]) -> Counter[Said]:
+    """How often each thing is said."""
+    return Counter(map(said, findings))
+
+
+def said(finding: Diagnostic) -> Said:
+    """What a finding says, wherever it stands."""
+    return finding.code, finding.message, finding.profile

@@ -1,0 +1,212 @@
+"""A set-up from the first question to the text that the file will have: what `bub onboard` does before it writes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from bub.asking import Choice
+from bub.configure import merge
+from bub.diagnostics import PipelineError, did_you_mean
+from bub.errors import UsageError
+from bub.framework import BubFramework
+from bub.interview import Interview
+from bub.masks import Mask
+from bub.onboarding import ONBOARD, ask_for_section, changes_of
+from bub.pipeline.amend import Keys, amend
+from bub.pipeline.interpolate import read_environment
+from bub.pipeline.merge import Document, effective, load_shipped, load_text
+from bub.pipeline.plan import make_plan
+from bub.pipeline.schema import shipped_sections, whole_settings_schema
+from bub.pipeline.sections import Schema, installed_section
+from bub.pipeline.validate import check_loaded, declared_plugins
+from bub.plugins import BUILTIN, installed_plugins
+from bub.settings import environment_settings
+
+
+class _Proposal(BubFramework):
+    """A framework over a text that is not in its file yet."""
+
+    def __init__(self, document: Document, profile: str, workspace: Path) -> None:
+        super().__init__(document.file, profile=profile, workspace=workspace)
+        self._document = document
+
+    def _read(self, environ: Mapping[str, str]) -> Document:
+        return self._document
+
+    def forget_modules(self) -> None:
+        """Let the files of its plugins be loaded afresh the next time."""
+        for profile in self._runtime.profiles.values():
+            profile.plugins.forget_modules()
+
+
+class Wizard:
+    """Asks what there is to ask about one pipeline file, and says what the file should be then; it writes nothing.
+
+    `file` is what people call the file, `base` its folder, `text` what it says now. The answers hold for `profile`.
+    `sources` are the texts that findings point into, `mask` covers the secrets of all of them.
+    """
+
+    def __init__(self, ask: Interview, *, file: str, base: Path, text: str, profile: str, workspace: Path) -> None:
+        self.text = text
+        self.sources: dict[str, str] = {}
+        self.mask = Mask(())
+        self._ask = ask
+        self._file = file
+        self._base = base
+        self._profile = profile
+        self._workspace = workspace
+
+    def check(self) -> None:
+        """Raise `PipelineError` when the file is broken as it is: what nobody can read for sure, nobody changes."""
+        document = self._read(self.text)
+        findings = check_loaded(document, profiles=[self._profile]).diagnostics
+        if any(finding.severity == "error" for finding in findings):
+            raise PipelineError(findings)
+
+    def run(self, named: Sequence[str]) -> str:
+        """Ask, and return the text that says what was answered; it has been compiled with its plugins.
+
+        With plugins that are `named`, only these ask, and the profile lists them from then on (naming one is consent to
+        load it). Raises `UsageError` for one that is not there, and `PipelineError` when the answers make no
+        pipeline.
+        """
+        text = self._with_plugins(named)
+        before = self._read(text)
+        with self._loaded(before) as framework:
+            old = self._settings(before)
+            with redirect_stdout(sys.stderr):
+                new = self._asked(framework, old, named)
+            changes = changes_of(before, self._profile, old, new)
+            self._tell_overridden(old, new)
+            if not named or BUILTIN in named:
+                changes.update(self._tools(framework, before))
+        after = amend(text, changes, file=self._file)
+        with self._loaded(self._read(after)):
+            return after
+
+    def _read(self, text: str) -> Document:
+        document = load_text(text, file=self._file, base=self._base)
+        self.sources.update(document.sources)
+        return document
+
+    @contextmanager
+    def _loaded(self, document: Document) -> Iterator[_Proposal]:
+        framework = _Proposal(document, self._profile, self._workspace)
+        try:
+            with redirect_stdout(sys.stderr):  # what a plugin prints is no result of ours
+                framework.load_hooks()
+            secrets = {*self.mask.secrets, *framework.mask.secrets, *self._ask.secrets.values()}
+            self.mask = Mask(tuple(sorted(secrets, key=len, reverse=True)))
+            yield framework
+        finally:
+            framework.forget_modules()
+
+    def _settings(self, document: Document) -> dict[str, Any]:
+        node = effective(document, self._profile).root.get("settings")
+        plain = node.plain() if node is not None else {}
+        return plain if isinstance(plain, dict) else {}
+
+    # Plugins
+
+    def _with_plugins(self, named: Sequence[str]) -> str:
+        """The text with the profile's list of plugins: those that were named are on it, or those that are chosen."""
+        document = self._read(self.text)
+        plan = make_plan(document, self._profile)
+        listed = [name for name, _ in plan.allowlist]
+        from_files = [name for name, said in declared_plugins(plan).items() if said.path is not None]
+        known = list(dict.fromkeys([*listed, *from_files, *sorted(installed_plugins())]))
+        for name in named:
+            if name not in (BUILTIN, *known):
+                there = f"there are {', '.join([BUILTIN, *known])}"
+                raise UsageError(f"there is no plugin `{name}`", help=did_you_mean(name, known) or there)
+        if named:
+            chosen = [*listed, *(name for name in dict.fromkeys(named) if name not in (BUILTIN, *listed))]
+        elif known:
+            choices = [Choice(name, _described(name, from_file=name in from_files)) for name in known]
+            chosen = self._ask.checkbox("plugins", "Which plugins may run?", choices, default=listed)
+        else:
+            return self.text
+        if chosen == listed:
+            return self.text
+        return amend(self.text, {("profiles", self._profile, "plugins"): chosen}, file=self._file)
+
+    # Settings
+
+    def _asked(self, framework: BubFramework, old: Mapping[str, Any], named: Sequence[str]) -> dict[str, Any]:
+        """The settings with the answers over them: plugins with the hook first, then those that have but a schema."""
+        only = named or None
+        new = framework.collect_onboard_config(old, ask=self._ask, only=only)
+        asking = framework.hook_report().get("onboard_config", [])
+        for status in framework.plugin_report():
+            plugin = status.name
+            if status.state != "loaded" or plugin in asking or (only is not None and plugin not in only):
+                continue
+            schema = _section_schema(plugin, from_file=status.source.startswith("path "))
+            if schema is None and only is not None:
+                self._ask.say(f"The plugin `{plugin}` has nothing to ask.")
+            if schema is None or (only is None and schema.get(ONBOARD) is False):
+                continue
+            section = new.get(plugin)
+            changed = ask_for_section(plugin, schema, section if isinstance(section, Mapping) else {}, self._ask)
+            new = merge(new, {plugin: changed} if changed else {})
+        return new
+
+    def _tell_overridden(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+        """Say which variables count before what was just answered, so that nobody wonders why it has no effect."""
+        environment, _ = read_environment(self._base, os.environ)
+        for path, variable in environment_settings(environment, whole_settings_schema(), new):
+            if _at(old, path) != _at(new, path):
+                self._ask.say(f"The variable {variable} is set, and counts before `settings.{'.'.join(path)}`.")
+
+    # Tools
+
+    def _tools(self, framework: BubFramework, document: Document) -> dict[Keys, Any]:
+        """The change of the profile's list of tools that a person is asked about."""
+        asked = _asked_about(document, self._profile)
+        usable = framework.tools.usable()
+        usual = _asked_about(load_shipped("default"), "default")
+        names = [name for name in dict.fromkeys([*usual, *asked]) if any(fnmatchcase(tool, name) for tool in usable)]
+        if not names:
+            return {}
+        before = [name for name in names if name not in asked]
+        freed = self._ask.checkbox(
+            "tools.unasked", "Which of these tools may run without asking you first?", names, default=before
+        )
+        if freed == before:
+            return {}
+        kept = [name for name in dict.fromkeys([*asked, *names]) if name not in freed]
+        return {("profiles", self._profile, "tools", "ask"): kept}
+
+
+def _asked_about(document: Document, profile: str) -> list[str]:
+    node = effective(document, profile).profile_node
+    asked = node.get("tools", "ask") if node is not None else None
+    return [str(item.value) for item in asked.elements()] if asked is not None else []
+
+
+def _section_schema(plugin: str, *, from_file: bool) -> Schema | None:
+    if from_file:
+        return None
+    shipped = shipped_sections().get(plugin)
+    if shipped is not None:
+        return shipped
+    found = installed_section(plugin)
+    return found.schema if found is not None else None
+
+
+def _described(plugin: str, *, from_file: bool) -> str:
+    schema = _section_schema(plugin, from_file=from_file)
+    said = schema.get("description") if schema is not None else None
+    return f"{plugin}: {said}" if said else plugin
+
+
+def _at(settings: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        settings = settings.get(name) if isinstance(settings, Mapping) else None
+    return settings

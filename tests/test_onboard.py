@@ -1,0 +1,737 @@
+"""`bub onboard`: the questions of a set-up, who may answer them, and what comes to stand in the file."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import httpx
+import pexpect
+import pytest
+from conftest import Write
+from fakes.command_line import ROOT, bub
+from fakes.scripted import serving
+
+from bub.asking import Query
+from bub.builtin import local_install
+from bub.builtin.onboarding import ask_for_model
+from bub.cli.exits import exit_code
+from bub.cli.root import command_line
+from bub.errors import UsageError
+from bub.interview import Interview, Script
+from bub.onboarding import ask_for_section, changes_of
+from bub.pipeline.amend import REMOVED
+from bub.pipeline.merge import load_text
+
+KEY = "sk-very-secret-000"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder: one without a pipeline file."""
+    here = tmp_path / "work"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    return here
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with serving() as address:
+        yield f"{address}/v1"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """The file that a set-up makes where there is none."""
+    return tmp_path / "home" / "pipelines.yaml"
+
+
+def onboard(*arguments: str | Path) -> int:
+    """`bub onboard` as far as it can be had without a process of its own: no person, and no signals."""
+    return exit_code(lambda: command_line(list(map(str, arguments))))
+
+
+def scripted(*arguments: str | Path) -> int:
+    return onboard("onboard", "--non-interactive", *arguments)
+
+
+class Toys:
+    """A pipeline file whose plugins are files beside it, listed lowest priority first."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+
+    def file(self, *, settings: str = "{}", **plugins: str) -> Path:
+        """The file, and each plugin with the body of its `onboard_config`."""
+        for name, code in plugins.items():
+            body = code if code.startswith("def") else f"def onboard_config(self, current_config, ask): {code}"
+            self._write(
+                f"{name}.py", f"from bub import hookimpl\nclass Toy:\n    @hookimpl\n    {body}\nplugin = Toy()\n"
+            )
+        paths = ", ".join(f"{name}: {{path: {name}.py}}" for name in plugins)
+        return self._write(
+            "toys.yaml",
+            f"version: 1\nextends: bub:default\nplugins: {{{paths}}}\n"
+            f"profiles: {{default: {{plugins: [{', '.join(plugins)}]}}}}\nsettings: {settings}\n",
+        )
+
+    @staticmethod
+    def settings(file: Path) -> object:
+        return load_text(file.read_text(encoding="utf-8")).root.plain().get("settings")
+
+
+@pytest.fixture
+def toys(write: Write) -> Toys:
+    return Toys(write)
+
+
+# Rows O.
+
+
+def test_O9_answers_are_laid_over_the_settings_key_by_key(toys: Toys) -> None:
+    file = toys.file(settings="{toy: {a: 1, b: [1, 2], c: {d: 1}}}", toy="return {'toy': {'b': [3], 'c': {'e': 2}}}")
+    assert onboard("--config", file, "onboard", "toy", "--non-interactive") == 0
+    assert toys.settings(file) == {"toy": {"a": 1, "b": [3], "c": {"d": 1, "e": 2}}}
+
+
+def test_O9_where_the_shapes_differ_the_answer_wins(toys: Toys) -> None:
+    file = toys.file(settings="{toy: {a: {b: 1}}}", toy="return {'toy': {'a': 'text'}}")
+    assert onboard("--config", file, "onboard", "toy", "--non-interactive") == 0
+    assert toys.settings(file) == {"toy": {"a": "text"}}
+
+
+def test_O10_a_plugin_of_higher_priority_has_the_last_word_and_sees_what_was_said(toys: Toys) -> None:
+    low, high = (
+        "return {'toy': {'who': 'low', 'low': 1}}",
+        "return {'toy': {'who': 'high after ' + current_config['toy']['who']}}",
+    )
+    file = toys.file(low=low, high=high)
+    assert onboard("--config", file, "onboard", "low", "high", "--non-interactive") == 0
+    assert toys.settings(file) == {"toy": {"who": "high after low", "low": 1}}
+
+
+def test_O11_none_is_no_fragment(toys: Toys, capsys: pytest.CaptureFixture[str]) -> None:
+    file = toys.file(toy="return None")
+    before = file.read_bytes()
+    assert onboard("--config", file, "onboard", "toy", "--non-interactive") == 0
+    assert file.read_bytes() == before
+    assert "everything stays as it is" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", ["0", "''", "[]", "'text'"])
+def test_O11_anything_but_a_dict_is_an_error_that_names_the_plugin(
+    toys: Toys, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = toys.file(toy=f"return {value}")
+    before = file.read_bytes()
+    assert onboard("--config", file, "onboard", "toy", "--non-interactive") == 1
+    assert "onboard_config" in (told := capsys.readouterr().err) and "`toy`" in told
+    assert file.read_bytes() == before
+
+
+def test_O11_parameters_may_be_left_out_and_what_a_hook_does_to_its_copy_stays_there(toys: Toys) -> None:
+    low, high = "current_config['toy']['a'] = 9", "def onboard_config(self): return {'toy': {'b': 2}}"
+    file = toys.file(settings="{toy: {a: 1}}", low=low, high=high)
+    assert onboard("--config", file, "onboard", "low", "high", "--non-interactive") == 0
+    assert toys.settings(file) == {"toy": {"a": 1, "b": 2}}
+
+
+def test_O12_the_next_set_up_begins_with_what_the_file_says(
+    own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUB_ONBOARD_MODEL_PROVIDER", "local")
+    assert scripted() == 0
+    own.write_text(own.read_text() + "  # mine\n  retries: 3\n")
+    before = own.read_bytes()
+    monkeypatch.delenv("BUB_ONBOARD_MODEL_PROVIDER")
+    assert scripted() == 0
+    assert own.read_bytes() == before
+    assert "everything stays as it is" in capsys.readouterr().err
+
+
+def test_O13_only_the_plugins_that_are_named_ask(toys: Toys) -> None:
+    file = toys.file(one="return {'toy': {'one': 1}}", two="return {'toy': {'two': 1}}")
+    assert onboard("--config", file, "onboard", "two", "--non-interactive") == 0
+    assert toys.settings(file) == {"toy": {"two": 1}}
+
+
+def test_O13_an_unknown_plugin_is_an_error_that_says_which_there_are(
+    toys: Toys, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = toys.file(toy="return {'toy': {'a': 1}}")
+    assert onboard("--config", file, "onboard", "nonsense", "--non-interactive") == 2
+    assert "builtin, toy, local_model" in capsys.readouterr().err
+    assert onboard("--config", file, "onboard", "toi", "--non-interactive") == 2
+    assert "did you mean `toy`?" in capsys.readouterr().err
+
+
+def test_O13_to_name_a_plugin_is_to_list_it(toys: Toys, write: Write) -> None:
+    file = toys.file(toy="return {'toy': {'a': 1}}")
+    text = file.read_text().replace("plugins: [toy]", "plugins: [local_model]")
+    file.write_text(text)
+    assert onboard("--config", file, "onboard", "toy", "--non-interactive") == 0
+    assert "plugins: [local_model, toy]" in file.read_text()
+    assert toys.settings(file) == {"toy": {"a": 1}}
+
+
+def test_O14_only_the_changed_value_changes_and_the_old_file_is_kept(toys: Toys) -> None:
+    file = toys.file(toy="return {'toy': {'a': 2}}")
+    text = file.read_text().replace("settings: {}", "# why\nsettings:\n  toy:   {a: 1}   # what\nx-mine: 'yes'\n")
+    file.write_text(text)
+    file.chmod(0o640)
+    assert onboard("--config", file, "onboard", "toy", "--non-interactive") == 0
+    assert file.read_text() == text.replace("{a: 1}", "{a: 2}")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert file.with_name("toys.yaml.bak").read_text() == text
+
+
+def test_O14_a_file_that_is_made_is_for_its_owner_only(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUB_ONBOARD_MODEL_PROVIDER", "local")
+    assert scripted() == 0
+    assert stat.S_IMODE(own.stat().st_mode) == 0o600
+    assert own.with_name("pipeline.schema.json").is_file()
+    assert onboard("validate", "--strict", own) == 0
+
+
+@pytest.mark.parametrize(
+    "broken", ["version: 1\nsettings: {model: [}\n", "version: 1\nextends: bub:default\nmodle: x\n"]
+)
+def test_O14_a_broken_file_is_not_touched(write: Write, broken: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write("broken.yaml", broken)
+    assert onboard("--config", file, "onboard", "--non-interactive") == 1
+    assert "broken.yaml:" in capsys.readouterr().err
+    assert (file.read_text(), list(file.parent.glob("*.bak"))) == (broken, [])
+
+
+def test_O14_what_does_not_compile_is_not_written(toys: Toys, capsys: pytest.CaptureFixture[str]) -> None:
+    file = toys.file(toy="return {'modle': 'x'}")
+    before = file.read_bytes()
+    assert onboard("--config", file, "onboard", "toy", "--non-interactive") == 1
+    assert "did you mean `model`?" in capsys.readouterr().err
+    assert file.read_bytes() == before
+
+
+def test_O14_a_read_only_folder_leaves_the_file_as_it_was(toys: Toys, capsys: pytest.CaptureFixture[str]) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    file = toys.file(toy="return {'toy': {'a': 2}}")
+    before = file.read_bytes()
+    file.parent.chmod(0o500)
+    try:
+        assert onboard("--config", file, "onboard", "toy", "--non-interactive") == 1
+    finally:
+        file.parent.chmod(0o700)
+    assert "it is as it was" in capsys.readouterr().err
+    assert file.read_bytes() == before
+
+
+def test_O14_a_folder_that_cannot_be_made_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUB_HOME", "/proc/nobody/home")
+    assert scripted() == 1
+    assert "/proc/nobody/home/pipelines.yaml cannot be written" in capsys.readouterr().err
+
+
+def test_O14_what_somebody_else_wrote_meanwhile_stays(toys: Toys, capsys: pytest.CaptureFixture[str]) -> None:
+    theirs = "version: 1\nextends: bub:default\n"
+    file = toys.file(toy="return None")
+    toys.file(toy=f"__import__('pathlib').Path({str(file)!r}).write_text({theirs!r}); return {{'toy': {{'a': 2}}}}")
+    assert onboard("--config", file, "onboard", "toy", "--non-interactive") == 1
+    assert "changed by somebody else" in capsys.readouterr().err
+    assert file.read_text() == theirs
+
+
+def test_O16_without_a_terminal_it_says_at_once_how_to_answer(folder: Path, own: Path) -> None:
+    begun = time.monotonic()
+    done = bub(folder, "onboard")
+    assert time.monotonic() - begun < 3  # a second, on a machine that does nothing else
+    assert done.returncode == 2
+    assert "--answers FILE" in done.stderr and "--non-interactive" in done.stderr
+    assert not own.exists()
+
+
+# Scripts.
+
+
+def test_an_answers_file_answers_by_dotted_and_by_nested_names(write: Write, own: Path, server: str) -> None:
+    answers = write(
+        "answers.yaml",
+        f"""
+        model:
+          provider: custom
+          base_url: {server}
+          key: {KEY}
+        model.name: small
+        tools.unasked: [fs.edit]
+        """,
+    )
+    assert onboard("onboard", "--answers", answers) == 0
+    said = load_text(own.read_text()).layers[-1].root.plain()
+    assert said["settings"] == {
+        "model": "custom:small",
+        "providers": {"custom": {"api_base": server, "api_key": "${env:CUSTOM_API_KEY}"}},
+    }
+    assert said["profiles"] == {"default": {"tools": {"ask": ["bash", "fs.write"]}}}
+
+
+def test_the_environment_answers_too_but_the_file_counts_first(
+    write: Write, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUB_ONBOARD_MODEL_PROVIDER", "openai")
+    monkeypatch.setenv("BUB_ONBOARD_TOOLS_UNASKED", "bash, fs.edit")
+    assert onboard("onboard", "--answers", write("answers.yaml", "model.provider: local\n")) == 0
+    assert "model: local:" in own.read_text() and "ask: [fs.write]" in own.read_text().replace('"', "")
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        (
+            "model.provder: local\n",
+            "answers.yaml:1:1: nobody asked for `model.provder` (did you mean `model.provider`?)",
+        ),
+        ("model.provider: opnai\n", "answers.yaml:1:1: the answer to `model.provider` is no choice: `opnai`"),
+        ("model.provider: custom\n", "the answers lack `model.base_url`"),
+        ("model: {provider: custom, base_url: 'ftp://x'}\n", "is not an http or https URL"),
+        ("model: {provider: openai, key: 'ä secret'}\n", "the answer to `model.key` has a character in it"),
+        ("tools.unasked: [bush]\n", "did you mean `bash`?"),
+        ("plugins: [bash\n", "answers.yaml:1:10"),
+        ("- a\n", "holds a list, not a mapping (write a line such as `model.provider: local`)"),
+        ("model.provider: local\nmodel: {provider: local}\n", "`model.provider` is answered twice"),
+        (
+            "model: {provider: custom, base_url: 'http://127.0.0.1:9/v1', name: x, on_failure: retry}\n",
+            "the answers lead back to `model.on_failure`",
+        ),
+    ],
+)
+def test_a_wrong_answer_is_an_error_that_says_where_it_stands(
+    write: Write, own: Path, answers: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert onboard("onboard", "--answers", write("answers.yaml", answers)) == 2
+    said = capsys.readouterr().err
+    assert told in said and "secret" not in said
+    assert not own.exists()
+
+
+def test_a_dry_run_prints_the_difference_and_writes_nothing(
+    own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUB_ONBOARD_MODEL_PROVIDER", "openai")
+    monkeypatch.setenv("BUB_ONBOARD_MODEL_KEY", KEY)
+    monkeypatch.setenv("BUB_ONBOARD_MODEL_NAME", "gpt-x")
+    monkeypatch.setenv("BUB_ONBOARD_MODEL_CHECK", "no")
+    assert scripted("--dry-run") == 0
+    shown = capsys.readouterr().out
+    assert "+  model: openai:gpt-x" in shown
+    assert '+      api_key: "${env:OPENAI_API_KEY}"' in shown and "+OPENAI_API_KEY=***" in shown
+    assert KEY not in shown
+    assert not own.exists() and not own.with_name(".env").exists()
+
+
+# The model's questions.
+
+
+def model_answers(**answers: str) -> dict[str, str]:
+    return {f"BUB_ONBOARD_MODEL_{name.upper()}": value for name, value in answers.items()}
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, **answers: str) -> int:
+    with monkeypatch.context() as patched:
+        for name, value in model_answers(**answers).items():
+            patched.setenv(name, value)
+        return scripted()
+
+
+def test_O17_a_key_is_kept_in_dotenv_and_only_referred_to(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answer(monkeypatch, provider="openai", key=KEY, name="gpt-x", check="no") == 0
+    dotenv = own.with_name(".env")
+    assert dotenv.read_text() == f"OPENAI_API_KEY={KEY}\n"
+    assert stat.S_IMODE(dotenv.stat().st_mode) == 0o600
+    assert KEY not in own.read_text()
+
+
+def test_O17_another_key_for_the_same_provider_changes_dotenv_alone(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answer(monkeypatch, provider="openai", key=KEY, name="gpt-x", check="no") == 0
+    before = own.read_bytes()
+    assert answer(monkeypatch, key="sk-another-key", check="no") == 0
+    assert own.read_bytes() == before
+    assert own.with_name(".env").read_text() == "OPENAI_API_KEY=sk-another-key\n"
+
+
+def test_O17_a_key_that_the_environment_holds_is_taken_from_there(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", KEY)
+    assert answer(monkeypatch, name="x", check="no") == 0
+    assert "model: groq:x" in own.read_text() and '"${env:GROQ_API_KEY}"' in own.read_text()
+    assert not own.with_name(".env").exists()
+
+
+def test_O17_a_new_key_beside_another_one_of_the_environment_has_a_name_of_its_own(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", "sk-somebody-else")
+    assert answer(monkeypatch, key=KEY, name="x", check="no") == 0
+    assert '"${env:GROQ_API_KEY_KEPT}"' in own.read_text()
+    assert own.with_name(".env").read_text() == f"GROQ_API_KEY_KEPT={KEY}\n"
+
+
+def test_O17_a_key_does_not_follow_to_another_address(own: Path, monkeypatch: pytest.MonkeyPatch, server: str) -> None:
+    assert answer(monkeypatch, provider="custom", base_url="https://a.example/v1", key=KEY, name="x", check="no") == 0
+    assert answer(monkeypatch, base_url=server) == 0
+    assert load_text(own.read_text()).root.plain()["settings"] == {
+        "model": "custom:x",
+        "providers": {"custom": {"api_base": server}},
+    }
+
+
+def test_O17_a_general_key_stays_with_the_provider_it_was_given_for(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own.parent.mkdir()
+    settings = 'settings:\n  model: openai:gpt-x\n  api_key: "${env:MY_KEY}"\n'
+    own.write_text(f"version: 1\nextends: bub:default\n{settings}")
+    assert answer(monkeypatch, provider="groq", key=KEY, name="x", check="no") == 0
+    assert load_text(own.read_text()).root.plain()["settings"] == {
+        "model": "groq:x",
+        "providers": {"openai": {"api_key": "${env:MY_KEY}"}, "groq": {"api_key": "${env:GROQ_API_KEY}"}},
+    }
+
+
+def test_O17_a_model_that_does_not_answer_is_told_without_the_key_and_kept_all_the_same(
+    own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert answer(monkeypatch, provider="custom", base_url="http://127.0.0.1:9/v1", key=KEY, name="x") == 0
+    told = capsys.readouterr().err
+    assert "It does not answer: custom (127.0.0.1:9) cannot be reached: the connection was refused" in told
+    assert KEY not in told and "Error" not in told
+    assert "model: custom:x" in own.read_text()
+
+
+class Somebody:
+    """A person who knows what to answer to each question, the next time perhaps something else, and keeps the rest."""
+
+    def __init__(self, **answers: list[object]) -> None:
+        self.answers = {f"model.{name}": iter(values) for name, values in answers.items()}
+        self.offered: dict[str, list[str]] = {}
+        self.heard: list[str] = []
+
+    def put(self, query: Query) -> object:
+        self.offered[query.name] = [option.value for option in query.options()]
+        given = next(self.answers.get(query.name, iter(())), query.default)
+        assert given is not None and (query.check is None or not given or query.check(str(given)) is None)
+        return given
+
+    def say(self, text: str) -> None:
+        self.heard.append(text)
+
+    def progress(self, text: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+def test_O17_whose_model_does_not_answer_tries_again_or_changes_the_answers(server: str) -> None:
+    dead = "http://127.0.0.1:9/v1"
+    person = Somebody(
+        provider=["custom"],
+        base_url=[dead, server],
+        key=[KEY, KEY],
+        name=["nobody", "large"],
+        on_failure=["retry", "edit"],
+    )
+    ask = Interview(person, {}, None)
+    assert ask_for_model({}, ask) == {
+        "model": "custom:large",
+        "providers": {"custom": {"api_base": server, "api_key": "${env:CUSTOM_API_KEY}"}},
+    }
+    assert [text.partition(":")[0] for text in person.heard] == [
+        "There is no list of models to choose from",
+        "It does not answer",
+        "It does not answer",
+        "custom",
+    ]
+    assert person.offered["model.name"] == ["large", "small"]
+    assert KEY not in "".join(person.heard)
+
+
+def test_O17_the_models_of_an_anthropic_server_are_asked_for_in_its_own_way(server: str) -> None:
+    current = {"model": "lab:large", "providers": {"lab": {"api": "anthropic", "api_base": server, "api_key": "k"}}}
+    person = Somebody(name=["small"])
+    assert ask_for_model(current, Interview(person, {}, None)) == {"model": "lab:small"}
+    assert person.heard == ["lab:small answers."]
+    log = httpx.get(f"{server.removesuffix('/v1')}/log?model=small").json()
+    assert log[-1]["path"] == "/v1/messages" and log[-1]["headers"]["x-api-key"] == "k"
+    assert ask_for_model(current, Interview(Somebody(), {}, None)) is None
+
+
+def test_O17_a_variable_that_counts_before_the_answer_is_told(
+    own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUB_MODEL", "openai:gpt-x")
+    assert answer(monkeypatch, provider="local") == 0
+    assert "The variable BUB_MODEL is set, and counts before `settings.model`" in capsys.readouterr().err
+
+
+def test_a_secret_beside_a_change_is_covered_where_the_change_is_shown(
+    toys: Toys, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = toys.file(toy="return {'retries': 3}")
+    file.write_text(file.read_text().replace("settings: {}", f"settings:\n  model: openai:x\n  api_key: {KEY}\n"))
+    assert onboard("--config", file, "onboard", "toy", "--non-interactive") == 0
+    told = capsys.readouterr().err
+    assert "+  retries: 3" in told and "   api_key: ***" in told
+    assert KEY not in told and KEY in file.read_text()
+
+
+# Questions out of a schema.
+
+BOT = {
+    "required": ["token"],
+    "properties": {
+        "mode": {"enum": ["polling", "webhook"], "default": "polling", "x-onboard": {"order": 2}},
+        "url": {"type": "string", "minLength": 9, "x-onboard": {"order": 3, "when": {"mode": "webhook"}}},
+        "token": {"type": "string", "writeOnly": True, "pattern": "^[0-9]+:", "x-onboard": {"order": 1}},
+        "retries": {"type": ["integer", "string"], "pattern": r"^\$\{", "minimum": 0, "maximum": 9, "default": 2},
+        "chats": {"type": "array", "items": {"type": "string"}},
+        "colours": {"type": "array", "items": {"enum": ["red", "green"]}},
+        "quiet": {"$ref": "#/$defs/switch"},
+        "limits": {"type": "object", "properties": {"day": {"type": "number"}}},
+        "cache": {"type": "integer", "x-onboard": False},
+        "odd": {"type": "object", "additionalProperties": {"type": "string"}},
+    },
+    "$defs": {"switch": {"type": "boolean"}},
+}
+
+
+def section(current: dict[str, object], **answers: str) -> tuple[dict[str, object], list[str], Interview]:
+    """What changes of the section `bot`, which questions there were, and the interview."""
+    environ = {f"BUB_ONBOARD_BOT_{name.upper()}": value for name, value in answers.items()}
+    script = Script.of(None, environ, lambda text: None)
+    ask = Interview(script, environ, None)
+    return ask_for_section("bot", BOT, current, ask), script.asked, ask
+
+
+def test_a_schema_asks_in_its_order_and_only_where_a_question_is_meant() -> None:
+    changed, asked, ask = section({}, token="1:a")
+    assert asked == [f"bot.{name}" for name in ("token", "mode", "retries", "chats", "colours", "quiet", "limits.day")]
+    assert changed == {"token": "${env:BOT_TOKEN}"}
+    assert ask.secrets == {"BOT_TOKEN": "1:a"}
+    assert "bot.url" in section({}, token="1:a", mode="webhook")[1]
+
+
+def test_answers_to_a_schema_have_its_types() -> None:
+    told = {"token": "1:a", "retries": "5", "chats": "a, b", "colours": "green", "quiet": "yes", "limits_day": "0.5"}
+    changed, _, _ = section({}, **told)
+    assert {**changed, "token": ""} == {
+        "token": "",
+        "retries": 5,
+        "chats": ["a", "b"],
+        "colours": ["green"],
+        "quiet": True,
+        "limits": {"day": 0.5},
+    }
+    assert section({}, token="1:a", retries="${env:TIMES}")[0]["retries"] == "${env:TIMES}"
+
+
+def test_what_a_section_says_so_far_is_the_default() -> None:
+    now = {"token": "${env:T}", "mode": "webhook", "url": "https://x.example", "colours": ["red"], "quiet": True}
+    assert section(now)[0] == {}
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ({}, "the answers lack `bot.token`"),
+        ({"token": "no-token"}, "the answer to `bot.token` has not the form"),
+        ({"token": "1:a", "retries": "10"}, "the answer to `bot.retries` must be"),
+        ({"token": "1:a", "retries": "many"}, "the answer to `bot.retries` "),
+        ({"token": "1:a", "mode": "webhok"}, "is no choice: `webhok`"),
+    ],
+)
+def test_an_answer_that_the_schema_refuses_is_refused(answers: dict[str, str], told: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(told)) as raised:
+        section({}, **answers)
+    assert "no-token" not in str(raised.value)
+
+
+def test_the_local_model_is_not_asked_about_unless_it_is_named(
+    monkeypatch: pytest.MonkeyPatch, own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUB_ONBOARD_LOCAL_MODEL_THREADS", "2")
+    assert scripted() == 2
+    assert "nobody asked for `BUB_ONBOARD_LOCAL_MODEL_THREADS`" in capsys.readouterr().err
+    assert scripted("local_model") == 0
+    assert load_text(own.read_text()).root.plain()["settings"] == {"local_model": {"threads": 2}}
+
+
+# Where a change belongs.
+
+
+def test_a_value_that_a_profile_sets_changes_there() -> None:
+    document = load_text(
+        "version: 1\nextends: bub:default\nsettings: {model: 'a:x'}\n"
+        "profiles: {default: {settings: {model: 'a:y'}}, other: {extends: default}}\n"
+    )
+    after = {"model": "a:z", "retries": 3, "api_key": None}
+    before = {"model": "a:y", "api_key": "k"}
+    assert changes_of(document, "default", before, after) == {
+        ("profiles", "default", "settings", "model"): "a:z",
+        ("settings", "retries"): 3,
+        ("settings", "api_key"): REMOVED,
+    }
+    assert changes_of(document, "other", before, {"model": "a:z"}) == {
+        ("profiles", "other", "settings", "model"): "a:z"
+    }
+
+
+# A person at a terminal.
+
+
+class Person:
+    """Somebody at a terminal, who reads what is asked and answers."""
+
+    def __init__(self, folder: Path, *arguments: str, **environment: str) -> None:
+        own = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+        self.terminal: pexpect.spawn[str] = pexpect.spawn(
+            sys.executable,
+            ["-m", "bub", *arguments],
+            cwd=str(folder),
+            env={**own, "PYTHONPATH": str(ROOT), "TERM": "xterm", "NO_COLOR": "1", **QUICK, **environment},
+            dimensions=(40, 100),
+            timeout=20,
+            encoding="utf-8",
+        )
+        self.terminal.delaybeforesend = None
+
+    def answers(self, question: str, *keys: str) -> None:
+        self.terminal.expect(question)
+        for key in keys:
+            self.terminal.send(key)
+
+    def end(self) -> tuple[int | None, str]:
+        """The exit code, and what was shown since the last question, without what steers a terminal."""
+        self.terminal.expect(pexpect.EOF)
+        self.terminal.close()
+        return self.terminal.exitstatus, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", str(self.terminal.before))
+
+
+ENTER, ESC, CTRL_C = "\r", "\x1b", "\x03"
+QUICK = {"PROMPT_TOOLKIT_NO_CPR": "1"}
+"""Nobody here answers where the cursor is, which would be waited for at every question."""
+
+
+def test_a_newcomer_gets_a_working_file_then_keeps_it_then_changes_one_answer(
+    folder: Path, own: Path, server: str
+) -> None:
+    newcomer = Person(folder, "onboard")
+    newcomer.answers("Which plugins may run", ENTER)
+    newcomer.answers("type to narrow", "c", "u", "s", ENTER)
+    newcomer.answers("The address of custom", "nonsense\r")
+    newcomer.answers("is not an http", "\x15", f"{server}\r")
+    newcomer.answers("The API key of custom", f"{KEY}\r")
+    newcomer.answers("Which model", "small\r")
+    newcomer.answers("Ask it for a word now", "y")
+    newcomer.answers("custom:small answers", "")
+    newcomer.answers("without asking you first", ENTER)
+    newcomer.answers("Write this to", "y")
+    code, told = newcomer.end()
+    assert code == 0 and f"wrote {own}" in told and 'bub run "hello"' in told
+    assert KEY not in told
+
+    done = bub(folder, "run", "hello")
+    assert done.stdout == "[cli:local]\nYou said: hello\n"
+
+    before = own.read_bytes()
+    again = Person(folder, "onboard")
+    again.answers("Which plugins may run", ENTER)
+    again.answers("type to narrow", ENTER)
+    again.answers("The address of custom", ENTER)
+    again.answers("Enter keeps the old one", ENTER)
+    again.answers("Which model", ENTER)
+    again.answers("Ask it for a word now", "n")
+    again.answers("without asking you first", ENTER)
+    code, told = again.end()
+    assert (code, own.read_bytes()) == (0, before) and "everything stays as it is" in told
+
+    third = Person(folder, "onboard", "builtin")
+    third.answers("type to narrow", ENTER)
+    third.answers("The address of custom", ENTER)
+    third.answers("Enter keeps the old one", ENTER)
+    third.answers("Which model", "large\r")
+    third.answers("Ask it for a word now", "n")
+    third.answers("without asking you first", ENTER)
+    third.answers("Write this to", "y")
+    assert third.end()[0] == 0
+    old, new = before.decode().splitlines(), own.read_text().splitlines()
+    assert [(a, b) for a, b in zip(old, new, strict=True) if a != b] == [
+        ("  model: custom:small", "  model: custom:large")
+    ]
+
+
+@pytest.mark.model
+@pytest.mark.skipif(not local_install.status().ready, reason="the small model is not installed: `bub local install`")
+def test_a_newcomer_who_only_says_yes_talks_to_the_model_on_this_machine(folder: Path, own: Path) -> None:
+    newcomer = Person(folder, "onboard")
+    for question in ("Which plugins may run", "type to narrow", "without asking you first"):
+        newcomer.answers(question, ENTER)
+    newcomer.answers("Write this to", "y")
+    assert newcomer.end()[0] == 0
+    done = bub(folder, "run", "Say hello.")
+    assert done.returncode == 0 and len(done.stdout.removeprefix("[cli:local]\n").strip()) > 1
+
+
+@pytest.mark.parametrize(
+    ("answered", "asked", "key"),
+    [(0, "Which plugins", ESC), (2, "without asking", CTRL_C), (3, "Write this", ESC)],
+)
+def test_O15_whoever_leaves_at_any_question_leaves_everything_as_it_was(
+    folder: Path, own: Path, answered: int, asked: str, key: str
+) -> None:
+    person = Person(folder, "onboard")
+    for question in ("Which plugins may run", "type to narrow", "without asking you first")[:answered]:
+        person.answers(question, ENTER)
+    person.answers(asked, key)
+    code, told = person.end()
+    assert code == 130 and "stopped; nothing was written" in told
+    assert not own.exists() and list(folder.iterdir()) == []
+
+
+def test_O15_a_hook_that_fails_is_named_and_nothing_is_written(toys: Toys, capsys: pytest.CaptureFixture[str]) -> None:
+    file = toys.file(toy="raise ValueError('no network')")
+    before = file.read_bytes()
+    assert onboard("--config", file, "onboard", "toy", "--non-interactive") == 1
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith("bub: ValueError: no network (in `onboard_config` of plugin `toy`)")
+    assert file.read_bytes() == before
+
+
+def test_O15_a_no_to_the_difference_writes_nothing(folder: Path, own: Path) -> None:
+    person = Person(folder, "onboard")
+    for question in ("Which plugins may run", "type to narrow", "without asking you first"):
+        person.answers(question, ENTER)
+    person.answers("Write this to", "n")
+    code, told = person.end()
+    assert code == 0 and "nothing was written" in told
+    assert not own.exists()
+
+
+def test_a_wizard_that_is_killed_or_overtaken_leaves_a_whole_file(folder: Path, own: Path) -> None:
+    people = [Person(folder, "onboard") for _ in range(3)]
+    for person in people:
+        for question in ("Which plugins may run", "type to narrow", "without asking you first"):
+            person.answers(question, ENTER)
+        person.answers("Write this to")
+    killed, first, second = people
+    killed.terminal.kill(signal.SIGKILL)
+    first.terminal.send("y")
+    assert first.end()[0] == 0
+    written = own.read_bytes()
+    second.terminal.send("y")
+    code, told = second.end()
+    assert code == 1 and "changed by somebody else" in told
+    assert own.read_bytes() == written
+    assert onboard("validate", "--strict", own) == 0
