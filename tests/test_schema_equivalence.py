@@ -31,10 +31,10 @@ from bub.pipeline.merge import load_text
 from bub.pipeline.schema import check_layer, check_sections, shipped_sections
 from bub.pipeline.validate import check_loaded
 from bub.pipeline.yaml_reader import parse
+from bub.resources import shipped, shipped_schema
 
-ROOT = Path(__file__).parent.parent
-PUBLISHED = json.loads((ROOT / "schemas" / "pipeline.schema.json").read_text(encoding="utf-8"))
-CORPUS = sorted((ROOT / "tests" / "testdata").glob("*/**/*.yaml")) + sorted((ROOT / "pipelines").glob("*.yaml"))
+PUBLISHED = json.loads(shipped_schema("pipeline.schema.json").read_text(encoding="utf-8"))
+CORPUS = sorted(Path(__file__).parent.glob("testdata/*/**/*.yaml")) + sorted(shipped("pipelines").glob("*.yaml"))
 EMPTY = "B011"
 
 OF_KINDS = ("B113", "B114")

@@ -38,24 +38,25 @@ async def ask_person(question: Question) -> bool:
     """
     said = "".join(f"  {name}: {_in_lines(value)}\n" for name, value in question.arguments.items())
     print(f"The agent wants to call `{printable(question.tool)}`:\n{said}", end="", file=sys.stderr)
-    asked = _question("Allow it?")
+    asked, answered = _question("Allow it?"), trio.Event()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_take_back_when_cancelled, asked.application)
+        nursery.start_soon(_take_back_when_cancelled, asked.application, answered)
         allowed = await trio.to_thread.run_sync(_answer_or_no, asked)
-        nursery.cancel_scope.cancel()
+        answered.set()
     return allowed
 
 
-async def _take_back_when_cancelled(application: Any) -> None:
+async def _take_back_when_cancelled(application: Any, answered: trio.Event) -> None:
     try:
-        await trio.sleep_forever()
-    finally:
+        await answered.wait()
+    except trio.Cancelled:
         with trio.move_on_after(_TAKING_BACK, shield=True):
-            while not application.is_done:  # it may not have begun yet
+            while not answered.is_set():  # the question may not have been shown yet
                 if application.is_running and application.loop is not None:
                     application.loop.call_soon_threadsafe(_leave, application)
                     break
                 await trio.sleep(0.01)
+        raise
 
 
 def _leave(application: Any) -> None:
