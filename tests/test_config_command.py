@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pexpect
 import pytest
+from fakes.command_line import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +25,6 @@ from bub.pipeline.dotenv import keep_secrets, with_variable
 from bub.pipeline.interpolate import parse_dotenv
 from bub.pipeline.own_file import check_change, new_own, read_own, write_change
 from bub.resources import shipped_pipeline
-from tests.fakes.command_line import ROOT
 
 FILE = """\
 # mine
