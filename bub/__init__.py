@@ -9,10 +9,11 @@ from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["BubFramework", "TurnResult", "__version__", "hookimpl", "tool"]
+__all__ = ["BubFramework", "Settings", "TurnResult", "__version__", "hookimpl", "tool"]
 
 _HOMES = {
     "BubFramework": "bub.framework",
+    "Settings": "bub.section",
     "TurnResult": "bub.framework",
     "tool": "bub.tools",
     "hookimpl": "bub.hookspecs",

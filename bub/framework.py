@@ -31,16 +31,17 @@ from bub.log import cover, log_exception
 from bub.masks import Mask
 from bub.pipeline.compiler import compile as compile_graph
 from bub.pipeline.compiler import plan_for
-from bub.pipeline.document import Node
 from bub.pipeline.engine import OnEvent, Turn
-from bub.pipeline.graph import Graph, When
+from bub.pipeline.graph import Graph
 from bub.pipeline.interpolate import read_environment, resolve
 from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED, Document, Layer, load_document, load_shipped
 from bub.pipeline.plan import Plan, text_of
+from bub.pipeline.routes import Route, routes_of
 from bub.pipeline.schema import whole_settings_schema
 from bub.pipeline.trace import TurnRecord
 from bub.pipeline.validate import declared_plugins
-from bub.plugins import PluginSet, PluginStatus, installed_plugins, load_plugins, survey
+from bub.pipeline.variables import check_variables
+from bub.plugins import BUILTIN, PluginSet, PluginStatus, installed_plugins, load_plugins, survey
 from bub.scopes import Scope, as_manager
 from bub.sessions import Sessions, TurnUnderWay
 from bub.settings import environment_settings, for_the_same_provider, resolve_settings
@@ -98,7 +99,7 @@ class _Runtime:
     profiles: dict[str, _Profile] = field(default_factory=dict)
     settings: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     mask: Mask = field(default_factory=partial(Mask, ()))
-    routes: tuple[tuple[When, str], ...] = ()
+    routes: tuple[Route, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
     start_profile: str = DEFAULT_PROFILE
     loading: bool = False
@@ -156,10 +157,10 @@ class BubFramework:
         runtime.document = document
         environment, found = read_environment(document.base, environ)
         routes = self._routes(document, environment)
-        findings = list(found)
+        findings = [*found, *check_variables(document, environment)]
         failed: BubError | None = None
         profiles = {}
-        for name in dict.fromkeys([runtime.start_profile, *(target for _, target in routes)]):
+        for name in dict.fromkeys([runtime.start_profile, *(route.profile for route in routes)]):
             try:
                 profiles[name] = self._load_profile(document, name, environment)
                 findings += profiles[name].graph.plan.findings.items
@@ -219,8 +220,8 @@ class BubFramework:
     def _compile(self, plan: Plan, plugins: PluginSet) -> Graph:
         return compile_graph(plan, plugins)
 
-    def _routes(self, document: Document, environment: Mapping[str, str]) -> tuple[tuple[When, str], ...]:
-        return _routes(document, environment)
+    def _routes(self, document: Document, environment: Mapping[str, str]) -> tuple[Route, ...]:
+        return routes_of(document, environment)
 
     def _said(
         self, layers: Iterable[Layer], document: Document, environment: Mapping[str, str]
@@ -321,28 +322,29 @@ class BubFramework:
 
     # Bootstrap hooks: those of the profile chosen at start.
 
-    def create_cli_app(self) -> Any:
+    def create_cli_app(self, own: Iterable[str] = ()) -> Any:
         """A Typer application with the commands that the profile's plugins register.
 
-        Two commands of one name are a `BubError` that names both plugins (BEHAVIOURS O1).
+        Two commands of one name are a `BubError` that names both plugins; those that Bub has of its `own` count as
+        the builtin's (BEHAVIOURS O1).
         """
         import typer  # a command line is not always wanted
 
         app = typer.Typer(rich_markup_mode=None)
-        owners: dict[str, str] = {}
+        owners = dict.fromkeys(own, BUILTIN)
         calls = self._bootstrap("register_cli_commands")
         for call in calls.items:
-            own = typer.Typer(rich_markup_mode=None)
-            call.function(*calls.arguments({"app": own})[call.signature])
-            for name in _command_names(own):
+            brought = typer.Typer(rich_markup_mode=None)
+            call.function(*calls.arguments({"app": brought})[call.signature])
+            for name in _command_names(brought):
                 if name in owners:
                     raise BubError(
                         f"plugins `{owners[name]}` and `{call.plugin}` both bring the command `{name}`",
-                        help="take one of them off the profile's list",
+                        help=f"take `{call.plugin}` off the profile's list",
                     )
                 owners[name] = call.plugin
-            app.registered_commands += own.registered_commands
-            app.registered_groups += own.registered_groups
+            app.registered_commands += brought.registered_commands
+            app.registered_groups += brought.registered_groups
         return app
 
     def get_channels(self, message_handler: MessageHandler) -> dict[str, Any]:
@@ -377,7 +379,8 @@ class BubFramework:
             owners: dict[str, str] = {}
             tools: dict[str, Tool] = {}
             for call in self._bootstrap("provide_tools").items:
-                for tool in call.checked(call.function()) or ():
+                brought = call.function()
+                for tool in call.checked(brought) if brought is not None else ():
                     if not isinstance(tool, Tool):
                         raise HookTypeError("provide_tools", call.plugin, "a list of what `@bub.tool` makes", tool)
                     if tool.name in tools:
@@ -540,10 +543,8 @@ class BubFramework:
         return result
 
     def _profile_for(self, message: Envelope) -> str:
-        for when, profile in self._runtime.routes:
-            if when.matches(message):
-                return profile
-        return self._runtime.start_profile
+        taken = next((route for route in self._runtime.routes if route.when.matches(message)), None)
+        return taken.profile if taken is not None else self._runtime.start_profile
 
 
 def _result_of(turn: Turn, profile: str) -> TurnResult:
@@ -565,25 +566,6 @@ def _origin(message: Envelope) -> str:
     if own is not None and str(own).strip():
         return str(own).strip()
     return f"{field_of(message, 'channel')}:{field_of(message, 'chat_id')}"
-
-
-def _routes(document: Document, environment: Mapping[str, str]) -> tuple[tuple[When, str], ...]:
-    """The routes that can be read, references replaced; what is wrong with the others, the rules say."""
-
-    def read(node: Node | None) -> str:
-        # What a reference does not give matches nothing: left out, the route would match more than was meant.
-        if node is None or not isinstance(node.value, str):
-            return ""
-        value, _ = resolve(node, environment, base=document.base, folders=document.folders)
-        return str(value or "")
-
-    section = document.root.get("routes")
-    routes = []
-    for route in section.elements() if section is not None else ():
-        match, profile = route.get("match"), read(route.get("profile"))
-        if match is not None and match.is_mapping and profile:
-            routes.append((When.of({name: read(glob) for name, glob in match.items()}), profile))
-    return tuple(routes)
 
 
 def _command_names(app: Any) -> Iterable[str]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 import pluggy
 
 from bub.diagnostics import Diagnostic, Findings, Place, Position, Range, Related, Severity, sure_repair
+from bub.errors import BubError
 from bub.hookspecs import BUB_HOOK_NAMESPACE
 from bub.log import open_log
 
@@ -472,6 +473,8 @@ def _in_one_line(error: BaseException) -> str:
         text = " ".join(str(error).split())
     except Exception:  # noqa: BLE001 (an exception that cannot be printed must not hide the failure it stands for)
         text = ""
+    if isinstance(error, BubError):
+        return text  # written for people
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -495,6 +498,8 @@ def _line_in(error: BaseException, file: Path | None) -> int | None:
 def _remedy(listed: _Listed, error: BaseException) -> str:
     if listed.optional:
         return "the plugin is optional, so the profile runs without it; the traceback is in the log"
+    if isinstance(error, BubError) and error.help:
+        return error.help
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"install the package that brings `{error.name}`, or take `{listed.name}` off the list"
     if isinstance(error, SyntaxError) and listed.file is not None:

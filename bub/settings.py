@@ -12,7 +12,7 @@ import msgspec
 
 from bub.diagnostics import Diagnostic, Findings, Place
 from bub.pipeline.document import Node
-from bub.pipeline.interpolate import MALFORMED, Environment, lone_reference, resolve
+from bub.pipeline.interpolate import MALFORMED, Environment, dotenv_place, lone_reference, resolve
 from bub.pipeline.yaml_reader import read_scalar
 
 Schema = Mapping[str, Any]
@@ -22,8 +22,11 @@ PREFIX = "BUB_"
 RESERVED = frozenset({"BUB_CONFIG", "BUB_HOME", "BUB_PROFILE", "BUB_DEBUG", "BUB_LOCAL_MODEL", "BUB_TRUST_WORKSPACE"})
 """Variables that steer Bub itself and are never settings."""
 
+RESERVED_BEGINNINGS = ("BUB_ONBOARD_", "BUB_ACTION_")
+"""How variables begin that answer the wizard, or steer the GitHub Action."""
+
 _UNREADABLE: Final = object()
-_NO_FILE = "the environment"
+NO_FILE = "the environment"
 """Where a finding about a variable stands: in no file, so no line of one is shown with it."""
 _NO_FOLDERS: Mapping[str, Path] = MappingProxyType({})
 _WORDS: Mapping[str, str] = MappingProxyType(
@@ -69,7 +72,7 @@ def resolve_settings(
             findings.add(
                 "B034",
                 f"the environment variable `{variable}` {_refusal(environment[variable], inner, schema)}",
-                Place(_NO_FILE),
+                dotenv_place(variable, environment[variable], base) or Place(NO_FILE),
                 path=".".join(("settings", *path)),
                 help=f"it sets `settings.{'.'.join(path)}`; change or unset it",
             )
@@ -127,6 +130,39 @@ def environment_settings(
                 yield path, variable
 
 
+def unknown_variables(environment: Environment, schema: Schema, written: Mapping[str, Any]) -> list[str]:
+    """The variables that begin as those of settings do and set none."""
+    known = {variable for _, variable in environment_settings(environment, schema, written)}
+    return [
+        variable
+        for variable in sorted(environment)
+        if variable.startswith(PREFIX)
+        and environment[variable]
+        and variable not in (*RESERVED, *known)
+        and not variable.startswith(RESERVED_BEGINNINGS)
+    ]
+
+
+def variables_of(schema: Schema, written: Mapping[str, Any]) -> Iterator[str]:
+    """The variables that there are: one for each setting of a schema, also below the names `written` in open parts."""
+    for path in _paths(schema, schema, written):
+        yield variable_of(path)
+
+
+def _paths(schema: Schema, whole: Schema, written: Any) -> Iterator[tuple[str, ...]]:
+    here = deref(schema, whole)
+    names = dict.fromkeys([*(here.get("properties") or {}), *(written if isinstance(written, Mapping) else ())])
+    for name in names:
+        inner = _at(here, whole, (name,))
+        if inner is None:
+            continue
+        if _is_leaf(inner, whole):
+            yield (name,)
+        else:
+            below = written.get(name) if isinstance(written, Mapping) else None
+            yield from ((name, *path) for path in _paths(inner, whole, below))
+
+
 def variable_of(path: Iterable[str]) -> str:
     """The environment variable that sets the setting at `path`: `telegram`, `token` → `BUB_TELEGRAM_TOKEN`."""
     return PREFIX + "_".join(_capitals(name) for name in path)
@@ -138,7 +174,7 @@ def _capitals(name: str) -> str:
 
 def _find(rest: str, schema: Schema, whole: Schema, written: Any) -> tuple[str, ...] | None:
     """The path below `schema` whose name in capitals is `rest`; a property wins over a name in an open mapping."""
-    schema = _deref(schema, whole)
+    schema = deref(schema, whole)
     known: Mapping[str, Any] = written if isinstance(written, Mapping) else {}
     properties: Mapping[str, Schema] = schema.get("properties") or {}
     for name, inner in properties.items():
@@ -164,7 +200,7 @@ def _find(rest: str, schema: Schema, whole: Schema, written: Any) -> tuple[str, 
     return None
 
 
-def _deref(schema: Any, whole: Schema) -> Schema:
+def deref(schema: Any, whole: Schema) -> Schema:
     """A schema behind its local `$ref`, if it has one; what is no schema knows nothing."""
     for _ in range(10):
         reference = schema.get("$ref") if isinstance(schema, Mapping) else None
@@ -177,24 +213,25 @@ def _deref(schema: Any, whole: Schema) -> Schema:
     return schema if isinstance(schema, Mapping) else {}
 
 
-def _types(schema: Schema, whole: Schema) -> Iterator[str]:
-    schema = _deref(schema, whole)
+def types_of(schema: Schema, whole: Schema) -> Iterator[str]:
+    """The types that a schema admits, as it names them; `whole` is what its references lead into."""
+    schema = deref(schema, whole)
     stated = schema.get("type", ())
     yield from (stated,) if isinstance(stated, str) else stated
     for union in ("anyOf", "oneOf"):
         for inner in schema.get(union, ()):
-            yield from _types(inner, whole)
+            yield from types_of(inner, whole)
 
 
 def _is_leaf(schema: Schema, whole: Schema) -> bool:
     """Whether a variable can hold the whole value, which is so for everything but a mapping."""
-    types = set(_types(schema, whole))
-    return types != {"object"} and ("properties" not in _deref(schema, whole))
+    types = set(types_of(schema, whole))
+    return types != {"object"} and ("properties" not in deref(schema, whole))
 
 
 def _wanted(schema: Schema | None, whole: Schema) -> str:
     """The type that a text is read as: a typed field also admits text, since a reference is text."""
-    types = set(_types(schema, whole)) if schema is not None else set()
+    types = set(types_of(schema, whole)) if schema is not None else set()
     return next((name for name in ("boolean", "integer", "number", "array") if name in types), "string")
 
 
@@ -206,7 +243,7 @@ def _coerced(text: str, schema: Schema | None, whole: Schema) -> Any:
         listed = _listed(text)
         if listed is None:
             return _UNREADABLE
-        items = [_coerced(item, _deref(schema, whole).get("items"), whole) for item in listed]
+        items = [_coerced(item, deref(schema, whole).get("items"), whole) for item in listed]
         return _UNREADABLE if _UNREADABLE in items else items
     value = read_scalar(text.strip())
     if wanted == "boolean":
@@ -215,7 +252,7 @@ def _coerced(text: str, schema: Schema | None, whole: Schema) -> Any:
         return _TRUTH.get(text.strip().casefold(), _UNREADABLE)
     if not _is_number(value, wanted):
         return _UNREADABLE
-    bounds = _deref(schema, whole)
+    bounds = deref(schema, whole)
     within = bounds.get("minimum", value) <= value <= bounds.get("maximum", value)
     return value if within else _UNREADABLE
 
@@ -239,7 +276,7 @@ def _is_number(value: Any, wanted: str) -> bool:
 def _refusal(text: str, schema: Schema | None, whole: Schema) -> str:
     """What is wrong with a text that `_coerced` could not read, without the text."""
     wanted = _wanted(schema, whole)
-    bounds = _deref(schema, whole)
+    bounds = deref(schema, whole)
     if wanted not in ("integer", "number") or not _is_number(read_scalar(text.strip()), wanted):
         return f"is not {_WORDS[wanted]}"
     if "errorMessage" in bounds:
@@ -268,7 +305,7 @@ _TRUTH: Mapping[str, bool] = MappingProxyType(
 
 def _at(schema: Schema, whole: Schema, path: tuple[str, ...]) -> Schema | None:
     for name in path:
-        here = _deref(schema, whole)
+        here = deref(schema, whole)
         inner = (here.get("properties") or {}).get(name, here.get("additionalProperties"))
         if not isinstance(inner, Mapping):
             return None

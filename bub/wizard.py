@@ -28,6 +28,9 @@ from bub.pipeline.validate import check_loaded, declared_plugins
 from bub.plugins import BUILTIN, installed_plugins
 from bub.settings import environment_settings
 
+_NOT_INSTALLED = "B160"
+"""The finding that a listed plugin is not there."""
+
 
 class _Proposal(BubFramework):
     """A framework over a text that is not in its file yet."""
@@ -63,10 +66,13 @@ class Wizard:
         self._workspace = workspace
 
     def check(self) -> None:
-        """Raise `PipelineError` when the file is broken as it is: what nobody can read for sure, nobody changes."""
+        """Raise `PipelineError` when the file is broken as it is: what nobody can read for sure, nobody changes.
+
+        A plugin that is listed but not installed is let pass here, since it can be taken off the list by the answers.
+        """
         document = self._read(self.text)
         findings = check_loaded(document, profiles=[self._profile]).diagnostics
-        if any(finding.severity == "error" for finding in findings):
+        if any(finding.severity == "error" and finding.code != _NOT_INSTALLED for finding in findings):
             raise PipelineError(findings)
 
     def run(self, named: Sequence[str]) -> str:
@@ -120,7 +126,8 @@ class Wizard:
         plan = make_plan(document, self._profile)
         listed = [name for name, _ in plan.allowlist]
         from_files = [name for name, said in declared_plugins(plan).items() if said.path is not None]
-        known = list(dict.fromkeys([*listed, *from_files, *sorted(installed_plugins())]))
+        installed = installed_plugins()
+        known = list(dict.fromkeys([*listed, *from_files, *sorted(installed)]))
         for name in named:
             if name not in (BUILTIN, *known):
                 there = f"there are {', '.join([BUILTIN, *known])}"
@@ -128,7 +135,11 @@ class Wizard:
         if named:
             chosen = [*listed, *(name for name in dict.fromkeys(named) if name not in (BUILTIN, *listed))]
         elif known:
-            choices = [Choice(name, _described(name, from_file=name in from_files)) for name in known]
+            absent = set(known) - {*from_files, *installed}
+            choices = [
+                Choice(name, f"{name}: not installed" if name in absent else _described(name, name in from_files))
+                for name in known
+            ]
             chosen = self._ask.checkbox("plugins", "Which plugins may run?", choices, default=listed)
         else:
             return self.text
@@ -200,7 +211,7 @@ def _section_schema(plugin: str, *, from_file: bool) -> Schema | None:
     return found.schema if found is not None else None
 
 
-def _described(plugin: str, *, from_file: bool) -> str:
+def _described(plugin: str, from_file: bool) -> str:
     schema = _section_schema(plugin, from_file=from_file)
     said = schema.get("description") if schema is not None else None
     return f"{plugin}: {said}" if said else plugin

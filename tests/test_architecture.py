@@ -41,7 +41,7 @@ ROWS = {
         "bub/plugins.py bub/tape/ bub/tools.py bub/hook_runtime.py bub/masks.py bub/interview.py bub/binding.py"
         " bub/calling.py bub/pipeline/rules/ bub/pipeline/schema.py"
         " bub/pipeline/sections.py bub/pipeline/repair.py bub/pipeline/modeline.py"
-        " bub/pipeline/own_file.py bub/pipeline/choices.py"
+        " bub/pipeline/own_file.py bub/pipeline/choices.py bub/pipeline/variables.py"
         " bub/pipeline/waits.py bub/pipeline/origins.py bub/pipeline/explain.py bub/pipeline/pages.py"
         " bub/pipeline/draw.py bub/pipeline/plan.py bub/pipeline/cases.py bub/pipeline/offers.py bub/pipeline/graph.py"
         " bub/pipeline/validate.py bub/pipeline/routes.py bub/pipeline/profiles.py bub/pipeline/starter.py"
@@ -61,7 +61,7 @@ ROWS = {
         " bub/locate.py bub/trust.py bub/lanes.py bub/scopes.py bub/sessions.py bub/waiting.py"
         " bub/duration.py bub/frozen.py bub/rewrite.py bub/secret_names.py"
         " bub/pipeline/handbook.py bub/pipeline/layout.py bub/pipeline/report.py bub/pipeline/annotations.py"
-        " bub/pipeline/trace.py bub/pipeline/globs.py bub/plain.py"
+        " bub/pipeline/trace.py bub/pipeline/globs.py bub/plain.py bub/section.py"
     ),
     0: row("bub/__init__.py bub/errors.py bub/log.py", "loguru"),
 }

@@ -159,7 +159,7 @@ def test_a_config_that_does_not_exist_is_wrong_usage(tmp_path: Path) -> None:
 # bub run
 
 
-def test_run_prints_where_a_reply_goes_and_what_it_says(folder: Path, trusted: None) -> None:
+def test_O2_run_prints_where_a_reply_goes_and_what_it_says(folder: Path, trusted: None) -> None:
     done = bub(folder, "run", "hello")
     assert (done.returncode, done.stdout, done.stderr) == (0, "[cli:local]\nyou said hello\n", "")
 
@@ -344,7 +344,7 @@ CRASHING = """
 """
 
 
-def test_a_failure_is_one_line_and_its_traceback_is_in_the_log(folder: Path, tmp_path: Path, trusted: None) -> None:
+def test_O3_a_failure_is_one_line_and_its_traceback_is_in_the_log(folder: Path, tmp_path: Path, trusted: None) -> None:
     plugin(folder, CRASHING)
     done = bub(folder, "run", "hello")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
@@ -520,6 +520,25 @@ def test_validate_shows_every_finding_of_every_file(folder: Path, write: Callabl
     assert re.search(r"errors in 2 of 3 files$", done.stdout.rstrip())
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("version: 1\nsettings: {modle: x}\n", "p.yaml:2:12: error"),
+        ("version: 1\nsettings: {retries: many}\n", "p.yaml:2:21: error"),
+        ("- version: 1\n", "p.yaml:1:1: error"),
+        ("version: 1\nsettings: [\n", "p.yaml:2:11: error"),
+    ],
+)
+def test_O8_a_mistake_in_the_file_is_told_with_its_place_and_never_as_a_traceback(
+    folder: Path, write: Callable[[str, str], Path], text: str, told: str
+) -> None:
+    write("work/p.yaml", text)
+    done = bub(folder, "run", "hello", "--config", "p.yaml")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert told in done.stderr and "Traceback" not in done.stderr
+    assert "modle" not in text or "did you mean `model`?" in done.stderr
+
+
 def test_validate_prints_json_for_programs(folder: Path, write: Callable[[str, str], Path]) -> None:
     write("work/a.yaml", "version: 1\nstage: {}\n")
     done = bub(folder, "validate", "--format", "json", "a.yaml")
@@ -561,7 +580,7 @@ def test_validate_checks_the_shipped_default_where_there_is_no_file(tmp_path: Pa
 # bub hooks, bub plugins
 
 
-def test_hooks_shows_points_with_kind_and_plugins_in_call_order(folder: Path, trusted: None) -> None:
+def test_O4_hooks_shows_points_with_kind_and_plugins_in_call_order(folder: Path, trusted: None) -> None:
     plugin(folder, "from bub import hookimpl\n@hookimpl\ndef build_prompt(message):\n    return 'hm'\n" + "")
     lines = bub(folder, "hooks").stdout.splitlines()
     (line,) = [line for line in lines if line.startswith("build_prompt ")]
@@ -599,6 +618,31 @@ def test_a_command_of_a_plugin_is_found_when_it_is_called(folder: Path, trusted:
     assert (done.returncode, done.stdout, done.stderr) == (0, "squawk squawk \n", "")
     assert "squawk" not in bub(folder, "--help").stdout
     assert "did you mean `squawk`?" in bub(folder, "sqawk").stderr
+
+
+@pytest.mark.parametrize(
+    ("listed", "command", "both"),
+    [(["crow"], "run", {"builtin", "crow"}), (["crow", "magpie"], "caw", {"crow", "magpie"})],
+)
+def test_O1_two_commands_of_one_name_are_an_error_that_names_both_plugins(
+    folder: Path, trusted: None, write: Callable[[str, str], Path], listed: list[str], command: str, both: set[str]
+) -> None:
+    brings = f"""
+        from bub import hookimpl
+
+        @hookimpl
+        def register_cli_commands(app):
+            app.command("{command}")(print)
+        """
+    for name in listed:
+        write(f"work/{name}.py", brings)
+    paths = ", ".join(f"{name}: {{path: {name}.py}}" for name in listed)
+    profiles = f"{{default: {{plugins: [{', '.join(listed)}]}}}}"
+    write("work/pipelines.yaml", f"version: 1\nextends: bub:default\nplugins: {{{paths}}}\nprofiles: {profiles}\n")
+    done = bub(folder, "other")
+    assert done.returncode == 2
+    found = re.search(rf"plugins `(\w+)` and `(\w+)` both bring the command `{command}`", done.stderr)
+    assert found is not None and {found[1], found[2]} == both
 
 
 # bub trust

@@ -531,8 +531,8 @@ def test_no_model_at_all_says_what_to_type(shell: Shell, write: Write) -> None:
     file = write("none.yaml", "version: 1\nextends: bub:default\nprofiles: {default: {plugins: []}}\n")
     done = shell.bub("run", "hello", "--config", str(file))
     told = done.error("no model is chosen", "BUB_API_KEY", "`local_model`", lines=2).splitlines()
-    assert "type `bub local install`" in told[0]
-    assert "type `export BUB_MODEL=provider:name" in told[1]
+    assert "(type `bub onboard`" in told[0]
+    assert "`bub local install`" in told[1] and "`export BUB_MODEL=provider:name" in told[1]
 
 
 def test_missing_weights_say_what_to_type(shell: Shell, write: Write) -> None:

@@ -142,6 +142,35 @@ def test_the_winner_is_the_value_that_a_run_gets(write: Write) -> None:
     assert found.origins[-1].value.value == framework.settings["model"] == "openai:c"
 
 
+def test_each_layer_beats_those_below_it_and_is_named_with_its_place(write: Write, said: Said) -> None:
+    def winner(*options: str, **environ: str) -> str:
+        shown = said(file.parent, *options, "explain", "settings.model", **environ).out
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in environ.items():
+                patch.setenv(name, value)
+            framework = BubFramework(file, profile="ci" if options else None)
+            framework.load_hooks()
+        (marked,) = [line for line in shown.splitlines() if line.strip().startswith("*")]
+        model = framework.settings.get("model")
+        assert model is not None and model in marked, "a run has the value that is shown as the winner"
+        return " ".join(marked.split())
+
+    head = "version: 1\nextends: bub:default\n"
+    file = write("work/pipelines.yaml", head)
+    assert "nothing (by default)" in said(file.parent, "explain", "settings.model").out
+    file = write("work/pipelines.yaml", f"{head}settings: {{model: 'openai:file'}}\n")
+    assert winner() == "* openai:file pipelines.yaml:3:19"
+    profiles = "profiles:\n  default: {settings: {model: 'openai:profile'}}\n  ci: {settings: {model: 'openai:ci'}}\n"
+    write("work/pipelines.yaml", f"{head}settings: {{model: 'openai:file'}}\n{profiles}")
+    assert winner() == "* openai:profile pipelines.yaml:5:31 (profile default)"
+    assert winner("--profile", "ci") == "* openai:ci pipelines.yaml:6:26 (profile ci)", (
+        "the command line chooses the profile"
+    )
+    write("work/.env", "# mine\nBUB_MODEL=openai:dotenv\n")
+    assert winner("--profile", "ci") == "* openai:dotenv BUB_MODEL in .env:2"
+    assert winner("--profile", "ci", BUB_MODEL="openai:own") == "* openai:own BUB_MODEL in the environment"
+
+
 def test_a_profile_that_does_not_apply_has_no_say() -> None:
     assert [origin.value.value for origin in facts(LAYERED, "stages.run_model.timeout", "base").origins] == ["2m"]
 

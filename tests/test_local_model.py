@@ -26,7 +26,8 @@ from bub.builtin.models.usage import tokens_of
 from bub.errors import BubError, ModelError
 from bub.resources import shipped_schema
 from bub.streaming import AsyncStreamEvents, StreamEvent
-from bub_plugins.local_model import LARGEST_CONTEXT, SMALLEST_CONTEXT, LocalModel
+from bub.testing import against_schema
+from bub_plugins.local_model import LARGEST_CONTEXT, SMALLEST_CONTEXT, LocalModel, _Settings
 
 FAKES = Path(__file__).parent / "fakes"
 needs_model = [
@@ -153,9 +154,13 @@ async def test_the_prefix_is_known_however_it_is_written(nothing_installed: None
 async def test_a_context_that_would_end_the_process_is_refused(context: int, tmp_path: Path) -> None:
     weights = tmp_path / "weights.gguf"
     weights.write_bytes(b"GGUF")
-    with pytest.raises(ModelError, match="from 128 to 131072") as caught:
+    with pytest.raises(ModelError, match=r"the setting `local_model\.context` is wrong") as caught:
         await open_stream(plugin(local_model={"context": context, "path": str(weights)}), "hi")
     assert caught.value.kind == "config"
+
+
+def test_the_settings_are_those_of_the_schema() -> None:
+    assert against_schema(_Settings) == []
 
 
 def test_the_editor_knows_the_same_bounds_of_the_context() -> None:

@@ -104,7 +104,7 @@ def test_the_general_key_and_address_go_to_no_other_provider() -> None:
 @pytest.mark.parametrize(
     ("settings", "says", "helps"),
     [
-        ({}, "no model is chosen", "bub local install"),
+        ({}, "no model is chosen", "type `bub onboard`"),
         ({"model": "gpt-5"}, "does not say which provider", "openrouter:gpt-5"),
         ({"model": "openrouter/free"}, "does not say which provider", "did you mean `openrouter`"),
         ({"model": "opnrouter:free"}, "provider of `model: opnrouter:free` is not known", "did you mean `openrouter`"),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
+import json
 import os
 import re
+import resource
 import signal
 import stat
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -182,6 +186,19 @@ def test_O13_to_name_a_plugin_is_to_list_it(toys: Toys, write: Write) -> None:
     assert toys.settings(file) == {"toy": {"a": 1}}
 
 
+def test_O13_a_plugin_that_is_not_installed_can_be_taken_off_the_list(
+    write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "version: 1\nextends: bub:default\nprofiles: {default: {plugins: [local_model, gone]}}\n"
+    file = write("gone.yaml", text)
+    assert onboard("--config", file, "onboard", "--non-interactive") == 1
+    assert "plugin `gone` is listed, but not installed" in capsys.readouterr().err
+    assert file.read_text() == text
+    monkeypatch.setenv("BUB_ONBOARD_PLUGINS", "local_model")
+    assert onboard("--config", file, "onboard", "--non-interactive") == 0
+    assert "plugins: [local_model]" in file.read_text()
+
+
 def test_O14_only_the_changed_value_changes_and_the_old_file_is_kept(toys: Toys) -> None:
     file = toys.file(toy="return {'toy': {'a': 2}}")
     text = file.read_text().replace("settings: {}", "# why\nsettings:\n  toy:   {a: 1}   # what\nx-mine: 'yes'\n")
@@ -219,18 +236,134 @@ def test_O14_what_does_not_compile_is_not_written(toys: Toys, capsys: pytest.Cap
     assert file.read_bytes() == before
 
 
-def test_O14_a_read_only_folder_leaves_the_file_as_it_was(toys: Toys, capsys: pytest.CaptureFixture[str]) -> None:
+def limited(folder: Path, limit: Callable[[], None], *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """`bub --config pipelines.yaml onboard --non-interactive` in a process that is held to a limit."""
+    return subprocess.run(
+        [sys.executable, "-m", "bub", "--config", "pipelines.yaml", "onboard", "--non-interactive", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        preexec_fn=limit,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+    )
+
+
+def heed_modes() -> None:
+    """Let root be held to the modes of files, as everybody else is."""
+    drop_capability, overriding_modes = 24, 1
     if os.geteuid() == 0:
-        pytest.skip("root may write everywhere")
-    file = toys.file(toy="return {'toy': {'a': 2}}")
-    before = file.read_bytes()
-    file.parent.chmod(0o500)
+        ctypes.CDLL(None).prctl(drop_capability, overriding_modes)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="gives up what root may do as Linux has it")
+@pytest.mark.parametrize("closed", ["folder", "file"])
+def test_O14_a_read_only_folder_or_file_leaves_all_as_it_was(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, closed: str
+) -> None:
+    file = folder / "pipelines.yaml"
+    file.write_text("version: 1\nextends: bub:default\n")
+    before, path = file.read_bytes(), folder if closed == "folder" else file
+    monkeypatch.setenv("BUB_ONBOARD_MODEL_PROVIDER", "local")
+    path.chmod(0o500)
     try:
-        assert onboard("--config", file, "onboard", "toy", "--non-interactive") == 1
+        done = limited(folder, heed_modes)
     finally:
-        file.parent.chmod(0o700)
-    assert "it is as it was" in capsys.readouterr().err
+        path.chmod(0o700)
+    assert done.returncode == 1
+    assert "bub: pipelines.yaml cannot be written: " in done.stderr and "(it is as it was; " in done.stderr
     assert file.read_bytes() == before
+    assert list(folder.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    ("room", "told", "kept"),
+    [(0, ".env cannot be written: file too large", False), (64, "; but .env holds the new secrets", True)],
+)
+def test_O14_a_full_disk_leaves_the_file_as_it_was(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, room: int, told: str, kept: bool
+) -> None:
+    file = folder / "pipelines.yaml"
+    file.write_text("version: 1\nextends: bub:default\n")
+    before = file.read_bytes()
+    for name, value in model_answers(provider="openai", key=KEY, name="gpt-x", check="no").items():
+        monkeypatch.setenv(name, value)
+    done = limited(folder, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room)))
+    assert done.returncode == 1
+    assert told in done.stderr and "it is as it was" in done.stderr
+    assert KEY not in done.stderr and "Traceback" not in done.stderr
+    assert file.read_bytes() == before
+    assert sorted(path.name for path in folder.iterdir()) == [*([".env"] if kept else []), "pipelines.yaml"]
+
+
+KILLED = """
+import json, os, signal, sys
+from pathlib import Path
+from bub.cli.exits import exit_code
+from bub.cli.root import command_line
+
+STEPS = ("open", "os.chmod", "os.rename", "os.remove")
+file, dotenv = Path("pipelines.yaml"), Path(".env")
+backup, before = Path("pipelines.yaml.bak"), file.read_text()
+
+
+def end_at(last):
+    done = 0
+    def step(event, arguments):
+        nonlocal done
+        if event in STEPS and ".bub-" in str(arguments[0]):
+            if done == last:
+                os.kill(os.getpid(), signal.SIGKILL)
+            done += 1
+    sys.addaudithook(step)
+    return exit_code(lambda: command_line(["--config", "pipelines.yaml", "onboard", "--non-interactive"]))
+
+
+def text(path):
+    return path.read_text() if path.exists() else None
+
+
+left = []
+while not left or left[-1][0]:
+    file.write_text(before)
+    dotenv.unlink(missing_ok=True)
+    backup.unlink(missing_ok=True)
+    child = os.fork()
+    if not child:
+        os._exit(end_at(len(left)))
+    _, status = os.waitpid(child, 0)
+    left.append([os.WIFSIGNALED(status), text(file), text(dotenv), text(backup)])
+print(json.dumps(left))
+"""
+"""Sets a file up again and again, killed one step of the writing later each time, and prints what each left behind."""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_O14_killed_at_any_step_of_the_writing_there_is_the_old_file_or_the_new_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = "version: 1\nextends: bub:default\n"
+    (folder / "pipelines.yaml").write_text(old)
+    for name, value in model_answers(provider="openai", key=KEY, name="gpt-x", check="no").items():
+        monkeypatch.setenv(name, value)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    left = json.loads(done.stdout)
+    was_killed, new, secrets, _ = left[-1]
+    assert not was_killed and "model: openai:gpt-x" in new and secrets == f"OPENAI_API_KEY={KEY}\n"
+    assert len(left) > 8
+    for _, text, dotenv, backup in left:
+        assert text in (old, new) and dotenv in (None, secrets) and backup in (None, old)
+        if text == new:
+            assert (dotenv, backup) == (secrets, old)
 
 
 def test_O14_a_folder_that_cannot_be_made_is_told(
@@ -349,6 +482,20 @@ def answer(monkeypatch: pytest.MonkeyPatch, **answers: str) -> int:
         for name, value in model_answers(**answers).items():
             patched.setenv(name, value)
         return scripted()
+
+
+@pytest.mark.parametrize("settings", ["", "settings: {model: 'local:smollm2'}\n"])
+def test_the_model_on_this_machine_is_offered_only_where_its_plugin_may_run(
+    write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], settings: str
+) -> None:
+    text = f"version: 1\nextends: bub:default\nprofiles: {{default: {{plugins: []}}}}\n{settings}"
+    file = write("none.yaml", text)
+    assert onboard("--config", file, "onboard", "--non-interactive") == 2
+    assert "the answers lack `model.provider`" in capsys.readouterr().err
+    monkeypatch.setenv("BUB_ONBOARD_MODEL_PROVIDER", "local")
+    assert onboard("--config", file, "onboard", "--non-interactive") == 2
+    assert "is no choice: `local`" in capsys.readouterr().err
+    assert file.read_text() == text
 
 
 def test_O17_a_key_is_kept_in_dotenv_and_only_referred_to(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -588,6 +735,17 @@ def test_a_value_that_a_profile_sets_changes_there() -> None:
     }
 
 
+def test_answers_for_a_profile_stay_with_it(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "version: 1\nextends: bub:default\nprofiles:\n  ci: {extends: default}\n"
+    file = write("profiles.yaml", text)
+    monkeypatch.setenv("BUB_ONBOARD_MODEL_PROVIDER", "local")
+    monkeypatch.setenv("BUB_ONBOARD_TOOLS_UNASKED", "bash")
+    assert onboard("--config", file, "--profile", "ci", "onboard", "--non-interactive") == 0
+    said = "{extends: default, settings: {model: local:smollm2}, tools: {ask: [fs.write, fs.edit]}}"
+    assert file.read_text() == text.replace("{extends: default}", said)
+    assert onboard("--config", file, "--profile", "co", "onboard", "--non-interactive") == 1
+
+
 # A person at a terminal.
 
 
@@ -684,20 +842,35 @@ def test_a_newcomer_who_only_says_yes_talks_to_the_model_on_this_machine(folder:
     assert done.returncode == 0 and len(done.stdout.removeprefix("[cli:local]\n").strip()) > 1
 
 
-@pytest.mark.parametrize(
-    ("answered", "asked", "key"),
-    [(0, "Which plugins", ESC), (2, "without asking", CTRL_C), (3, "Write this", ESC)],
-)
-def test_O15_whoever_leaves_at_any_question_leaves_everything_as_it_was(
-    folder: Path, own: Path, answered: int, asked: str, key: str
-) -> None:
-    person = Person(folder, "onboard")
-    for question in ("Which plugins may run", "type to narrow", "without asking you first")[:answered]:
-        person.answers(question, ENTER)
-    person.answers(asked, key)
-    code, told = person.end()
-    assert code == 130 and "stopped; nothing was written" in told
-    assert not own.exists() and list(folder.iterdir()) == []
+def test_O15_whoever_leaves_at_any_question_leaves_everything_as_it_was(folder: Path, own: Path) -> None:
+    questions = [
+        ("Which plugins may run", ENTER),
+        ("type to narrow", "c", "u", "s", ENTER),
+        ("The address of custom", "http://127.0.0.1:9/v1\r"),
+        ("The API key of custom", f"{KEY}\r"),
+        ("Which model", "small\r"),
+        ("Ask it for a word now", "y"),
+        ("What now", ENTER),
+        ("without asking you first", ENTER),
+        ("Write this to",),
+    ]
+    people = [Person(folder, "onboard") for _ in questions]
+    for number, person in enumerate(people):
+        for question, *keys in questions[:number]:
+            person.answers(question, *keys)
+        person.answers(questions[number][0])
+        match number % 3:
+            case 0:
+                person.terminal.send(ESC)
+            case 1:
+                person.terminal.send(CTRL_C)
+            case _:
+                person.terminal.kill(signal.SIGKILL)
+                continue
+        code, told = person.end()
+        assert code == 130 and "stopped; nothing was written" in told
+    assert not own.exists() and not own.with_name(".env").exists()
+    assert list(folder.iterdir()) == []
 
 
 def test_O15_a_hook_that_fails_is_named_and_nothing_is_written(toys: Toys, capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,6 +82,27 @@ def test_a_reference_is_looked_up_and_shown_as_it_is_written(folder: Path) -> No
     assert route(folder, message)["profile"] == "guests"
 
 
+@pytest.mark.parametrize("glob", ["${env:OWNER}", "${env:OWNER}*"])
+def test_a_route_with_a_reference_to_nothing_matches_no_message(write: Write, glob: str) -> None:
+    file = write(
+        "pipelines.yaml",
+        f"""
+        version: 1
+        stages: {{build_prompt: {{kind: firstresult, into: prompt, default: "{{content}}"}}}}
+        profiles:
+          default: {{plugins: []}}
+          owner: {{plugins: []}}
+        routes:
+          - match: {{sender_id: "{glob}"}}
+            profile: owner
+        """,
+    )
+    for sender in ("", "ann"):
+        message = {"content": "hi", "sender_id": sender}
+        assert route(file.parent, message)["profile"] == "default"
+        assert trio.run(BubFramework(file).process_inbound, message).profile == "default"
+
+
 def test_without_a_route_it_is_the_profile_chosen_at_start(folder: Path) -> None:
     done = bub(folder, "route", "--json", "--message", '{"channel": "cli"}', "--profile", "night")
     found = json.loads(done.stdout)

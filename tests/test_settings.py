@@ -99,7 +99,7 @@ def test_reserved_variables_are_never_settings(variable: str) -> None:
     assert resolve_settings(load_text("version: 1").root, {variable: "x"}, base=None, schema=open_schema) == ({}, ())
 
 
-def test_the_environment_beats_the_file_and_every_profile() -> None:
+def test_O7_the_environment_beats_the_file_and_every_profile() -> None:
     text = "settings: {model: file, telegram: {token: t}}\nprofiles: {default: {settings: {model: profile}}}\n"
     assert settings_of(text) == {"model": "profile", "telegram": {"token": "t"}}
     assert settings_of(text, BUB_MODEL="mine") == {"model": "mine", "telegram": {"token": "t"}}

@@ -112,7 +112,9 @@ class BuiltinPlugin:
     @hookimpl
     def onboard_config(self, current_config: dict[str, Any], ask: Asking | None) -> dict[str, Any] | None:
         """The model that answers, and its key (BEHAVIOURS O17); nothing where nobody can be asked."""
-        return ask_for_model(current_config, ask) if ask is not None else None
+        if ask is None:
+            return None
+        return ask_for_model(current_config, ask, has_local=bool(self._framework.implementations("call_model")))
 
     @hookimpl
     def provide_tape_store(self) -> AbstractContextManager[TapeStore]:

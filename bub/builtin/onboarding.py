@@ -40,15 +40,16 @@ _RETRY, _EDIT, _KEEP = "retry", "edit", "keep"
 _T = TypeVar("_T")
 
 
-def ask_for_model(current: Mapping[str, Any], ask: Asking) -> dict[str, Any] | None:
+def ask_for_model(current: Mapping[str, Any], ask: Asking, *, has_local: bool = True) -> dict[str, Any] | None:
     """The settings of the model that a person chooses, None where all stays as it is; a removed one is None.
 
-    `current` are the settings as the file says them, references unresolved. A provider's key and address stand under
-    `providers`, so that a key goes to its own provider and to no other.
+    `current` are the settings as the file says them, references unresolved; `has_local` says whether a plugin of the
+    profile answers as `local`. A provider's key and address stand under `providers`, so that a key goes to its own
+    provider and to no other.
     """
-    chosen = _asked(current, ask)
+    chosen = _asked(current, ask, has_local)
     while not _answers(chosen, ask):
-        chosen = _asked(merge(current, chosen.fragment(current)), ask)
+        chosen = _asked(merge(current, chosen.fragment(current)), ask, has_local)
     return chosen.fragment(current) or None
 
 
@@ -113,11 +114,12 @@ def _own(settings: Mapping[str, Any], provider: str) -> Mapping[str, Any]:
     return own if isinstance(own, Mapping) else {}
 
 
-def _asked(current: Mapping[str, Any], ask: Asking) -> _Chosen:
+def _asked(current: Mapping[str, Any], ask: Asking, has_local: bool) -> _Chosen:
     before = _Chosen.of(current)
-    provider = ask.select(
-        "model.provider", "Who answers?", _providers(current), default=before.provider or _usual_provider(ask)
-    )
+    choices = [choice for choice in _providers(current) if has_local or choice.value != LOCAL]
+    usual = before.provider or _usual_provider(ask)
+    default = usual if has_local or usual != LOCAL else None
+    provider = ask.select("model.provider", "Who answers?", choices, default=default)
     if provider == LOCAL:
         return before if before.provider == LOCAL else _Chosen(LOCAL, LOCAL_MODEL.partition(":")[2])
     known = before if before.provider == provider else _Chosen.at(provider, "", current)

@@ -24,9 +24,9 @@ class When:
     patterns: tuple[tuple[str, re.Pattern[str]], ...]
 
     @classmethod
-    def of(cls, globs: Mapping[str, str]) -> When:
-        """The condition that a `when` or `match` mapping says; no expressions, only globs."""
-        return cls(tuple((name, re.compile(translate(glob))) for name, glob in globs.items()))
+    def of(cls, globs: Mapping[str, str | None]) -> When:
+        """The condition that a `when` or `match` mapping says; no expressions, only globs. None matches nothing."""
+        return cls(tuple((name, _pattern(glob)) for name, glob in globs.items()))
 
     def matches(self, message: Envelope, turn: Mapping[str, str] = MappingProxyType({})) -> bool:
         """Whether the message has every field and each matches; what the `turn` itself knows goes before its fields."""
@@ -35,6 +35,10 @@ class When:
             if value is None or pattern.match(str(value)) is None:
                 return False
         return True
+
+
+def _pattern(glob: str | None) -> re.Pattern[str]:
+    return re.compile(translate(glob) if glob is not None else "(?!)")
 
 
 _ABSENT = object()

@@ -22,6 +22,7 @@ _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _VARIABLE = r"[A-Z_][A-Z0-9_]*"
 """A variable as nearly all are written, which a secret is not."""
 _ENV_BODY = rf"env:(?P<name>{_NAME})(?::-(?P<default>.*))?"
+_LINE_END = re.compile(r"\r\n|\r|\n")
 DOTENV_LINE = r"""
     \s* (?:export\s+)? (?P<name>[A-Za-z_][A-Za-z0-9_]*) \s*=\s*+
     (?: '(?P<single>[^']*)' \s*(?:\#.*)?
@@ -70,7 +71,7 @@ def parse_dotenv(text: str, *, file: str) -> tuple[dict[str, str], tuple[Diagnos
     """
     findings = Findings()
     values: dict[str, str] = {}
-    for number, line in enumerate(re.split(r"\r\n|\r|\n", text.removeprefix("\ufeff")), 1):
+    for number, line in enumerate(re.split(_LINE_END, text.removeprefix("\ufeff")), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         found = re.fullmatch(DOTENV_LINE, line, re.VERBOSE)
@@ -88,6 +89,19 @@ def parse_dotenv(text: str, *, file: str) -> tuple[dict[str, str], tuple[Diagnos
         else:
             values[found["name"]] = single if single is not None else _COMMENT.split(bare, maxsplit=1)[0].strip()
     return values, tuple(findings.items)
+
+
+def dotenv_place(variable: str, value: str, base: Path | None) -> Place | None:
+    """The line of the `.env` in the folder `base` that gives a variable this value; None where it comes from elsewhere.
+
+    Of several lines it is the last one.
+    """
+    if base is None or _dotenv_beside(base)[0].get(variable) != value:
+        return None
+    file = _shown(base / ".env")
+    lines = re.split(_LINE_END, _read_text(".env", base).removeprefix("\ufeff"))
+    number = max(number for number, line in enumerate(lines, 1) if variable in parse_dotenv(line, file=file)[0])
+    return Place(file, Range(Position(number, 1), Position(number, 1)))
 
 
 def references(text: str) -> list[Reference]:
@@ -305,10 +319,14 @@ def _dotenv_beside(base: Path) -> tuple[dict[str, str], tuple[Diagnostic, ...]]:
     path = base / ".env"
     if not path.exists():
         return {}, ()
-    file = str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+    file = _shown(path)
     try:
         return parse_dotenv(_read_text(".env", base), file=file)
     except (OSError, ValueError) as error:
         findings = Findings()
         findings.warn("B033", f"`.env` cannot be read: {_reason(error)}", Place(file))
         return {}, tuple(findings.items)
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

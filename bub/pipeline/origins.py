@@ -6,13 +6,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from bub.diagnostics import Place, Position, Range
+from bub.diagnostics import Place
 from bub.pipeline.document import Node
-from bub.pipeline.interpolate import parse_dotenv, read_environment, references, resolve
+from bub.pipeline.interpolate import dotenv_place, read_environment, references, resolve
 from bub.pipeline.merge import Document, Layer, effective
 from bub.pipeline.plan import Plan
 from bub.pipeline.schema import pipeline_schema, whole_settings_schema
@@ -202,23 +201,13 @@ def _variables(scope: Scope) -> dict[Steps, list[Origin]]:
     for variables, in_file in ((beside, True), (scope.environ, False)):
         for path, name in _set_by(variables, scope):
             steps = ("settings", *path)
-            place = _line_of(name, base) if in_file and base is not None else None
+            place = dotenv_place(name, variables[name], base) if in_file else None
             value = Node(variables[name], place or Place(_ENVIRONMENT), quoted=True)
             secret = scope.is_marked(path)
             shown = replace(value, value=f"the variable {name}") if secret else scope.covered(value, steps)
             origin = Origin(shown, dotted(steps), place, _ENVIRONMENT, name, secret)
             found.setdefault(steps, []).append(origin)
     return found
-
-
-def _line_of(variable: str, base: Path) -> Place:
-    """The line of `.env` that gives a variable its value: the last one of its name."""
-    path = base / ".env"
-    file = str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
-    lines = re.split(r"\r\n|\r|\n", path.read_text(encoding="utf-8-sig"))
-    numbers = [number for number, text in enumerate(lines, 1) if variable in parse_dotenv(text, file=file)[0]]
-    start = Position(numbers[-1] if numbers else 1, 1)
-    return Place(file, Range(start, start))
 
 
 def given_for_another(scope: Scope, name: str) -> bool:

@@ -85,14 +85,16 @@ class Choice:
 
 
 def routes_of(document: Document, environment: Mapping[str, str]) -> tuple[Route, ...]:
-    """The routes that can be read, references replaced; what is wrong with the others, the rules say."""
+    """The routes that can be read, references replaced; what is wrong with the others, the rules say.
 
-    def read(node: Node | None) -> str:
-        # What a reference does not give matches nothing: left out, the route would match more than was meant.
+    One with a reference that stands for nothing matches nothing: without it, it would match more than was meant.
+    """
+
+    def read(node: Node | None) -> str | None:
         if node is None or not isinstance(node.value, str):
-            return ""
-        value, _ = resolve(node, environment, base=document.base, folders=document.folders)
-        return str(value or "")
+            return None
+        value, trouble = resolve(node, environment, base=document.base, folders=document.folders)
+        return str(value) if value is not None and not trouble else None
 
     section = document.root.get("routes")
     routes = []

@@ -19,6 +19,7 @@ from bub.pipeline.merge import DEFAULT_PROFILE, Document, Layer, Parents, load_d
 from bub.pipeline.plan import Plan, flag_of, make_plan, text_of
 from bub.pipeline.rules import CASE_RULES, RULES, no_stages
 from bub.pipeline.schema import check_layer, check_sections, literal_secrets, sections_of
+from bub.pipeline.variables import check_variables
 from bub.plugins import Declared, EntryPoints, find_plugins, read_entry_points
 
 READ_OTHERWISE = "B012"
@@ -98,6 +99,8 @@ def check_files(
     for file in files:
         document = _load(file, shared.parents)
         environment, found = shared.environment(document.base) if document.base is not None else (None, ())
+        if environment is not None:
+            found += check_variables(document, environment)
         checked = [*found, *_check(document, profiles, environment, shared)]
         if further is not None:
             checked += _without_sequels(further(file, profiles or profiles_of(document)), checked)

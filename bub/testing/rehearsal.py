@@ -11,9 +11,10 @@ from bub.framework import BubFramework
 from bub.hookspecs import hookimpl
 from bub.pipeline.compiler import StandIn
 from bub.pipeline.compiler import compile as compile_graph
-from bub.pipeline.graph import Graph, When
+from bub.pipeline.graph import Graph
 from bub.pipeline.merge import Document
 from bub.pipeline.plan import Plan
+from bub.pipeline.routes import Route
 from bub.plugins import PluginSet
 from bub.scopes import Scope
 
@@ -71,7 +72,7 @@ class Rehearsal(BubFramework):
     def _read(self, environ: Mapping[str, str]) -> Document:
         return self._document
 
-    def _routes(self, document: Document, environment: Mapping[str, str]) -> tuple[tuple[When, str], ...]:
+    def _routes(self, document: Document, environment: Mapping[str, str]) -> tuple[Route, ...]:
         return super()._routes(document, environment) if self._routed else ()
 
     def _compile(self, plan: Plan, plugins: PluginSet) -> Graph:

@@ -17,12 +17,13 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import trio
 
-from bub import hookimpl
-from bub.errors import ModelError
+from bub import Settings, hookimpl
+from bub.errors import BubError, ModelError
 from bub.streaming import AsyncStreamEvents, StreamEvent, StreamState
 
 PREFIX = "local:"
@@ -40,8 +41,7 @@ _BATCH_TOKENS = 64
 _EXIT_PATIENCE = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Settings:
+class _Settings(Settings, section="local_model"):
     """The plugin's own section of the settings; a field that is left out has a value that suits so small a model.
 
     One thread by default: two on two busy cores wait for each other and are forty times slower.
@@ -49,22 +49,9 @@ class _Settings:
 
     path: str | None = None
     threads: int = 1
-    context: int = 4096
+    context: Annotated[int, msgspec.Meta(ge=SMALLEST_CONTEXT, le=LARGEST_CONTEXT)] = 4096
     max_tokens: int = DEFAULT_MAX_TOKENS
     temperature: float = 0.3
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> _Settings:
-        own = {name: value for name, value in (settings.get("local_model") or {}).items() if value is not None}
-        if settings.get("max_tokens") is not None:
-            own.setdefault("max_tokens", settings["max_tokens"])
-        chosen = cls(**{name: own[name] for name in cls.__slots__ if name in own})
-        if not SMALLEST_CONTEXT <= chosen.context <= LARGEST_CONTEXT:
-            raise _config(
-                f"the setting `local_model.context` must be from {SMALLEST_CONTEXT} to {LARGEST_CONTEXT}",
-                "correct it, or leave it out",
-            )
-        return chosen
 
     @property
     def room(self) -> int:
@@ -85,8 +72,7 @@ class LocalModel:
         chosen = str(request.get("model") or "").strip()
         if chosen and not chosen.lower().startswith(PREFIX):
             return None
-        settings = self._framework.settings
-        own = _Settings.of(settings)
+        own = _own_settings(self._framework)
         if self._speaker is None:
             weights = _find_weights(chosen, own)
             if weights is None or importlib.util.find_spec(_ENGINE) is None:
@@ -100,6 +86,18 @@ class LocalModel:
         answer = _Answer(job)
         self._speaker.submit(job)
         return AsyncStreamEvents(answer, answer.state)
+
+
+def _own_settings(framework: Any) -> _Settings:
+    """The section, and the `max_tokens` of the settings where it says none."""
+    try:
+        own = _Settings.of(framework)
+    except BubError as error:
+        raise _config(str(error), error.help or "correct it") from None
+    general = framework.settings.get("max_tokens")
+    if general is None or "max_tokens" in (framework.settings.get("local_model") or {}):
+        return own
+    return msgspec.structs.replace(own, max_tokens=general)
 
 
 def _find_weights(model: str, own: _Settings) -> Path | None:

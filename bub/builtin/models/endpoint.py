@@ -89,9 +89,9 @@ def resolve_endpoint(settings: Mapping[str, Any], model: str | None = None) -> E
             "no model is chosen",
             kind="config",
             provider="",
-            # A profile that lists plugins of its own has lost the local model, installed or not.
-            help="for a small one on this machine type `bub local install`, and list `local_model` in the profile;\n"
-            "for one of a provider type `export BUB_MODEL=provider:name BUB_API_KEY=…`",
+            help="type `bub onboard`, which asks for one and sets it up;\n"
+            "or `bub local install`, with `local_model` in the profile; "
+            "or `export BUB_MODEL=provider:name BUB_API_KEY=…`",
         )
     name, model_name = _split(wanted)
     own = given.providers.get(name, _ProviderSettings())
