@@ -275,7 +275,11 @@ class _Lines:
         self._strange: dict[tuple[str, int], list[Position]] = {}
         self._unparsed: set[str] = set()
         self._secret_starts: dict[str, dict[int, int]] = {}
+        self._shown_up_to: dict[tuple[str, int], int] = {}
         for item in findings:
+            for file, span in ((item.file, item.range), *((part.file, part.range) for part in item.related)):
+                key, far = (file, span.start.line), span.start.column + _NEAR
+                self._shown_up_to[key] = max(self._shown_up_to.get(key, 0), far)
             if _is_about_a_secret(item):
                 for number in range(item.range.start.line, item.range.end.line + 1):
                     self._secrets.setdefault((item.file, number), set()).add(item.range)
@@ -285,9 +289,12 @@ class _Lines:
                 self._unparsed.add(item.file)
 
     def line(self, file: str, number: int) -> str:
-        """The text of one line without its line break, secrets covered; empty when it cannot be had."""
+        """The text of one line without its line break, secrets covered; empty when it cannot be had.
+
+        What stands far behind its last finding is left out: a line may be a megabyte long.
+        """
         if (file, number) not in self._shown:
-            raw = self._raw(file, number)
+            raw = self._raw(file, number)[: self._shown_up_to.get((file, number))]
             characters = list(raw)
             for start, end in self._covered(file, number, raw):
                 characters[start:end] = "*" * (end - start)
