@@ -126,6 +126,7 @@ class Run:
             await self._leave(None)
 
     async def _begin(self) -> None:
+        """What is done first; each kind of run has its own."""
         raise NotImplementedError
 
     async def _leave(self, error: Exception | None) -> None:

@@ -96,6 +96,7 @@ class Caller:
                 for index in range(len(calls)):
                     nursery.start_soon(one, index)
         except BaseExceptionGroup as group:
+            # Every failure of a tool is an outcome: this is a cancellation, or what ends the program, which goes first.
             interrupt = group.split(trio.Cancelled)[1]
             if interrupt is None:
                 raise

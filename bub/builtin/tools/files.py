@@ -273,7 +273,7 @@ def _encoded(text: str) -> bytes:
         raise ToolError("the text holds half a character, which no file can hold", kind="invalid_input") from None
 
 
-def _replaced(name: str, text: str, old: str, new: str, *, all: bool) -> tuple[str, list[int]]:  # noqa: A002
+def _replaced(name: str, text: str, old: str, new: str, *, all: bool) -> tuple[str, list[int]]:  # noqa: A002 (as above)
     """The text with `new` for `old`, and where that stood (BEHAVIOURS A27).
 
     A line of `old` may end in the file as it does on Windows; the new text then does, too.
