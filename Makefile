@@ -5,6 +5,8 @@ VENV ?= .venv
 MESSAGE ?= Hello! Who are you, in one sentence?
 PYTEST_ARGS ?=
 CRASHES ?= 200
+HOURS ?= 24
+MESSAGES ?= 1000
 REFERENCE ?= bub==0.5.1
 
 PY = $(VENV)/bin/python
@@ -13,10 +15,10 @@ PIP = $(PY) -m pip --disable-pip-version-check --quiet
 # The message reaches the shell through the environment, so that quotes and dollars in it stay what they are.
 export SAY := $(value MESSAGE)
 
-.PHONY: help run test lint types fuzz crash bench build clean
+.PHONY: help run test conformance lint types fuzz crash load soak bench build clean
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 16
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
 run: $(VENV)/.bub $(VENV)/.model ## send one message to the small local model: make run MESSAGE="..."
 	@$(PY) -m bub run -- "$$SAY"
@@ -24,18 +26,28 @@ run: $(VENV)/.bub $(VENV)/.model ## send one message to the small local model: m
 test: $(VENV)/.bub $(VENV)/.test $(VENV)/.model ## run all tests: make test PYTEST_ARGS="-k trust"
 	$(PY) -m pytest $(PYTEST_ARGS)
 
+conformance: $(VENV)/.bub $(VENV)/.test ## show what the pages of the reference systems list, row by row
+	$(PY) -m tests.conformance
+
 lint: $(VENV)/.lint ## ruff, rules and layout
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 
-types: $(VENV)/.bub $(VENV)/.lint $(VENV)/.test ## mypy --strict over bub and bub_plugins
+types: $(VENV)/.bub $(VENV)/.lint $(VENV)/.test ## mypy --strict over bub, bub_plugins and the examples
 	$(PY) -m mypy
 
 fuzz: $(VENV)/.bub $(VENV)/.test ## validate files nobody would write: make fuzz FUZZ_SECONDS=60
 	$(PY) -m tests.fuzz.validate
 
 crash: $(VENV)/.bub $(VENV)/.test ## kill those who take turns and write tapes, again and again: make crash CRASHES=1000
-	CRASHES=$(CRASHES) $(PY) -m pytest -s tests/test_tape_stores.py tests/test_agent_crash.py -k kill_9
+	CRASHES=$(CRASHES) $(PY) -m pytest -s tests/test_tape_stores.py tests/test_agent_crash.py tests/test_mailbox.py -k kill_9
+
+load: $(VENV)/.bub $(VENV)/.test ## 1,000 messages while everybody is killed, and ten minutes of work: make load MESSAGES=200
+	MESSAGES=$(MESSAGES) CHATS=50 $(PY) -m pytest -s tests/test_telegram_crash.py
+	SECONDS_AT_WORK=600 $(PY) -m pytest -s tests/test_gateway_leaks.py
+
+soak: $(VENV)/.bub $(VENV)/.test ## let a day of traffic with faults pass, on a clock of its own: make soak HOURS=240
+	HOURS=$(HOURS) $(PY) -m pytest tests/test_channels_soak.py
 
 bench: $(VENV)/.bub $(VENV)/.test $(VENV)/.rival $(VENV)/.reference ## measure, side by side with hand-written code
 	@for file in tests/bench/[a-z]*.py; do \

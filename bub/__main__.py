@@ -2,49 +2,30 @@
 
 from __future__ import annotations
 
-import io
-import os
+import gc
 import signal
 import sys
-from types import FrameType
+from importlib import import_module
 
-from bub.cli.exits import exit_code
-from bub.cli.root import command_line
-from bub.locate import bub_home
-from bub.log import log_to
+PROGRAM = "bub.cli.program"
+"""What is loaded first, and then run."""
 
 
 def main() -> int:
-    """Run the command line of this process and return its exit code."""
-    _reopen_closed_streams()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show a character gets its escape instead
-            stream.reconfigure(errors="backslashreplace")
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is to be ignored, as in `bub … &`
-        signal.signal(signal.SIGTERM, _end_as_ctrl_c_does)
-    code = exit_code(_work)
-    # Everything is told and cleaned up. Who asks once more for the end gets it at once, and no traceback.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
+    """Run the command line of this process and return its exit code.
+
+    While it is being loaded there is nothing to clean up, so a Ctrl-C ends the process at once, and not with a
+    traceback of imports.
+    """
+    is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else it is ignored, as in `bub … &`
+    if is_heard:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    gc.disable()  # what is being loaded is no garbage, and to look for some takes a twelfth of the start
+    program = import_module(PROGRAM)
+    if is_heard:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    code: int = program.main()
     return code
-
-
-def _reopen_closed_streams() -> None:
-    """Let a stream that was closed before the start (`bub … >&-`) lead nowhere, rather than into the next file."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115 (open to the end)
-
-
-def _end_as_ctrl_c_does(number: int, frame: FrameType | None) -> None:
-    """Unwind what is under way, so that clean-ups run when a supervisor ends the process too."""
-    signal.raise_signal(signal.SIGINT)
-
-
-def _work() -> int:
-    log_to(bub_home(os.environ) / "logs", debug=os.environ.get("BUB_DEBUG") == "1")
-    return command_line()
 
 
 if __name__ == "__main__":

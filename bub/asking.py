@@ -67,6 +67,9 @@ class Voice(Protocol):
     def put(self, query: Query) -> Any:
         """The answer, checked: a text, a truth value for `confirm`, a list of texts for `checkbox`."""
 
+    def knows(self, prefix: str) -> bool:
+        """Whether an answer is there already to a question whose name begins with this."""
+
     def say(self, text: str) -> None:
         """Tell something that needs no answer."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -17,6 +17,7 @@ from bub.implementations import Implementation
 from bub.kinds import RESERVED_STATE
 from bub.log import log_warning
 from bub.plugins import BUILTIN
+from bub.streaming import AsyncStreamEvents
 from bub.waiting import is_awaitable, settled, skip_awaitable
 
 Values: TypeAlias = Any
@@ -180,6 +181,22 @@ def _in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
         return await settled(value)
 
     return in_thread
+
+
+def in_words(call: Call) -> Call:
+    """The call with whatever it answers made a text; None stays None, and what comes piece by piece stays as it is."""
+
+    def said(value: Any) -> Any:
+        return value if value is None or isinstance(value, str | AsyncIterator | AsyncStreamEvents) else str(value)
+
+    async def later(value: Any) -> Any:
+        return said(await value)
+
+    def called(*arguments: Any) -> Any:
+        value = call.function(*arguments)
+        return later(value) if is_awaitable(value) else said(value)
+
+    return replace(call, function=called)
 
 
 def _retried(function: Callable[..., Any], manner: Manner) -> Callable[..., Any]:

@@ -171,7 +171,11 @@ async def _together(pending: list[tuple[Call, Awaitable[Any]]], failures: list[t
 
 
 async def modifying(calls: Calls, values: Values, wait: Wait, failed: Failed) -> dict[str, Any]:
-    """What the implementations want changed: per key the first value that is not None."""
+    """What the implementations want changed: per key the first value that is not None.
+
+    Texts that are to stand in front of something, or behind it, take nothing from each other: where several want that,
+    theirs are joined in call order (BEHAVIOURS E16).
+    """
     arguments = calls.arguments(values)
     merged: dict[str, Any] = {}
     for call in calls.items:
@@ -183,14 +187,22 @@ async def modifying(calls: Calls, values: Values, wait: Wait, failed: Failed) ->
                 continue
             if not isinstance(value, Mapping):
                 raise HookTypeError(call.hook, call.plugin, "dict or None", value)
+            parts = value if type(value) is dict else dict(value)  # a mapping of others may fail while it is read
         except Exception as error:  # noqa: BLE001 (the policy decides)
             await failed(call, error)
             continue
-        for key, part in value.items():
-            if part is not None:
+        for key, part in parts.items():
+            if part is None:
+                continue
+            if key in merged and isinstance(key, str) and key.startswith(JOINED):
+                merged[key] = "\n\n".join(str(text) for text in (merged[key], part) if text)
+            else:
                 merged.setdefault(key, thaw(part))
     return merged
 
+
+JOINED = ("prepend_", "append_")
+"""How keys of a `modifying` point begin that add a text to another one."""
 
 UNCLAIMED: Mapping[str, Any] = {"handled": False}
 

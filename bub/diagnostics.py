@@ -30,6 +30,10 @@ START = Range(Position(1, 1), Position(1, 1))
 """Where a finding about the document as a whole points."""
 
 
+NO_FILE = "the environment"
+"""The file of a finding about a variable of the environment: it stands in none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A range in a file. `layer` says which part of the pipeline the text speaks for.
@@ -189,7 +193,11 @@ _MOST_NAMED = 3
 
 
 def _as_one(items: list[Diagnostic]) -> Diagnostic:
-    """The first of several findings that differ in their profile only, with the other profiles named too."""
+    """The first of several findings that differ in their profile only, with the other profiles named too.
+
+    What is an error in one of them is an error.
+    """
+    items = sorted(items, key=lambda item: item.severity != "error")
     first = items[0]
     profiles = list(dict.fromkeys(item.profile for item in items))
     if len(profiles) == 1:

@@ -46,7 +46,11 @@ class HookRuntime:
 
     def call_many_sync(self, hook_name: str, **kwargs: Any) -> list[Any]:
         """Like `call_many` without waiting: what would have to be awaited is skipped with a warning (H11)."""
-        return [value for _, value in self._sync_results(hook_name, kwargs)]
+        return [value for _, value in self.call_each_sync(hook_name, **kwargs)]
+
+    def call_each_sync(self, hook_name: str, **kwargs: Any) -> list[tuple[str, Any]]:
+        """Like `call_many_sync`, each result with the plugin that gave it."""
+        return list(self._sync_results(hook_name, kwargs))
 
     async def notify_error(self, *, stage: str, error: Exception, message: Any = None) -> None:
         """Tell every `on_error` observer; one that fails is logged and hides neither the rest nor the error (H19)."""

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import pluggy
 
+from bub.admission import Admission
 from bub.asking import Asking
 from bub.envelope import Envelope
 from bub.kinds import START_VALUES
@@ -24,6 +25,9 @@ hookimpl = pluggy.HookimplMarker(BUB_HOOK_NAMESPACE)
 
 ERROR_POINT = "on_error"
 """The point that is told about failures; its implementations are observers of every turn."""
+
+PERSONALITY_POINT = "personality_switched"
+"""The point that a pipeline declares whose sessions may choose their profile."""
 
 State = dict[str, Any]
 Prompt = str | list[dict[str, Any]]
@@ -229,13 +233,19 @@ class BubHookSpecs:
         self,
         session_id: str,
         model_output: str,
+        prompt: Prompt,
+        state: State,
         message: Envelope,
         inbound: Envelope,
         profile: str,
         workspace: Path,
         fire: Fire,
     ) -> Result[None]:
-        """Called when the model stage has answered; not after an error or a cancelled turn. Returns nothing."""
+        """Called when the model stage has answered; not after an error or a cancelled turn. Returns nothing.
+
+        `state["_runtime_turn"]` says what the builtin agent did for it: `steps`, `tokens`, `tool_calls`,
+        `successful_tool_calls`, and the names of the `tools`.
+        """
 
     @_point("broadcast")
     def save_state(
@@ -469,11 +479,21 @@ class BubHookSpecs:
         of OpenAI's chat, `tools`, `tool_choice`, `max_tokens` and `temperature`.
         """
 
+    # Asked for a message that a channel has brought, before its turn.
+
+    @_point("firstresult", returns=(str,), bootstrap=True)
+    def admit_message(self, session_id: str, message: Envelope, turn: Admission) -> Result[str]:
+        """Called for each message of a channel, before its turn. Return what becomes of it, or None for "process".
+
+        "process" gives it a turn of its own, "drop" forgets it, "follow_up" lets it wait until the session is idle, and
+        "steer" gives it to the turn under way. `turn` says how busy the session is.
+        """
+
     # Bootstrap: called by the framework while it starts, never inside a turn. All are sync-only.
 
     @_point("broadcast", sync_only=True, bootstrap=True)
     def register_cli_commands(self, app: Any) -> None:
-        """Called with the Typer application of `bub` so that a plugin can add commands. Returns nothing."""
+        """Called with a Typer application when `bub` starts, so that a plugin can add commands. Returns nothing."""
 
     @_point("broadcast", returns=(dict,), sync_only=True, bootstrap=True)
     def onboard_config(self, current_config: dict[str, Any], ask: Asking | None) -> dict[str, Any] | None:
@@ -491,6 +511,15 @@ class BubHookSpecs:
         Return a tape store, or an iterator or context manager that yields one.
         """
 
+    @_point("firstresult", sync_only=True, bootstrap=True)
+    def provide_bus(
+        self,
+    ) -> Any:
+        """Called when a program wants a bus (`BubFramework.create_bus`).
+
+        Return one, or None: an object with `publish_inbound`, `publish_outbound`, `next_inbound` and `next_outbound`.
+        """
+
     @_point("broadcast", returns=(list, tuple), sync_only=True, bootstrap=True)
     def provide_channels(self, message_handler: MessageHandler) -> list[Any] | None:
         """Called when channels are needed.
@@ -502,7 +531,7 @@ class BubHookSpecs:
     def provide_tools(
         self,
     ) -> list[Any] | None:
-        """Called when the agent's tools are needed, once. Return a list of what `@bub.tool` made."""
+        """Called once, while a profile is loaded. Return a list of what `@bub.tool` made."""
 
     @_point("firstresult", sync_only=True, bootstrap=True)
     def build_tape_context(

@@ -99,6 +99,10 @@ class Interview:
         value, _ = resolve(Node(text, _NOWHERE), environment, base=self._base)
         return value if isinstance(value, str) else None
 
+    def knows(self, prefix: str) -> bool:
+        """Whether an answer is there already to a question whose name begins with this, as those of a script are."""
+        return self._voice.knows(prefix)
+
     def say(self, text: str) -> None:
         """Tell something that needs no answer."""
         self._voice.say(text)
@@ -155,6 +159,11 @@ class Script:
                 )
             return query.default
         return _fitting(query, given)
+
+    def knows(self, prefix: str) -> bool:
+        """Whether there is an answer to a question whose name begins with this."""
+        names = [*self.given, *(variable for variable, value in self.environ.items() if value)]
+        return any(name.startswith((prefix, _variable(prefix))) for name in names)
 
     def say(self, text: str) -> None:
         """Tell something that needs no answer."""

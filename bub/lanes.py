@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import trio
 
 
 class Lanes:
     """Keeps one turn at a time in each lane, first come first served; at most `limit` lanes are busy at once.
 
-    A lane is a name, such as a session's id. Where a lane is free nothing waits, and no checkpoint is passed.
+    A lane is what names it, such as a session's id. Where a lane is free nothing waits, and no checkpoint is passed.
     """
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = limit
-        self._queues: dict[str, trio.lowlevel.ParkingLot | None] = {}
+        self._queues: dict[Hashable, trio.lowlevel.ParkingLot | None] = {}
         self._waiting = trio.lowlevel.ParkingLot()
         self._busy = 0
 
-    def enter_now(self, lane: str, *, beyond: bool = False) -> bool:
+    def enter_now(self, lane: Hashable, *, beyond: bool = False) -> bool:
         """Take a lane if it is free and there is room, without waiting; says whether it did.
 
         Who goes `beyond` the limit does not wait for room: one whom somebody in another lane is waiting for.
@@ -28,7 +30,7 @@ class Lanes:
         self._busy += 1
         return True
 
-    async def enter(self, lane: str, *, beyond: bool = False) -> None:
+    async def enter(self, lane: Hashable, *, beyond: bool = False) -> None:
         """Wait until one may run in a lane; `leave` it afterwards, whatever happens in between."""
         if lane not in self._queues:
             self._queues[lane] = None
@@ -46,7 +48,7 @@ class Lanes:
             self._free(lane)
             raise
 
-    def leave(self, lane: str) -> None:
+    def leave(self, lane: Hashable) -> None:
         """Let the next one run, in this lane and in all."""
         self._busy -= 1
         if self._waiting and self._has_room:
@@ -58,7 +60,7 @@ class Lanes:
     def _has_room(self) -> bool:
         return self._limit is None or self._busy < self._limit
 
-    def _free(self, lane: str) -> None:
+    def _free(self, lane: Hashable) -> None:
         queue = self._queues[lane]
         if queue:
             queue.unpark()

@@ -8,16 +8,30 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import sys
 import traceback
+import warnings
+from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from loguru import Logger, Record
+    from io import TextIOWrapper
+    from logging import Handler, LogRecord
+    from typing import TextIO
+
+    from loguru import Logger, Message, Record
+
+Form = Literal["text", "json"]
+"""How a line is written: for people, or as one JSON object for programs."""
 
 FILE_NAME = "bub.log"
+
+_LARGEST, _OLD_ONES = 5_000_000, 4
+_LARGEST_NUMBER = 2**63
 
 _LINE = "{time:YYYY-MM-DDTHH:mm:ss.SSSZZ} {level: <7} {name}: {message}"  # loguru adds the traceback
 
@@ -32,36 +46,44 @@ class Mask(Protocol):
 
 
 class _Destination(NamedTuple):
-    """Where the lines of this process go: a folder, and with `debug` standard error too."""
+    """Where the lines of this process go: a folder, and standard error too, in the form `shown`, if that is said.
+
+    With `debug` it is more lines, on both.
+    """
 
     folder: Path
     debug: bool
+    shown: Form | None
 
 
 def log_info(event: str, /, **fields: Any) -> None:
     """Note that `event` happened: `log_info("turn.ended", session="cli:local")`."""
-    _logger().opt(depth=1).info(_line(event, fields))
+    _with(event, fields).opt(depth=1).info(_line(event, fields))
 
 
 def log_warning(event: str, /, **fields: Any) -> None:
     """Note something that went on, but not as somebody meant it (`hook.async_not_supported hook=… adapter=…`)."""
-    _logger().opt(depth=1).warning(_line(event, fields))
+    _with(event, fields).opt(depth=1).warning(_line(event, fields))
 
 
 def log_exception(event: str, error: BaseException, /, **fields: Any) -> None:
     """Note a failure with its traceback; the values of variables are left out, for they may be secrets."""
-    _logger().opt(depth=1, exception=error).error(_line(event, {**fields, "error": error}))
+    fields["error"] = error
+    _with(event, fields).opt(depth=1, exception=error).error(_line(event, fields))
 
 
-def log_to(folder: Path, *, debug: bool = False) -> None:
-    """Let this process log to `bub.log` in `folder`, and to standard error too with `debug`.
+def log_to(folder: Path, *, debug: bool = False, shown: Form | None = None) -> None:
+    """Let this process log to `bub.log` in `folder`, from the next line on.
+
+    With `debug` or `shown` the lines go to standard error too, as text or as one JSON object each: `time`, `level`,
+    `event`, `logger`, the fields by their names, and `exception`. The file has text, whoever writes to it.
 
     What is missing of `folder` and of Bub's own folder around it is made for its owner only.
 
     Nothing is imported, created or opened yet: that happens with the first line, or with `open_log`.
     """
     global _destination
-    _destination = _Destination(folder, debug)
+    _destination = _Destination(folder, debug, shown or ("text" if debug else None))
     _logger.cache_clear()
 
 
@@ -90,19 +112,29 @@ def open_log() -> Path | None:
     return _file_of(_logger())
 
 
+_EVENT = "bub_event"
+"""Where a record of ours has its event, beside its fields."""
+
+_TRACEBACK = "bub_traceback"
+"""Where a record has the traceback whose secrets are covered."""
+
 _destination: _Destination | None = None
 _masks: frozenset[Mask] = frozenset()
+_sinks: tuple[int, ...] = (0,)  # loguru's own first one
 
 
 @functools.cache
 def _logger() -> Logger:
     from loguru import logger
 
+    global _sinks
     if _destination is not None:
-        with contextlib.suppress(ValueError):  # loguru's own first handler; gone if somebody else removed it
-            logger.remove(0)
-        _open_sinks(logger, _destination)
+        for sink in _sinks:
+            with contextlib.suppress(ValueError):  # gone if somebody else removed it
+                logger.remove(sink)
+        _sinks = tuple(_open_sinks(logger, _destination))
         logger.configure(patcher=_cover)
+        _take_in_others(logger, _destination)
         return logger
     return logger.patch(_cover)
 
@@ -117,28 +149,120 @@ def _cover(record: Record) -> None:
         if shown != told:  # an exception cannot be changed for those who hold it, so its text takes its place
             record["message"] += f"\n{shown}"
             record["exception"] = None
+            record["extra"][_TRACEBACK] = shown
 
 
-def _open_sinks(logger: Logger, destination: _Destination) -> None:
+def _open_sinks(logger: Logger, destination: _Destination) -> Iterator[int]:
     common: dict[str, Any] = {"format": _LINE, "backtrace": False, "diagnose": False, "catch": True}
     level = "DEBUG" if destination.debug else "INFO"
     try:
         for folder in (destination.folder.parent, destination.folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        logger.add(
-            destination.folder / FILE_NAME,
-            level=level,
-            rotation="5 MB",
-            retention=4,
-            encoding="utf-8",
-            errors="backslashreplace",
-            opener=_private,
-            **common,
-        )
+        yield logger.add(_file_in(destination), level=level, **common)
     except OSError as error:
-        print(f"bub: no log is written: {error}", file=sys.stderr)  # noqa: T201
-    if destination.debug:
-        logger.add(sys.stderr, level=level, **common)
+        _tell_of_no_file(destination, error)
+    if destination.shown == "json":
+        yield logger.add(_show_as_json, level=level, **common)
+    elif destination.shown is not None:
+        yield logger.add(sys.stderr, level=level, **common)
+
+
+def _file_in(destination: _Destination) -> Handler:
+    """What writes to the file. That it cannot, on a full disk, is told once, in a line."""
+    from logging.handlers import RotatingFileHandler  # with the first line, as loguru
+
+    class File(RotatingFileHandler):
+        is_told = False
+
+        def _open(self) -> TextIOWrapper:
+            return open(self.baseFilename, "a", encoding=self.encoding, errors=self.errors, opener=_private)
+
+        def format(self, record: LogRecord) -> str:
+            return super().format(record).rstrip("\n")
+
+        def close(self) -> None:
+            with contextlib.suppress(OSError):  # what was told already
+                super().close()
+
+        def handleError(self, record: object) -> None:  # noqa: N802
+            if not self.is_told:
+                self.is_told = True
+                _tell_of_no_file(destination, sys.exception())
+
+    file = destination.folder / FILE_NAME
+    return File(file, maxBytes=_LARGEST, backupCount=_OLD_ONES, encoding="utf-8", errors="backslashreplace")
+
+
+def _tell_of_no_file(destination: _Destination, error: BaseException | None) -> None:
+    event, why = "no log is written", _said(error)
+    line: dict[str, Any] = {"time": datetime.now().astimezone().isoformat(timespec="milliseconds")}
+    line |= {"level": "WARNING", "event": event, "logger": __name__, "error": why}
+    text = json.dumps(line) if destination.shown == "json" else f"bub: {event}: {why}"
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr)  # noqa: T201
+
+
+def _take_in_others(logger: Logger, destination: _Destination) -> None:
+    """Let warnings of libraries be lines of the log, where they would go to standard error as they are."""
+    import logging  # loguru has it loaded
+
+    class Rest(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            try:
+                said = record.getMessage()
+            except Exception:  # noqa: BLE001 (whatever a library did wrong in saying it)
+                said = str(record.msg)
+            known = record.levelname in ("WARNING", "ERROR", "CRITICAL")
+
+            def rename(line: Record) -> None:
+                line["name"] = record.name
+
+            named = logger.patch(rename).opt(exception=record.exc_info)
+            named.log(record.levelname if known else record.levelno, "{}", said)
+
+    logging.lastResort = Rest(logging.WARNING)
+    if destination.shown == "json":
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            log_warning("python.warning", warning=f"{category.__name__}: {message}", place=f"{filename}:{lineno}")
+
+        warnings.showwarning = show
+
+
+def _show_as_json(message: Message) -> None:
+    """Write a line to standard error as one JSON object, in ASCII so that no terminal's encoding can break it."""
+    record = message.record
+    fields = dict(record["extra"])
+    told = fields.pop(_TRACEBACK, None)
+    event = fields.pop(_EVENT, None)
+    failure = record["exception"]
+    if failure is not None and failure.value is not None:
+        told = "".join(traceback.format_exception(failure.value)).rstrip("\n")
+    line: dict[str, Any] = {
+        "time": record["time"].isoformat(timespec="milliseconds"),
+        "level": record["level"].name,
+        "event": event or record["message"],
+        "logger": record["name"],
+    }
+    for name, value in fields.items():
+        line[f"{name}_" if name in line else name] = _in_json(value)
+    if told is not None:
+        line["exception"] = told
+    sys.stderr.write(f"{json.dumps(line)}\n")
+
+
+def _in_json(value: Any) -> Any:
+    """A field as JSON knows it, its secrets covered: numbers stay what they are, all else is text."""
+    said = _said(value)
+    is_plain = value is None or (isinstance(value, int | float) and -_LARGEST_NUMBER < value < _LARGEST_NUMBER)
+    return value if is_plain and covered(said) == said else covered(said)
 
 
 def _file_of(_: Logger) -> Path | None:
@@ -152,13 +276,24 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
+def _with(event: str, fields: dict[str, Any]) -> Logger:
+    """The logger, for one line whose event and fields are read by programs as well."""
+    return _logger().bind(**{_EVENT: event}, **{name: _in_json(value) for name, value in fields.items()})
+
+
 def _line(event: str, fields: dict[str, Any]) -> str:
     return " ".join([event, *(f"{name}={_text(value)}" for name, value in fields.items())])
 
 
+def _said(value: Any) -> str:
+    """A value as text. One that cannot say what it is must not be what keeps a line from being written."""
+    try:
+        return f"{type(value).__name__}: {value}" if isinstance(value, BaseException) else str(value)
+    except Exception:  # noqa: BLE001 (it is anybody's code)
+        return f"{type(value).__name__} (it cannot be shown)"
+
+
 def _text(value: Any) -> str:
-    if isinstance(value, BaseException):
-        value = f"{type(value).__name__}: {value}"
-    text = str(value)
+    text = _said(value)
     plain = text.isprintable() and " " not in text and '"' not in text and text
     return text if plain else repr(text)

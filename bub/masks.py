@@ -47,6 +47,10 @@ class Mask:
         told = {text for secret in found for text in _spellings(secret.strip()) if len(text) >= _SHORTEST}
         return cls(tuple(sorted(told, key=len, reverse=True)))
 
+    def beside(self, other: Mask) -> Mask:
+        """What covers the secrets of both."""
+        return Mask(tuple(sorted({*self.secrets, *other.secrets}, key=lambda text: (-len(text), text))))
+
     def text(self, text: str) -> str:
         """The text with its secrets covered."""
         for secret in self.secrets:

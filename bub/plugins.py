@@ -343,7 +343,7 @@ class _Loading:
             place = Place(listed.shown, _syntax_range(error), place.layer)
             detail = f"{type(error).__name__}: {error.msg}"
         else:
-            detail = _in_one_line(error)
+            detail = in_one_line(error)
             line = _line_in(error, listed.file)
             if line is not None:
                 start = Position(line, 1)
@@ -468,7 +468,8 @@ def _arguments(make: Callable[..., Any], framework: object) -> tuple[object, ...
     raise TypeError(f"it wants {signature}, but a plugin is made with the framework alone or with nothing")
 
 
-def _in_one_line(error: BaseException) -> str:
+def in_one_line(error: BaseException) -> str:
+    """What a plugin's failure says, with its type where it is not written for people."""
     try:
         text = " ".join(str(error).split())
     except Exception:  # noqa: BLE001 (an exception that cannot be printed must not hide the failure it stands for)

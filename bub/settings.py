@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from bub.diagnostics import Diagnostic, Findings, Place
+from bub.diagnostics import NO_FILE, Diagnostic, Findings, Place
 from bub.pipeline.document import Node
 from bub.pipeline.interpolate import MALFORMED, Environment, dotenv_place, lone_reference, resolve
 from bub.pipeline.yaml_reader import read_scalar
@@ -26,8 +26,6 @@ RESERVED_BEGINNINGS = ("BUB_ONBOARD_", "BUB_ACTION_")
 """How variables begin that answer the wizard, or steer the GitHub Action."""
 
 _UNREADABLE: Final = object()
-NO_FILE = "the environment"
-"""Where a finding about a variable stands: in no file, so no line of one is shown with it."""
 _NO_FOLDERS: Mapping[str, Path] = MappingProxyType({})
 _WORDS: Mapping[str, str] = MappingProxyType(
     {

@@ -18,6 +18,7 @@ import trio
 from bub.diagnostics import did_you_mean
 from bub.envelope import Envelope
 from bub.errors import BubError
+from bub.hookspecs import Fire
 from bub.tape import Tape
 
 BY_NAME = "bash"
@@ -60,7 +61,8 @@ class ToolContext:
 
     `policy` says which tools may be used here. `tape` is the session's record, `archive` the folder for copies of it.
     `own_files` say what the agent may do, so that it does not write them.
-    `from_person` is True for a command that a person typed. `turn` is None where no agent calls.
+    `from_person` is True for a command that a person typed. `turn` is None where no agent calls. `fire` calls the
+    points that the pipeline declares.
     """
 
     session_id: str
@@ -75,6 +77,7 @@ class ToolContext:
     policy: ToolPolicy | None = None
     turn: AgentTurn | None = None
     from_person: bool = False
+    fire: Fire | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from bub.asking import Choice
+from bub.channels.onboarding import Channels, ask_for_profiles
 from bub.configure import merge
 from bub.diagnostics import PipelineError, did_you_mean
 from bub.errors import UsageError
@@ -22,9 +23,10 @@ from bub.pipeline.amend import Keys, amend
 from bub.pipeline.interpolate import read_environment
 from bub.pipeline.merge import Document, effective, load_shipped, load_text
 from bub.pipeline.plan import make_plan
+from bub.pipeline.routes import routes_of
 from bub.pipeline.schema import shipped_sections, whole_settings_schema
 from bub.pipeline.sections import Schema, installed_section
-from bub.pipeline.validate import check_loaded, declared_plugins
+from bub.pipeline.validate import check_loaded, declared_plugins, profiles_of
 from bub.plugins import BUILTIN, installed_plugins
 from bub.settings import environment_settings
 
@@ -44,21 +46,22 @@ class _Proposal(BubFramework):
 
     def forget_modules(self) -> None:
         """Let the files of its plugins be loaded afresh the next time."""
-        for profile in self._runtime.profiles.values():
-            profile.plugins.forget_modules()
+        self._generation.forget_modules()
 
 
 class Wizard:
     """Asks what there is to ask about one pipeline file, and says what the file should be then; it writes nothing.
 
     `file` is what people call the file, `base` its folder, `text` what it says now. The answers hold for `profile`.
-    `sources` are the texts that findings point into, `mask` covers the secrets of all of them.
+    `sources` are the texts that findings point into, `mask` covers the secrets of all of them, `channels` are those
+    that were chosen to run.
     """
 
     def __init__(self, ask: Interview, *, file: str, base: Path, text: str, profile: str, workspace: Path) -> None:
         self.text = text
         self.sources: dict[str, str] = {}
         self.mask = Mask(())
+        self.channels: Sequence[str] = ()
         self._ask = ask
         self._file = file
         self._base = base
@@ -87,13 +90,17 @@ class Wizard:
         with self._loaded(before) as framework:
             old = self._settings(before)
             with redirect_stdout(sys.stderr):
-                new = self._asked(framework, old, named)
+                channels = _channels_of(framework)
+                chosen = self.channels = self._chosen(channels, before, named)
+                new = self._asked(framework, old, named, but=() if named else channels.not_of(chosen))
             changes = changes_of(before, self._profile, old, new)
             self._tell_overridden(old, new)
+            changes.update(self._channels(channels, chosen, before, named))
             if not named or BUILTIN in named:
                 changes.update(self._tools(framework, before))
         after = amend(text, changes, file=self._file)
-        with self._loaded(self._read(after)):
+        with self._loaded(self._read(after)) as framework:
+            framework.check_channels()
             return after
 
     def _read(self, text: str) -> Document:
@@ -124,7 +131,7 @@ class Wizard:
         """The text with the profile's list of plugins: those that were named are on it, or those that are chosen."""
         document = self._read(self.text)
         plan = make_plan(document, self._profile)
-        listed = [name for name, _ in plan.allowlist]
+        listed = self._listed(document)
         from_files = [name for name, said in declared_plugins(plan).items() if said.path is not None]
         installed = installed_plugins()
         known = list(dict.fromkeys([*listed, *from_files, *sorted(installed)]))
@@ -147,21 +154,61 @@ class Wizard:
             return self.text
         return amend(self.text, {("profiles", self._profile, "plugins"): chosen}, file=self._file)
 
+    def _listed(self, document: Document) -> list[str]:
+        """The plugins that the profile lists."""
+        return [name for name, _ in make_plan(document, self._profile).allowlist]
+
+    # Channels
+
+    def _chosen(self, channels: Channels, document: Document, named: Sequence[str]) -> list[str]:
+        """The channels that are to run. Who names a plugin, lists it or answers its questions wants its channels."""
+        if named:
+            return channels.with_those_of(named)
+        new = set(self._listed(document)) - set(self._listed(self._read(self.text)))
+        plugins = {plugin for plugin, _ in channels.brought.values()}
+        answered = {plugin for plugin in plugins if self._ask.knows(f"{plugin}.")}
+        return channels.ask(self._ask, {*new, *answered})
+
+    def _channels(
+        self, channels: Channels, chosen: Sequence[str], document: Document, named: Sequence[str]
+    ) -> dict[Keys, Any]:
+        """What changes of the profile's `channels:` and of the routes."""
+        opened = channels.to_open(chosen)
+        environment, _ = read_environment(document.base, os.environ)
+        routed = [name for name in chosen if not named or channels.brought[name][0] in named]
+        return {
+            **({("profiles", self._profile, "channels"): opened} if opened is not None else {}),
+            **ask_for_profiles(
+                self._ask,
+                routed,
+                list(dict.fromkeys([self._profile, *profiles_of(document)])),
+                document=document,
+                routes=routes_of(document, environment),
+                chosen_at_start=self._profile,
+            ),
+        }
+
     # Settings
 
-    def _asked(self, framework: BubFramework, old: Mapping[str, Any], named: Sequence[str]) -> dict[str, Any]:
-        """The settings with the answers over them: plugins with the hook first, then those that have but a schema."""
-        only = named or None
-        new = framework.collect_onboard_config(old, ask=self._ask, only=only)
+    def _asked(
+        self, framework: BubFramework, old: Mapping[str, Any], named: Sequence[str], but: Collection[str]
+    ) -> dict[str, Any]:
+        """The settings with the answers over them: plugins with the hook first, then those that have but a schema.
+
+        Without plugins that are `named` all are asked `but` some.
+        """
+        loaded = [status for status in framework.plugin_report() if status.state == "loaded"]
+        asked = set(named) or {BUILTIN, *(status.name for status in loaded)} - set(but)
+        new = framework.collect_onboard_config(old, ask=self._ask, only=asked)
         asking = framework.hook_report().get("onboard_config", [])
-        for status in framework.plugin_report():
+        for status in loaded:
             plugin = status.name
-            if status.state != "loaded" or plugin in asking or (only is not None and plugin not in only):
+            if plugin in asking or plugin not in asked:
                 continue
             schema = _section_schema(plugin, from_file=status.source.startswith("path "))
-            if schema is None and only is not None:
+            if schema is None and named:
                 self._ask.say(f"The plugin `{plugin}` has nothing to ask.")
-            if schema is None or (only is None and schema.get(ONBOARD) is False):
+            if schema is None or (not named and schema.get(ONBOARD) is False):
                 continue
             section = new.get(plugin)
             changed = ask_for_section(plugin, schema, section if isinstance(section, Mapping) else {}, self._ask)
@@ -193,6 +240,15 @@ class Wizard:
             return {}
         kept = [name for name in dict.fromkeys([*asked, *names]) if name not in freed]
         return {("profiles", self._profile, "tools", "ask"): kept}
+
+
+def _channels_of(framework: BubFramework) -> Channels:
+    is_complete = all(status.state in ("loaded", "not listed") for status in framework.plugin_report())
+    return Channels(framework.get_channels_by_plugin(_nobody), framework.open_channels, complete=is_complete)
+
+
+async def _nobody(message: object) -> None:
+    """Takes the messages of channels that are only looked at."""
 
 
 def _asked_about(document: Document, profile: str) -> list[str]:

@@ -224,10 +224,19 @@ def test_a_remark_in_the_column_of_the_key_is_about_what_comes_next() -> None:
     assert amend(text, {("a",): ["x", "z"]}) == text.replace("- x\n", "- x\n- z\n")
 
 
+def test_a_value_within_an_item_goes_by_the_number_of_the_item() -> None:
+    text = "a:\n  - b: 1  # one\n  - {b: 'x', c: 2}  # two\n"
+    assert amend(text, {("a", "1", "b"): "y"}) == text.replace("'x'", "'y'")
+    assert amend(text, {("a", "0", "b"): 1}) == text
+    assert amend("version: 1\n", {("a",): [{"b": {"c": 1}, "d": 2}, {}]}) == (
+        "version: 1\n\na:\n  - b: {c: 1}\n    d: 2\n  - {}\n"
+    )
+
+
 def test_an_item_that_is_a_mapping_is_written_in_one_line_and_its_neighbours_stay() -> None:
     text = "a:\n  - b: 1  # one\n    c: 2\n  # between\n  - b: 3\n    c: 4  # four\n"
     items = [{"b": 1, "c": 2}, {"b": 3, "c": 5}, {"b": 6}]
-    assert amend(text, {("a",): items}) == text.replace("b: 3\n    c: 4  # four", "{b: 3, c: 5}  # four\n  - {b: 6}")
+    assert amend(text, {("a",): items}) == text.replace("b: 3\n    c: 4  # four", "{b: 3, c: 5}  # four\n  - b: 6")
     assert amend(text, {("a",): items[:1]}) == text.replace("  - b: 3\n    c: 4  # four\n", "")
 
 
@@ -377,7 +386,8 @@ def amended(draw: st.DrawFn) -> tuple[str, dict[Keys, Any]]:
     for _ in range(draw(st.integers(1, 3))):
         keys, _ = draw(st.sampled_from(there))
         if not keys or draw(st.integers(0, 2)) == 0:
-            keys = (*keys, *draw(st.lists(st.text(min_size=1) | st.just("new"), min_size=1, max_size=2)))
+            names = st.text(min_size=1).filter(lambda name: not name.isdecimal())  # a number is an item of a list
+            keys = (*keys, *draw(st.lists(names | st.just("new"), min_size=1, max_size=2)))
         if any(keys[: len(other)] == other or other[: len(keys)] == keys for other in changes):
             continue
         changes[keys] = draw(VALUES | st.just(REMOVED))

@@ -169,7 +169,9 @@ def test_run_says_where_the_message_comes_from(folder: Path, trusted: None) -> N
     assert done.stdout == "[telegram:-42]\nyou said hello\n"
 
 
-def test_options_may_stand_before_the_command_or_behind_it(folder: Path, tmp_path: Path, trusted: None) -> None:
+def test_O3_the_workspace_may_be_named_before_the_command_or_behind_it(
+    folder: Path, tmp_path: Path, trusted: None
+) -> None:
     before = bub(tmp_path, "--workspace", "work", "run", "hello")
     behind = bub(tmp_path, "run", "hello", "--workspace", "work")
     assert before.stdout == behind.stdout == "[cli:local]\nyou said hello\n"
@@ -470,6 +472,21 @@ def test_ctrl_c_ends_a_turn_quietly(folder: Path, trusted: None) -> None:
     assert (process.returncode, out, errors) == (130, b"", b"")
 
 
+def test_a_ctrl_c_while_the_program_is_being_loaded_ends_it_without_a_traceback(
+    tmp_path: Path, write: Callable[[str, str], Path]
+) -> None:
+    write("early/typer.py", "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "bub", "--help"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "early"), str(Path(__file__).parent.parent)])},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, b"", b"")
+
+
 def test_a_reader_that_leaves_is_no_error_worth_a_word(folder: Path, trusted: None) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -592,7 +609,7 @@ def test_hooks_as_json(folder: Path, trusted: None) -> None:
     assert report["run_model"]["plugins"][0] == "parrot"
 
 
-def test_plugins_says_what_became_of_each(folder: Path, trusted: None) -> None:
+def test_O19_plugins_says_what_became_of_each(folder: Path, trusted: None) -> None:
     done = bub(folder, "plugins")
     assert done.returncode == 0
     assert re.search(r"^parrot +loaded +path \S*parrot\.py", done.stdout, re.MULTILINE)
@@ -643,6 +660,10 @@ def test_O1_two_commands_of_one_name_are_an_error_that_names_both_plugins(
     assert done.returncode == 2
     found = re.search(rf"plugins `(\w+)` and `(\w+)` both bring the command `{command}`", done.stderr)
     assert found is not None and {found[1], found[2]} == both
+    for arguments in (["run", "hello"], ["validate", "--plugins"]):  # no turn begins, whichever command is called
+        done = bub(folder, *arguments)
+        assert done.returncode == 1
+        assert "error[B208] plugins" in done.stdout + done.stderr
 
 
 # bub trust

@@ -103,7 +103,7 @@ def mode(path: Path) -> int:
         (["timeout", "2m"], '"${env:TELEGRAM}"}\n', '"${env:TELEGRAM}"}\n  timeout: 2m\n'),
         (["fallback_models", "a:b,c:d"], '"${env:TELEGRAM}"}\n', '"${env:TELEGRAM}"}\n  fallback_models: [a:b, c:d]\n'),
         (["telegram.token", "--env", "OTHER"], "{env:TELEGRAM}", "{env:OTHER}"),
-        (["telegram.chats", "--", "-100", "5", "x y"], 'TELEGRAM}"', 'TELEGRAM}", chats: [-100, 5, x y]'),
+        (["telegram.allow_chats", "--", "-100", "5", "*"], 'TELEGRAM}"', 'TELEGRAM}", allow_chats: ["-100", "5", "*"]'),
         (["profiles.default.plugins", "house,telegram"], "[telegram, house]", "[house, telegram]"),
         (["profiles.default.plugins", "house", "telegram"], "[telegram, house]", "[house, telegram]"),
         (["profiles.default.plugins", "telegram"], "[telegram, house]", "[telegram]"),
@@ -506,6 +506,17 @@ def test_a_file_that_was_made_meanwhile_is_left_as_the_other_wrote_it(tmp_path: 
     with pytest.raises(BubError, match="changed by somebody else meanwhile"):
         write_change(own, own.text)
     assert own.path.read_text(encoding="utf-8") == "theirs"
+
+
+def test_a_change_that_takes_a_key_out_says_that_the_backup_holds_it(config: Config, file: Path) -> None:
+    file.write_text(FILE.replace("  retries: 3\n", "  retries: 3\n  api_key: sk-0123456789\n"), encoding="utf-8")
+    done = config("set", "api_key", "--env", "OWN_KEY")
+    assert done.out.endswith(
+        "(as it was, with the old key in plain text: pipelines.yaml.bak, which only you can read; "
+        "delete it in the end)\n"
+    )
+    assert mode(file.with_name("pipelines.yaml.bak")) == 0o600
+    assert config("set", "retries", "9").out.endswith("(as it was: pipelines.yaml.bak)\n")
 
 
 @pytest.mark.parametrize("was", [0o600, 0o644, 0o664])

@@ -98,6 +98,7 @@ def find(*, named: str = PIPELINE, start: bool) -> tuple[Diagnostic, ...]:
         framework = BubFramework(PIPELINE, profile=profile)
         try:
             framework.load_hooks()
+            framework.check_channels()
             findings += framework.warnings
         except PipelineError as error:
             findings += error.diagnostics

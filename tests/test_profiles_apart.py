@@ -11,6 +11,7 @@ import trio
 from fakes.toys import Workshop
 
 from bub import BubFramework, hookimpl
+from bub.admission import Admission
 from bub.envelope import field_of
 from bub.hookspecs import HOOK_POINTS
 from bub.kinds import KINDS
@@ -32,7 +33,10 @@ FIRED = {
 }
 """What the model fires: a point of the file's own of each kind, and all those of the agent."""
 
-ON_DEMAND = ("register_cli_commands", "onboard_config", "provide_channels", "provide_tools", "build_tape_context")
+ON_DEMAND = (
+    *("register_cli_commands", "onboard_config", "provide_channels", "provide_bus", "provide_tools"),
+    "build_tape_context",
+)
 """The bootstrap hooks that a host asks for; of the profile chosen at start."""
 
 PIPELINE = """
@@ -119,6 +123,7 @@ async def test_a_plugin_of_one_profile_sees_no_turn_of_another_at_any_hook_point
         channel = "ab"[number % 2]
         content = "fail" if number % 4 < 2 else "go on"
         message = {"channel": channel, "chat_id": str(number % 20), "content": content}
+        await framework.admit(await framework.session_of(message), message, Admission())
         try:
             profiles.append((await framework.process_inbound(message)).profile)
         except RuntimeError:
@@ -151,5 +156,6 @@ def ask_for_all(framework: BubFramework) -> None:
     framework.create_cli_app()
     framework.collect_onboard_config()
     framework.get_channels(nobody)
+    framework.create_bus()
     framework.build_tape_context()
     assert framework.tools

@@ -7,6 +7,7 @@ import resource
 import shutil
 import signal
 import stat
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from bub.errors import BubError, UsageError
 from bub.pipeline.repair import Repair, repair_file
 from bub.pipeline.validate import check_file
 from bub.resources import shipped_pipeline
+from bub.rewrite import rewrite
 
 Write = Callable[[str, str], Path]
 
@@ -183,12 +185,77 @@ def test_the_text_as_it_was_is_kept_beside_the_file(file: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o664])
-def test_file_and_backup_have_the_mode_that_the_file_had(file: Path, mode: int) -> None:
+def test_the_file_keeps_its_mode_and_the_backup_is_for_its_owner_only(file: Path, mode: int) -> None:
     file.write_text(BAD, encoding="utf-8")
     file.chmod(mode)
     repair_file(file)
-    for path in (file, file.with_name("pipelines.yaml.bak")):
-        assert stat.S_IMODE(path.stat().st_mode) == mode
+    assert stat.S_IMODE(file.stat().st_mode) == mode
+    assert stat.S_IMODE(file.with_name("pipelines.yaml.bak").stat().st_mode) == 0o600
+
+
+def test_what_a_killed_write_left_is_removed_by_the_next_one(file: Path) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    left = file.with_name(f".bub-{ended.pid}-0123456789abcdef")
+    writing = file.with_name(f".bub-{os.getpid()}-0123456789abcdef")
+    draft = file.with_name(".bub-0123456789abcdef.yaml")
+    for path in (left, writing, draft):
+        path.write_text("a half", encoding="utf-8")
+    repaired(file, BAD)
+    assert (left.exists(), writing.exists(), draft.exists()) == (False, True, True)
+
+
+def test_a_ctrl_c_in_the_middle_of_a_write_says_what_the_file_holds(file: Path) -> None:
+    said: list[tuple[str, str]] = []
+    for stop in range(1, 30):
+        file.write_text(BAD, encoding="utf-8")
+        told, ended = interrupted(file, stop)
+        if ended == 0:
+            break
+        said.append((told, file.read_text(encoding="utf-8")))
+        assert ended == 130
+        assert not list(file.parent.glob(".bub-*"))
+    assert set(said) <= {
+        ("bub: stopped; pipelines.yaml is as it was\n", BAD),
+        ("bub: stopped; pipelines.yaml is written\n", GOOD),
+    }
+    assert len(set(said)) == 2 and stop > 5
+
+
+INTERRUPTED = """
+import os, signal, sys
+from bub.cli.exits import exit_code
+from bub.cli.root import command_line
+
+STEPS = ("open", "os.chmod", "os.rename", "os.remove")
+done = 0
+
+
+def step(event, arguments):
+    global done
+    if event in STEPS and ".bub-" in str(arguments[0]):
+        done += 1
+        if done == int(sys.argv[1]):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+sys.addaudithook(step)
+sys.exit(exit_code(lambda: command_line(["validate", "--fix", "pipelines.yaml"])))
+"""
+
+
+def interrupted(file: Path, at: int) -> tuple[str, int]:
+    """What `bub validate --fix` says and how it ends when Ctrl-C comes at one step of the writing."""
+    child = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, str(at)],
+        cwd=file.parent,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    return ("" if child.returncode == 0 else child.stderr), child.returncode
 
 
 def test_of_a_link_the_file_it_leads_to_is_written(tmp_path: Path) -> None:
@@ -211,31 +278,32 @@ def test_a_backup_that_is_a_link_is_replaced_and_not_followed(tmp_path: Path, fi
 
 
 @contextmanager
-def as_somebody() -> Iterator[Path]:
-    """A folder in which a pipeline file lies, as a user who is not root."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    (folder / "pipelines.yaml").write_text(BAD, encoding="utf-8")
+def as_somebody() -> Iterator[None]:
+    """Do something as a user who is not root, who may write everywhere."""
     is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65534)
     try:
-        if is_root:
-            os.seteuid(65534)
-        yield folder
+        yield
     finally:
         if is_root:
             os.seteuid(0)
-        folder.chmod(0o755)
-        shutil.rmtree(folder)
 
 
 def test_a_folder_that_cannot_be_written_is_told_and_the_file_stays() -> None:
-    with as_somebody() as folder:
-        if os.geteuid() != 65534:
-            folder.chmod(0o555)
-        with pytest.raises(BubError, match=r"pipelines\.yaml cannot be written: ") as caught:
-            repair_file(folder / "pipelines.yaml")
+    folder = Path(tempfile.mkdtemp())
+    file = folder / "pipelines.yaml"
+    file.write_text(BAD, encoding="utf-8")
+    folder.chmod(0o555)
+    try:
+        # Not `repair_file`: Bub itself may lie where only root can read it.
+        with as_somebody(), pytest.raises(BubError, match=r"pipelines\.yaml cannot be written: ") as caught:
+            rewrite(file, BAD.encode(), GOOD.encode())
         assert caught.value.help is not None and "as it was" in caught.value.help
         assert [path.read_text(encoding="utf-8") for path in folder.iterdir()] == [BAD]
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
 
 
 def in_a_child(work: Callable[[], None]) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft4Validator
 
-from bub.diagnostics import Diagnostic, Position, Range, Related
+from bub.diagnostics import NO_FILE, START, Diagnostic, Position, Range, Related
 from bub.pipeline.annotations import render_annotations
 from bub.pipeline.handbook import codes, page_of
 from bub.pipeline.merge import load_text
@@ -305,6 +305,12 @@ def test_what_lies_outside_the_repository_is_named_in_the_message(file: str) -> 
     assert text == f"::error title=bub B120::{file}:2:3: something is wrong\n"
 
 
+def test_an_annotation_about_a_variable_is_about_no_file() -> None:
+    item = finding(START, "the environment variable `BUB_MODLE` sets nothing", code="B035", file=NO_FILE)
+    text = render_annotations([item], Path.cwd())
+    assert text == "::error title=bub B035::the environment variable `BUB_MODLE` sets nothing\n"
+
+
 @pytest.fixture(scope="module")
 def sarif_schema() -> Draft4Validator:
     """The schema that OASIS publishes."""
@@ -402,6 +408,17 @@ def test_a_finding_is_recognised_when_lines_have_moved(sarif_schema: Draft4Valid
     other = finding(span(1, 1, 2), "something else")
     assert prints(here) == prints(there)
     assert len({*prints(here, there), *prints(other)}) == 3
+
+
+def test_a_sarif_log_tells_of_a_variable_at_the_top_of_the_pipeline_file(sarif_schema: Draft4Validator) -> None:
+    item = finding(START, "the environment variable `BUB_MODLE` sets nothing", code="B035", file=NO_FILE)
+    (result,) = sarif(sarif_schema, item, **{"bub:default": ""})["results"]
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"] == {"uri": FILE, "uriBaseId": "%SRCROOT%"}
+    assert place["region"] == {"startLine": 1, "startColumn": 1, "endLine": 1, "endColumn": 1}
+    log = json.loads(render_sarif([item], {"bub:default": ""}, Path.cwd()))
+    assert [error.message for error in sarif_schema.iter_errors(log)] == []
+    assert log["runs"][0]["results"][0]["locations"] == []
 
 
 def test_a_log_without_findings_is_a_log(sarif_schema: Draft4Validator) -> None:

@@ -873,7 +873,7 @@ ONLY_A_RULE_KNOWS = {
     "a plugin in `only` that the profile does not allow": (
         "B164",
         "error",
-        "stages: {run_model: {only: [«telegram»]}}",
+        "stages: {run_model: {only: [«bouncer»]}}",
     ),
     "a route that an earlier one hides": (
         "B166",

@@ -150,7 +150,7 @@ MISTAKES = [
         "B100",
         "unknown key `foo` in `settings`",
         "known keys: `model`, `api_key`, `api_base`, `fallback_models`, `command_prefix`, `max_tokens`, `temperature`, "
-        "`timeout`, `retries`, `tapes`, `files`, `bash`, `web`, `providers`; "
+        "`timeout`, `retries`, `tapes`, `files`, `bash`, `web`, `gateway`, `providers`; "
         "the settings of a plugin are a mapping under its name",
         "settings.foo",
     ),
@@ -688,7 +688,12 @@ def published(*parts: str) -> dict[str, Any]:
     return loaded
 
 
-SCHEMAS = [("pipeline.schema.json",), ("settings", "builtin.schema.json"), ("settings", "local_model.schema.json")]
+SCHEMAS = [
+    ("pipeline.schema.json",),
+    ("settings", "builtin.schema.json"),
+    ("settings", "local_model.schema.json"),
+    ("settings", "telegram.schema.json"),
+]
 
 
 @pytest.mark.parametrize("parts", SCHEMAS, ids=lambda parts: parts[-1])

@@ -106,7 +106,7 @@ def test_it_is_the_same_every_time_and_needs_no_other_file(bub: Bub) -> None:
     first, second = bub("schema").stdout, bub("schema").stdout
     assert first == second
     sections = list(json.loads(first)["$defs"]["settings"]["properties"])
-    assert sections[-2:] == ["local_model", "weather"]
+    assert sections[-3:] == ["local_model", "telegram", "weather"]
     references = {line.strip() for line in first.splitlines() if '"$ref"' in line}
     assert references and all('"$ref": "#/' in line for line in references)
 

@@ -13,6 +13,7 @@ random. There are three differences, each wanted:
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -179,6 +180,8 @@ def sample(schema: dict[str, Any]) -> Any:
     kinds = {"boolean": True, "integer": least, "number": least, "string": "x", "object": {}, "array": []}
     types = schema.get("type", "string")
     made = kinds[types[0] if isinstance(types, list) else types]
+    if made == "x" and not re.search(schema.get("pattern", ""), made):
+        return "${env:A}"  # a text of a certain form can always be a reference
     if made == {}:
         others = schema.get("additionalProperties")
         made = {"x": sample(others)} if isinstance(others, dict) else {}

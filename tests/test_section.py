@@ -187,4 +187,7 @@ def test_each_difference_from_the_schema_is_told(name: str, inner: Any, told: st
 
 
 def test_a_section_that_no_schema_describes_is_said_to_have_none() -> None:
-    assert against_schema(TelegramSettings) == ["there is no schema for the section `telegram`"]
+    class Pigeons(Settings, section="pigeons"):
+        home: str
+
+    assert against_schema(Pigeons) == ["there is no schema for the section `pigeons`"]

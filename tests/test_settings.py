@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from conftest import Write
 
+from bub import BubFramework
 from bub.diagnostics import Diagnostic
 from bub.pipeline.merge import effective, load_text
 from bub.settings import RESERVED, for_the_same_provider, resolve_settings, variable_of
@@ -103,6 +105,17 @@ def test_O7_the_environment_beats_the_file_and_every_profile() -> None:
     text = "settings: {model: file, telegram: {token: t}}\nprofiles: {default: {settings: {model: profile}}}\n"
     assert settings_of(text) == {"model": "profile", "telegram": {"token": "t"}}
     assert settings_of(text, BUB_MODEL="mine") == {"model": "mine", "telegram": {"token": "t"}}
+
+
+def test_O7_dotenv_beats_the_file_and_the_environment_beats_dotenv(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write("pipelines.yaml", "version: 1\nextends: bub:default\nsettings: {model: 'a:file', retries: 1}\n")
+    write(".env", "BUB_MODEL=a:dotenv\nBUB_RETRIES=2\n")
+    monkeypatch.setenv("BUB_MODEL", "a:real")
+    framework = BubFramework(file)
+    framework.load_hooks()
+    assert (framework.settings["model"], framework.settings["retries"]) == ("a:real", 2)
 
 
 def test_a_name_in_the_file_is_found_again_whatever_its_spelling() -> None:

@@ -291,6 +291,26 @@ async def test_T14_only_the_classic_turn_echoes_the_prompt(bub: Workshop) -> Non
     assert [outbound["content"] for outbound in result.outbounds or []] == ["hello"]
 
 
+@pytest.mark.parametrize(("said", "text"), [(0, "0"), (False, "False"), ("", ""), ([1], "[1]"), ("hi", "hi")])
+async def test_T15_the_classic_answer_is_whatever_was_said_as_a_text(bub: Workshop, said: Any, text: str) -> None:
+    async def later() -> Any:
+        return said
+
+    for run_model in (lambda: said, later):
+        framework = bub("extends: bub:classic", toy=Toy(run_model=run_model))
+        assert (await framework.process_inbound(HELLO)).model_output == text
+
+
+async def test_T15_a_stream_where_a_text_is_due_is_no_answer_in_the_classic_turn_either(bub: Workshop) -> None:
+    errors = Errors()
+    framework = bub(
+        "extends: bub:classic\nstages: {run_model: {only: [toy]}}",
+        toy=Toy(run_model=lambda: a_stream("hi"), on_error=errors.told),
+    )
+    assert (await framework.process_inbound(HELLO)).model_output == "hello"
+    assert errors.stages == ["run_model:toy"]
+
+
 async def test_T16_events_are_told_however_the_reply_is_shown(bub: Workshop) -> None:
     framework = bub(model=Toy(run_model_stream=lambda: a_stream("one ", "two")))
     told: list[Any] = []

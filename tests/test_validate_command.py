@@ -343,6 +343,11 @@ def commands(log: str) -> list[str]:
         "validate --plugins FILE",
         "--config FILE explain",
         "--config FILE explain ##[error]s",
+        "--config FILE explain --json",
+        "--config FILE profiles --json",
+        "diff --json bub:default FILE",
+        "test --format json FILE",
+        "--config FILE doctor --json --offline",
         *(f"graph --format {form} FILE" for form in ("text", "mermaid", "dot")),
         "diff bub:default FILE",
         "diff FILE git:HEAD:FILE",
@@ -385,6 +390,30 @@ def test_a_fine_file_of_a_strange_name_gives_no_commands_either(
         out, err = capsys.readouterr()
         assert ":error::x.yaml" in out
         assert commands(out) + commands(err) == []
+
+
+def test_what_is_loaded_gives_no_commands_either(
+    tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write("a##[error]b.py", "from bub import hookimpl\n@hookimpl\ndef run_model(prompt): return '##[error]x'\n")
+    plugins = "plugins: {odd: {path: 'a##[error]b.py'}}\nprofiles: {default: {plugins: [odd]}}\n"
+    test = '{message: {content: "##[error]hi"}, expect: {prompt: "##[error]no"}}'
+    write("x.yaml", f'{GOOD}{plugins}settings: {{model: "##[error]a:b"}}\ntests: {{"##[error]t": {test}}}\n')
+    for line in (
+        "--config x.yaml hooks --json",
+        "--config x.yaml plugins --json",
+        "--config x.yaml plugins",
+        "--config x.yaml run ##[error]hi --json",
+        '--config x.yaml route --json --message {"channel":"##[error]c"}',
+        "--config x.yaml config get model --json",
+        "test --format json x.yaml",
+    ):
+        exit_code(lambda line=line: command_line(line.split()))
+        out, err = capsys.readouterr()
+        assert out and commands(out) + commands(err) == []
+        if "json" in line and "hooks" not in line:
+            assert "##[error]" in str(json.loads(out))
 
 
 def test_no_format_shows_a_value_of_the_environment(write: Write) -> None:

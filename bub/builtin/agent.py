@@ -17,19 +17,24 @@ from bub.builtin.commands import CommandRun, command_line, prefix_of
 from bub.builtin.journal import WRITING_PATIENCE, without_media
 from bub.builtin.models.asking import ask_model
 from bub.builtin.models.request import ChatRequest, ToolSpec, call_ids_in
-from bub.builtin.models.usage import tokens_of
+from bub.builtin.models.usage import sent_and_received, tokens_of
+from bub.builtin.prompt import is_said, prompt_of
 from bub.builtin.task import TEMPORARY, Framework, Run, Task
 from bub.builtin.toolcalls import ToolCall, ToolOutcome
 from bub.calling import close_stream
 from bub.errors import BubError, ModelError
+from bub.kinds import RESERVED_STATE
 from bub.log import log_exception
 from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub.tape import TapeContext, TapeEntry
 from bub.tape.settings import session_settings
-from bub.tools import ToolBox
+from bub.tools import ToolBox, ToolError
 
 OVERFLOW = "auto_handoff/context_overflow"
 """The anchor that is set when the context has become too long for the model (BEHAVIOURS A13)."""
+
+TALLY = f"{RESERVED_STATE}turn"
+"""Where the state of a turn tells what its agent has done so far: `steps`, `tokens`, and what it called."""
 
 TEMP, INHERIT = "temp", "inherit"
 """Where a sub-agent works: in a session of its own that leaves nothing behind, without or with what was said before."""
@@ -67,6 +72,10 @@ class _Answer:
     usage: dict[str, Any] | None = None
     finish_reason: str | None = None
     asked_at: float = field(default_factory=perf_counter)
+    is_asked: bool = False
+    """Whether a model was asked for it, and that was not counted yet."""
+    is_last: bool = False
+    """Whether a plugin said that the turn ends with it."""
     is_observed: bool = False
     """Whether `after_llm_call` was told of it."""
     is_noted: bool = False
@@ -113,7 +122,12 @@ class _Loop(Run):
         self._reading: AsyncIterator[StreamEvent] | None = None
         self._has_spoken = False
         self._has_handed_off = False
+        self._heard: list[dict[str, Any]] = []
         self._done: list[str] = []
+        counted = dict.fromkeys(("steps", "tokens", "tool_calls", "successful_tool_calls"), 0)
+        self._tally: dict[str, Any] = {**counted, "tools": []}
+        if budget is None:
+            task.state[TALLY] = self._tally  # a sub-agent's is not that of the turn
         self._anew: Callable[[], Awaitable[None]] | None = None
         self._named_sessions: dict[str, trio.Lock] = {}
 
@@ -161,12 +175,13 @@ class _Loop(Run):
             self._budget.used_today = await self._spending.today()
         self._budget.step()
         self._steps += 1
+        self._tally["steps"] = self._steps
         self._answer = _Answer(is_observed=True)
         self._journal.event("loop.step.start", step=self._steps)
         request, finish = await self._amended()
         self._answer = _Answer(request)
         if finish is not None:
-            self._answer.finish_reason = "stop"
+            self._answer.finish_reason, self._answer.is_last = "stop", True
             said = StreamEvent.text(finish)
             self._take(said)
             if not self._ready:
@@ -180,6 +195,7 @@ class _Loop(Run):
             [ToolSpec(tool.name, tool.description, tool.parameters) for tool in self._offered],
             request["tool_choice"],
         )
+        self._answer.is_asked = True
         try:
             self._events, model = await ask_model(self._framework, request["model"], asked, self._task.session_id)
         except ModelError as error:
@@ -195,7 +211,7 @@ class _Loop(Run):
         if not is_overflow or self._has_handed_off or answer.parts or answer.calls:
             raise error
         self._has_handed_off = True
-        await self._end_answer()
+        await self._end_answer("failed")
         await self._observe(answer, error)
         self._journal.event("loop.step", step=self._steps, status="auto_handoff", error=str(error))
         state: dict[str, Any] = {"reason": "the conversation had become too long for the model"}
@@ -207,14 +223,19 @@ class _Loop(Run):
     async def _take_answer(self) -> None:
         """The model has said all it had to say."""
         answer = self._answer
-        await self._end_answer()
+        await self._end_answer("ok")
         await self._observe(answer)
         self._has_spoken = self._has_spoken or bool(answer.parts)
         if answer.calls:
             self._next = self._run_tools
             return
         answer.is_noted = True
-        self._journal.note(TapeEntry.message({"role": "assistant", "content": answer.text}))
+        said = {"role": "assistant", "content": answer.text}
+        self._journal.note(TapeEntry.message(said))
+        if not answer.is_last and self._hear(behind=said):
+            self._note_step("continue")
+            self._next = self._ask
+            return
         self._note_step("ok")
         cost = {"usage": answer.usage, "tokens": self._budget.tokens}  # of the last answer, and of the whole turn
         self._journal.event("run", status="ok", **cost, model=answer.request["model"], steps=self._steps)
@@ -238,6 +259,8 @@ class _Loop(Run):
             answer.outcomes = [ToolOutcome(call, said, is_error=True) for call in answer.calls]
             raise
         await self._caller(turn=self).run(answer.calls, self._take_outcome)
+        for outcome in answer.outcomes:
+            self._budget.note_denial(outcome is not None and outcome.is_denied)
         results = await self._results()
         self._note_results(results)
         for result in results.payload["results"]:
@@ -255,6 +278,7 @@ class _Loop(Run):
         if said_next:
             self._messages.append({"role": "user", "content": said_next})
             self._journal.note(TapeEntry.message({"role": "user", "content": said_next}, continued=True))
+        self._hear()
         self._next = self._ask
 
     # The answer under way.
@@ -296,8 +320,15 @@ class _Loop(Run):
             data.get("extra_content"),
         )
 
-    async def _end_answer(self) -> None:
+    async def _end_answer(self, outcome: str) -> None:
         """Close the stream of an answer, and count what it cost: what nobody counted is estimated (E21)."""
+        answer = self._answer
+        if answer.is_asked:
+            answer.is_asked = False
+            model = str(answer.request["model"] or self._framework.settings.get("model") or "")
+            sent, received = sent_and_received(answer.usage)
+            took = perf_counter() - answer.asked_at
+            self._framework.counts.model(model, outcome, took, sent=sent, received=received)
         events, self._events = self._events, None
         if events is None:
             return
@@ -306,11 +337,17 @@ class _Loop(Run):
         if not tokens and self._budget.counts_tokens:
             tokens = estimated(self._answer.request["messages"], self._answer.text)
         self._budget.spend_tokens(tokens)
+        self._tally["tokens"] = self._budget.tokens
         if self._budget.is_daily:
             await self._spending.add(tokens)
 
     def _take_outcome(self, index: int, outcome: ToolOutcome) -> None:
         self._answer.outcomes[index] = outcome
+        tally, name = self._tally, outcome.call.name
+        tally["tool_calls"] += 1
+        tally["successful_tool_calls"] += not outcome.is_error
+        if name not in tally["tools"]:
+            tally["tools"].append(name)
 
     async def _results(self) -> TapeEntry:
         """What the tools have come to so far, in the order of the calls."""
@@ -337,7 +374,7 @@ class _Loop(Run):
                 self._note_step("error", error=str(error))
         await super()._leave(error)
         try:
-            await self._end_answer()
+            await self._end_answer("failed" if error is not None else "cancelled")
             if error is not None:
                 await self._observe(self._answer, error)
         except Exception as late:  # noqa: BLE001 (it must not mask how the turn ended)
@@ -386,6 +423,25 @@ class _Loop(Run):
             answer.is_observed = True
             await self._fire("after_llm_call", request=_as_shown(answer.request), response=answer.as_response(error))
 
+    def _hear(self, *, behind: dict[str, Any] | None = None) -> bool:
+        """Put what came for the turn meanwhile before the model (BEHAVIOURS A10); says whether anything did.
+
+        It stands `behind` what the model said last, if that is given. Where the model may not be asked any more, it is
+        left to another turn.
+        """
+        steering = self._task.steering
+        if steering is None or self._budget.is_used_up:
+            return False
+        came = steering.take()
+        told = [{"role": "user", "content": prompt} for prompt in map(prompt_of, came) if is_said(prompt)]
+        if not told:
+            return False
+        self._messages += [*([behind] if behind is not None and behind["content"] else []), *told]
+        self._heard += told
+        for message in told:
+            self._journal.note(TapeEntry.message(without_media(message), steered=True))
+        return True
+
     async def _continue_prompt(self) -> str | None:
         said = await self._fire("continue_prompt", step=self._steps)
         return str(said) if said else None
@@ -403,13 +459,13 @@ class _Loop(Run):
         return self._tape.context if self._tape is not None else TapeContext()
 
     async def _begin_anew(self, name: str, state: Mapping[str, Any]) -> None:
-        """Set an anchor: what came before is left behind, but for the prompt of this turn."""
+        """Set an anchor: what came before is left behind, but for what a person said in this turn."""
         anchor = TapeEntry.anchor(name, state)
-        prompt = {"role": "user", "content": self._task.prompt}
+        prompts = [{"role": "user", "content": self._task.prompt}, *self._heard]
         self._journal.note(anchor, TapeEntry.event("handoff", {"name": name, "state": dict(state)}))
-        self._journal.note(TapeEntry.message(without_media(prompt), repeated=True))
+        self._journal.note(*(TapeEntry.message(without_media(prompt), repeated=True) for prompt in prompts))
         await self._journal.write()
-        self._messages = [*TapeContext().messages([anchor]), prompt]
+        self._messages = [*TapeContext().messages([anchor]), *prompts]
 
     # What tools ask of the turn (`AgentTurn`).
 
@@ -422,11 +478,19 @@ class _Loop(Run):
         passing = session in (TEMP, INHERIT)
         child = f"{TEMPORARY}{uuid4().hex[:12]}" if passing else f"{self._task.session_id}/{session}"
         box = self._box.narrowed(tools, without=("subagent", "tape.*"))
-        changed = await self._fire("subagent_spawning", prompt=prompt, personality=None) or {}
-        task = replace(self._task, prompt=str(changed.get("prompt") or prompt), session_id=child)
+        framework = self._framework
+        changed = await self._fire("subagent_spawning", prompt=prompt, personality=framework.profile) or {}
+        task = replace(self._task, prompt=str(changed.get("prompt") or prompt), session_id=child, steering=None)
+        chosen = str(changed.get("personality") or framework.profile)
+        if chosen != framework.profile:
+            if chosen not in framework.profiles:
+                raise ToolError(f"a plugin wants the sub-agent to be `{chosen}`, and there is no such personality")
+            framework, task = framework.seen_by(chosen), replace(task, system=None)
+            own = framework.tools.for_model()
+            box = own.narrowed([name for name in own.usable() if name in box.usable()])
         async with self._named_sessions.setdefault(child, trio.Lock()):  # two in one session would interleave (P24)
             inherited = self._messages if session == INHERIT else ()
-            inner = _Loop(self._framework, task, box, self._budget.for_subagent(), inherited)
+            inner = _Loop(framework, task, box, self._budget.for_subagent(), inherited)
             await self._fire("subagent_spawned", child_session_id=child)
             events, parts, result = AsyncStreamEvents(inner, inner.state), list[str](), None
             try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -16,13 +18,24 @@ from bub.tape import Tape, TapeEntry
 _AT_ONCE = 100
 """Of how many answers that end at the same moment all are counted."""
 
-DEFAULT_LIMITS: Mapping[str, int] = {"steps": 30, "tool_calls": 100, "identical_calls": 5}
+DEFAULT_LIMITS: Mapping[str, int] = {
+    "steps": 30,
+    "tool_calls": 100,
+    "calls_per_tool": 25,
+    "identical_calls": 5,
+    "denials": 3,
+}
 """Where a profile's `budget:` does not say (BEHAVIOURS A10, E21)."""
+
+_ASKING = ("tokens_per_turn", "tokens_per_day", "denials", "steps")
+"""The limits that count when the model is asked."""
 
 _WHAT: Mapping[str, str] = {
     "steps": "it asked the model {} time{}",
     "tool_calls": "it called tools {} time{}",
+    "calls_per_tool": "it called the same tool {} time{}",
     "identical_calls": "it made the same tool call {} time{} in a row",
+    "denials": "{} tool call{} in a row came to nothing, since a rule or a person was against it",
     "tokens_per_turn": "it used {} token{}",
     "tokens_per_day": "{} token{} were used today",
 }
@@ -47,6 +60,7 @@ class Budget:
         self._limits = {**DEFAULT_LIMITS, **limits}
         self._used = dict.fromkeys(_WHAT, 0)
         self._last_call = b""
+        self._calls_of: Counter[str] = Counter()
 
     @property
     def is_daily(self) -> bool:
@@ -72,19 +86,31 @@ class Budget:
     def used_today(self, tokens: int) -> None:
         self._used["tokens_per_day"] = tokens
 
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the model may not be asked once more."""
+        return any(self._used[limit] >= self._limits.get(limit, math.inf) for limit in _ASKING)
+
     def step(self) -> None:
         """Ask the model once more. Raises `BudgetError` when it may not be asked."""
-        for limit in ("tokens_per_turn", "tokens_per_day"):
+        for limit in _ASKING:
             self._refuse_if_used_up(limit)
-        self._spend("steps")
+        self._used["steps"] += 1
 
     def call(self, tool: str, arguments: Any) -> None:
         """Call a tool once more. Raises `BudgetError` when none may be called, or not this again."""
         self._spend("tool_calls")
+        self._used["calls_per_tool"] = self._calls_of[tool]
+        self._refuse_if_used_up("calls_per_tool")
+        self._calls_of[tool] += 1
         call = msgspec.json.encode((tool, arguments), order="deterministic")
         if call != self._last_call:
             self._last_call, self._used["identical_calls"] = call, 0
         self._spend("identical_calls")
+
+    def note_denial(self, is_denied: bool) -> None:
+        """Note of a call whether a rule or a person was against it; one that nobody was against ends a row."""
+        self._used["denials"] = self._used["denials"] + 1 if is_denied else 0
 
     def spend_tokens(self, tokens: int) -> None:
         """Note what an answer has used."""
@@ -95,6 +121,7 @@ class Budget:
         """A budget with steps of its own; tool calls and tokens are counted together with this one's."""
         inner = Budget(self._limits)
         inner._used = _Shared(self._used)
+        inner._calls_of = self._calls_of
         return inner
 
     def _spend(self, limit: str) -> None:
@@ -108,9 +135,9 @@ class Budget:
 
 
 class _Shared(dict[str, int]):
-    """What a sub-agent has used: its steps and repetitions are its own, the rest is its caller's too."""
+    """What a sub-agent has used: its steps, repetitions and denials are its own, the rest is its caller's too."""
 
-    _OWN = frozenset({"steps", "identical_calls"})
+    _OWN = frozenset({"steps", "identical_calls", "denials"})
 
     def __init__(self, outer: dict[str, int]) -> None:
         super().__init__(dict.fromkeys(self._OWN, 0))

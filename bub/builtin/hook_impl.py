@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from contextlib import AbstractContextManager
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from bub.asking import Asking
 from bub.builtin.agent import answer
 from bub.builtin.commands import command_line, prefix_of
+from bub.builtin.models.parts import Part
 from bub.builtin.models.providers import LOCAL
 from bub.builtin.onboarding import ask_for_model
+from bub.builtin.prompt import prompt_of
 from bub.builtin.skills import SKILL_TOOL, Skills, skill_roots
 from bub.builtin.tapes import open_tape_store
 from bub.builtin.task import Framework, Task
@@ -21,8 +23,9 @@ from bub.builtin.tools.session import session_tools
 from bub.builtin.tools.shell import Shells, open_shells, shell_tools
 from bub.builtin.tools.tape import tape_tools
 from bub.builtin.tools.web import web_tools
+from bub.channels import terminal
 from bub.envelope import Envelope, content_of, field_of
-from bub.hookspecs import Fire, hookimpl
+from bub.hookspecs import Fire, MessageHandler, hookimpl
 from bub.kinds import SESSION
 from bub.log import log_warning
 from bub.streaming import AsyncStreamEvents
@@ -53,22 +56,27 @@ class BuiltinPlugin:
 
     @hookimpl
     def load_state(self, workspace: Path | None = None) -> dict[str, Any] | None:
-        """Where the agent works (BEHAVIOURS T7); nothing in a pipeline that does not tell."""
-        return {"_runtime_workspace": str(workspace)} if workspace is not None else None
+        """Where the agent works, and what comes for it while it does, where something can (BEHAVIOURS T7).
+
+        Nothing in a pipeline that does not tell the workspace.
+        """
+        if workspace is None:
+            return None
+        steering = self._framework.steering
+        if steering is None:
+            return {"_runtime_workspace": str(workspace)}
+        return {"_runtime_workspace": str(workspace), "_runtime_steering_inbox": steering}
 
     @hookimpl
-    def build_prompt(self, message: Envelope) -> str | None:
-        """The message below the context that its channel gave it; its bare content where there is none (T33).
+    def build_prompt(self, message: Envelope) -> str | list[Part] | None:
+        """The message below the context that its channel gave it, with its media; None where it is bare (T33).
 
-        A command is its bare content, whatever its context.
+        A command is its bare content, whatever came with it.
         """
         content = content_of(message)
         if command_line(content, prefix_of(self._framework.settings)) is not None:
             return content.strip()
-        context = field_of(message, "context_str")
-        if not context:
-            return None
-        return f"{context}\n---Date: {datetime.now().astimezone().isoformat()}---\n{content}"
+        return prompt_of(message) if field_of(message, "context_str") or field_of(message, "media") else None
 
     @hookimpl
     def system_prompt(self) -> str:
@@ -96,7 +104,14 @@ class BuiltinPlugin:
         """
         if self._may_read_skills() and command_line(prompt, prefix_of(self._framework.settings)) is None:
             prompt = self.skills.expand(prompt)
-        return answer(self._framework, Task(prompt, session_id or "default", state or {}, message, system, fire))
+        known = state if state is not None else {}
+        task = Task(prompt, session_id or "default", known, message, system, fire, self._framework.steering)
+        return answer(self._framework, task)
+
+    @hookimpl
+    def dispatch_outbound(self, message: Envelope) -> Awaitable[bool]:
+        """Hand the reply to who asked for the turn, such as the channel its message came from."""
+        return self._framework.dispatch(message)
 
     @hookimpl
     def provide_tools(self) -> list[Tool]:
@@ -108,6 +123,21 @@ class BuiltinPlugin:
             *tape_tools(),
             *session_tools(self._framework, self.skills.block, self._stop_session),
         ]
+
+    @hookimpl
+    def provide_channels(self, message_handler: MessageHandler) -> list[Any]:
+        """The terminal that `bub chat` talks on (BEHAVIOURS C35)."""
+        framework, prefix = self._framework, prefix_of(self._framework.settings)
+        model = framework.settings.get("model") or LOCAL
+        own = terminal.Terminal(
+            message_handler,
+            workspace=framework.workspace,
+            home=framework.home,
+            prefix=prefix,
+            offers=self._offers,
+            greeting=f"Bub · {model} · {prefix}help lists commands, Ctrl-D leaves",
+        )
+        return [own]
 
     @hookimpl
     def onboard_config(self, current_config: dict[str, Any], ask: Asking | None) -> dict[str, Any] | None:
@@ -125,6 +155,18 @@ class BuiltinPlugin:
     def build_tape_context(self) -> TapeContext:
         """What a model is sent of a tape: all since the last anchor (BEHAVIOURS P12)."""
         return TapeContext()
+
+    def _offers(self) -> terminal.Offers:
+        """What a person at a terminal can be helped to write."""
+        box = self._framework.tools
+        tools = {name: box.tools[name] for name in box.usable()}
+        skills = self.skills.all() if self._may_read_skills() else {}
+        return terminal.Offers(
+            commands={**{name: tool.summary for name, tool in tools.items()}, "exit": "Leave."},
+            arguments={name: tool.arguments.__struct_fields__ for name, tool in tools.items()},
+            skills={name: skill.description for name, skill in skills.items()},
+            profiles=self._framework.profiles,
+        )
 
     async def _shells(self) -> Shells:
         return await self._framework.shared(open_shells)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import trio
 
+from bub.builtin.models.parts import named, text_part
 from bub.errors import TapeError
 from bub.log import log_exception
 from bub.tape import Tape, TapeEntry
@@ -88,19 +89,5 @@ def without_media(message: dict[str, Any]) -> dict[str, Any]:
     content = message["content"]
     if isinstance(content, str):
         return message
-    parts = [part if part.get("type") == "text" else {"type": "text", "text": _named(part)} for part in content]
+    parts = [part if part.get("type") == "text" else text_part(named(part)) for part in content]
     return {**message, "content": parts}
-
-
-def _named(part: Mapping[str, Any]) -> str:
-    kind = str(part.get("type") or "attachment")
-    inner = part.get(kind)
-    url = str((inner.get("url") if isinstance(inner, Mapping) else inner) or "")
-    kind = kind.removesuffix("_url")
-    if url.startswith(("http:", "https:")):
-        return f"[{kind}: {url}]"
-    about, comma, data = url.partition(",")
-    if not url.startswith("data:") or not comma:
-        return f"[{kind}]"
-    size = len(data) * 3 // 4 - data[-2:].count("=") if about.endswith(";base64") else len(data)
-    return f"[{kind}: {about[5:].partition(';')[0]}, {size:,} bytes]"

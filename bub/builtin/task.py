@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from bub.admission import Steering
 from bub.asking import Ask
 from bub.builtin.journal import Journal
+from bub.builtin.runtime_events import EventfulTape, are_kept, events_file
 from bub.builtin.tapes import archive_folder
 from bub.builtin.toolcalls import Caller
+from bub.counts import Counts
 from bub.envelope import Envelope
 from bub.errors import TapeError
 from bub.hookspecs import Fire
@@ -38,12 +41,16 @@ class Framework(Protocol):
 
     workspace: Path
     profile: str
+    counts: Counts
 
     @property
     def home(self) -> Path: ...
 
     @property
     def settings(self) -> Mapping[str, Any]: ...
+
+    @property
+    def profiles(self) -> tuple[str, ...]: ...
 
     @property
     def tools(self) -> ToolBox: ...
@@ -60,6 +67,15 @@ class Framework(Protocol):
     @property
     def own_files(self) -> tuple[Path, ...]: ...
 
+    @property
+    def steering(self) -> Steering | None: ...
+
+    def seen_by(self, profile: str) -> Framework: ...
+
+    def profile_of(self, message: Envelope) -> str: ...
+
+    async def dispatch(self, reply: Envelope) -> bool: ...
+
     def get_system_prompt(self, prompt: Any, state: dict[str, Any]) -> str: ...
 
     def get_tape_store(self) -> Any: ...
@@ -75,14 +91,18 @@ class Framework(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What an agent is asked to do: the prompt, and the turn that asks."""
+    """What an agent is asked to do: the prompt, and the turn that asks.
+
+    `steering` holds what comes while it is done.
+    """
 
     prompt: str | list[dict[str, Any]]
     session_id: str
-    state: Mapping[str, Any]
+    state: dict[str, Any]
     message: Envelope = None
     system: str | None = None
     fire: Fire | None = None
+    steering: Steering | None = None
 
 
 class Run:
@@ -142,9 +162,12 @@ class Run:
         session_id, store = self._task.session_id, self._framework.get_tape_store()
         if store is None or session_id.startswith(TEMPORARY):
             return None
-        context = self._framework.build_tape_context()
-        name = tape_name(self._framework.workspace, session_id)
-        return Tape(name, store, context if isinstance(context, TapeContext) else TapeContext())
+        framework, given = self._framework, self._framework.build_tape_context()
+        name, context = tape_name(framework.workspace, session_id), given if isinstance(given, TapeContext) else None
+        if are_kept(framework.settings):
+            events = events_file(framework.workspace, session_id)
+            return EventfulTape(name, store, context or TapeContext(), events=events)
+        return Tape(name, store, context or TapeContext())
 
     def _caller(self, *, turn: AgentTurn | None = None, from_person: bool = False) -> Caller:
         framework, task = self._framework, self._task
@@ -160,6 +183,7 @@ class Run:
             policy=self._box.policy,
             turn=turn,
             from_person=from_person,
+            fire=task.fire,
         )
         return Caller(self._box, context, task.fire, lambda: framework.ask, framework.mask.text)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -53,6 +53,8 @@ class ToolOutcome:
     content: str
     is_error: bool = False
     took: float = 0.0
+    is_denied: bool = False
+    """Whether it never ran, because a rule or a person was against it."""
 
     def as_dict(self) -> dict[str, Any]:
         """As a tape keeps it."""
@@ -62,6 +64,17 @@ class ToolOutcome:
 
 class _RejectedError(ToolError):
     """A plugin rejected the call before it was one (`before_tool_call`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Announced:
+    """A call that `before_tool_call` was told of: the tool and what it is given, or why it comes to nothing."""
+
+    call: ToolCall
+    tool: Tool | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    failure: Exception | SystemExit | None = None
+    took: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +94,13 @@ class Caller:
     async def run(self, calls: Sequence[ToolCall], done: Callable[[int, ToolOutcome], None]) -> None:
         """Run the calls side by side; `done` is told of each outcome with its place as it comes (BEHAVIOURS A16).
 
-        Whatever fails is an outcome; only a cancellation, or what ends the program, leaves it.
+        Before any of them runs, all have been announced, in their order (E17). Whatever fails is an outcome; only a
+        cancellation, or what ends the program, leaves it.
         """
+        announced = [await self._announce(call) for call in calls]
 
         async def one(index: int) -> None:
-            await self.call(calls[index], partial(done, index))
+            await self._carry_out(announced[index], partial(done, index))
 
         if len(calls) == 1:
             await one(0)
@@ -106,44 +121,61 @@ class Caller:
             raise interrupt
 
     async def call(self, call: ToolCall, done: Callable[[ToolOutcome], None]) -> ToolOutcome:
-        """Run one call through all that has a say in it, in the order of DESIGN §3 (BEHAVIOURS A21).
+        """Run one call through all that has a say in it, in the order of DESIGN §3 (BEHAVIOURS A21)."""
+        return await self._carry_out(await self._announce(call), done)
+
+    async def _announce(self, call: ToolCall) -> _Announced:
+        """Let `before_tool_call` change or reject a call, before anything is done (BEHAVIOURS E17, E19)."""
+        began, tool = perf_counter(), None
+        try:
+            if call.arguments is None:
+                problem = f"the arguments of `{call.name}` are not a JSON object: {self.cover(call.written)[:200]}"
+                raise ToolError(problem, help="write them as one", kind="invalid_input")
+            tool = self.box.find(call.name)
+            given = await self._amended(tool, call, call.arguments)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (it is an outcome, at its turn)
+            return _Announced(call, tool, call.arguments or {}, error, perf_counter() - began)
+        return _Announced(call, tool, given, None, perf_counter() - began)
+
+    async def _carry_out(self, announced: _Announced, done: Callable[[ToolOutcome], None]) -> ToolOutcome:
+        """Judge a call, ask about it and run it.
 
         `done` is told before the observers are, so that a cancellation among them does not lose the outcome.
         """
-        began = perf_counter()
-        tool: Tool | None = None
-        arguments: Mapping[str, Any] = call.arguments or {}
-        observed = True
+        began, call = perf_counter() - announced.took, announced.call
+        tool, arguments = announced.tool, announced.arguments
+        runs, observed, denied = False, True, False
         try:
-            tool, arguments, checked = await self._prepare(call)
+            if announced.failure is not None:
+                raise announced.failure
+            assert tool is not None
+            checked = tool.checked(arguments)
+            arguments = msgspec.to_builtins(checked)
+            await self._permit(tool, call, arguments)
+            runs = True
             value = await tool.call(checked, replace(self.context, call_id=call.id))
             content, is_error = as_text(value), False
         except ToolError as error:
             content, is_error = f"error: {error}", True
             observed = not isinstance(error, _RejectedError)
+            denied = not runs and error.kind == "denied"
         except (Exception, SystemExit) as error:  # noqa: BLE001 (a failing tool is a result like any other, A17)
             log_exception("tool.failed", error, tool=call.name, session=self.context.session_id)
             content, is_error = f"error: {_words(error)}", True
-        outcome = ToolOutcome(call, self.cover(content), is_error, perf_counter() - began)
+        outcome = ToolOutcome(call, self.cover(content), is_error, perf_counter() - began, denied)
         done(outcome)
         if observed:
             await self._observe(tool, arguments, outcome)
         return outcome
 
-    async def _prepare(self, call: ToolCall) -> tuple[Tool, Mapping[str, Any], dict[str, Any]]:
-        """The tool, the arguments as they are shown, and as the function takes them. Raises `ToolError`."""
-        if call.arguments is None:
-            problem = f"the arguments of `{call.name}` are not a JSON object: {self.cover(call.written)[:200]}"
-            raise ToolError(problem, help="write them as one", kind="invalid_input")
-        tool = self.box.find(call.name)
-        given = await self._amended(tool, call, call.arguments)
-        checked = tool.checked(given)
-        shown: Mapping[str, Any] = msgspec.to_builtins(checked)
-        # What the gates judge is what runs: nothing can change it from here on (BEHAVIOURS decision 2).
-        await self._judge(tool, call, freeze(shown))
+    async def _permit(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
+        """Ask the gates, and a person where the profile wants that. Raises `ToolError`.
+
+        What the gates judge is what runs: nothing can change it from here on (BEHAVIOURS decision 2).
+        """
+        await self._judge(tool, call, freeze(arguments))
         if self.box.policy.asks(tool) and not self.context.from_person:
-            await self._ask(tool, shown)
-        return tool, shown, checked
+            await self._ask(tool, arguments)
 
     async def _amended(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.fire is None:

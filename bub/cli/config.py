@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -20,6 +19,7 @@ from bub.cli.options import Options, options_of, workspace_of
 from bub.cli.prompts import can_ask
 from bub.cli.questions import Terminal
 from bub.cli.reading import read_plan
+from bub.cli.shown import show_json
 from bub.cli.terminal import for_reader, printable
 from bub.diagnostics import PipelineError, did_you_mean
 from bub.errors import BubError, UsageError
@@ -30,7 +30,16 @@ from bub.pipeline.dotenv import keep_secrets
 from bub.pipeline.interpolate import read_environment
 from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED, load_document
 from bub.pipeline.origins import Scope, flow, leaves_of, origins_of, schema_at, scope_of
-from bub.pipeline.own_file import OwnFile, check_change, counted_errors, findings_in, new_own, read_own, write_change
+from bub.pipeline.own_file import (
+    OwnFile,
+    check_change,
+    counted_errors,
+    findings_in,
+    kept_in_words,
+    new_own,
+    read_own,
+    write_change,
+)
 from bub.pipeline.plan import make_plan
 from bub.pipeline.validate import profiles_of
 from bub.rewrite import write_private
@@ -65,7 +74,7 @@ def get(
     if not found and default is None:
         raise BubError(f"`{'.'.join(keys)}` is not set", help=f"`bub explain {'.'.join(keys)}` says what holds then")
     if as_json:
-        print(json.dumps(_tree(found) if found else default, ensure_ascii=False))
+        show_json(_tree(found) if found else default, ensure_ascii=False)
     elif not found or found[0][0] == ():
         value = found[0][1] if found else default
         print(for_reader(value if isinstance(value, str) else flow(value)))
@@ -272,8 +281,7 @@ def _write(own: OwnFile, text: str, done: str, nothing: str, *, even_broken: boo
     if not even_broken:
         _check(own, text)
     backup = write_change(own, text, even_broken=True)
-    kept = f"as it was: {backup.name}" if backup is not None else "a new file"
-    print(for_reader(f"{done} {own.file} ({kept})"))
+    print(for_reader(f"{done} {own.file} ({kept_in_words(own, text, backup)})"))
 
 
 def _tell_new_profile(scope: Scope, keys: Keys) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from collections.abc import Iterable, Iterator
 from types import MappingProxyType
@@ -14,7 +13,7 @@ import typer
 from bub.cli.exits import FAILED, USAGE
 from bub.cli.findings import ShownPipelineError
 from bub.cli.options import options_of, workspace_of
-from bub.cli.shown import show
+from bub.cli.shown import show, show_json
 from bub.diagnostics import PipelineError, Place
 from bub.locate import find_pipeline
 from bub.pipeline.compare import Compared, Comparison, compare
@@ -68,7 +67,7 @@ def diff(
     except PipelineError as error:
         raise UnreadableSideError(error, {**before.sources, **after.sources}) from error
     if as_json:
-        print(json.dumps(comparison.as_dict(), indent=2))
+        show_json(comparison.as_dict(), indent=2)
     else:
         show(_page(comparison, f"{before.file} → {after.file}"))
     return FAILED if comparison.changes else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from contextlib import redirect_stdout
@@ -13,7 +12,7 @@ import typer
 
 from bub.cli.exits import FAILED
 from bub.cli.options import options_of, workspace_of
-from bub.cli.shown import page_width, show
+from bub.cli.shown import page_width, show, show_json
 from bub.doctor import LOOKS
 from bub.doctor.checks import Check, Patient, check_lines, examine, verdict
 from bub.framework import BubFramework
@@ -46,7 +45,7 @@ def doctor(
         sound = trio.run(examine, patient, LOOKS, tell)
     if as_json:
         listed = [check.as_dict() for check in checks]
-        print(json.dumps({"version": 1, "ok": sound, "checks": listed}, indent=2, ensure_ascii=False))
+        show_json({"version": 1, "ok": sound, "checks": listed}, indent=2, ensure_ascii=False)
     else:
         show([(), verdict(checks)])
     return 0 if sound else FAILED

@@ -20,6 +20,12 @@ USAGE = 2
 INTERRUPTED = 130
 
 
+class StoppedError(BubError):
+    """A Ctrl-C about which there is something to say: what it left behind."""
+
+    exit_code = INTERRUPTED
+
+
 def exit_code(work: Callable[[], int]) -> int:
     """Do the work of the command line and return its exit code, whatever happens; failures are told on stderr."""
     try:

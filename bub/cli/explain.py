@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 
 from bub.cli.options import options_of
 from bub.cli.reading import read_plan
-from bub.cli.shown import page_width, show
+from bub.cli.shown import page_width, show, show_json
 from bub.cli.table import IMPLEMENTERS, load
 from bub.errors import BubError
 from bub.pipeline.explain import ABOUT, CodePage, Facts, about_code, needs_plugins
@@ -61,4 +60,4 @@ def _reason(error: BubError) -> str:
 
 def _print_json(facts: Facts | CodePage, **more: Any) -> None:
     document = {"version": 1, "about": ABOUT[type(facts)], **more, **facts.as_dict()}
-    print(json.dumps(document, indent=2, ensure_ascii=False, default=str))
+    show_json(document, indent=2, ensure_ascii=False, default=str)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
+from bub.cli.shown import show_json
 
 
 def hooks(
@@ -19,7 +19,7 @@ def hooks(
     framework = open_framework(options_of(ctx))
     rows = {name: (framework.hook_kind(name), plugins) for name, plugins in framework.hook_report().items()}
     if as_json:
-        print(json.dumps({name: {"kind": kind, "plugins": plugins} for name, (kind, plugins) in rows.items()}))
+        show_json({name: {"kind": kind, "plugins": plugins} for name, (kind, plugins) in rows.items()})
         return
     width = max((len(name) for name in rows), default=0)
     for name, (kind, plugins) in rows.items():

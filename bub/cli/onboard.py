@@ -28,7 +28,7 @@ from bub.pipeline.dotenv import FILE_NAME as DOTENV
 from bub.pipeline.dotenv import keep_secrets
 from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED
 from bub.pipeline.modeline import SCHEMA_FILE, put_beside, with_modeline
-from bub.pipeline.own_file import OwnFile, new_own, read_own, write_change
+from bub.pipeline.own_file import OwnFile, kept_in_words, new_own, read_own, write_change
 from bub.pipeline.schema import editor_schema
 from bub.wizard import Wizard
 
@@ -69,11 +69,12 @@ def onboard(
 
 
 class _Change(NamedTuple):
-    """What is to be written: another text of the file, and the secrets that it refers to."""
+    """What is to be written: another text of the file, and the secrets that it refers to; and what it is good for."""
 
     own: OwnFile
     text: str
     secrets: Mapping[str, str]
+    channels: Sequence[str]
 
     def show(self, mask: Mask, stream: TextIO) -> None:
         """Print what changes, secrets covered."""
@@ -85,7 +86,7 @@ class _Change(NamedTuple):
 
     def write(self) -> None:
         """Keep the secrets, then write the file that refers to them; say what was written, or what is there now."""
-        own, text, secrets = self
+        own, text, secrets, channels = self
         kept = keep_secrets(own.path.parent, secrets) if secrets else None
         try:
             backup = write_change(own, text)
@@ -95,13 +96,17 @@ class _Change(NamedTuple):
             if kept is None:
                 raise
             raise BubError(f"{error}; but {kept} holds the new secrets", help=error.help) from error
+        except KeyboardInterrupt as stop:
+            if kept is not None:
+                stop.add_note(f"{kept} holds the new secrets")
+            raise
         if own.data is None:
             _help_editors(own.path)
         if text != own.text:
-            _tell(f"wrote {own.file}{f' (as it was: {backup.name})' if backup is not None else ''}")
+            _tell(f"wrote {own.file}{f' ({kept_in_words(own, text, backup)})' if backup is not None else ''}")
         if kept is not None:
             _tell(f"wrote {', '.join(secrets)} to {kept}, which only you can read")
-        _tell('try it with `bub run "hello"`')
+        _tell('try it with `bub run "hello"`' + (f", or `bub gateway` for {', '.join(channels)}" if channels else ""))
 
 
 def _help_editors(path: Path) -> None:
@@ -126,7 +131,7 @@ def _change(options: Options, script: Script | None, plugins: Sequence[str], *, 
     )
     try:
         wizard.check()
-        change = _Change(own, wizard.run(plugins), ask.secrets)
+        change = _Change(own, wizard.run(plugins), ask.secrets, wizard.channels)
     except PipelineError as error:
         raise ShownPipelineError(error, wizard.sources) from error
     if script is not None:

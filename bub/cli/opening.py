@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from pathlib import Path
 
 from bub.cli.findings import ShownPipelineError
 from bub.cli.options import Options, workspace_of
 from bub.cli.prompts import can_ask, confirm_trust
+from bub.cli.table import COMMANDS
 from bub.cli.terminal import printable
 from bub.diagnostics import Diagnostic, PipelineError, Place
 from bub.errors import NotTrustedError
@@ -19,10 +20,13 @@ from bub.locate import bub_home, find_pipeline
 from bub.trust import require_trust, trust
 
 
-def open_framework(options: Options, *, ask: bool = True) -> BubFramework:
+def open_framework(
+    options: Options, *, ask: bool = True, tell: Callable[[Iterable[Diagnostic]], None] | None = None
+) -> BubFramework:
     """The framework of the file, workspace and profile of `options`, with its plugins loaded.
 
-    With `ask`, a person at a terminal is asked once whether to trust a folder. Raises what `load_hooks` raises.
+    With `ask`, a person at a terminal is asked once whether to trust a folder. Warnings are printed, or handed to
+    `tell`. Raises what `load_hooks` raises.
     """
     try:
         framework = _load(options)
@@ -30,7 +34,7 @@ def open_framework(options: Options, *, ask: bool = True) -> BubFramework:
         if not (ask and _trusted_now(error)):
             raise
         framework = _load(options)
-    tell_warnings(framework.warnings)
+    (tell or tell_warnings)(framework.warnings)
     return framework
 
 
@@ -69,6 +73,7 @@ def _load(options: Options) -> BubFramework:
     try:
         with redirect_stdout(sys.stderr):  # what a plugin prints while it is imported is no result of ours
             framework.load_hooks()
+            framework.create_cli_app(COMMANDS)  # two commands of one name are found at every start (BEHAVIOURS O1)
     except PipelineError as error:
         raise ShownPipelineError(error, framework.sources) from error
     return framework

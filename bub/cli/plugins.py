@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Annotated
 
 import typer
 
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
+from bub.cli.shown import show_json
+from bub.cli.terminal import printable
 
 
 def plugins(
@@ -19,10 +20,10 @@ def plugins(
     """Show every plugin that is installed or listed, what became of it, where it comes from, and why."""
     report = open_framework(options_of(ctx)).plugin_report()
     if as_json:
-        print(json.dumps([dataclasses.asdict(status) for status in report], default=str))
+        show_json([dataclasses.asdict(status) for status in report], default=str)
         return
     names = max((len(status.name) for status in report), default=0)
     states = max((len(status.state) for status in report), default=0)
     for status in report:
         more = "  ".join(str(part) for part in (status.source, status.detail) if part)
-        print(f"{status.name:<{names}}  {status.state:<{states}}  {more}".rstrip())
+        print(printable(f"{status.name:<{names}}  {status.state:<{states}}  {more}".rstrip()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from bub.cli.options import options_of
 from bub.cli.reading import read_document
-from bub.cli.shown import page_width, show
+from bub.cli.shown import page_width, show, show_json
 from bub.pipeline.merge import DEFAULT_PROFILE
 from bub.pipeline.profiles import profiles as profiles_in
 from bub.pipeline.profiles import profiles_page
@@ -31,6 +30,6 @@ def profiles(
     if as_json:
         listed = [facts.as_dict() for facts in found]
         shown = {"version": 1, "errors": errors, "file": document.file, "profiles": listed}
-        print(json.dumps(shown, indent=2, ensure_ascii=False, default=str))
+        show_json(shown, indent=2, ensure_ascii=False, default=str)
     else:
         show(profiles_page(found, page_width()))

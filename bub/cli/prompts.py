@@ -31,6 +31,11 @@ def confirm_trust(folder: str, file: str) -> bool:
     return _confirm(f"Trust {printable(folder)} from now on?")
 
 
+def confirm(question: str) -> bool:
+    """Ask whether to go on; no is the default. Ctrl-C raises KeyboardInterrupt."""
+    return _confirm(question)
+
+
 async def ask_person(question: Question) -> bool:
     """Ask whether a tool may be called with just these arguments; no is the default, and so is a Ctrl-C.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from contextlib import redirect_stdout
 from pathlib import Path
 
+from bub.cli.table import COMMANDS
 from bub.diagnostics import Diagnostic, PipelineError
 from bub.framework import BubFramework
 
@@ -23,6 +24,8 @@ def prove(config: Path | str | None, workspace: Path, profiles: Iterable[str]) -
         try:
             with redirect_stdout(sys.stderr):
                 framework.load_hooks()
+                framework.create_cli_app(COMMANDS)
+                framework.check_channels()
         except PipelineError as error:
             found = error.diagnostics
         else:

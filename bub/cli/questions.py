@@ -32,6 +32,10 @@ class Terminal:
             raise KeyboardInterrupt from None
         return query.default if answer == "" and query.default is not None else answer
 
+    def knows(self, prefix: str) -> bool:
+        """Nobody knows what a person will say."""
+        return False
+
     def say(self, text: str) -> None:
         """Tell something, a line each."""
         for line in text.splitlines():

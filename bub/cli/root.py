@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from bub import __version__
-from bub.cli.exits import USAGE
+from bub.cli.exits import USAGE, StoppedError
 from bub.cli.options import Options, keep, options_of
 from bub.cli.table import COMMANDS, PLUGIN_COMMANDS, load
 
@@ -34,9 +35,21 @@ class LazyGroup(TyperGroup):
             each.params.extend(param for param in self.params if param.name in _SHARED)
         return command
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:  # Typer makes an exit code of it, and nothing would be said any more
+            notes = getattr(stop, "__notes__", ())
+            if not notes:
+                raise
+            raise StoppedError(f"stopped; {'; '.join(notes)}") from None
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str, TyperCommand | TyperGroup, list[str]]:
         name = args[0]
         command = self.get_command(ctx, name) or load(PLUGIN_COMMANDS)(name, options_of(ctx))
+        if not gc.isenabled():  # so it is while Bub is being loaded; what is loaded stays, and is no garbage later
+            gc.freeze()
+            gc.enable()
         return name, command, args[1:]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from bub.cli.options import options_of
 from bub.cli.reading import read_plan
-from bub.cli.shown import page_width, show
+from bub.cli.shown import page_width, show, show_json
 from bub.envelope import addressed
 from bub.errors import UsageError
 from bub.pipeline.interpolate import read_environment
@@ -36,7 +36,7 @@ def route(
     choice = choose(routes_of(plan.document, environment), addressed(fields), plan.profile)
     if as_json:
         document = {"version": 1, "errors": errors, **choice.as_dict()}
-        print(json.dumps(document, indent=2, ensure_ascii=False, default=str))
+        show_json(document, indent=2, ensure_ascii=False, default=str)
     else:
         show(choice_page(choice, page_width()))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import io
-import json
 import re
 import sys
 import unicodedata
@@ -20,6 +19,7 @@ from bub.cli.exits import FAILED, leaves
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
 from bub.cli.prompts import ask_person, can_ask
+from bub.cli.shown import show_json
 from bub.cli.terminal import printable
 from bub.envelope import Envelope, content_of, field_of, normalize_envelope
 from bub.errors import BubError, UsageError
@@ -72,7 +72,7 @@ def run(
         if trace:
             _print_trace(framework.last_trace)
     if as_json:
-        print(json.dumps(plain(result_as_dict(result)), allow_nan=False))
+        show_json(plain(result_as_dict(result)), allow_nan=False)
     else:
         _print_replies(result.outbounds or (), live)
     return FAILED if str(result.ended_by or "").startswith("denied") or outcome.failed else 0

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from bub.cli.exits import in_color
 from bub.cli.terminal import printable
 from bub.pipeline.layout import Line, Span
+from bub.pipeline.report import no_command_in_json
 
 _WIDEST = 100
 _NARROWEST = 20
@@ -34,6 +37,11 @@ def show(lines: Iterable[Line]) -> None:
     colored = in_color(sys.stdout)
     for line in lines:
         print(_as_shown("".join(_inked(span, colored) for span in line).rstrip()))
+
+
+def show_json(document: Any, **form: Any) -> None:
+    """Print a document as JSON, `form` as `json.dumps` takes it; in the log of a workflow it gives no commands."""
+    print(no_command_in_json(json.dumps(document, **form)))
 
 
 def _inked(span: Span, colored: bool) -> str:

@@ -20,7 +20,10 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "init": Entry("bub.cli.init:init", "Write a commented pipelines.yaml to begin with."),
         "onboard": Entry("bub.cli.onboard:onboard", "Set Bub up by answering a few questions."),
         "run": Entry("bub.cli.run:run", "Send one message through the pipeline and print the replies."),
+        "chat": Entry("bub.cli.chat:chat", "Talk with the agent at this terminal."),
+        "gateway": Entry("bub.cli.gateway:gateway", "Run the channels, and answer what comes in."),
         "validate": Entry("bub.cli.validate:validate", "Check pipeline files and print every finding."),
+        "pipelines": Entry("bub.cli.pipelines:pipelines", "List the pipelines that ship with Bub."),
         "explain": Entry("bub.cli.explain:explain", "Show what a pipeline comes to, and who set each value."),
         "graph": Entry("bub.cli.graph:graph", "Draw the stages of a pipeline: text, Mermaid or DOT."),
         "test": Entry("bub.cli.test:test", "Run the tests of pipeline files."),
@@ -34,6 +37,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "doctor": Entry("bub.cli.doctor:doctor", "Look at everything that a turn needs, and say what is broken."),
         "trust": Entry("bub.cli.trust:trust", "Allow the pipeline file of a folder to be used."),
         "tape": Entry("bub.cli.tape:app", "What was said and done in each session."),
+        "inbox": Entry("bub.cli.inbox:app", "Messages and replies that were set aside: try again, or drop."),
         "local": Entry("bub.cli.local:app", "The small model that answers on this machine, without a key."),
     }
 )

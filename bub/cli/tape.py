@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import redirect_stdout
@@ -15,7 +14,7 @@ import typer
 
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
-from bub.cli.shown import page_width, show
+from bub.cli.shown import page_width, show, show_json
 from bub.cli.terminal import printable
 from bub.errors import TapeError, UsageError
 from bub.pipeline.layout import Line, Span, cells, columns, line
@@ -46,7 +45,7 @@ def list_them(ctx: typer.Context, as_json: Annotated[bool, _JSON] = False) -> No
     """
     found = _with_store(ctx, lambda store, _: summaries(store))
     if as_json:
-        print(json.dumps([dataclasses.asdict(summary) for summary in found]))
+        show_json([dataclasses.asdict(summary) for summary in found])
     elif found:
         show(_listed(found, _width()))
     else:
@@ -73,7 +72,7 @@ def show_one(
     summary, entries = _with_store(ctx, read)
     if as_json:
         listed = [dataclasses.asdict(entry) for entry in entries]
-        print(json.dumps({"tape": summary.name, "session": summary.session, "entries": listed}, default=str))
+        show_json({"tape": summary.name, "session": summary.session, "entries": listed}, default=str)
         return
     if entries and entries[0].id > 1:
         _say(f"{entries[0].id - 1:,} older entries are not shown (--all shows them)")
@@ -121,7 +120,7 @@ def search(
 
     known, hits = _with_store(ctx, look)
     if as_json:
-        print(json.dumps([{"tape": tape, **dataclasses.asdict(entry)} for tape, entry in hits], default=str))
+        show_json([{"tape": tape, **dataclasses.asdict(entry)} for tape, entry in hits], default=str)
     elif hits:
         show(_hits(hits, known, text, page_width()))
     else:
@@ -177,7 +176,7 @@ def stats_of_all(ctx: typer.Context, as_json: Annotated[bool, _JSON] = False) ->
     """Show how much the tapes hold, where they are kept, and which lines of them cannot be read."""
     found = _with_store(ctx, lambda store, _: stats(store))
     if as_json:
-        print(json.dumps(dataclasses.asdict(found)))
+        show_json(dataclasses.asdict(found))
         return
     bad = sum(found.bad_lines.values()) if found.bad_lines is not None else None
     rows = {

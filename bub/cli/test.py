@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +15,7 @@ import typer
 from bub.cli.exits import FAILED, in_color
 from bub.cli.opening import tell_warnings, usual_file
 from bub.cli.options import Options, options_of
-from bub.cli.shown import show
+from bub.cli.shown import show, show_json
 from bub.diagnostics import Diagnostic, sort_diagnostics
 from bub.errors import UsageError
 from bub.pipeline.discovery import discover
@@ -66,7 +65,7 @@ def test(
             raise _no_tests(files, chosen)
         report = _run(report, suites, timeout, coverage=coverage, aloud=is_text)
     if not is_text:
-        print(json.dumps(report.as_dict(), indent=2))
+        show_json(report.as_dict(), indent=2)
     return 0 if report.ok else FAILED
 
 

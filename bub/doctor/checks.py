@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -60,6 +60,11 @@ class Patient:
     unloaded: str = "they were not looked at"
     served: Served | None = None
 
+    def in_each_profile(self) -> Iterator[Patient]:
+        """The patient as each profile that can get a turn finds it, the one chosen at start first."""
+        for profile in self.framework.profiles:
+            yield replace(self, framework=self.framework.seen_by(profile))
+
     def skipped(self, subject: str) -> list[Check]:
         """What is said of something that only loaded plugins can tell."""
         return [Check(subject, "skipped", f"not known, since the plugins are not loaded: {self.unloaded}")]
@@ -96,6 +101,21 @@ async def _found(patient: Patient, subject: str, look: Look, patience: float) ->
             what = f"it cannot be looked at: {type(error).__name__}: {error}"
             return [Check(subject, "broken", what, "the details are in the log")]
     return [Check(subject, "broken", f"not known: it took longer than {patience:g} s", "see what keeps it waiting")]
+
+
+def where_they_differ(told: Iterable[tuple[str, Check]]) -> list[Check]:
+    """What was found for each profile, by its name: a finding that several share is told of the first of them only.
+
+    The others than the first are named.
+    """
+    seen: list[Check] = []
+    checks: list[Check] = []
+    for profile, check in told:
+        if check not in seen:
+            named = f"profile `{profile}`: {check.message}" if seen else check.message
+            checks.append(replace(check, message=named))
+            seen.append(check)
+    return checks
 
 
 async def in_thread(work: Callable[[], _T]) -> _T:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+import trio
 
 from bub.builtin import local_install
 from bub.builtin.models.client import open_client
@@ -12,7 +14,7 @@ from bub.builtin.models.endpoint import Endpoint, resolve_endpoint
 from bub.builtin.models.probe import Served, ask_for_models
 from bub.builtin.models.providers import LOCAL
 from bub.diagnostics import did_you_mean
-from bub.doctor.checks import Check, Patient, in_thread
+from bub.doctor.checks import Check, Patient, Status, in_thread, where_they_differ
 from bub.errors import ModelError
 
 ENDPOINT_PATIENCE = 5.0
@@ -23,34 +25,69 @@ MOST_SKEW = 60.0
 
 _POINT = "call_model"
 _LOCAL_PLUGIN = "local_model"
+_Access: TypeAlias = tuple[str, str, str | None]
+"""What makes one server another: how it is spoken to, its address, and the key that opens it."""
+
 _INSTALL = "`bub local install` brings it"
 _PROVIDER = "`export BUB_MODEL=provider:name BUB_API_KEY=…` chooses another model"
 
 
 async def look_at_model(patient: Patient) -> Sequence[Check]:
-    """The model of the settings: its server is asked for its models, which needs the key and costs nothing."""
+    """The model of each profile that can get a turn: its server is asked, with the key, which models it has.
+
+    That costs nothing. A server is asked once by one key, and all at the same time.
+    """
     if not patient.trusted:
         return [Check("model", "skipped", f"not asked: {patient.unloaded}")]
+    found = {one.framework.profile: _chosen(one) for one in patient.in_each_profile()}
+    endpoints = {_access(chosen): chosen for chosen in found.values() if isinstance(chosen, Endpoint)}
+    answers: dict[_Access, Served | ModelError] = {}
+
+    async def ask(access: _Access, endpoint: Endpoint) -> None:
+        try:
+            answers[access] = await ask_for_models(client, endpoint, ENDPOINT_PATIENCE)
+        except ModelError as error:
+            answers[access] = error
+
+    if not patient.offline and endpoints:
+        async with open_client() as client, trio.open_nursery() as nursery:
+            for access, endpoint in endpoints.items():
+                nursery.start_soon(ask, access, endpoint)
+        patient.served = next((one for one in answers.values() if isinstance(one, Served)), None)
+
+    def told(chosen: Endpoint | Check) -> Check:
+        if isinstance(chosen, Check):
+            return chosen
+        if patient.offline:
+            return Check("model", "skipped", f"{_name(chosen)} was not asked, because of --offline")
+        answer = answers[_access(chosen)]
+        if isinstance(answer, ModelError):
+            return Check("model", "broken", str(answer), answer.help or "")
+        return _judged(chosen, answer)
+
+    return where_they_differ((profile, told(chosen)) for profile, chosen in found.items())
+
+
+def _access(endpoint: Endpoint) -> _Access:
+    return (endpoint.api, endpoint.base_url, endpoint.api_key)
+
+
+def _chosen(patient: Patient) -> Endpoint | Check:
+    """The model of one profile: where it is asked, or what is found without asking."""
     settings, others = patient.framework.settings, _bringers(patient)
     if _is_local(settings):
         if patient.unloaded:
-            return patient.skipped("model")
+            return patient.skipped("model")[0]
         if others:
-            return [Check("model", "ok", f"plugin `{others[0]}` brings the model")]
-        if not _lists_local(patient):
-            resolve_endpoint(settings)  # raises what a turn would
-        return [Check("model", "ok", "the small local model, since no other is chosen")]
+            return Check("model", "ok", f"plugin `{others[0]}` brings the model")
+        if _lists_local(patient):
+            return Check("model", "ok", "the small local model, since no other is chosen")
     try:
-        endpoint = resolve_endpoint(settings)
+        return resolve_endpoint(settings)
     except ModelError as error:
-        if not others:
-            raise
-        return [Check("model", "warn", f"{error}, unless plugin `{others[0]}` brings the model", error.help or "")]
-    if patient.offline:
-        return [Check("model", "skipped", f"{_name(endpoint)} was not asked, because of --offline")]
-    async with open_client() as client:
-        served = patient.served = await ask_for_models(client, endpoint, ENDPOINT_PATIENCE)
-    return [_judged(endpoint, served)]
+        status: Status = "warn" if others else "broken"
+        unless = f", unless plugin `{others[0]}` brings the model" if others else ""
+        return Check("model", status, f"{error}{unless}", error.help or "")
 
 
 def _judged(endpoint: Endpoint, served: Served) -> Check:
@@ -72,12 +109,13 @@ def _name(endpoint: Endpoint) -> str:
 
 
 async def look_at_local_model(patient: Patient) -> Sequence[Check]:
-    """The small local model: whether it is installed, where it is the one that would answer."""
+    """The small local model: whether it is installed, where it is the one that would answer in some profile."""
     return [await in_thread(lambda: _local_model(patient))]
 
 
 def _local_model(patient: Patient) -> Check:
-    wanted = patient.trusted and _is_local(patient.framework.settings) and _lists_local(patient)
+    meant = [one for one in patient.in_each_profile() if _is_local(one.framework.settings) and _lists_local(one)]
+    wanted, patient = patient.trusted and bool(meant), (meant or [patient])[0]
     found, own = local_install.status(), _own_weights(patient)
     weights = Path(own).expanduser() if own else found.weights
     if found.engine and weights is not None and weights.is_file():

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from bub.builtin.tapes import open_tape_store
+from bub.channels.onboarding import Channels
 from bub.diagnostics import Diagnostic, PipelineError
 from bub.doctor.checks import Check, Patient, Status, in_thread
 from bub.errors import NotTrustedError, UsageError
+from bub.framework import BubFramework
 from bub.locate import Found, bub_home, find_pipeline
 from bub.pipeline.discovery import PipelineFile, named_file
 from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED
 from bub.pipeline.report import summary
-from bub.pipeline.schema import whole_settings_schema
 from bub.pipeline.validate import check_files
-from bub.settings import variable_of
 from bub.trust import require_trust
 
 _OF_PLUGINS = "B200"
@@ -77,7 +77,7 @@ async def look_at_trust(patient: Patient) -> Sequence[Check]:
 
 
 async def look_at_plugins(patient: Patient) -> Sequence[Check]:
-    """Which plugins the profile chosen at start lists, and what became of each."""
+    """Which plugins each profile that can get a turn lists, and what became of each."""
     if not patient.trusted:
         return [Check("plugins", "skipped", f"not loaded: {patient.unloaded}")]
     framework = patient.framework
@@ -91,6 +91,13 @@ async def look_at_plugins(patient: Patient) -> Sequence[Check]:
         patient.unloaded = str(error)
         raise
     patient.unloaded = ""
+    listed = [_listed(one.framework) for one in patient.in_each_profile()]
+    warned = [_told(warning, "warn") for warning in framework.warnings if warning.code >= _OF_PLUGINS]
+    return [*listed, *warned]
+
+
+def _listed(framework: BubFramework) -> Check:
+    """What the list of one profile came to; what is not listed is told once, for the profile chosen at start."""
     statuses = framework.plugin_report()
     by_state = {
         state: [status.name for status in statuses if status.state == state]
@@ -99,10 +106,9 @@ async def look_at_plugins(patient: Patient) -> Sequence[Check]:
     parts = [f"{', '.join(by_state['loaded'])} of profile `{framework.profile}`"]
     if by_state["missing"]:
         parts.append(f"optional and not there: {', '.join(by_state['missing'])}")
-    if by_state["not listed"]:
+    if by_state["not listed"] and framework.profile == framework.profiles[0]:
         parts.append(f"installed and not listed: {', '.join(by_state['not listed'])}")
-    warned = [_told(warning, "warn") for warning in framework.warnings if warning.code >= _OF_PLUGINS]
-    return [Check("plugins", "ok", "; ".join(parts)), *warned]
+    return Check("plugins", "ok", "; ".join(parts))
 
 
 def _not_loaded(findings: Iterable[Diagnostic], errors_of_file: int) -> list[Check]:
@@ -121,29 +127,33 @@ def _told(finding: Diagnostic, status: Status) -> Check:
 
 
 async def look_at_channels(patient: Patient) -> Sequence[Check]:
-    """Each channel that a plugin provides, and whether its credentials are set."""
+    """Each channel that a plugin provides, and whether it can run as it is set up."""
     if patient.unloaded:
         return patient.skipped("channels")
-    names = list(await in_thread(lambda: patient.framework.get_channels(_nobody)))
-    if not names:
+    framework = patient.framework
+    brought = await in_thread(lambda: framework.get_channels_by_plugin(_nobody))
+    if not brought:
         return [Check("channels", "ok", "no plugin of the profile provides one")]
-    return [_channel(name, patient.framework.settings) for name in names]
+    channels = Channels(brought, framework.open_channels)
+    return await in_thread(lambda: [_channel(name, channels, framework.settings) for name in channels.brought])
 
 
 async def _nobody(message: object) -> None:
     """Takes the messages of a channel that is only looked at."""
 
 
-def _channel(name: str, settings: Mapping[str, Any]) -> Check:
-    schema = whole_settings_schema([name])["properties"].get(name, {})
-    secrets = [key for key, inner in schema.get("properties", {}).items() if inner.get("writeOnly")]
-    section = settings.get(name)
-    section = section if isinstance(section, Mapping) else {}
-    if secrets and not any(section.get(key) for key in secrets):
-        key = secrets[0]
-        remedy = f"set {variable_of((name, key))}, or `settings.{name}.{key}` to a reference such as ${{env:NAME}}"
-        return Check("channels", "broken", f"{name}: there is no `{key}`", remedy)
-    return Check("channels", "ok", f"{name}{': credentials are set' if secrets else ''}")
+def _channel(name: str, channels: Channels, settings: Mapping[str, Any]) -> Check:
+    plugin, channel = channels.brought[name]
+    why = str(getattr(channel, "why_disabled", ""))
+    if channels.can_run(name):
+        if name in channels.running or name not in channels.offered:
+            return Check("channels", "ok", name)
+        return Check("channels", "skipped", f"{name}: the profile does not open it")
+    if name in (channels.opened or ()):
+        return Check("channels", "broken", f"{name}: the profile opens it, but it cannot run as it is set up", why)
+    if settings.get(plugin):
+        return Check("channels", "warn", f"{name}: it does not run as it is set up", why)
+    return Check("channels", "skipped", f"{name}: not set up", why)
 
 
 async def look_at_tapes(patient: Patient) -> Sequence[Check]:

@@ -17,7 +17,7 @@ from bub.pipeline.written import written
 from bub.pipeline.yaml_reader import Lines, parse
 
 Keys: TypeAlias = tuple[str, ...]
-"""The way to a value: the keys above it, and its own."""
+"""The way to a value: the keys above it, and its own; an item of a list goes by its number, from "0" on."""
 
 
 class Removed(Enum):
@@ -77,7 +77,7 @@ def _read(text: str, file: str) -> _Page:
 def _changed(page: _Page, keys: Keys, value: Any) -> _Page:
     """The page with one value changed, proved to be that and nothing else."""
     nodes = [page.root]
-    while len(nodes) <= len(keys) and (inner := nodes[-1].get(keys[len(nodes) - 1])) is not None:
+    while len(nodes) <= len(keys) and (inner := _inner(nodes[-1], keys[len(nodes) - 1])) is not None:
         nodes.append(inner)
     is_there = len(nodes) > len(keys)
     if (value is REMOVED and not is_there) or (is_there and _is_so(nodes[-1], value)):
@@ -102,6 +102,11 @@ def _changed(page: _Page, keys: Keys, value: Any) -> _Page:
     )
 
 
+def _inner(node: Node, key: str) -> Node | None:
+    """What there is at a key of a mapping, or at the number of an item."""
+    return node.get(int(key) if node.is_sequence and key.isdecimal() else key)
+
+
 def _is_so(node: Node, value: Any) -> bool:
     return (isinstance(value, Mapping) and node.is_mapping) or (value is not REMOVED and _same(node.plain(), value))
 
@@ -119,6 +124,8 @@ def _laid(tree: Any, keys: Keys, value: Any) -> Any:
     """A plain tree with one value changed."""
     if not keys:
         return value
+    if isinstance(tree, list | tuple) and keys[0].isdecimal() and int(keys[0]) < len(tree):
+        return [_laid(item, keys[1:], value) if str(i) == keys[0] else item for i, item in enumerate(tree)]
     below = dict(tree) if isinstance(tree, dict) else {}
     if value is REMOVED and len(keys) == 1:
         below.pop(keys[0])
@@ -238,9 +245,18 @@ class _Page:
             key = f"{' ' * indent}{written(name)}:"
             if isinstance(value, Mapping) and value:
                 lines += [key, self._block(value, indent + self._step)]
+            elif isinstance(value, list | tuple) and value and all(isinstance(item, Mapping) for item in value):
+                lines += [key, *(self._item(item, indent + self._step) for item in value)]
             else:
                 lines.append(f"{key} {written(value)}")
         return self._ending.join(lines)
+
+    def _item(self, value: Any, dash: int) -> str:
+        """An item of a list in block style; a mapping has a line for each key."""
+        if not (isinstance(value, Mapping) and value):
+            return f"{' ' * dash}- {written(value)}"
+        first, *others = (f"{written(name)}: {written(inner)}" for name, inner in value.items())
+        return self._ending.join([f"{' ' * dash}- {first}", *(f"{' ' * dash}  {other}" for other in others)])
 
     # Changes
 
@@ -336,16 +352,16 @@ class _Page:
                 edits.append(self._edit(start, stop, blank + written(value, like=self.text[start:stop])))
             gone += range(first + both, end)
             if fresh + both < fresh_end:
-                edits += self._inserted(old, first + both, [written(each) for each in new[fresh + both : fresh_end]])
+                edits += self._inserted(old, first + both, new[fresh + both : fresh_end])
         return edits + (self._cut(old, gone) if gone else [])
 
-    def _inserted(self, old: Node, index: int, fresh: Sequence[str]) -> list[Edit]:
+    def _inserted(self, old: Node, index: int, fresh: Sequence[Any]) -> list[Edit]:
         """Put items into a list, behind as many as `index` says."""
         if self._is_flow(old):
-            return self._in_flow(old, index, fresh)
+            return self._in_flow(old, index, [written(each) for each in fresh])
         entries = self._entries(old)
         dash = self._column(self.text.rindex("-", 0, entries[0].start)) - 1
-        lines = [f"{' ' * dash}- {each}" for each in fresh]
+        lines = [self._item(each, dash) for each in fresh]
         if index == 0:
             at = self._line_start(entries[0].start)
             return [self._edit(at, at, "".join(line + self._ending for line in lines))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from bub.diagnostics import Diagnostic, sort_diagnostics
+from bub.diagnostics import NO_FILE, Diagnostic, sort_diagnostics
 from bub.pipeline.report import message_of, path_below, printable_line
 
 
@@ -21,7 +21,9 @@ def _annotation(item: Diagnostic, root: Path) -> str:
     file, (start, end) = path_below(root, item.file), item.range
     message = message_of(item)
     properties: dict[str, str] = {}
-    if file is None:
+    if item.file == NO_FILE:
+        pass  # it is about no line of any file, and says itself which variable it is about
+    elif file is None:
         message = f"{printable_line(item.file)}:{start.line}:{start.column}: {message}"
     else:
         properties |= {"file": file, "line": str(start.line), "col": str(start.column), "endLine": str(end.line)}

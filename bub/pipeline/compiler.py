@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-from bub.binding import Calls, Manner, bind
+from bub.binding import Calls, Manner, bind, in_words
 from bub.calling import broadcast, claiming, firstresult, gate, modifying, observer, stream, void
 from bub.diagnostics import Diagnostic, PipelineError
 from bub.hookspecs import ERROR_POINT, HOOK_POINTS, HookPoint
@@ -20,6 +20,7 @@ from bub.pipeline.interpolate import lone_reference, resolve
 from bub.pipeline.merge import Document, effective
 from bub.pipeline.offers import Offers, offers_of
 from bub.pipeline.plan import HookPlan, Plan, StagePlan, flag_of, make_plan, names_of, policy_of, seconds_of, text_of
+from bub.pipeline.provided import provided_tools
 from bub.pipeline.rules import (
     async_where_nothing_waits,
     both_twins,
@@ -33,12 +34,19 @@ from bub.pipeline.rules import (
 from bub.pipeline.schema import check_layer
 from bub.pipeline.validate import check_document, check_plan, declared_plugins
 from bub.plugins import PluginSet
+from bub.tools import Tool
 
 RESOLVED = ("stages", "hooks", "plugins", "routes", "on_failure")
 """The sections whose references are resolved for a run; settings are, when they are asked for."""
 
 _TYPED = ("enabled", "thread", "optional", "times")
 """The keys whose value is no text, so that a reference alone has to be read as one."""
+
+TOOLS = "tools"
+"""The key of a profile that says which tools it may use."""
+
+_FOR_WHOM = ("when", "only")
+"""The keys of a stage or a hook that say whom it is for."""
 
 COMBINED = {"merge": (dict,), "join": (str,)}
 """What an implementation has to return beside None where the point itself does not say."""
@@ -74,9 +82,12 @@ __all__ = ["compile", "declared_plugins", "plan_for"]
 
 def plan_for(document: Document, profile: str, environment: Mapping[str, str]) -> Plan:
     """The plan of a profile with every check that needs no plugin, references resolved in `environment`."""
-    root, unresolved = _resolved(effective(document, profile).root, document, environment)
-    plan = make_plan(document, profile, root)
-    plan.findings.items += [*check_document(document), *unresolved]
+    view = effective(document, profile)
+    references = _References(document, environment)
+    root = references.replaced_in(view.root)
+    tools = view.profile_node.get(TOOLS) if view.profile_node is not None else None
+    plan = make_plan(document, profile, root, references.replaced(tools, (TOOLS,)) if tools is not None else None)
+    plan.findings.items += [*check_document(document), *references.findings]
     check_plan(plan)
     return plan
 
@@ -96,34 +107,51 @@ def compile(  # noqa: A001 (the design's word, and what it does)
     offers = offers_of(plan, plugins)
     for rule in PLUGIN_RULES:
         rule(plan, offers)
+    tools = provided_tools(plan, offers)
     if plan.findings.has_errors:
         raise PipelineError(plan.findings.items)
-    return _Builder(plan, plugins, stand_ins).build()
+    return _Builder(plan, plugins, stand_ins, tools).build()
 
 
-def _resolved(root: Node, document: Document, environment: Mapping[str, str]) -> tuple[Node, list[Diagnostic]]:
-    """The root with the references of its `RESOLVED` sections replaced; what they gave is checked like a file."""
-    findings: list[Diagnostic] = []
+@dataclass(slots=True)
+class _References:
+    """Replaces the references of a document for a run, and notes what is wrong with them."""
 
-    def in_place(node: Node, name: str) -> Node | None:
+    document: Document
+    environment: Mapping[str, str]
+    findings: list[Diagnostic] = field(default_factory=list)
+
+    def replaced_in(self, root: Node) -> Node:
+        """The root with the references of its `RESOLVED` sections replaced; what they gave is checked like a file."""
+        sections = {name: self.replaced(node, (name,)) if name in RESOLVED else node for name, node in root.items()}
+        result = replace(root, value={name: node for name, node in sections.items() if node is not None})
+        if result.plain() != root.plain():
+            self.findings += check_layer(result)
+        return result
+
+    def replaced(self, node: Node, path: tuple[str, ...]) -> Node | None:
+        """A node with its references replaced; None where it is only one that stands for nothing.
+
+        That is an error in what says whom something is for: without a part of it, a guard would be for others.
+        """
         if node.is_mapping:
-            children = {key: in_place(child, key) for key, child in node.items()}
+            children = {key: self.replaced(child, (*path, key)) for key, child in node.items()}
             return replace(node, value={key: child for key, child in children.items() if child is not None})
         if node.is_sequence:
-            items = (in_place(child, name) for child in node.elements())
+            items = (self.replaced(child, path) for child in node.elements())
             return replace(node, value=tuple(item for item in items if item is not None))
         if not isinstance(node.value, str) or "$" not in node.value:
             return node
-        typed = name in _TYPED and lone_reference(node.value) is not None
-        value, found = resolve(node, environment, base=document.base, folders=document.folders, typed=typed)
-        findings.extend(found)
+        typed = path[-1] in _TYPED and lone_reference(node.value) is not None
+        base, folders = self.document.base, self.document.folders
+        value, found = resolve(node, self.environment, base=base, folders=folders, typed=typed)
+        self.findings += [replace(one, severity="error") for one in found] if _says_for_whom(path) else found
         return None if value is None else replace(node, value=value, quoted=True)
 
-    sections = {name: in_place(node, name) if name in RESOLVED else node for name, node in root.items()}
-    result = replace(root, value={name: node for name, node in sections.items() if node is not None})
-    if result.plain() != root.plain():
-        findings += check_layer(result)
-    return result, findings
+
+def _says_for_whom(path: tuple[str, ...]) -> bool:
+    """Whether what stands at a path says whom a stage or a hook is for, or which tools may be used."""
+    return path[0] == TOOLS or (path[0] in ("stages", "hooks") and len(path) > 2 and path[2] in _FOR_WHOM)
 
 
 @dataclass(slots=True)
@@ -137,6 +165,7 @@ class _Builder:
     plan: Plan
     plugins: PluginSet
     stand_ins: Mapping[str, StandIn]
+    tools: Mapping[str, Tool]
     slots: int = 0
     current: dict[str, int] = field(default_factory=dict)
     nothing: int = 0
@@ -174,6 +203,7 @@ class _Builder:
                 {name: self._found(point) for name, point in HOOK_POINTS.items() if point.bootstrap}
             ),
             plan=self.plan,
+            tools=self.tools,
         )
 
     def _slot(self) -> int:
@@ -195,9 +225,11 @@ class _Builder:
         assert stage.kind is not None
         seen = dict(sources)
         node, kind = stage.node, stage.kind.name
-        found = self._asked(stage.hook.point, node.get("only") or _hook_key(stage.hook, "only"), stage.id)
+        only = node.get("only") or _hook_key(stage.hook, "only")
+        found = self._asked(stage.hook.point, only, stage.id)
         fire = self._slot() if any(_names(implementation, "fire") for implementation in found) else None
         keys = {name: seen[name] for name in stage.hook.takes if name in seen}
+        offered = MappingProxyType(dict(keys))
         if fire is not None and "fire" in stage.hook.takes:
             keys["fire"] = fire
         manner = self._manner(stage.hook, node, kind, stage.id, stage.on_failure)
@@ -216,6 +248,9 @@ class _Builder:
             absent=self.nothing,
             skip_awaitables=True,
         )
+        if streams and kind == "firstresult":
+            # Whatever a text model says is taken at its word (BEHAVIOURS T15); a stage that streams is strict (H29).
+            calls = replace(calls, items=tuple(in_words(call) if call.form == "text" else call for call in calls.items))
         waits = any(implementation.is_async for implementation in found) or manner.thread or manner.retries > 0
         into = text_of(node.get("into"))
         slot = self._made(into, sources) if into is not None else None
@@ -236,6 +271,8 @@ class _Builder:
             calls=calls,
             manner=manner,
             sources=MappingProxyType(seen),
+            offered=offered,
+            allowed=self._allowed(only),
             message=seen["message"],
             call=CALLING.get(kind, stream),
             into=slot,
@@ -286,6 +323,11 @@ class _Builder:
                 return (self.stand_ins[name](point),)
         return _only(self._found(point), only)
 
+    def _allowed(self, only: Node | None) -> frozenset[str]:
+        """The plugins whose handlers may be called: those of the profile, and of them the `only` ones."""
+        listed = frozenset(name for name, _ in self.plan.allowlist)
+        return listed if only is None else listed.intersection(name for name, _ in names_of(only))
+
     def _found(self, point: HookPoint) -> tuple[Implementation, ...]:
         found = implementations_of(self.plugins.manager, point.name)
         if point.twin is not None:
@@ -300,12 +342,14 @@ class _Builder:
                 continue
             policy = policy_of(hook.node, hook, kind, text_of(self.plan.root.get("on_failure")))
             twin = _twin(hook.point)
+            only = hook.node.get("only")
             fired[name] = FiredPoint(
                 name,
                 kind.name if twin is None else "stream",
                 hook.point,
-                self._asked(hook.point, hook.node.get("only")),
+                self._asked(hook.point, only),
                 hook.takes,
+                self._allowed(only),
                 self._manner(hook, hook.node, kind.name, "", policy),
                 seconds_of(hook.node.get("timeout")),
                 policy,

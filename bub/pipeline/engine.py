@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import trio
 
-from bub.binding import Call, Calls
+from bub.binding import Call, Calls, Manner
 from bub.calling import (
     BROKEN_GATE,
     UNCLAIMED,
@@ -37,7 +37,8 @@ from bub.calling import (
 from bub.diagnostics import did_you_mean
 from bub.envelope import ADDRESS, Envelope, addressed, field_of, normalize_envelope, unpack_batch
 from bub.errors import BubError, NoAnswerError
-from bub.frozen import thaw
+from bub.frozen import FrozenDict, thaw
+from bub.hook_registry import CALLED_AS, HookRegistry
 from bub.kinds import OUTBOUNDS, SESSION
 from bub.log import log_exception, log_info, log_warning
 from bub.pipeline.graph import Chain, FiredPoint, Graph, GraphNode, Step
@@ -76,7 +77,7 @@ class TooSlowError(BubError, trio.TooSlowError):
     """The time that the pipeline file gives a stage or a hook is up."""
 
 
-_MORE_TIME = "give it more `timeout` in the pipeline file, or find out what it waited for"
+MORE_TIME = "give it more `timeout` in the pipeline file, or find out what it waited for"
 
 
 class _Ends(Exception):  # noqa: N818 (the turn ends; nothing went wrong)
@@ -89,18 +90,24 @@ class _Ends(Exception):  # noqa: N818 (the turn ends; nothing went wrong)
 
 
 class Turn:
-    """One run of a graph. `join` is awaited with the session's id once it is made, and says "new" or "known"."""
+    """One run of a graph. `join` is awaited with the session's id once it is made, and says "new" or "known".
+
+    `handlers` are those that come and go at run time; a stage calls, in front of its plugins, the ones that are
+    registered when it begins.
+    """
 
     __slots__ = (
         "_cleaned",
         "_failures",
         "_graph",
+        "_handlers",
         "_join",
         "_kept",
         "_known",
         "_late",
         "_on_event",
         "_records",
+        "_registered",
         "_started",
         "_values",
         "_zero",
@@ -114,6 +121,7 @@ class Turn:
         *,
         join: Callable[[str], Awaitable[str]],
         on_event: OnEvent | None = None,
+        handlers: HookRegistry | None = None,
     ) -> None:
         values: list[Any] = [None] * graph.slots
         for name, slot in graph.start.items():
@@ -122,6 +130,8 @@ class Turn:
         self._values = values
         self._join = join
         self._on_event = on_event
+        self._handlers = handlers if handlers is not None else HookRegistry()
+        self._registered = self._handlers.registered
         self._known: Mapping[str, str] = {}
         self._failures: list[tuple[BaseException, str]] = []
         self._late: list[BaseException] = []
@@ -210,7 +220,7 @@ class Turn:
         """Run the steps of a node item by item; one failing item does not stop the others (BEHAVIOURS T28)."""
         values = self._values
         items = unpack_batch(values[node.items])
-        if node.idle:
+        if node.idle and not (self._registered and any(step.hook in self._registered for step in node.steps)):
             values[node.kept] = items
             for step in node.steps:
                 self._record(step, perf_counter(), "ok" if step.enabled else "off")
@@ -242,7 +252,7 @@ class Turn:
 
         What a gate or claim says ends the turn; where it is for one item only, it is returned and the item is done.
         """
-        values, records = self._values, self._records
+        values, records, registered = self._values, self._records, self._registered
         began = perf_counter()
         for step in steps:
             if step.guarded and not self._begin(step, each):
@@ -252,7 +262,8 @@ class Turn:
                 continue
             try:
                 if step.direct:
-                    raw = await step.call(step.calls, values, unlimited, self._failed)
+                    calls = self._calls(step) if registered else step.calls
+                    raw = await step.call(calls, values, unlimited, self._failed)
                 elif step.timeout is None:
                     raw = await self._stream(step, unlimited)
                 else:
@@ -312,7 +323,7 @@ class Turn:
                 return await self._call(step, unlimited)
         except Expired:
             pass
-        late = TooSlowError(f"stage `{step.id}` took longer than {step.timeout:g} seconds", help=_MORE_TIME)
+        late = TooSlowError(f"stage `{step.id}` took longer than {step.timeout:g} seconds", help=MORE_TIME)
         if step.on_failure == "propagate":
             self._late.append(late)
             raise late
@@ -322,7 +333,31 @@ class Turn:
     def _call(self, step: Step, wait: Wait) -> Awaitable[Any]:
         if step.kind == "stream":
             return self._stream(step, wait)
-        return step.call(step.calls, self._values, wait, self._failed)
+        return step.call(self._calls(step), self._values, wait, self._failed)
+
+    def _calls(self, step: Step) -> Calls:
+        """Whom a stage calls: the handlers that are registered now, then what plugins bring (DESIGN §3)."""
+        if step.hook not in self._registered:
+            return step.calls
+
+        def payload(values: list[Any]) -> dict[str, Any]:
+            return FrozenDict({name: values[slot] for name, slot in step.offered.items()})
+
+        return self._behind_handlers(step.calls, step.hook, step.kind, step.allowed, step.manner, payload)
+
+    def _behind_handlers(
+        self,
+        calls: Calls,
+        hook: str,
+        kind: str,
+        allowed: frozenset[str],
+        manner: Manner,
+        payload: Callable[[Any], dict[str, Any]],
+    ) -> Calls:
+        # A turn may have begun on a pipeline that gave the point another kind than what is loaded now.
+        if self._handlers.points.get(hook) != CALLED_AS.get(kind):
+            return calls
+        return self._handlers.in_front_of(calls, hook, payload, allowed_plugins=allowed, manner=manner)
 
     async def _stream(self, step: Step, wait: Wait) -> Any:
         pulled = Pulled([], heard=self._on_event is not None)
@@ -346,7 +381,8 @@ class Turn:
             if step.kind == "broadcast" and step.waits:
                 raw = await broadcast_shielded(step.calls, self._values, step.timeout, self._failed)
             else:
-                raw = await step.call(step.calls, self._values, Within(step.timeout, shield=True), self._failed)
+                wait = Within(step.timeout, shield=True)
+                raw = await step.call(self._calls(step), self._values, wait, self._failed)
         finally:
             del self._kept[step.id]
         first = kept[0][1] if kept and step.on_failure == "propagate" else None
@@ -528,18 +564,10 @@ class Turn:
 
         With `shield`, while a turn is unwound, they are told whatever else is cancelled.
         """
-        log_exception("turn.failure", error, stage=stage)
-        calls = self._graph.observers
-        if not calls.items:
-            return
-        values = {"stage": stage, "error": error, "message": self._values[self._graph.values["message"]]}
-        if values["message"] is None:
-            values["message"] = self._values[self._graph.start["message"]]
-
-        async def log(call: Call, failure: Exception) -> None:
-            log_warning("hook.on_error_failed", stage=stage, adapter=call.plugin, error=failure)
-
-        await observer(calls, values, Within(REPORTING_PATIENCE, shield), log)
+        message = self._values[self._graph.values["message"]]
+        if message is None:
+            message = self._values[self._graph.start["message"]]
+        await tell_observers(self._graph, stage, error, message, shield=shield)
 
     # Points that implementations fire themselves.
 
@@ -553,11 +581,17 @@ class Turn:
             known = self._graph.fired
             advice = did_you_mean(name, known) or "declare it under `hooks:` in the pipeline file"
             raise BubError(f"stage `{step.id}` fires `{name}`, which this pipeline does not have", help=advice)
-        if not point.implementations:
+        if not point.implementations and name not in self._registered:
             return _UNANSWERED[point.kind]()
         seen = {value: self._values[slot] for value, slot in step.sources.items()}
         values = {**seen, "fire": _Fire(self, step), **payload}
         calls = point.calls_for(values)
+        if name in self._registered:
+
+            def told(values: Mapping[str, Any]) -> dict[str, Any]:
+                return FrozenDict({key: values[key] for key in point.offered if key in values and key != "fire"})
+
+            calls = self._behind_handlers(calls, name, point.kind, point.allowed, point.manner, told)
         for item in point.implementations:
             for argument in item.required:
                 values.setdefault(argument, None)
@@ -565,7 +599,7 @@ class Turn:
         try:
             return await _FIRE[point.kind](self, step, point, calls, values, wait, self._failed)
         except Expired:
-            late = TooSlowError(f"hook `{name}` took longer than {point.timeout:g} seconds", help=_MORE_TIME)
+            late = TooSlowError(f"hook `{name}` took longer than {point.timeout:g} seconds", help=MORE_TIME)
             if point.on_failure == "propagate":
                 raise late from None
             await self._report(name, late)
@@ -586,6 +620,24 @@ class _Fire:
 
     def __contains__(self, name: object) -> bool:
         return name in self._turn._graph.fired
+
+
+async def tell_observers(
+    graph: Graph, stage: str, error: Exception, message: Envelope, *, shield: bool = False
+) -> None:
+    """Log a failure and tell the error observers of a graph, each by itself and within its time (BEHAVIOURS H19).
+
+    With `shield` they are told whatever else is cancelled.
+    """
+    log_exception("turn.failure", error, stage=stage)
+    if not graph.observers.items:
+        return
+    values = {"stage": stage, "error": error, "message": message}
+
+    async def log(call: Call, failure: Exception) -> None:
+        log_warning("hook.on_error_failed", stage=stage, adapter=call.plugin, error=failure)
+
+    await observer(graph.observers, values, Within(REPORTING_PATIENCE, shield), log)
 
 
 def _with_session(message: Envelope, session_id: str) -> Envelope:

@@ -15,6 +15,7 @@ from bub.hookspecs import HookPoint
 from bub.implementations import Implementation
 from bub.kinds import SESSION
 from bub.pipeline.plan import TEMPLATE_NAME, Plan
+from bub.tools import Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +128,9 @@ def _text(pattern: str, sources: Mapping[str, int], message: int) -> Fill:
 class Step:
     """A stage, ready to run. `sources` says in which slot of the turn each value stands that the stage can see.
 
-    `into` is the slot of its result, `changes` the values a modifying stage may set as (name, slot to read, slot to
-    write). `fire` is the slot of its own `fire`, where an implementation names it.
+    `offered` are those of them that its hook may name, `allowed` the plugins of whom handlers that are registered at
+    run time are called too. `into` is the slot of its result, `changes` the values a modifying stage may set as (name,
+    slot to read, slot to write). `fire` is the slot of its own `fire`, where an implementation names it.
     """
 
     id: str
@@ -137,6 +139,8 @@ class Step:
     calls: Calls
     manner: Manner
     sources: Mapping[str, int]
+    offered: Mapping[str, int]
+    allowed: frozenset[str]
     message: int
     call: Callable[..., Awaitable[Any]]
     """The kind's own function."""
@@ -171,7 +175,7 @@ class GraphNode:
     """What is scheduled as one: a step, or neighbouring steps that run item by item over one list.
 
     `items`, `item` and `kept` are the slots of the list, of the item as `message`, and of what is left of the list.
-    An `idle` node has nothing to call.
+    An `idle` node has nothing to call but what may be registered at run time.
     """
 
     steps: tuple[Step, ...]
@@ -198,13 +202,14 @@ class SideBySide:
 
 @dataclass(frozen=True, slots=True)
 class FiredPoint:
-    """A hook point that implementations fire themselves, through `fire`."""
+    """A hook point that implementations fire themselves, through `fire`; `allowed` is as for a `Step`."""
 
     name: str
     kind: str
     point: HookPoint
     implementations: tuple[Implementation, ...]
     offered: tuple[str, ...]
+    allowed: frozenset[str]
     manner: Manner
     timeout: float | None
     on_failure: str
@@ -249,6 +254,8 @@ class Graph:
     nothing: int
     """The slot that nobody makes."""
     plan: Plan
+    tools: Mapping[str, Tool]
+    """Every tool that the plugins provide, by its name."""
 
     @property
     def joins(self) -> bool:

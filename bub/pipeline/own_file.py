@@ -96,6 +96,22 @@ def write_change(own: OwnFile, text: str, *, even_broken: bool = False) -> Path 
     return None
 
 
+def kept_in_words(own: OwnFile, text: str, backup: Path | None) -> str:
+    """What became of the text that a file had, in a clause: where it is kept, and that it holds a key still."""
+    if backup is None:
+        return "a new file"
+    if not _plain_secrets(own, own.text) - _plain_secrets(own, text):
+        return f"as it was: {backup.name}"
+    return f"as it was, with the old key in plain text: {backup.name}, which only you can read; delete it in the end"
+
+
+def _plain_secrets(own: OwnFile, text: str) -> set[str]:
+    """The lines of a text in which a secret stands literally."""
+    lines = text.splitlines()
+    found = (item for item in findings_in(own, text) if item.code == LITERAL_SECRET and item.file == own.file)
+    return {line for item in found for line in lines[item.range.start.line - 1 : item.range.end.line]}
+
+
 def counted_errors(findings: Iterable[Diagnostic]) -> Counter[Said]:
     """The errors among some findings, by what they say."""
     return counted(finding for finding in findings if finding.severity == "error")

@@ -165,7 +165,8 @@ class Plan:
 
     `adrift` are the stages whose place cannot be told (a circle, an unknown neighbour, none named): they stand last.
     `layers` hold the stages that each file and profile names, weakest first. `position` numbers the stages,
-    `callers` are those of each hook point, `kind_changes` stands by dotted path (`stages.run_model`).
+    `callers` are those of each hook point, `kind_changes` stands by dotted path (`stages.run_model`). `tools` is what
+    the profile says of them.
     """
 
     document: Document
@@ -182,6 +183,7 @@ class Plan:
     callers: Mapping[str, tuple[StagePlan, ...]]
     flow: Flow
     kind_changes: Mapping[str, tuple[KindChange, ...]]
+    tools: Node | None = None
 
     def above(self, stage: StagePlan) -> tuple[StagePlan, ...]:
         """The stages that stand above one, in order."""
@@ -198,11 +200,11 @@ class Plan:
         return needs | {other.id for other in above if other.is_barrier or taken.intersection(other.makes)}
 
 
-def make_plan(document: Document, profile: str, root: Node | None = None) -> Plan:
+def make_plan(document: Document, profile: str, root: Node | None = None, tools: Node | None = None) -> Plan:
     """Read what `document` means for `profile`.
 
-    `root` replaces the effective root where its references have been resolved; left out, values that are only a
-    reference count as unknown.
+    `root` and `tools` replace the effective root and the profile's `tools` where their references have been resolved;
+    left out, values that are only a reference count as unknown.
     """
     findings = Findings()
     view = effective(document, profile)
@@ -237,6 +239,7 @@ def make_plan(document: Document, profile: str, root: Node | None = None) -> Pla
         callers=_grouped((stage.hook.point.name, stage) for stage in stages),
         flow=_flow(root, stages, hooks),
         kind_changes=_kind_changes(view),
+        tools=tools or (view.profile_node.get("tools") if view.profile_node is not None else None),
     )
 
 

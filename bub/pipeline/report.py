@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bub.diagnostics import Diagnostic, Position, Range, sort_diagnostics
+from bub.diagnostics import NO_FILE, Diagnostic, Position, Range, sort_diagnostics
 from bub.secret_names import SECRET_WORDS
 
 STDIN = "<stdin>"
@@ -99,7 +99,7 @@ def message_of(item: Diagnostic) -> str:
 
 def path_below(root: Path, file: str) -> str | None:
     """The file of a finding as a path from the folder `root`, with slashes; None when it is no file below it."""
-    if file == STDIN or file.startswith("bub:"):
+    if file in (STDIN, NO_FILE) or file.startswith("bub:"):
         return None
     path = Path(os.path.abspath(file))  # noqa: PTH100 (`Path` keeps the `..` in it)
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else None

@@ -7,12 +7,13 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from bub import __version__
-from bub.diagnostics import START, Diagnostic, Position, Range, sort_diagnostics
+from bub.diagnostics import NO_FILE, START, Diagnostic, Position, Range, sort_diagnostics
 from bub.pipeline.handbook import codes, page_of
 from bub.pipeline.report import STDIN, message_of, no_command_in_json, path_below, printable_line
 from bub.pipeline.splice import Edit, splice
@@ -29,7 +30,7 @@ def render_sarif(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], 
 
     `sources` is the text of each file by the name its findings bear. The log holds the page of each code it tells of.
     """
-    items = sort_diagnostics(diagnostics)
+    items = [_in_a_file(item, sources) for item in sort_diagnostics(diagnostics)]
     rules = sorted({item.code for item in items})
     occurrences: dict[str, int] = {}
     log = {
@@ -46,6 +47,13 @@ def render_sarif(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], 
     return no_command_in_json(json.dumps(log, indent=2)) + "\n"
 
 
+def _in_a_file(item: Diagnostic, sources: Mapping[str, str]) -> Diagnostic:
+    """A finding about a variable at the top of the file that it was found for: code scanning takes none without one."""
+    if item.file != NO_FILE:
+        return item
+    return replace(item, file=next((name for name in sources if not name.startswith("bub:")), NO_FILE), range=START)
+
+
 def _rule(code: str) -> dict[str, Any]:
     title, page = codes().get(code, code), page_of(code) or code
     return {"id": code, "shortDescription": {"text": title}, "help": {"text": page, "markdown": page}}
@@ -55,6 +63,7 @@ def _result(
     item: Diagnostic, rule: int, sources: Mapping[str, str], root: Path, occurrences: dict[str, int]
 ) -> dict[str, Any]:
     uri, message = _artifact(item.file, root), message_of(item)
+    location = {"physicalLocation": {"artifactLocation": uri, "region": _region(item.range)}}
     # Lines move with every edit, and so are no part of what makes a finding the same one as before.
     identity = "\0".join((item.code, uri["uri"], item.path, message))
     occurrences[identity] = occurrences.get(identity, 0) + 1
@@ -64,7 +73,7 @@ def _result(
         "ruleIndex": rule,
         "level": item.severity,
         "message": {"text": f"{message} ({printable_line(item.help)})" if item.help else message},
-        "locations": [{"physicalLocation": {"artifactLocation": uri, "region": _region(item.range)}}],
+        "locations": [location] if item.file != NO_FILE else [],
         "partialFingerprints": {_FINGERPRINT: f"{fingerprint}:{occurrences[identity]}"},
     }
     if item.related:

@@ -26,7 +26,7 @@ extends: {parent}
 # over what another profile says. A route chooses the profile of a message: the first that matches counts.
 #profiles:
 #  default:
-#    plugins: [local_model]          # the whole list; `bub plugins` shows those that are installed
+#    plugins: [local_model, telegram]    # the whole list; `bub plugins` shows those that are installed
 #    tools: {{allow: ["*", bash], ask: [bash, fs.write, fs.edit]}}
 #  reader:
 #    extends: default

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bub.diagnostics import Diagnostic, Findings, Place
+from bub.diagnostics import NO_FILE, Diagnostic, Findings, Place
 from bub.pipeline.document import Node, walk
 from bub.pipeline.interpolate import Environment, Reference, dotenv_place, references
 from bub.pipeline.merge import Document
 from bub.pipeline.plan import names_of
 from bub.pipeline.schema import whole_settings_schema
 from bub.pipeline.sections import installed_sections
-from bub.settings import NO_FILE, RESERVED, unknown_variables, variable_of, variables_of
+from bub.settings import RESERVED, unknown_variables, variable_of, variables_of
 
 CODE = "B035"
 

@@ -7,6 +7,9 @@ from typing import Any
 from bub.tape.entry import TapeEntry
 from bub.tape.tape import Tape
 
+PERSONALITY = "personality"
+"""The setting that names the profile which a session has chosen."""
+
 SETTINGS = "settings"
 """The sidecar that they are kept in, and the name of its events."""
 

@@ -5,38 +5,23 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
+from bub.database import PATIENCE, explained, open_database, transaction
 from bub.errors import TapeError
 from bub.tape.entry import TapeEntry, mended, words_of
 from bub.tape.query import TapeQuery
 from bub.tape.store import Stretch, check_name, encoded, make_private, stretch_of
 
-PATIENCE = 10.0
-"""How long, in seconds, a writer waits for another process's transaction."""
-
 _VERSION = 1
 _SHORTEST_INDEXED = 3
 """Letters of the shortest text that the index of three letters each can find."""
 _INDEXED_AT_ONCE = 2_000
-
-_REMEDIES: Mapping[int, str] = MappingProxyType(
-    {
-        sqlite3.SQLITE_BUSY: "another program holds the file; end it, or try again",
-        sqlite3.SQLITE_READONLY: "see that the file and its folder are yours to write",
-        sqlite3.SQLITE_CANTOPEN: "see that the file and its folder are yours to write",
-        sqlite3.SQLITE_FULL: "make room on the disk",
-        sqlite3.SQLITE_CORRUPT: "move the file away to begin anew, and keep it: most of it can be saved with `sqlite3`",
-        sqlite3.SQLITE_NOTADB: "move the file away to begin anew",
-    }
-)
 
 # A tape that was reset keeps its rows until they are removed, but no longer has a name. No `seq` is ever given twice:
 # the index of words goes by it.
@@ -238,14 +223,8 @@ class SqliteTapeStore:
         """One transaction, from its beginning the only one that writes."""
         with self._lock, _told(self.path):
             db = self._opened()
-            db.execute("begin immediate")
-            try:
+            with transaction(db):
                 yield db
-                db.execute("commit")
-            except BaseException:
-                if db.in_transaction:  # a full disk ends it by itself
-                    db.execute("rollback")
-                raise
 
     def _opened(self) -> sqlite3.Connection:
         # A connection must not be taken along into a child process.
@@ -256,52 +235,7 @@ class SqliteTapeStore:
 
 def _open(path: Path) -> sqlite3.Connection:
     make_private(path.parent)
-    path.touch(mode=0o600)
-    db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False, cached_statements=64)
-    try:
-        _switch_to_wal(db)
-        db.execute("pragma synchronous = normal")
-        db.execute("begin immediate")
-        (version,) = db.execute("pragma user_version").fetchone()
-        if version == 0:
-            for statement in _statements(_TABLES):
-                db.execute(statement)
-            db.execute(f"pragma user_version = {_VERSION}")
-        db.execute("commit")
-    except BaseException:
-        db.close()
-        raise
-    if version > _VERSION:
-        db.close()
-        raise TapeError(
-            f"{path} was written by a newer Bub", help="update Bub, or name another file", reason="unavailable"
-        )
-    return db
-
-
-def _switch_to_wal(db: sqlite3.Connection) -> None:
-    """Let readers and a writer work at once. SQLite does not wait by itself where another process is just doing so."""
-    given_up = time.monotonic() + PATIENCE
-    while True:
-        try:
-            if db.execute("pragma journal_mode").fetchone() != ("wal",):
-                db.execute("pragma journal_mode = wal")
-        except sqlite3.OperationalError:
-            if time.monotonic() > given_up:
-                raise
-            time.sleep(0.005)
-        else:
-            return
-
-
-def _statements(script: str) -> Iterator[str]:
-    """The statements of a script one by one: `executescript` would end the transaction."""
-    statement = ""
-    for line in script.splitlines():
-        statement += f"{line}\n"
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
+    return open_database(path, _TABLES, _VERSION, synchronous="normal", patience=PATIENCE)
 
 
 @contextmanager
@@ -309,13 +243,6 @@ def _told(path: Path) -> Iterator[None]:
     """Turns what SQLite and the file system say into a TapeError."""
     try:
         yield
-    except sqlite3.Error as error:
-        # The low byte is what happened; what is above it says where.
-        remedy = _REMEDIES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
-        raise _unusable(path, error, remedy or "see that the disk has room and the file is yours") from error
-    except OSError as error:
-        raise _unusable(path, error.strerror or error, "see that the disk has room and the folder is yours") from error
-
-
-def _unusable(path: Path, problem: object, remedy: str) -> TapeError:
-    return TapeError(f"the tapes in {path} cannot be used: {problem}", help=remedy, reason="unavailable")
+    except (sqlite3.Error, OSError) as error:
+        problem, remedy = explained(error)
+        raise TapeError(f"the tapes in {path} cannot be used: {problem}", help=remedy, reason="unavailable") from error

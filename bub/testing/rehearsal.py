@@ -50,21 +50,17 @@ class Rehearsal(BubFramework):
             self.load_hooks()
             yield self
         finally:
-            for plugins in self._loaded_plugins():
-                plugins.forget_modules()
+            self._generation.forget_modules()
 
     @property
     def modules(self) -> frozenset[str]:
         """The names of the modules of plugins with a `path`."""
-        return frozenset(name for plugins in self._loaded_plugins() for name in plugins.modules)
-
-    def _loaded_plugins(self) -> list[PluginSet]:
-        return [profile.plugins for profile in self._runtime.profiles.values()]
+        return frozenset(name for plugins in self._generation.plugins for name in plugins.modules)
 
     @property
     def all_settings(self) -> Mapping[str, Mapping[str, Any]]:
         """The settings of every profile that is loaded, by profile."""
-        return self._runtime.settings
+        return self._generation.settings
 
     async def _open_tape_store(self, scope: Scope) -> None:
         """None: a test leaves no trace on the tapes of the person who runs it."""

@@ -179,8 +179,12 @@ def _shortened(messages: list[dict[str, str]], tokens: int, room: int) -> list[d
 
 
 def _text_of_part(part: Any) -> str:
+    """The text of a part; what is no text is named, so that the model knows of it."""
     text = part.get("text") if isinstance(part, Mapping) else part
-    return text if isinstance(text, str) else ""
+    if isinstance(text, str):
+        return text
+    kind = str(part.get("type") or "") if isinstance(part, Mapping) else ""
+    return f"[{kind.removesuffix('_url').removeprefix('input_')}, which this model cannot be sent]" if kind else ""
 
 
 def _encodable(text: str) -> str:

@@ -116,6 +116,18 @@ def _length_in(head: bytes) -> int:
     return 0
 
 
+def _waiting_clients(listening: socket.socket) -> Iterator[socket.socket]:
+    """All who wait to be let in: one at a time, a thousand would wait for a thousand rounds of writing."""
+    while True:
+        try:
+            client, _ = listening.accept()
+        except BlockingIOError:
+            return
+        client.setblocking(False)
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        yield client
+
+
 def serve() -> None:
     """Answer whoever asks."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=4096)
@@ -130,10 +142,8 @@ def serve() -> None:
             if key.fileobj is sys.stdin:
                 return
             if key.fileobj is listening:
-                client, _ = listening.accept()
-                client.setblocking(False)
-                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                waiting.register(client, selectors.EVENT_READ, Connection(client))
+                for client in _waiting_clients(listening):
+                    waiting.register(client, selectors.EVENT_READ, Connection(client))
                 continue
             connection: Connection = key.data
             if connection.receive():

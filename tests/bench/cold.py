@@ -8,7 +8,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+
+import pexpect
 
 from tests.bench._answers import answering
 
@@ -42,6 +45,7 @@ def measure() -> None:
             'bub run ",help"': ["-m", "bub", "run", ",help"],
             "post 20 tokens by hand (httpx)": ["-c", BY_HAND.format(url=f"{address}/20/0/v1/chat/completions")],
             "bub run hello (20 tokens)": ["-m", "bub", "run", "hello"],
+            "bub chat hello, piped (20 tokens)": ["-m", "bub", "chat", "hello"],
         }
         times: dict[str, list[float]] = {name: [] for name in commands}
         environment = {
@@ -58,14 +62,31 @@ def measure() -> None:
                 seconds = _cpu_seconds([sys.executable, *arguments], folder, environment)
                 if turn:  # the first one only warms up
                     times[name].append(seconds)
+        waits = [_seconds_to_line(folder, environment) for _ in range(RUNS)]
     print(f"cold start: seconds of CPU, {RUNS} runs each in turn")
     for name, seconds_of_each in times.items():
         print(f"  {name:32} median {statistics.median(seconds_of_each):.3f}   best {min(seconds_of_each):.3f}")
+    waited = f"median {statistics.median(waits):.3f}   best {min(waits):.3f}"
+    print(f"until there is a line to write on in bub chat: seconds on the clock, {waited} (meant: within 0.6)")
+
+
+def _seconds_to_line(folder: str, environment: dict[str, str]) -> float:
+    """How long, on the clock, somebody who starts `bub chat` waits for the line to write on."""
+    began = time.monotonic()
+    chat = pexpect.spawn(sys.executable, ["-m", "bub", "chat"], cwd=folder, env={**environment, "TERM": "xterm"})
+    chat.expect_exact("1m>")  # the bold sign before the line
+    took = time.monotonic() - began
+    chat.sendcontrol("d")
+    chat.expect(pexpect.EOF)
+    chat.close()
+    return took
 
 
 def _cpu_seconds(command: list[str], folder: str, environment: dict[str, str]) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL
+    )
     if done.returncode:
         sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -71,7 +71,9 @@ async def _by_hand(folder: str) -> list[float]:
     decode = msgspec.json.Decoder(dict[str, Any]).decode
     body = {"model": "any", "stream": True, "messages": [{"role": "user", "content": "hello"}]}
     url = f"{os.environ['BUB_API_BASE']}/chat/completions"
-    async with httpx.AsyncClient(verify=False, limits=httpx.Limits(max_connections=None), timeout=60) as client:
+    # httpx gives a connection that it kept to all requests that begin at once, which then wait for it one by one.
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
+    async with httpx.AsyncClient(verify=False, limits=limits, timeout=60) as client:
 
         async def talk(name: str, begun: Callable[[], None]) -> None:
             heard = 0

@@ -32,12 +32,19 @@ class Talk:
 
     @asynccontextmanager
     async def open(
-        self, *, tools: str = ALL, api: str = "openai", profile: str = "", more: str = "", **toys: object
+        self,
+        *,
+        tools: str = ALL,
+        api: str = "openai",
+        profile: str = "",
+        more: str = "",
+        extends: str = "default",
+        **toys: object,
     ) -> AsyncIterator[BubFramework]:
-        """A running framework; `tools` and `profile` are what the profile says."""
+        """A running framework; `tools` and `profile` are what the profile says, `extends` is a shipped pipeline."""
         pipeline = "\n".join(
             (
-                "extends: bub:default",
+                f"extends: bub:{extends}",
                 "settings:",
                 f'  model: "test:{self.model}"',
                 "  retries: 0",
@@ -56,9 +63,9 @@ class Talk:
         content = scripts[0] if len(scripts) == 1 and isinstance(scripts[0], str) else json.dumps(list(scripts))
         self.events = []
         message = {"channel": "cli", "chat_id": "local", "session_id": session, "content": content, **more}
-        ask = message.pop("ask", None)
+        given = {name: message.pop(name, None) for name in ("ask", "dispatch", "steering")}
         return await self.framework.process_inbound(
-            message, on_event=lambda event, _: self.events.append(event), ask=ask
+            message, on_event=lambda event, _: self.events.append(event), **given
         )
 
     async def asked(self) -> list[dict[str, Any]]:

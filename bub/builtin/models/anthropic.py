@@ -17,6 +17,7 @@ from bub.builtin.models.calls import arguments_of
 from bub.builtin.models.draft import Draft
 from bub.builtin.models.endpoint import Endpoint
 from bub.builtin.models.names import ToolNames, fitting_id
+from bub.builtin.models.parts import AUDIO, VIDEO, not_sent
 from bub.builtin.models.request import ChatRequest, calls_in, name_in
 from bub.builtin.models.wire import read_json
 
@@ -38,6 +39,7 @@ _REASONS = {
     "max_tokens": "length",
     "refusal": "content_filter",
 }
+_IMAGES = ("image/gif", "image/jpeg", "image/png", "image/webp")
 _BEGINNING = "[What was said before is left out.]"
 
 Block = dict[str, Any]
@@ -187,20 +189,23 @@ def _block(part: Any) -> Block | None:
         return _block(part.get("text"))
     if kind == "image_url":
         image = part.get("image_url")
-        return _image(str(image.get("url") if isinstance(image, Mapping) else image))
-    return dict(part)
+        return _image(str(image.get("url") if isinstance(image, Mapping) else image)) or not_sent(part)
+    return not_sent(part) if kind in (AUDIO, VIDEO) else dict(part)
 
 
 def _text(text: str) -> Block:
     return {"type": "text", "text": text}
 
 
-def _image(url: str) -> Block:
+def _image(url: str) -> Block | None:
+    """An image as a block; None for one of a type that is refused."""
     scheme, _, rest = url.partition(":")
     if scheme.lower() != "data":
         return {"type": "image", "source": {"type": "url", "url": url}}
     kind, _, data = rest.partition(",")
-    media_type = kind.partition(";")[0]
+    media_type = kind.partition(";")[0].lower()
+    if media_type not in _IMAGES:
+        return None
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
 
 

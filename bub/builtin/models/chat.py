@@ -22,13 +22,13 @@ from bub.streaming import AsyncStreamEvents
 
 if TYPE_CHECKING:  # imported where a model is asked: a turn that asks none, or one in this process, does without
     import httpx
-    import tenacity
 
 __all__ = ["LONGEST_PAUSE", "ChatRequest", "ToolSpec", "stream_chat"]
 
 LONGEST_PAUSE = 30.0
 """Seconds that a `Retry-After` may ask for; a server that wants more is not asked again in this turn."""
 
+_LONGEST_BACKOFF = 8.0
 _LONGEST_ERROR = 64 * 1024
 _LONGEST_COMPLETION = 16 * 1024 * 1024
 
@@ -60,36 +60,25 @@ async def stream_chat(client: httpx.AsyncClient, endpoint: Endpoint, request: Ch
     connection ends at once, and with it the server's work. Every failure is one `ModelError`, raised here or while
     iterating; `state.error` keeps it.
     """
-    import tenacity
-
     call = _Call(client, endpoint, request)
-    trying = tenacity.AsyncRetrying(
-        sleep=trio.sleep,
-        stop=tenacity.stop_after_attempt(endpoint.retries + 1),
-        wait=_pause,
-        retry=tenacity.retry_if_exception(_may_pass),
-        reraise=True,
-    )
-    try:
-        answer: Answer = await trying(call.attempt)
-    except AttemptError as failed:
-        raise failed.error from failed.__cause__
-    return AsyncStreamEvents(answer, answer.state)
+    attempt = 0
+    while True:
+        try:
+            answer = await call.attempt()
+            return AsyncStreamEvents(answer, answer.state)
+        except AttemptError as failed:
+            if attempt == endpoint.retries or not failed.again or (failed.retry_after or 0) > LONGEST_PAUSE:
+                raise failed.error from failed.__cause__
+            pause = _pause(attempt, failed)
+        attempt += 1
+        await trio.sleep(pause)
 
 
-def _may_pass(error: BaseException) -> bool:
-    return isinstance(error, AttemptError) and error.again and (error.retry_after or 0) <= LONGEST_PAUSE
-
-
-def _pause(state: tenacity.RetryCallState) -> float:
-    import tenacity
-
-    failed = state.outcome.exception() if state.outcome else None
-    if isinstance(failed, AttemptError) and failed.retry_after is not None:
+def _pause(attempt: int, failed: AttemptError) -> float:
+    if failed.retry_after is not None:
         # Everybody who was turned away is told the same time, and should not come back at the same moment.
         return failed.retry_after * random.uniform(1.0, 1.1)
-    backoff = tenacity.wait_exponential(multiplier=0.5, max=8.0) + tenacity.wait_random(0, 0.5)
-    return backoff(state)
+    return min(0.5 * 2.0**attempt, _LONGEST_BACKOFF) + random.uniform(0, 0.5)
 
 
 class _Call:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from bub.builtin.models.connections import KEPT, KEPT_SECONDS, open_connections
 from bub.errors import ModelError
 
 if TYPE_CHECKING:
@@ -36,17 +37,21 @@ async def open_client() -> AsyncIterator[httpx.AsyncClient]:
 
 
 def _new_client() -> httpx.AsyncClient:
+    from urllib.request import getproxies
+
     import httpx
 
     trust = _LateTrust(ssl.PROTOCOL_TLS_CLIENT)
+    connections = open_connections(trust)
+    # A server on this machine is never asked through a proxy; any other is, where the environment names one.
+    direct = _LOOPBACK if getproxies().get("all") else (*_LOOPBACK, "all://")
     return httpx.AsyncClient(
         verify=trust,
         event_hooks={"request": [trust.prepare]},
         timeout=httpx.Timeout(30.0, connect=CONNECT_SECONDS),
-        # Every session that streams holds a connection of its own, so only idle ones are counted.
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=30.0),
-        # A server on this machine is never asked through a proxy.
-        mounts=dict.fromkeys(_LOOPBACK),
+        # Those to a proxy. Every session that streams holds one of its own, so only idle ones are counted.
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=KEPT, keepalive_expiry=KEPT_SECONDS),
+        mounts=dict.fromkeys(direct, connections),
         headers={"user-agent": "bub-pipelines"},
     )
 

@@ -12,8 +12,11 @@ from bub.builtin.models import faults
 from bub.builtin.models.draft import Draft
 from bub.builtin.models.endpoint import Endpoint
 from bub.builtin.models.names import ToolNames, fitting_id
+from bub.builtin.models.parts import AUDIO, VIDEO, not_sent
 from bub.builtin.models.request import ChatRequest, ToolSpec, calls_in, name_in
 from bub.builtin.models.wire import plain_text, read_json
+
+_AUDIO_FORMATS = ("mp3", "wav")
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -74,6 +77,8 @@ def body(endpoint: Endpoint, request: ChatRequest, names: ToolNames) -> dict[str
 
 
 def _message(message: Mapping[str, Any], names: ToolNames, accepted: re.Pattern[str]) -> Mapping[str, Any]:
+    if isinstance(message.get("content"), list | tuple):
+        message = {**message, "content": [_part(part) for part in message["content"]]}
     if message.get("tool_calls"):
         calls = []
         for call in calls_in(message):
@@ -83,6 +88,14 @@ def _message(message: Mapping[str, Any], names: ToolNames, accepted: re.Pattern[
     if "tool_call_id" in message:
         return {**message, "tool_call_id": fitting_id(message["tool_call_id"], accepted)}
     return message
+
+
+def _part(part: Any) -> Any:
+    """A part of a message, or a line in its place where this API does not take it."""
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if kind == VIDEO or (kind == AUDIO and part[AUDIO].get("format") not in _AUDIO_FORMATS):
+        return not_sent(part)
+    return part
 
 
 def _tool(tool: ToolSpec, names: ToolNames) -> dict[str, Any]:

@@ -17,10 +17,17 @@ def tokens_of(usage: Mapping[str, Any] | None) -> int:
     total = _count(usage, "total_tokens")
     if total:
         return total
+    return sum(sent_and_received(usage))
+
+
+def sent_and_received(usage: Mapping[str, Any] | None) -> tuple[int, int]:
+    """The tokens of a `usage` event by direction, cached ones counted as sent; zeros where nothing was counted."""
+    if not usage:
+        return 0, 0
     if "prompt_tokens" in usage or "completion_tokens" in usage:
-        return _count(usage, "prompt_tokens") + _count(usage, "completion_tokens")
+        return _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     sent = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    return sum(_count(usage, key) for key in sent) + _count(usage, "output_tokens")
+    return sum(_count(usage, key) for key in sent), _count(usage, "output_tokens")
 
 
 def _count(usage: Mapping[str, Any], key: str) -> int:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Protocol
 
 from bub.builtin.models.endpoint import resolve_endpoint
 from bub.builtin.models.providers import LOCAL
-from bub.tape.settings import session_settings, set_session_setting
+from bub.diagnostics import did_you_mean
+from bub.envelope import Envelope
+from bub.hookspecs import PERSONALITY_POINT
+from bub.tape.settings import PERSONALITY, session_settings, set_session_setting
 from bub.tools import Tool, ToolBox, ToolContext, ToolError, tool
 
 
@@ -19,6 +22,14 @@ class Framework(Protocol):
 
     @property
     def settings(self) -> Mapping[str, Any]: ...
+
+    @property
+    def profile(self) -> str: ...
+
+    @property
+    def profiles(self) -> tuple[str, ...]: ...
+
+    def profile_of(self, message: Envelope) -> str: ...
 
 
 def session_tools(
@@ -61,6 +72,31 @@ def session_tools(
         await set_session_setting(context.tape, "model", name)
         return f"the model of this session is {name} from now on"
 
+    @tool(name="personality", for_people=True, read_only=True)
+    async def personality(
+        name: Annotated[str, "the profile that answers from the next message on"] = "", *, context: ToolContext
+    ) -> str:
+        """Show which personalities there are, or choose another for this session."""
+        fire, known, current = context.fire, framework.profiles, framework.profile
+        if fire is None or PERSONALITY_POINT not in fire:
+            advice = (
+                f"`{PERSONALITY_POINT}: {{kind: modifying}}` under `hooks:` lets sessions choose among the profiles"
+            )
+            raise ToolError("there are no personalities in this pipeline", help=advice)
+        if not name:
+            return "\n".join(f"{'*' if one == current else ' '} {one}" for one in known)
+        _expect_personality(name, known)
+        if context.tape is None:
+            raise ToolError("this session has no tape that could keep a choice")
+        if name == current:
+            return f"{name} is the personality of this session already"
+        payload = {"session_id": context.session_id, "previous": current, "personality": name}
+        chosen = str((await fire(PERSONALITY_POINT, **payload)).get("personality") or name)
+        _expect_personality(chosen, known)
+        is_routed = chosen == framework.profile_of(context.message)  # what it would be without a choice
+        await set_session_setting(context.tape, PERSONALITY, None if is_routed else chosen)
+        return f"{chosen} is the personality of this session from the next message on"
+
     @tool(name="subagent")
     async def subagent(
         prompt: Annotated[str, "the task, with all that has to be known for it"],
@@ -84,4 +120,10 @@ def session_tools(
         await stop_session(context.session_id)
         return "Session tasks stopped."
 
-    return [show_help, skill, model, subagent, leave]
+    return [show_help, skill, model, personality, subagent, leave]
+
+
+def _expect_personality(name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        advice = did_you_mean(name, known) or f"there are {', '.join(known)}"
+        raise ToolError(f"there is no personality `{name}`", help=advice, kind="unknown")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bub.diagnostics import Related
 from bub.pipeline.document import Node
+from bub.pipeline.interpolate import references
 from bub.pipeline.plan import Plan, names_of
 from bub.plugins import BUILTIN
 
@@ -23,7 +24,7 @@ def _check(plan: Plan, who: str, node: Node, path: str) -> None:
     listing = plan.effective.allowlist
     for name, place in names_of(node.get("only")):
         allowed = {BUILTIN, *(listed for listed, _ in plan.allowlist)}
-        if name not in allowed:
+        if name not in allowed and not references(name):
             plan.findings.add_unknown(
                 CODE,
                 f"{who} is for plugin `{name}`, which profile `{plan.profile}` does not allow",

@@ -1,0 +1,20 @@
+"""Channels: the surfaces that messages come from and go to, and what runs them.
+
+`ChannelManager` is imported when it is first used: whoever only brings a channel does not load what runs it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from bub.channels.channel import Channel, TryLaterError, UndeliverableError
+from bub.channels.message import ChannelMessage, joined
+
+__all__ = ["Channel", "ChannelManager", "ChannelMessage", "TryLaterError", "UndeliverableError", "joined"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "ChannelManager":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module("bub.channels.manager").ChannelManager

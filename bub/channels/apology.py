@@ -1,0 +1,55 @@
+"""What somebody is told whose turn failed: a short sentence and an id under which the log has the rest (T30)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import trio
+
+from bub.channels.message import ERROR, ChannelMessage
+from bub.errors import BubError, ModelError, NoAnswerError
+
+_SENTENCES = {
+    "config": "The model is not set up rightly.",
+    "refused_key": "The model is not set up rightly.",
+    "unreachable": "The model cannot be reached at the moment.",
+    "rate_limited": "The model has too much to do at the moment. Try again in a while.",
+    "server": "The model has trouble at the moment. Try again in a while.",
+    "timeout": "The model took too long to answer.",
+    "cut_stream": "The model's answer was cut off.",
+    "context_overflow": "This conversation has become too long for the model.",
+}
+
+INTERRUPTED = "The answer to this was interrupted several times, and is not tried again."
+_NO_MODEL = "There is no model that could answer."
+_TOO_LONG = "It took too long."
+_OTHERWISE = "Something went wrong while answering."
+
+
+def apology(message: ChannelMessage, error: BaseException | str, error_id: str, *, in_full: bool) -> ChannelMessage:
+    """The one reply to a message whose turn failed with `error`.
+
+    What the error says stays in the log, since it may tell strangers about this machine; who sits at it is told
+    `in_full`.
+    """
+    return replace(
+        ChannelMessage(message.channel, message.chat_id, session_id=message.session_id, kind=ERROR),
+        content=f"{_in_full(error) if in_full else _sentence(error)} (error {error_id})",
+        answers=message.message_id,
+    )
+
+
+def _sentence(error: BaseException | str) -> str:
+    if isinstance(error, str):
+        return error
+    if isinstance(error, ModelError):
+        return _SENTENCES.get(error.kind, _OTHERWISE)
+    if isinstance(error, NoAnswerError):
+        return _NO_MODEL
+    return _TOO_LONG if isinstance(error, trio.TooSlowError) else _OTHERWISE
+
+
+def _in_full(error: BaseException | str) -> str:
+    said = str(error).strip() or type(error).__name__
+    help_ = error.help if isinstance(error, BubError) else None
+    return f"{said} ({help_})" if help_ else said

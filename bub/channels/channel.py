@@ -1,0 +1,111 @@
+"""What a channel is: a surface that messages come from and go to."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, Literal, Protocol
+
+import trio
+
+from bub.asking import Question
+from bub.channels.message import ChannelMessage
+from bub.errors import BubError
+from bub.streaming import StreamEvent
+
+Role = Literal["chat", "interface", "service"]
+"""A `chat` is a place where people write. An `interface` is one that somebody sits at, such as a terminal: it runs only
+where it is named. A `service` runs beside the others and brings no messages of people (BEHAVIOURS C2, C3)."""
+
+WhenBusy = Literal["process", "drop", "follow_up", "steer"]
+"""What becomes of a message whose session is being answered: see the hook `admit_message` (BEHAVIOURS C18)."""
+
+
+class UndeliverableError(BubError):
+    """A reply that can never be delivered: the chat is gone, or the bot may not write there. It is not tried again."""
+
+
+class TryLaterError(BubError):
+    """A reply that cannot be delivered now. It is tried again, not before `seconds` have passed."""
+
+    def __init__(self, message: str, *, seconds: float, help: str | None = None) -> None:  # noqa: A002
+        super().__init__(message, help=help)
+        self.seconds = seconds
+
+
+class Desk(Protocol):
+    """What a channel can ask of the one who runs it."""
+
+    async def keep_draft(self, message: ChannelMessage, draft: str) -> None:
+        """Remember, on disk, the channel's name for the message that shows the answer to `message` while it is made.
+
+        It comes back as `draft` of the reply, and of `message` itself should its turn have to be taken again: so one
+        message is completed, and no second one begun.
+        """
+
+    def cancel_turn(self, session_id: str) -> bool:
+        """Cancel what runs in a session, and forget what waits for it; says whether there was anything."""
+
+    async def settled(self) -> None:
+        """Wait until everything that came in so far is answered, and the replies have been sent."""
+
+
+class Channel:
+    """A channel. A class of its own says its `name`, and overrides what it does differently.
+
+    It is given a `message_handler` (see the hook `provide_channels`): `await message_handler(message)` returns when the
+    message is kept on disk, which is when the other side may be told that it was received.
+    """
+
+    name: str = ""
+    role: Role = "chat"
+    needs_debounce: bool = False
+    """Whether messages that follow each other closely are answered as one (BEHAVIOURS C7)."""
+    when_busy: WhenBusy = "follow_up"
+    can_ask: bool = False
+    """Whether `ask` reaches a person."""
+    desk: Desk | None = None
+    """Set while the channel runs."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the channel can run as it is set up; where not, `why_disabled` says what is missing."""
+        return True
+
+    @property
+    def why_disabled(self) -> str:
+        """What to do so that the channel can run: a clause, such as "set `settings.telegram.token`"."""
+        return ""
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Bring in messages until cancelled; tell `task_status` when it has begun.
+
+        An error before that fails the start of all channels; one afterwards is logged, and the channel is run again.
+        A channel that returns has ended.
+        """
+        task_status.started()
+        await trio.sleep_forever()
+
+    async def send(self, message: ChannelMessage) -> None:
+        """Deliver one reply. Raises `UndeliverableError` when that can never be, `TryLaterError` when it has to wait.
+
+        After any other error it is tried again. Replies to one chat come one after another, in order. A reply with a
+        `draft` completes that message.
+        """
+        raise UndeliverableError(f"the channel `{self.name}` does not send")
+
+    def on_event(self, event: StreamEvent, message: ChannelMessage) -> Any:
+        """Told of each event of the answer to `message` as it comes (BEHAVIOURS T18). Plain or async; be quick."""
+
+    def attending(
+        self, message: ChannelMessage
+    ) -> AbstractContextManager[Any] | AbstractAsyncContextManager[Any] | None:
+        """What is open while a turn answers `message`, such as a sign that somebody types (BEHAVIOURS C34)."""
+        return None
+
+    async def prepare(self, message: ChannelMessage) -> ChannelMessage:
+        """The message as its turn should see it: fetches what was not fetched when it came, such as media (C33)."""
+        return message
+
+    async def ask(self, question: Question, message: ChannelMessage) -> bool:
+        """Put a question to the person who sent `message`; no where they cannot be asked."""
+        return False

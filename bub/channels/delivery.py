@@ -1,0 +1,179 @@
+"""Getting replies to where they go: in order for each chat, again and again until they have arrived."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import trio
+
+from bub.channels.channel import Channel, TryLaterError, UndeliverableError
+from bub.channels.failing import is_ordinary
+from bub.channels.mailbox import Mailbox, Outgoing
+from bub.counts import Counts
+from bub.errors import BubError
+from bub.log import log_exception, log_warning
+
+LONGEST_PAUSE = 300.0
+"""The longest wait, in seconds, between two attempts where the channel does not say how long to wait."""
+
+MOST_FAILURES = 100
+"""After how many failures, some hours at the longest pause, a reply is set aside for `bub inbox`."""
+
+SHORTEST_PAUSE = 0.1
+"""The shortest wait, in seconds, before the next attempt, whatever the channel says."""
+
+LONGEST_PATIENCE = 86_400.0
+"""The longest wait, in seconds, before the next attempt, whatever the channel, or the clock of the machine, says."""
+
+_NOTING = 10.0
+"""How long, in seconds, it may take to note what became of a reply while everything is being ended."""
+_DISK_PAUSE = 5.0
+
+
+class _Lane:
+    """The replies that wait for one chat."""
+
+    __slots__ = ("pauses", "queue")
+
+    def __init__(self) -> None:
+        self.queue: deque[Outgoing] = deque()
+        self.pauses = False
+
+
+class Deliveries:
+    """Sends what is in the outbox, chats side by side and the replies to one chat one after another.
+
+    `start_soon` starts a task, `settled` is called whenever there may be nothing more to do for now.
+    """
+
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        channels: Mapping[str, Channel],
+        counts: Counts,
+        *,
+        start_soon: Callable[..., None],
+        settled: Callable[[], None],
+    ) -> None:
+        self._mailbox = mailbox
+        self._channels = channels
+        self._counts = counts
+        self._start_soon = start_soon
+        self._settled = settled
+        self._lanes: dict[tuple[str, str], _Lane] = {}
+        self._known: set[int] = set()
+        self._done_while_reading: set[int] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many replies have not arrived yet."""
+        return len(self._known)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing to do now: no reply waits, but for those that are tried again later."""
+        return all(lane.pauses for lane in self._lanes.values())
+
+    async def take_up(self) -> None:
+        """Send the replies in the outbox that are not known yet, but for those of channels that do not run."""
+        done = self._done_while_reading = set()
+        try:
+            found = await self._mailbox.outgoing()
+        finally:
+            self._done_while_reading = None
+        for outgoing in found:
+            if outgoing.message.channel in self._channels and outgoing.id not in done:
+                self.add(outgoing)
+
+    def add(self, outgoing: Outgoing) -> None:
+        """Send a reply behind those that wait for its chat; one that is known already is left alone."""
+        if outgoing.id in self._known:
+            return
+        self._known.add(outgoing.id)
+        address = (outgoing.message.channel, outgoing.message.chat_id)
+        lane = self._lanes.get(address)
+        if lane is None:
+            lane = self._lanes[address] = _Lane()
+            self._start_soon(self._work, address, lane)
+        lane.queue.append(outgoing)
+
+    async def _work(self, address: tuple[str, str], lane: _Lane) -> None:
+        try:
+            while lane.queue:
+                outgoing = lane.queue[0]
+                await self._pause(lane, outgoing.not_before - time.time())
+                await self._deliver(lane, outgoing)
+                lane.queue.popleft()
+                self._known.discard(outgoing.id)
+                if self._done_while_reading is not None:
+                    self._done_while_reading.add(outgoing.id)
+        finally:
+            del self._lanes[address]
+            self._settled()
+
+    async def _deliver(self, lane: _Lane, outgoing: Outgoing) -> None:
+        """Try until the reply has arrived, or never will."""
+        message, failures = outgoing.message, 0
+        where = {"channel": message.channel, "chat": message.chat_id, "reply": outgoing.id}
+        while True:
+            channel = self._channels.get(message.channel)
+            try:
+                if channel is None:
+                    raise UndeliverableError(f"there is no channel `{message.channel}` here")
+                await channel.send(message)
+            except UndeliverableError as error:
+                log_warning("outbound.undeliverable", **where, error=error)
+                await self._note("given_up", channel, self._mailbox.undeliverable, outgoing.id, str(error))
+                return
+            except BaseException as error:
+                if not is_ordinary(error):
+                    raise
+                failures += not isinstance(error, TryLaterError)  # who asks for patience has not failed
+                if failures >= MOST_FAILURES:
+                    log_exception("outbound.given_up", error, **where, failures=failures)
+                    reason = f"{failures} attempts have failed, the last one with: {error}"
+                    await self._note("given_up", channel, self._mailbox.undeliverable, outgoing.id, reason)
+                    return
+                wanted = error.seconds if isinstance(error, TryLaterError) else _backoff(failures)
+                seconds = min(LONGEST_PATIENCE, max(SHORTEST_PAUSE, wanted))
+                log_warning("outbound.put_off", **where, seconds=round(seconds, 1), error=error)
+                await self._note("again", channel, self._put_off, outgoing.id, seconds)
+                await self._pause(lane, seconds)
+            else:
+                await self._note("sent", channel, self._mailbox.delivered, outgoing.id)
+                return
+
+    async def _put_off(self, outgoing: int, seconds: float) -> None:
+        await self._mailbox.put_off(outgoing, not_before=time.time() + seconds)
+
+    async def _note(self, outcome: str, channel: Channel | None, note: Callable[..., Any], *what: Any) -> None:
+        """Write down what became of a reply, as soon as the disk takes it: what has been sent is not sent again."""
+        if channel is not None:
+            self._counts.delivery(channel.name, outcome)
+        while True:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + _NOTING):
+                try:
+                    await note(*what)
+                    return
+                except BubError as error:
+                    log_exception("outbound.not_noted", error, outcome=outcome, again_in=_DISK_PAUSE)
+            await trio.sleep(_DISK_PAUSE)
+
+    async def _pause(self, lane: _Lane, seconds: float) -> None:
+        if seconds > 0:
+            lane.pauses = True
+            self._settled()
+            try:
+                await trio.sleep(min(seconds, LONGEST_PATIENCE))
+            finally:
+                lane.pauses = False
+
+
+def _backoff(failures: int) -> float:
+    """Seconds until the next attempt: twice as long each time, never all chats at the same moment."""
+    longest = min(LONGEST_PAUSE, 2.0 ** min(failures - 1, 20))
+    return float(longest * random.uniform(0.5, 1.0))

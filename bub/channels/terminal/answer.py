@@ -1,0 +1,129 @@
+"""One answer as a person sees it come: its events as pieces to print for good, and what is still in the making."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from bub.channels.terminal.blocks import Blocks
+from bub.channels.terminal.safe import safe
+from bub.streaming import StreamEvent
+
+_LONGEST_VALUE = 60
+_LONGEST_LABEL = 300
+
+Look: TypeAlias = Literal["markdown", "plain", "thought", "tool", "failed", "error", "note", "said", "asked"]
+"""How a piece is shown. What a command did is `plain`: it was not written as Markdown. What is `asked` about is for a
+person to judge, and shown letter by letter."""
+
+
+class Piece(NamedTuple):
+    """Something that is printed once and stays."""
+
+    look: Look
+    text: str
+
+
+class Called(NamedTuple):
+    """A tool that runs: what it was called with, in short, and since when."""
+
+    label: str
+    since: float
+
+
+class Answer:
+    """The answer that one turn makes; `of_command` where it is what a comma command did."""
+
+    def __init__(self, *, of_command: bool = False) -> None:
+        self.since = time.monotonic()
+        self.calls: dict[str, Called] = {}
+        self.of_command = of_command
+        self._blocks = Blocks()
+        self._thoughts = Blocks()
+
+    @property
+    def unfinished(self) -> str:
+        """The text that is not part of a finished block yet."""
+        return self._blocks.rest
+
+    @property
+    def thinking(self) -> str:
+        """The reasoning that is not finished yet."""
+        return self._thoughts.rest
+
+    def take(self, event: StreamEvent) -> Iterator[Piece]:
+        """What is finished by an event."""
+        data = event.data
+        match event.kind:
+            case "text":
+                yield from self._finish_thought()
+                yield from self._written(self._blocks.feed(str(data.get("delta") or "")))
+            case "reasoning":
+                for thought in self._thoughts.feed(str(data.get("delta") or "")):
+                    yield Piece("thought", thought)
+            case "tool_call":
+                yield from self._finish_text()
+                name, arguments = str(data.get("name") or "?"), data.get("arguments")
+                shown = arguments if isinstance(arguments, Mapping) else {"": str(data.get("raw") or "")}
+                self.calls[str(data.get("id"))] = Called(label_of(name, shown), time.monotonic())
+            case "tool_result":
+                yield from self._finish_text()
+                yield self._result(data)
+            case "final":
+                yield from self._finish_text()
+
+    def end(self) -> Iterator[Piece]:
+        """What is left when the turn is over, however it ended."""
+        yield from self._finish_text()
+        for call in self.calls.values():
+            yield Piece("failed", f"{call.label} · not finished")
+        self.calls.clear()
+
+    def _finish_text(self) -> Iterator[Piece]:
+        yield from self._finish_thought()
+        yield from self._written([self._blocks.finish()])
+
+    def _finish_thought(self) -> Iterator[Piece]:
+        if thought := self._thoughts.finish().strip():
+            yield Piece("thought", thought)
+
+    def _written(self, blocks: Iterator[str] | list[str]) -> Iterator[Piece]:
+        for block in blocks:
+            if block.strip():
+                yield Piece("plain" if self.of_command else "markdown", block)
+
+    def _result(self, data: Mapping[str, Any]) -> Piece:
+        call = self.calls.pop(str(data.get("id")), None)
+        label = call.label if call is not None else str(data.get("name") or "?")
+        took = data.get("took")
+        line = f"{label} · {duration(took)}" if isinstance(took, int | float) else label
+        if not data.get("is_error"):
+            return Piece("tool", line)
+        reason = " ".join(safe(str(data.get("content") or "")).split())
+        return Piece("failed", f"{line} · {reason[:_LONGEST_LABEL]}")
+
+
+def label_of(tool: str, arguments: Mapping[str, Any]) -> str:
+    """A call in one line: the tool, and its arguments in short."""
+    values = [(name, _in_short(value)) for name, value in arguments.items()]
+    words = [value if len(values) == 1 else f"{name}={value}" for name, value in values]
+    return safe(" ".join([tool, *words])).replace("\n", " ")[:_LONGEST_LABEL].rstrip()
+
+
+def duration(seconds: float) -> str:
+    """A time as a person reads it."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}:{rest:02} min"
+
+
+def _in_short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    beginning = text[: _LONGEST_VALUE * 4]
+    words = " ".join(beginning.split())
+    if len(words) <= _LONGEST_VALUE and beginning == text:
+        return words
+    return f"{words[:_LONGEST_VALUE].rstrip()}…"

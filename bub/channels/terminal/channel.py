@@ -1,0 +1,217 @@
+"""The channel of a person's own terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import trio
+
+from bub.asking import Question
+from bub.channels.channel import Channel, Role, WhenBusy
+from bub.channels.message import COMMAND, ERROR, ChannelMessage
+from bub.channels.terminal.answer import Answer, Piece
+from bub.channels.terminal.history import history_file
+from bub.channels.terminal.lines import Lines, Pipe
+from bub.channels.terminal.offers import Offers
+from bub.channels.terminal.person import Surface
+from bub.channels.terminal.safe import exact
+from bub.channels.terminal.screen import Screen
+from bub.plain import plain
+from bub.streaming import StreamEvent
+
+_LEAVING = ("quit", "exit")
+_MOST_REMEMBERED = 32
+"""Of how many answers it is known what was shown while they were made."""
+
+_AT_A_GLANCE = 1000
+"""How many characters of arguments a person surely sees at once; of more, the beginning may have left the screen."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """An answer as it is shown while it is made, and the pieces of its text so far."""
+
+    answer: Answer
+    said: list[str] = field(default_factory=list)
+
+
+class Terminal(Channel):
+    """A conversation with the person who started the program (BEHAVIOURS C35); see `bub chat`.
+
+    `prefix` is what commands begin with, `offers` what can be completed, `greeting` the first line that is shown. What
+    was typed in `workspace` is kept below `home`.
+    """
+
+    name = "cli"
+    role: Role = "interface"
+    when_busy: WhenBusy = "steer"
+    can_ask = True
+
+    def __init__(
+        self,
+        message_handler: Callable[[ChannelMessage], Awaitable[None]],
+        *,
+        workspace: Path,
+        home: Path,
+        prefix: str,
+        offers: Callable[[], Offers],
+        greeting: str = "",
+    ) -> None:
+        self._handle = message_handler
+        self._history = history_file(home, workspace)
+        self._prefix = prefix
+        self._offers = offers
+        self._greeting = greeting
+        self._first, self._chat_id, self._session_id = "", "local", ""
+        self._session_under_way = ""
+        self._surface: Surface | None = None
+        self._numbers = count(1)
+        self._shown: dict[str, _Shown] = {}
+        self._allowed: set[str] = set()
+        self._asking = trio.Lock()
+        self.has_failed = False
+        """Whether an answer was that something failed."""
+
+    def begin_with(self, prompt: str = "", *, chat_id: str = "local", session_id: str = "") -> None:
+        """What is sent first, in which chat, and which session is continued. To be said before the channel runs."""
+        self._first, self._chat_id, self._session_id = prompt, chat_id, session_id
+
+    @property
+    def is_conversation(self) -> bool:
+        """Whether somebody was there to read each answer and to go on."""
+        return self._surface is not None and not isinstance(self._surface, Pipe)
+
+    @property
+    def failure(self) -> OSError | None:
+        """Why an answer could not be shown."""
+        return self._surface.failure if self._surface is not None else None
+
+    # What the manager asks of it.
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Let the person talk until they leave, or send what was piped in and wait for its answer."""
+        surface = self._surface = self._open_surface()
+        self.can_ask = self.is_conversation
+        task_status.started()
+        first, self._first = self._first, ""
+        await surface.run(first)
+
+    async def send(self, message: ChannelMessage) -> None:
+        """Show a reply, unless it is what was shown while it was made."""
+        surface = self._surface
+        if surface is None:
+            return
+        shown = self._shown.get(message.answers)
+        content = message.content.strip()
+        if message.kind == ERROR:
+            self.has_failed = True
+            surface.show(Piece("error", content))
+        elif content and (shown is None or "".join(shown.said).strip() != content):
+            surface.show(Piece("plain" if shown is not None and shown.answer.of_command else "markdown", content))
+
+    def on_event(self, event: StreamEvent, message: ChannelMessage) -> None:
+        """Show the answer as it comes (BEHAVIOURS T18)."""
+        if event.kind == "final" and event.data.get("ok") is False:
+            self.has_failed = True
+        if self._surface is not None:
+            shown = self._shown_for(message)
+            if event.kind == "text":
+                shown.said.append(str(event.data.get("delta") or ""))
+            self._surface.heard(shown.answer, event)
+
+    def attending(self, message: ChannelMessage) -> AbstractContextManager[None]:
+        """The answer is in the making for as long as this is open."""
+        return self._attending(message)
+
+    async def ask(self, question: Question, message: ChannelMessage) -> bool:
+        """Put a question on the surface; an "always" holds for this tool until the program ends."""
+        async with self._asking:  # one after the other, where tools or agents of this conversation run side by side
+            if self._surface is None:
+                return False
+            if question.tool in self._allowed:
+                return True
+            tool, arguments = exact(question.tool), arguments_of(question)
+            self._surface.show(Piece("asked", f"{tool} is to be called with\n{arguments}"))
+            beyond = f" with all {len(arguments):,} characters of this" if len(arguments) > _AT_A_GLANCE else ""
+            key = await self._surface.ask(f"Allow {tool}{beyond}?")
+            if key == "a":
+                self._allowed.add(question.tool)
+            return key in ("y", "a")
+
+    # What the surface asks of it (`Person`).
+
+    async def said(self, line: str) -> bool:
+        """Take in what was typed; whether the person wants to leave."""
+        is_command = line.startswith(self._prefix)
+        if is_command and line.removeprefix(self._prefix).strip() in _LEAVING:
+            self.stop()
+            return True
+        message = ChannelMessage(
+            self.name,
+            self._chat_id,
+            line,
+            session_id=self._session_id,
+            sender_id="human",
+            kind=COMMAND if is_command else "normal",
+            message_id=str(next(self._numbers)),
+        )
+        await self._handle(message)
+        return False
+
+    def stop(self) -> bool:
+        """Cancel what is under way; whether there was anything."""
+        session = self._session_under_way or self._session_id or f"{self.name}:{self._chat_id}"
+        return self.desk is not None and self.desk.cancel_turn(session)
+
+    async def answered(self) -> None:
+        """Wait until everything that was said is answered."""
+        if self.desk is not None:
+            await self.desk.settled()
+
+    def offers(self) -> Offers:
+        """What can be completed."""
+        return self._offers()
+
+    # Its own.
+
+    def _open_surface(self) -> Surface:
+        if not sys.stdin.isatty():
+            return Pipe(self)
+        if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+            return Lines(self)
+        return Screen(self, prefix=self._prefix, history=self._history, greeting=self._greeting)
+
+    @contextmanager
+    def _attending(self, message: ChannelMessage) -> Iterator[None]:
+        self._session_under_way = message.origin
+        answer = self._shown_for(message).answer
+        if self._surface is not None:
+            self._surface.begin(answer)
+        try:
+            yield
+        finally:
+            if self._surface is not None:
+                self._surface.end(answer)
+
+    def _shown_for(self, message: ChannelMessage) -> _Shown:
+        shown = self._shown.get(message.message_id)
+        if shown is None:
+            shown = self._shown[message.message_id] = _Shown(Answer(of_command=message.kind == COMMAND))
+            while len(self._shown) > _MOST_REMEMBERED:
+                del self._shown[next(iter(self._shown))]
+        return shown
+
+
+def arguments_of(question: Question) -> str:
+    """The very arguments of a call, a line each; a longer one goes on below itself, indented."""
+    lines = []
+    for name, value in question.arguments.items():
+        text = value if isinstance(value, str) else str(plain(value))
+        lines.append(f"  {exact(f'{name}: {text}')}".replace("\n", "\n    "))
+    return "\n".join(lines) or "  nothing"

@@ -1,0 +1,159 @@
+"""`bub chat` without a screen: line by line where a terminal can do no more, one message where it is a pipe."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from typing import TextIO
+
+import trio
+
+from bub.channels.terminal.answer import Answer, Piece
+from bub.channels.terminal.person import Person
+from bub.channels.terminal.safe import encodable, safe
+from bub.streaming import StreamEvent
+
+_PROMPT = "> "
+_ANSWERS = {"y": "y", "yes": "y", "a": "a", "always": "a"}
+_AT_ONCE = 64 * 1024
+
+
+class _Printing:
+    """What both have in common: nothing is drawn over, so that an answer is printed as it comes.
+
+    The answer goes to standard output, everything else to standard error.
+    """
+
+    def __init__(self, person: Person) -> None:
+        self._person = person
+        self._out = sys.stdout
+        self._err = sys.stderr
+        self._is_in_a_line = False
+        self.failure: OSError | None = None
+        """Why nothing can be printed any more, such as a full disk or a reader that has left."""
+
+    def show(self, piece: Piece) -> None:
+        self._end_line()
+        is_answer = piece.look in ("markdown", "plain")
+        stream = self._out if is_answer else self._err
+        self._print(piece.text.strip("\n") + "\n", stream)
+
+    def begin(self, answer: Answer) -> None:
+        pass
+
+    def heard(self, answer: Answer, event: StreamEvent) -> None:
+        text = str(event.data.get("delta") or "") if event.kind == "text" else ""
+        if text:
+            self._print(text, self._out)
+            self._is_in_a_line = not text.endswith("\n")
+        self._show_doings(answer.take(event))
+
+    def end(self, answer: Answer) -> None:
+        self._show_doings(answer.end())
+        self._end_line()
+
+    def _show_doings(self, pieces: Iterator[Piece]) -> None:
+        for piece in pieces:
+            if piece.look in ("tool", "failed") and self._err.isatty():
+                self.show(piece)
+
+    def _end_line(self) -> None:
+        if self._is_in_a_line:
+            self._is_in_a_line = False
+            self._print("\n", self._out)
+
+    def _print(self, text: str, stream: TextIO) -> None:
+        shown = encodable(safe(text), stream.encoding) if stream.isatty() else text
+        try:
+            print(shown, end="", file=stream, flush=True)
+        except OSError as error:
+            self.failure = self.failure or error
+
+
+class Lines(_Printing):
+    """A terminal on which nothing can be drawn (`TERM=dumb`), or of which the output goes elsewhere."""
+
+    def __init__(self, person: Person) -> None:
+        super().__init__(person)
+        self._answering: trio.MemorySendChannel[str] | None = None
+
+    async def run(self, first: str = "") -> None:
+        """Read lines until Ctrl-D; Ctrl-C stops what is under way."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._hear_signals)
+            await self._talk(nursery, first)
+            await self._person.answered()
+            nursery.cancel_scope.cancel()
+
+    async def ask(self, question: str) -> str:
+        """The answer that the next line is; anything but a clear yes, such as what was meant for the agent, is a no."""
+        self._end_line()
+        self._answering, answers = trio.open_memory_channel[str](1)
+        try:
+            self._print(f"{question} [y/N/always] ", self._prompting)
+            return _ANSWERS.get((await answers.receive()).strip().lower(), "n")
+        finally:
+            self._answering = None
+
+    @property
+    def _prompting(self) -> TextIO:
+        return self._out if self._out.isatty() else self._err
+
+    async def _talk(self, nursery: trio.Nursery, first: str) -> None:
+        if first:
+            await self._person.said(first)
+        nursery.start_soon(self._prompt_when_answered)
+        async for line in _lines_of(sys.stdin):
+            if self._answering is not None:
+                self._answering.send_nowait(line)
+                self._answering = None
+                continue
+            if self.failure is not None or (line.strip() and await self._person.said(line.strip())):
+                return
+            nursery.start_soon(self._prompt_when_answered)
+        self._print("\n", self._prompting)
+
+    async def _prompt_when_answered(self) -> None:
+        await self._person.answered()
+        self._print(_PROMPT, self._prompting)
+
+    async def _hear_signals(self) -> None:
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for number in signals:
+                if number == signal.SIGTERM:
+                    raise KeyboardInterrupt
+                said = "stopped" if self._person.stop() else "Ctrl-D leaves"
+                self._print(f"\n({said})\n{_PROMPT}", self._prompting)
+
+
+class Pipe(_Printing):
+    """No terminal to type on: there is one message, and its answer is the output."""
+
+    async def run(self, first: str = "") -> None:
+        """Send the message, and wait for its answer."""
+        if first:
+            await self._person.said(first)
+        await self._person.answered()
+
+    async def ask(self, question: str) -> str:
+        """Nobody is there."""
+        return "n"
+
+
+async def _lines_of(stdin: TextIO) -> AsyncIterator[str]:
+    """The lines of a terminal. They are read past Python's own buffer, which a reader cannot leave."""
+    decoder = codecs.getincrementaldecoder(stdin.encoding or "utf-8")("replace")
+    rest = ""
+    while True:
+        await trio.lowlevel.wait_readable(stdin)
+        data = os.read(stdin.fileno(), _AT_ONCE)
+        *lines, rest = (rest + decoder.decode(data)).split("\n")
+        for line in lines:
+            yield line
+        if not data:
+            if rest:
+                yield rest
+            return

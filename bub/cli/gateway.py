@@ -1,0 +1,88 @@
+"""`bub gateway`: the agent at work on every channel, until it is told to end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterable, Sequence
+from threading import Event
+from types import FrameType
+from typing import Annotated
+
+import trio
+import typer
+
+from bub.channels.enabling import ALL
+from bub.cli.exits import INTERRUPTED
+from bub.cli.findings import ShownPipelineError
+from bub.cli.opening import open_framework
+from bub.cli.options import options_of
+from bub.diagnostics import Diagnostic, PipelineError
+from bub.framework import BubFramework
+from bub.gateway import Gateway, in_a_line
+from bub.locate import bub_home
+from bub.log import Form, log_to, log_warning, open_log
+from bub.monitor import Address
+
+
+def gateway(
+    ctx: typer.Context,
+    enable_channel: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Run this channel, `all` of them, or with !NAME not that one, whatever the profile says; repeatable.",
+        ),
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Serve /healthz and /metrics there, such as 127.0.0.1:9464."),
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Load the pipeline file anew whenever it changes.")] = False,
+    log_format: Annotated[Form, typer.Option(help="How the lines of the log look on standard error.")] = "text",
+) -> int:
+    """Run every channel that is set up, and answer what comes in.
+
+    SIGTERM and Ctrl-C let the turns under way finish; a second one ends them. SIGHUP loads the pipeline file anew.
+    """
+    log_to(bub_home(os.environ) / "logs", debug=os.environ.get("BUB_DEBUG") == "1", shown=log_format)
+    open_log()  # before a library has something to say
+    terminated = _terminated()
+    try:
+        framework = open_framework(options_of(ctx), tell=_log_warnings)
+        wanted = listen or (framework.settings.get("gateway") or {}).get("listen")
+        address = Address.of(wanted) if wanted else None
+        names = enable_channel or _opened_by_the_profile(framework)
+        ended_by = trio.run(Gateway(framework, names, listen=address, watch=watch).run)
+    except KeyboardInterrupt:
+        if terminated.is_set():
+            return 0
+        raise
+    return INTERRUPTED if ended_by == signal.SIGINT else 0
+
+
+def _terminated() -> Event:
+    """Set by a SIGTERM that comes while the files are loaded, which else is taken for a Ctrl-C."""
+    event, usual = Event(), signal.getsignal(signal.SIGTERM)
+
+    def end(number: int, frame: FrameType | None) -> None:
+        event.set()
+        signal.raise_signal(signal.SIGINT)
+
+    if callable(usual):
+        signal.signal(signal.SIGTERM, end)
+    return event
+
+
+def _opened_by_the_profile(framework: BubFramework) -> Sequence[str]:
+    """The channels of the profile chosen at start; all of them where it does not say."""
+    try:
+        framework.check_channels()
+    except PipelineError as error:
+        raise ShownPipelineError(error, framework.sources) from error
+    return framework.open_channels if framework.open_channels is not None else [ALL]
+
+
+def _log_warnings(warnings: Iterable[Diagnostic]) -> None:
+    for warning in warnings:
+        log_warning("pipeline.finding", finding=in_a_line(warning))

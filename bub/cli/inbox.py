@@ -1,0 +1,246 @@
+"""`bub inbox`: messages and replies that were set aside, to be looked through, tried again or dropped."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+
+from bub.channels.letters import Kind, Letter, Letters, MailboxError, inbox_file
+from bub.channels.message import ChannelMessage
+from bub.cli.options import options_of, workspace_of
+from bub.cli.prompts import can_ask, confirm
+from bub.cli.shown import page_width, show, show_json
+from bub.cli.terminal import printable
+from bub.diagnostics import did_you_mean
+from bub.errors import UsageError
+from bub.locate import bub_home
+from bub.pipeline.layout import Line, Span, cells, columns, indented
+
+app = typer.Typer(
+    rich_markup_mode=None, add_completion=False, help="Messages and replies that were set aside: try again, or drop."
+)
+
+_IDS = typer.Argument(metavar="[ID]...", help="Which ones, such as m12 or r7.")
+_EVERY = typer.Option("--all", help="All that were set aside.")
+_MOST_NAMED = 12
+_MOST_WORDS = 60
+_UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
+
+
+@app.callback()
+def inbox() -> None:
+    """Messages and replies of the workspace that were set aside."""
+
+
+@app.command("list")
+def list_them(
+    ctx: typer.Context,
+    everything: Annotated[bool, typer.Option("--all", help="Also what waits for its turn or its delivery.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
+) -> None:
+    """Show what was set aside and why, the oldest first: messages (m1, m2 …), then replies (r1, r2 …).
+
+    A message is set aside when its turn was cut short three times, a reply when it can never be delivered.
+    """
+    with _opened(ctx) as letters:
+        found, elsewhere = letters.alone(letters.letters), letters.alone(letters.set_aside_elsewhere)
+    shown = [letter for letter in found if everything or letter.reason is not None]
+    if as_json:
+        show_json([_as_json(letter) for letter in shown])
+    elif shown:
+        show(_listed(shown, page_width() if sys.stdout.isatty() else None))
+    else:
+        _say(_nothing(letters.workspace, len(found), elsewhere))
+
+
+@app.command("retry")
+def retry(
+    ctx: typer.Context,
+    ids: Annotated[list[str] | None, _IDS] = None,
+    everything: Annotated[bool, _EVERY] = False,
+) -> None:
+    """Let what was set aside wait again, as if nothing had been tried; a gateway that runs takes it at once."""
+    with _opened(ctx) as letters:
+        chosen = letters.alone(lambda: _changed(letters, ids, everything, letters.retry))
+    _say(f"{_counted(chosen)} will be tried again" if chosen else "nothing was set aside")
+
+
+@app.command("drop")
+def drop(
+    ctx: typer.Context,
+    ids: Annotated[list[str] | None, _IDS] = None,
+    everything: Annotated[bool, _EVERY] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Throw away what was set aside, for good."""
+    with _opened(ctx) as letters:
+        doomed = letters.alone(lambda: _chosen(letters.letters(), ids, everything))
+        if not doomed:
+            _say("nothing was set aside")
+            return
+        if not yes:
+            if not can_ask():
+                raise UsageError(f"nobody can be asked whether to drop {_counted(doomed)}", help="say --yes")
+            if not confirm(f"Drop {_counted(doomed)} for good?"):
+                _say("nothing was dropped")
+                return
+        # Meanwhile somebody may have taken one of them up again: that one is not dropped.
+        names = [_name(letter) for letter in doomed]
+        letters.alone(lambda: _changed(letters, names, False, letters.drop))
+    _say(f"{_counted(doomed)} {'was' if len(doomed) == 1 else 'were'} dropped")
+
+
+@contextmanager
+def _opened(ctx: typer.Context) -> Iterator[Letters]:
+    """The letters of the workspace; where none was ever received, no file is made."""
+    path = inbox_file(bub_home(os.environ))
+    letters = Letters(path if path.exists() else None, workspace_of(options_of(ctx)))
+    letters.open()
+    try:
+        yield letters
+    finally:
+        letters.close()
+
+
+def _changed(
+    letters: Letters, ids: list[str] | None, everything: bool, change: Callable[[Kind, Sequence[int]], None]
+) -> list[Letter]:
+    chosen = _chosen(letters.letters(), ids, everything)
+    for kind in ("message", "reply"):
+        change(kind, [letter.id for letter in chosen if letter.kind == kind])
+    return chosen
+
+
+def _chosen(letters: list[Letter], ids: list[str] | None, everything: bool) -> list[Letter]:
+    """The letters that somebody names, all of them set aside; or an error, and nothing is done."""
+    if everything == bool(ids):
+        raise UsageError("say which: IDs, or --all", help="`bub inbox list` shows them")
+    known = {_name(letter): letter for letter in letters}
+    set_aside = [name for name, letter in known.items() if letter.reason is not None]
+    for name in ids or ():
+        if name not in known:
+            raise MailboxError(f"there is no `{name}` in the inbox", help=_those(name, set_aside))
+        if name not in set_aside:
+            waits = "its turn" if known[name].kind == "message" else "its delivery"
+            raise MailboxError(f"`{name}` was not set aside: it waits for {waits}", help=_those(name, set_aside))
+    return [known[name] for name in dict.fromkeys(ids or set_aside)]
+
+
+def _those(name: str, set_aside: list[str]) -> str:
+    if not set_aside:
+        return "nothing was set aside"
+    if len(set_aside) > _MOST_NAMED:
+        return did_you_mean(name, set_aside) or "`bub inbox list` shows those that were set aside"
+    return f"set aside: {', '.join(set_aside)}"
+
+
+def _nothing(workspace: str, waiting: int, elsewhere: dict[str, int]) -> str:
+    said = f"nothing was set aside in {workspace}"
+    if waiting:
+        said += f"; {waiting:,} waiting (--all shows {'it' if waiting == 1 else 'them'})"
+    for other, count in elsewhere.items():
+        said += f"\n{count:,} in {other} (see them with --workspace)"
+    return said
+
+
+# How letters are shown.
+
+
+def _listed(letters: list[Letter], width: int | None) -> list[Line]:
+    head = [Span(title, "faint") for title in ("id", "chat", "age", "tries", "set aside because", "begins")]
+    lines = columns([head, *(_row(letter) for letter in letters)])
+    if width is None or all(sum(cells(span.text) for span in each) <= width for each in lines):
+        return lines
+    return [each for letter in letters for each in _card(letter, width)]
+
+
+def _row(letter: Letter) -> list[Span]:
+    return [
+        Span(_name(letter), "strong"),
+        Span(_chat(letter)),
+        Span(_age(letter)),
+        Span(str(letter.attempts)),
+        Span(_in_one_line(letter.reason) if letter.reason is not None else "- (waiting)"),
+        Span(_cut(_words(letter), _MOST_WORDS), "faint"),
+    ]
+
+
+def _card(letter: Letter, width: int) -> Iterator[Line]:
+    """A letter in several lines, where one is too short."""
+    tries = f"{letter.attempts} {'try' if letter.attempts == 1 else 'tries'}"
+    rest = _cut(f"  {_chat(letter)}  {_age(letter)}  {tries}", max(width - len(_name(letter)), 1))
+    yield Span(_name(letter), "strong"), Span(rest)
+    yield from indented(_in_one_line(letter.reason) if letter.reason is not None else "waiting", width, 2)
+    yield (Span("  " + _cut(_words(letter), max(min(width - 2, _MOST_WORDS), 1)), "faint"),)
+
+
+def _name(letter: Letter) -> str:
+    return f"{letter.kind[0]}{letter.id}"
+
+
+def _chat(letter: Letter) -> str:
+    return printable(f"{letter.channel}:{letter.chat_id}")
+
+
+def _age(letter: Letter) -> str:
+    seconds = max(time.time() - letter.at, 0)
+    for unit, one in _UNITS:
+        if seconds >= one:
+            return f"{seconds // one:.0f}{unit}"
+    return "0s"
+
+
+def _words(letter: Letter) -> str:
+    if letter.message is None:
+        return "(cannot be read)"
+    # Four letters for one that is shown: an escape takes as many.
+    return _in_one_line(letter.message.content[: 4 * _MOST_WORDS]) or _without_words(letter.message)
+
+
+def _without_words(message: ChannelMessage) -> str:
+    return " ".join(f"[{printable(str(one.get('kind', 'media')))}]" for one in message.media[:4])
+
+
+def _in_one_line(text: str) -> str:
+    return printable(" ".join(text.split()))
+
+
+def _cut(text: str, width: int) -> str:
+    if cells(text) <= width:
+        return text
+    text = text[:width]
+    while text and cells(text) >= width:
+        text = text[:-1]
+    return f"{text}…"
+
+
+def _counted(letters: Sequence[Letter]) -> str:
+    """How many there are, such as "2 messages and 1 reply"."""
+    messages = sum(letter.kind == "message" for letter in letters)
+    counts = ((messages, "message", "messages"), (len(letters) - messages, "reply", "replies"))
+    return " and ".join(f"{count:,} {one if count == 1 else many}" for count, one, many in counts if count)
+
+
+def _as_json(letter: Letter) -> dict[str, Any]:
+    return {
+        "id": _name(letter),
+        "kind": letter.kind,
+        "channel": letter.channel,
+        "chat_id": letter.chat_id,
+        "at": datetime.fromtimestamp(letter.at, UTC).isoformat(timespec="milliseconds"),
+        "attempts": letter.attempts,
+        "reason": letter.reason,
+        "message": letter.message.as_dict() if letter.message is not None else None,
+    }
+
+
+def _say(text: str) -> None:
+    for each in text.splitlines():
+        print(printable(each), file=sys.stderr)

@@ -1,0 +1,36 @@
+"""`bub pipelines`: the pipelines that ship with Bub, and how to see and use one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bub.cli.shown import page_width, show, show_json
+from bub.pipeline.layout import EMPTY, indented, labelled, widest
+from bub.pipeline.merge import SHIPPED, load_shipped
+from bub.resources import shipped_pipelines
+
+_HOW = (
+    "`bub graph --pipeline bub:NAME` draws one, `bub explain --config bub:NAME` says what it comes to, and a file of"
+    " yours takes one over with `extends: bub:NAME`."
+)
+
+
+def pipelines(
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
+) -> None:
+    """List the pipelines that ship with Bub, each with what it is for, and how to see and use one."""
+    about = {f"{SHIPPED}{name}": _description(name) for name in shipped_pipelines()}
+    if as_json:
+        show_json([{"name": name, "description": description} for name, description in about.items()])
+        return
+    names, width = widest(about) + 2, page_width()
+    for name, description in about.items():
+        show(labelled(name, description, width, names))
+    show([EMPTY, *indented(_HOW, width, 0)])
+
+
+def _description(name: str) -> str:
+    said = load_shipped(name).root.get("description")
+    return str(said.value) if said is not None else ""

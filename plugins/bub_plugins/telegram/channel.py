@@ -1,0 +1,119 @@
+"""The channel: a bot that people write to, polled for what they say."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from bub.channels import Channel, ChannelMessage, TryLaterError
+from bub.log import log_warning
+from bub.streaming import StreamEvent
+from bub_plugins.telegram.settings import TelegramSettings
+
+if TYPE_CHECKING:  # importing telegram takes 0.3 seconds, which only a channel that runs pays
+    from bub_plugins.telegram.connection import Connection
+
+_NOT_CONNECTED_FOR = 3.0
+
+
+class _Beginning:
+    """Whether the channel has begun, which is told once."""
+
+    def __init__(self, task_status: trio.TaskStatus[None]) -> None:
+        self._task_status = task_status
+        self.is_told = False
+
+    def tell(self) -> None:
+        if not self.is_told:
+            self.is_told = True
+            self._task_status.started()
+
+
+class TelegramChannel(Channel):
+    """Telegram, for one bot. `message_handler` keeps a message on disk before Telegram is told that it came."""
+
+    name = "telegram"
+    needs_debounce = True
+
+    def __init__(self, settings: TelegramSettings, message_handler: Callable[[Any], Awaitable[None]]) -> None:
+        self._settings = settings
+        self._handle = message_handler
+        self._connection: Connection | None = None
+
+    @property
+    def enabled(self) -> bool:
+        """Whether there is a token (BEHAVIOURS C4)."""
+        return bool(self._settings.token)
+
+    @property
+    def why_disabled(self) -> str:
+        return "" if self.enabled else "run `bub onboard telegram`, or `bub config set telegram.token --secret`"
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Poll until cancelled, or until Telegram refuses the token of the bot.
+
+        Raises `BubError` when that is so from the beginning. Where Telegram cannot be reached, the channel has begun
+        all the same, and tries on.
+        """
+        from bub_plugins.telegram.connection import Connection, introduced, open_bot
+
+        if self._settings.guests.is_empty:
+            log_warning(
+                "telegram.nobody_may_talk", help="list them in `telegram.allow_users` or `telegram.allow_chats`"
+            )
+        async with open_bot(self._settings) as (bot, request):
+            beginning = _Beginning(task_status)
+            me = await introduced(bot, beginning)
+            if me is None:
+                return
+            async with trio.open_nursery() as nursery:
+                self._connection = Connection(
+                    bot, request, me, self._settings, self._handle, self._keep_draft, nursery.start_soon
+                )
+                try:
+                    beginning.tell()
+                    await self._connection.receive()
+                finally:
+                    self._connection = None
+                nursery.cancel_scope.cancel()
+
+    async def send(self, message: ChannelMessage) -> None:
+        """Deliver one reply."""
+        if self._connection is None:
+            raise TryLaterError("Telegram is not connected", seconds=_NOT_CONNECTED_FOR)
+        await self._connection.sender.send(message)
+
+    def on_event(self, event: StreamEvent, message: ChannelMessage) -> None:
+        """Show how the answer grows."""
+        if self._connection is not None:
+            self._connection.sender.on_event(event, message)
+
+    def attending(self, message: ChannelMessage) -> AbstractAsyncContextManager[None]:
+        """Show that the bot is typing (BEHAVIOURS C34); at the end, what was shown of the answer is put in order."""
+        return self._attending(message)
+
+    @asynccontextmanager
+    async def _attending(self, message: ChannelMessage) -> AsyncIterator[None]:
+        if self._connection is None:
+            yield
+            return
+        connection = self._connection
+        try:
+            with connection.typing.shown(message.chat_id):
+                yield
+        finally:
+            if connection is self._connection:  # nothing can be begun on one that has ended meanwhile
+                await connection.sender.turn_over(message)
+
+    async def prepare(self, message: ChannelMessage) -> ChannelMessage:
+        """The message with its media, as far as they are not too large (BEHAVIOURS C33)."""
+        if self._connection is None or not message.media:
+            return message
+        return await self._connection.with_media(message)
+
+    async def _keep_draft(self, message: ChannelMessage, draft: str) -> None:
+        if self.desk is not None:
+            await self.desk.keep_draft(message, draft)

@@ -1,0 +1,142 @@
+"""A bot that is connected: what comes in is read and handed on, and what goes out has its ways here."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+import trio
+from telegram import Bot, BotCommand, User
+from telegram.error import InvalidToken, TelegramError
+
+from bub.channels import ChannelMessage
+from bub.errors import BubError
+from bub.log import log_exception, log_info, log_warning
+from bub_plugins.telegram.drafts import KeepDraft
+from bub_plugins.telegram.inbound import COMMANDS, Notice, Reader
+from bub_plugins.telegram.limits import Address
+from bub_plugins.telegram.media import with_media
+from bub_plugins.telegram.polling import HOLD_SECONDS, Polling, Trouble, asked_pause, is_refusal
+from bub_plugins.telegram.request import Request, open_bot
+from bub_plugins.telegram.sending import Sender
+from bub_plugins.telegram.settings import TelegramSettings
+from bub_plugins.telegram.typing_sign import TypingSigns
+
+__all__ = ["Connection", "introduced", "open_bot"]
+
+_REFUSED = "Telegram refuses the token of the bot"
+_HELP = "get one from @BotFather, then run `bub config set telegram.token --secret`"
+_MOST_NOTICES = 100
+
+
+class Beginning(Protocol):
+    """Whether the channel has begun."""
+
+    is_told: bool
+
+    def tell(self) -> None:
+        """Tell that it has, if that was not told yet."""
+
+
+class Connection:
+    """What a channel does while it runs; its tasks are started with `start_soon` and end with the channel."""
+
+    def __init__(
+        self,
+        bot: Bot,
+        request: Request,
+        me: User,
+        settings: TelegramSettings,
+        handle: Callable[[Any], Awaitable[None]],
+        keep_draft: KeepDraft,
+        start_soon: Callable[..., object],
+    ) -> None:
+        self._bot = bot
+        self._request = request
+        self._handle = handle
+        self._media_limit = settings.media_limit
+        self._reader = Reader(settings, me)
+        self._polling = Polling(bot, request, self._take, hold=HOLD_SECONDS)
+        self._notices, waiting = trio.open_memory_channel[Notice](_MOST_NOTICES)
+        self.typing = TypingSigns(bot, start_soon)
+        self.sender = Sender(bot, stream=settings.stream, start_soon=start_soon, keep_draft=keep_draft)
+        start_soon(self._say, waiting)
+
+    async def receive(self) -> None:
+        """Hand on what comes in until cancelled; returns when Telegram does not know the token any more."""
+        try:
+            await self._set_up()
+            await self._polling.run()
+        except InvalidToken:
+            log_warning("telegram.stopped", error=_REFUSED, help=_HELP)
+
+    async def with_media(self, message: ChannelMessage) -> ChannelMessage:
+        """The message with its media."""
+        return await with_media(message, self._bot, self._request, self._media_limit)
+
+    async def _set_up(self) -> None:
+        """A bot with a webhook cannot be polled; what waits for it is kept. The menu of commands is a courtesy."""
+        await Trouble("trouble").outlast(self._bot.delete_webhook)
+        try:
+            await self._bot.set_my_commands([BotCommand(*command) for command in COMMANDS.items()])
+        except TelegramError as error:
+            if is_refusal(error):
+                raise
+            log_warning("telegram.no_menu", error=f"{type(error).__name__}: {error}")
+
+    async def _take(self, raw: Mapping[str, Any]) -> None:
+        """Hand an update on. One that cannot be understood is put into the log and left there."""
+        try:
+            found = self._reader.read(raw, trio.current_time())
+        except Exception as error:  # noqa: BLE001 (whatever is wrong with one update, the next one may be right)
+            log_exception("telegram.update_set_aside", error, update=str(dict(raw))[:4000])
+            return
+        if isinstance(found, Notice):
+            try:
+                self._notices.send_nowait(found)
+            except trio.WouldBlock:
+                log_warning("telegram.notice_dropped", chat=found.chat_id)
+        elif found is not None:
+            await self._handle(found)
+
+    async def _say(self, notices: trio.MemoryReceiveChannel[Notice]) -> None:
+        """Send notices, one after another; one that cannot be sent is missed by nobody."""
+        async for notice in notices:
+            where = Address.of(notice.chat_id)
+            try:
+                await self._bot.send_message(where.chat, notice.text, message_thread_id=where.topic)
+            except Exception as error:  # noqa: BLE001 (the answer may be anything)
+                log_info("telegram.notice_not_sent", chat=notice.chat_id, error=f"{type(error).__name__}: {error}")
+                await trio.sleep(asked_pause(error))
+
+
+async def introduced(bot: Bot, beginning: Beginning) -> User | None:
+    """Who the bot is; None when its token is refused after the channel has begun.
+
+    The channel begins here when Telegram cannot be reached, so that nothing else has to wait for it. Raises `BubError`
+    for a token that is refused before that.
+    """
+    trouble = Trouble("trouble")
+    while True:
+        try:
+            me = await _me(bot)
+        except InvalidToken as error:
+            if not beginning.is_told:
+                wrong = "" if is_refusal(error) else ", or there is no Bot API server at `settings.telegram.base_url`"
+                raise BubError(f"{_REFUSED}{wrong}", help=_HELP) from None
+            log_warning("telegram.stopped", error=_REFUSED, help=_HELP)
+            return None
+        except TelegramError as error:
+            beginning.tell()
+            await trouble.wait(error)
+        else:
+            trouble.over()
+            return me
+
+
+async def _me(bot: Bot) -> User:
+    """Who the bot is, where the answer says so at all."""
+    try:
+        return await bot.get_me()
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
+        raise TelegramError("the answer does not say who the bot is") from error

@@ -1,0 +1,195 @@
+"""An answer that is shown while it is made, by one message that is edited again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import trio
+from telegram.error import BadRequest, Forbidden, NetworkError, RetryAfter, TelegramError
+
+from bub.channels import ChannelMessage
+from bub.log import log_exception, log_warning
+from bub.streaming import StreamEvent
+from bub_plugins.telegram.limits import Address
+from bub_plugins.telegram.markup import Styled, end_of, render
+from bub_plugins.telegram.writing import GoneError, Writer
+
+KeepDraft = Callable[[ChannelMessage, str], Awaitable[None]]
+
+FIRST_AFTER = 1.0
+"""After how many seconds a draft is begun: an answer that is quicker than that is simply sent."""
+
+EVERY = 1.0
+EVERY_IN_GROUPS = 3.0
+"""How many seconds lie between two edits."""
+
+AT_ONCE = 2.0
+"""How many seconds a call that is under way may still take when the channel is ended at once."""
+
+_SLOWEST = 30.0
+_PLACING = 20.0
+_EDITING = 10.0
+_SHOWN = frozenset({"text", "reasoning", "tool_call", "tool_result"})
+_LONGEST_SOURCE = 16_384
+
+
+class Draft:
+    """The message that shows one answer so far.
+
+    A placeholder is sent and its id kept before anything of the answer is shown under it, so that an answer that is
+    made again after a crash goes into the same message. `message_id` is None until there is one; that of an earlier
+    attempt is `message.draft`.
+
+    `tell` only notes what has come; the task that `begin` starts edits. `close` ends it, and returns once nothing is
+    under way any more: an edit that is on its way must not arrive behind the final text.
+    """
+
+    def __init__(
+        self, message: ChannelMessage, writer: Writer, keep_draft: KeepDraft, *, first_after: float = FIRST_AFTER
+    ) -> None:
+        self._message = message
+        self._where = Address.of(message.chat_id)
+        self._writer = writer
+        self._keep_draft = keep_draft
+        self._first_after = first_after
+        self._every = EVERY_IN_GROUPS if self._where.is_group else EVERY
+        self._texts: list[str] = []
+        self._tools: dict[str, str] = {}
+        self._news = trio.Event()
+        self._waiting = trio.CancelScope()
+        self._calling = trio.CancelScope()
+        self._is_begun = False
+        self._ended = trio.Event()
+        self._is_taken = False
+        self._is_shown = False
+        self._shown = Styled("")
+        self.message_id: int | None = number_of(message.draft)
+
+    @staticmethod
+    def shows(event: StreamEvent) -> bool:
+        """Whether an event changes what a draft shows."""
+        return event.kind in _SHOWN
+
+    def tell(self, event: StreamEvent) -> None:
+        """Note what an event brings."""
+        match event.kind:
+            case "text":
+                self._texts.append(str(event.data.get("delta") or ""))
+            case "tool_call":
+                self._tools[str(event.data.get("id"))] = str(event.data.get("name") or "")
+            case "tool_result":
+                self._tools.pop(str(event.data.get("id")), None)
+            case _:
+                return  # it is a sign of life, and begins a draft, but changes nothing
+        self._news.set()
+
+    def begin(self, start_soon: Callable[..., object]) -> None:
+        """Show what comes, in a task, until the draft is closed or Telegram does not want it."""
+        self._is_begun = True
+        start_soon(self._show)
+
+    async def _show(self) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._hurry_at_the_end)
+            try:
+                with self._waiting:
+                    await trio.sleep(self._first_after)
+                    if self.message_id is None:
+                        await self._place()
+                    while self.message_id is not None:
+                        await self._news.wait()
+                        self._news = trio.Event()
+                        await self._edit(self.message_id)
+                        await trio.sleep(self._every)
+            except TelegramError as error:
+                log_warning("telegram.draft", chat=self._where.chat, error=error)
+            except Exception as error:  # noqa: BLE001 (a draft that cannot be shown must not end the channel)
+                log_exception("telegram.draft", error, chat=self._where.chat)
+            finally:
+                self._ended.set()
+            nursery.cancel_scope.cancel()
+
+    async def _hurry_at_the_end(self) -> None:
+        """When the channel is ended, rather than the draft, a call that is under way has little time left."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            self._calling.deadline = min(self._calling.deadline, trio.current_time() + AT_ONCE)
+
+    def _to_its_end(self, seconds: float) -> trio.CancelScope:
+        """A block for a call that is not to be cancelled when it is under way: it would arrive all the same."""
+        self._calling = trio.CancelScope(shield=True, deadline=trio.current_time() + seconds)
+        return self._calling
+
+    async def close(self) -> None:
+        """Show nothing more."""
+        self._waiting.cancel()
+        if self._is_begun:
+            await self._ended.wait()
+
+    async def take(self) -> None:
+        """Close it for the reply that completes its message: what is still done to that goes out before the reply."""
+        self._is_taken = True
+        await self.close()
+
+    async def tidy(self) -> bool:
+        """Leave no unfinished message where no reply comes: what was said stays, a mere placeholder goes.
+
+        Returns whether that is done, or need not be any more. Raises `TryLaterError` where Telegram wants a pause.
+        """
+        if self._is_taken or self.message_id is None:
+            return True
+        said = end_of(render("".join(self._texts)))
+        try:
+            if self._is_shown and said.text:
+                await self._writer.edit(self._where, self.message_id, said)
+            else:
+                await self._writer.remove(self._where, self.message_id)
+        except (BadRequest, Forbidden, GoneError):
+            return True  # it is gone, or has to stay
+        except TelegramError as error:
+            log_warning("telegram.draft", chat=self._where.chat, error=error)
+            return False
+        return True
+
+    async def _place(self) -> None:
+        answers = number_of(self._message.message_id) if self._where.is_group else None
+        async with self._writer.spare_turn(self._where):
+            # From here to the id on disk nothing comes between, lest a placeholder be left that nobody knows of.
+            with self._to_its_end(_PLACING):
+                self.message_id = await self._writer.place(self._where, answers=answers)
+                await self._keep_draft(self._message, str(self.message_id))
+
+    async def _edit(self, message_id: int) -> None:
+        try:
+            async with self._writer.spare_turn(self._where):
+                view = self._view()
+                if not view.text or view == self._shown:
+                    return
+                with self._to_its_end(_EDITING):
+                    await self._writer.edit(self._where, message_id, view, is_draft=True)
+                    self._shown = view
+                    self._is_shown = self._is_shown or bool(self._texts)
+        except GoneError:
+            self.message_id = None
+        except RetryAfter:
+            self._every = min(self._every * 2, _SLOWEST)
+            self._news.set()
+        except BadRequest:
+            raise
+        except NetworkError:  # the next edit says it all
+            self._news.set()
+
+    def _view(self) -> Styled:
+        """The end of the answer so far, and what is being done for it."""
+        text = "".join(self._texts)[-_LONGEST_SOURCE:]
+        tools = "\n".join(f"⚙ {name} …" for name in self._tools.values())
+        said = render(text)
+        if not tools:
+            return end_of(said)
+        return end_of(Styled(f"{said.text}\n\n{tools}" if said.text else tools, said.entities))
+
+
+def number_of(message_id: str) -> int | None:
+    """The number that names a message; None where it is none."""
+    return int(message_id) if message_id.isdecimal() else None

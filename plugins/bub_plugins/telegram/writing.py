@@ -1,0 +1,183 @@
+"""The calls that write to Telegram: at the pace it allows, plainly where it refuses styles, after chats that move."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from telegram import (
+    Bot,
+    InputMediaPhoto,
+    InputMediaVideo,
+    LinkPreviewOptions,
+    Message,
+    MessageEntity,
+    ReplyParameters,
+)
+from telegram.error import BadRequest, ChatMigrated, RetryAfter
+
+from bub_plugins.telegram.limits import Address, Pace
+from bub_plugins.telegram.markup import Styled
+
+T = TypeVar("T")
+
+PLACEHOLDER = "…"
+"""What a message says whose answer is only being made."""
+
+_IN_ALBUMS: Mapping[str, Any] = {"photo": InputMediaPhoto, "video": InputMediaVideo}
+
+ALBUM_FORMS = frozenset(_IN_ALBUMS)
+"""What several can be sent of at once."""
+
+_NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
+
+
+class GoneError(Exception):
+    """A message that was to be edited is not there any more, or cannot be edited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """Something that is not text: `form` is how Telegram shows it, `content` the bytes or where it fetches them."""
+
+    form: str
+    name: str
+    content: str | bytes
+
+
+class Writer:
+    """Writes to chats. What Telegram refuses is raised as the library's own errors, but for what is put right here."""
+
+    def __init__(self, bot: Bot, pace: Pace) -> None:
+        self._bot = bot
+        self._pace = pace
+        self._moved: dict[str, str] = {}
+
+    async def say(self, where: Address, styled: Styled, *, answers: int | None = None) -> None:
+        """Send a text as a message, in answer to another one where `answers` says so."""
+
+        async def send(chat: str, entities: Sequence[Any]) -> None:
+            await self._bot.send_message(chat, styled.text, entities=entities, **_place(where, answers))
+
+        await self._styled(where, styled, send)
+
+    def spare_turn(self, where: Address) -> AbstractAsyncContextManager[None]:
+        """A block for one call that could be left out: `place`, or `edit` for a draft."""
+        return self._pace.turn(self._now_at(where), spare=True)
+
+    async def place(self, where: Address, *, answers: int | None = None) -> int:
+        """Send the placeholder of an answer, within a `spare_turn`. Returns its id."""
+        message = await self._moving(
+            where,
+            lambda chat: self._bot.send_message(chat, PLACEHOLDER, **_place(where, answers)),
+        )
+        return message.message_id
+
+    async def edit(self, where: Address, message_id: int, styled: Styled, *, is_draft: bool = False) -> None:
+        """Let a message of the bot say something else. Raises `GoneError` when that message is not to be had.
+
+        That of a draft is made within a `spare_turn`.
+        """
+
+        async def change(chat: str, entities: Sequence[Any]) -> None:
+            preview = _NO_PREVIEW if is_draft else None
+            await self._bot.edit_message_text(
+                styled.text, chat, message_id, entities=entities, link_preview_options=preview
+            )
+
+        try:
+            await self._styled(where, styled, change, is_draft=is_draft)
+        except BadRequest as error:
+            said = error.message.lower()
+            if "message is not modified" in said:
+                return
+            if any(words in said for words in ("to edit not found", "can't be edited", "message_id_invalid")):
+                raise GoneError(error.message) from error
+            raise
+
+    async def remove(self, where: Address, message_id: int) -> None:
+        """Delete a message of the bot."""
+        await self._paced(where, lambda chat: self._bot.delete_message(chat, message_id))
+
+    async def upload(
+        self, where: Address, uploads: Sequence[Upload], caption: Styled, *, answers: int | None = None
+    ) -> None:
+        """Send one upload, or several pictures and films as one album; the caption stands below the first."""
+
+        async def send(chat: str, entities: Sequence[Any]) -> None:
+            if len(uploads) > 1:
+                album = [
+                    _IN_ALBUMS[one.form](one.content, filename=one.name, caption=text, caption_entities=marks)
+                    for number, one in enumerate(uploads)
+                    for text, marks in [(caption.text, entities) if number == 0 else (None, None)]
+                ]
+                await self._bot.send_media_group(chat, album, **_place(where, answers))
+                return
+            [upload] = uploads
+            method: Callable[..., Awaitable[Message]] = getattr(self._bot, f"send_{upload.form}")
+            await method(
+                chat,
+                upload.content,
+                filename=upload.name,
+                caption=caption.text or None,
+                caption_entities=entities,
+                **_place(where, answers),
+            )
+
+        await self._styled(where, caption, send)
+
+    async def _styled(
+        self,
+        where: Address,
+        styled: Styled,
+        call: Callable[[str, Sequence[Any]], Awaitable[None]],
+        *,
+        is_draft: bool = False,
+    ) -> None:
+        """Make a call with the entities of a text; without them when Telegram does not take those."""
+        through = self._moving if is_draft else self._paced
+        entities = [MessageEntity(*one[:3], url=one.url, language=one.language) for one in styled.entities]
+        try:
+            await through(where, lambda chat: call(chat, entities))
+        except BadRequest as error:
+            if not styled.entities or "entit" not in error.message.lower():
+                raise
+            await through(where, lambda chat: call(chat, ()))
+
+    async def _paced(self, where: Address, call: Callable[[str], Awaitable[T]]) -> T:
+        async with self._pace.turn(self._now_at(where)):
+            return await self._moving(where, call)
+
+    async def _moving(self, where: Address, call: Callable[[str], Awaitable[T]]) -> T:
+        try:
+            return await call(self._now_at(where).chat)
+        except ChatMigrated as error:
+            self._moved[where.chat] = str(error.new_chat_id)
+            return await call(self._now_at(where).chat)
+        except RetryAfter as error:
+            self._pace.hold(self._now_at(where), seconds_of(error))
+            raise
+
+    def _now_at(self, where: Address) -> Address:
+        """The address that a chat has since it became a larger group."""
+        moved = self._moved.get(where.chat)
+        return replace(where, chat=moved) if moved else where
+
+
+def seconds_of(error: RetryAfter) -> float:
+    """How long Telegram wants to wait."""
+    after = error.retry_after
+    return after.total_seconds() if isinstance(after, timedelta) else float(after)
+
+
+def _place(where: Address, answers: int | None) -> Mapping[str, Any]:
+    """The topic of a message, and what it answers."""
+    place: dict[str, Any] = {}
+    if where.topic is not None:
+        place["message_thread_id"] = where.topic
+    if answers is not None:
+        place["reply_parameters"] = ReplyParameters(answers, allow_sending_without_reply=True)
+    return place

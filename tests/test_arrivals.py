@@ -1,0 +1,389 @@
+"""A message before its turn and its replies after it: its session, whether it is let in, and who takes a reply."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from fakes.toys import HELLO, Errors, Toy, Workshop, noted, raising
+from trio.testing import MockClock
+
+from bub.admission import Admission
+from bub.errors import HookError, HookTypeError
+from bub.sessions import Sessions, TurnUnderWay
+
+pytestmark = pytest.mark.anyio
+
+IDLE = Admission()
+BUSY = Admission(is_running=True, running_count=1, pending_count=2, steering_count=3)
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, Any]]:
+    """Virtual time: waiting costs nothing."""
+    return "trio", {"clock": MockClock(autojump_threshold=0)}
+
+
+@pytest.fixture
+def bub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    return Workshop(tmp_path, monkeypatch)
+
+
+async def never() -> None:
+    """An implementation that does not come to an end."""
+    await trio.sleep_forever()
+
+
+ROUTED = """
+    extends: bub:default
+    plugins: {one: {path: one.py}, other: {path: other.py}}
+    profiles:
+      default: {plugins: [one]}
+      work: {plugins: [other]}
+    routes: [{match: {channel: work}, profile: work}]
+"""
+"""The plugin of the profile chosen at start, and one of a profile that messages of one channel are routed to."""
+
+
+# Which session.
+
+
+@pytest.mark.parametrize(
+    ("message", "session_id"),
+    [
+        (HELLO, "cli:local"),
+        ({}, "default:default"),
+        ({**HELLO, "session_id": " own "}, "own"),
+        ({**HELLO, "session_id": " "}, "cli:local"),
+    ],
+)
+async def test_T4_a_session_is_found_before_the_turn_as_in_it(
+    bub: Workshop, message: dict[str, Any], session_id: str
+) -> None:
+    framework = bub(toy=Toy(run_model=lambda: "hi"))
+    assert await framework.session_of(message) == session_id
+    assert (await framework.process_inbound(message)).session_id == session_id
+
+
+@pytest.mark.parametrize("answer", ["mine", 42, "", None])
+async def test_T3_a_plugin_says_the_session_before_the_turn_as_in_it(bub: Workshop, answer: Any) -> None:
+    framework = bub(toy=Toy(run_model=lambda: "hi", resolve_session=lambda: answer))
+    expected = (await framework.process_inbound(HELLO)).session_id
+    assert await framework.session_of(HELLO) == expected
+
+
+async def test_a_message_that_the_turn_would_normalise_is_asked_about_as_it_came(bub: Workshop) -> None:
+    toy = Toy(run_model=lambda: "hi", resolve_session=lambda message: f"of {message['chat_id']}")
+    assert await bub("extends: bub:classic", toy=toy).session_of(HELLO) == "of local"
+    assert await bub("extends: bub:classic", toy=Toy(resolve_session=lambda: "")).session_of(HELLO) == "cli:local"
+
+
+async def test_where_nobody_says_the_session_the_file_does(bub: Workshop) -> None:
+    text = "extends: bub:default\nstages: {resolve_session: {default: everyone}}"
+    framework = bub(text, toy=Toy(run_model=lambda: "hi", resolve_session=lambda: ""))
+    assert await framework.session_of(HELLO) == "everyone"
+
+
+async def test_a_session_is_found_by_the_profile_that_the_message_is_routed_to(bub: Workshop) -> None:
+    framework = bub(
+        ROUTED, one=Toy(resolve_session=lambda: "one"), other=Toy(resolve_session=lambda profile: f"in {profile}")
+    )
+    assert await framework.session_of(HELLO) == "one"
+    assert await framework.session_of({**HELLO, "channel": "work"}) == "in work"
+
+
+async def test_a_pipeline_without_the_stage_takes_where_the_message_comes_from(bub: Workshop) -> None:
+    bare = "stages: {run_model: {kind: firstresult, into: model_output}}"
+    framework = bub(bare, toy=Toy(run_model=lambda: "hi"))
+    assert await framework.session_of(HELLO) == "cli:local"
+
+
+async def test_C20_a_session_that_cannot_be_found_is_an_error_that_is_told(bub: Workshop) -> None:
+    errors = Errors()
+    broken = ValueError("no idea")
+    framework = bub(toy=Toy(resolve_session=raising(broken), on_error=errors.told))
+    with pytest.raises(ValueError, match="no idea"):
+        await framework.session_of(HELLO)
+    assert errors.all == [("resolve_session", broken)]
+
+
+async def test_C20_a_plugin_that_is_left_out_where_the_file_says_so_hides_nothing(bub: Workshop) -> None:
+    errors = Errors()
+    text = "extends: bub:default\nstages: {resolve_session: {on_failure: skip}}"
+    framework = bub(text, toy=Toy(resolve_session=raising(ValueError("no idea")), on_error=errors.told))
+    assert await framework.session_of(HELLO) == "cli:local"
+    assert errors.stages == ["resolve_session:toy"]
+
+
+async def test_a_plugin_that_never_says_the_session_has_the_time_of_its_stage(bub: Workshop) -> None:
+    errors = Errors()
+    text = "extends: bub:default\nstages: {resolve_session: {timeout: 5s}}"
+    framework = bub(text, toy=Toy(resolve_session=never, on_error=errors.told))
+    with pytest.raises(trio.TooSlowError, match="longer than 5 seconds"):
+        await framework.session_of(HELLO)
+    assert errors.stages == ["resolve_session"]
+
+
+# Whether it is let in.
+
+
+@pytest.mark.parametrize("action", ["process", "drop", "follow_up", "steer", None])
+async def test_C18_a_plugin_says_what_becomes_of_a_message(bub: Workshop, action: str | None) -> None:
+    seen: list[Any] = []
+
+    async def admit_message(session_id: str, message: Any, turn: Admission) -> str | None:
+        await trio.lowlevel.checkpoint()
+        seen.append((session_id, message["content"], turn))
+        return action
+
+    framework = bub(toy=Toy(admit_message=admit_message))
+    assert await framework.admit("cli:local", HELLO, BUSY) == action
+    assert seen == [("cli:local", "hello", BUSY)]
+
+
+async def test_C18_the_first_opinion_counts_and_nobodys_is_none(bub: Workshop) -> None:
+    asked: list[str] = []
+    framework = bub(
+        low=Toy(admit_message=lambda: noted(asked, "low", "drop")),
+        middle=Toy(admit_message=lambda: noted(asked, "middle", "steer")),
+        high=Toy(admit_message=lambda: noted(asked, "high")),
+    )
+    assert await framework.admit("s", HELLO, IDLE) == "steer"
+    assert asked == ["high", "middle"]
+    assert await bub(toy=Toy(run_model=lambda: "hi")).admit("s", HELLO, IDLE) is None
+
+
+async def test_C18_what_is_told_of_a_session_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        BUSY.is_running = False  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [(raising(ValueError("broken")), ValueError), (lambda: 3, HookTypeError), (lambda: "wait", HookError)],
+)
+async def test_C20_an_admission_that_fails_lets_the_message_in_and_is_told(
+    bub: Workshop, answer: Any, error: type[Exception]
+) -> None:
+    errors = Errors()
+    framework = bub(low=Toy(admit_message=lambda: "drop"), high=Toy(admit_message=answer, on_error=errors.told))
+    assert await framework.admit("s", HELLO, IDLE) is None
+    ((stage, told),) = errors.all
+    assert stage == "admit_message"
+    assert type(told) is error
+
+
+async def test_C20_an_admission_that_takes_too_long_lets_the_message_in(bub: Workshop) -> None:
+    errors = Errors()
+    framework = bub(toy=Toy(admit_message=never, on_error=errors.told))
+    assert await framework.admit("s", HELLO, IDLE) is None
+    assert trio.current_time() == pytest.approx(10.0)
+    assert errors.stages == ["admit_message"]
+
+
+async def test_admission_is_asked_of_the_profile_that_the_message_is_routed_to(bub: Workshop) -> None:
+    framework = bub(ROUTED, one=Toy(admit_message=lambda: "drop"), other=Toy(admit_message=lambda: "steer"))
+    assert await framework.admit("s", {**HELLO, "channel": "work"}, IDLE) == "steer"
+
+
+# What is told of a failure.
+
+
+async def test_a_failure_outside_of_a_turn_is_told_to_the_observers_of_its_profile(bub: Workshop) -> None:
+    one, other = Errors(), Errors()
+    framework = bub(ROUTED, one=Toy(on_error=one.told), other=Toy(on_error=other.told))
+    failure = ValueError("lost")
+    await framework.report("delivery", failure, {**HELLO, "channel": "work"})
+    assert (one.all, other.all) == ([], [("delivery", failure)])
+
+
+async def test_telling_of_a_failure_never_fails_and_takes_its_time_only(bub: Workshop) -> None:
+    heard = Errors()
+    framework = bub(
+        low=Toy(on_error=heard.told),
+        slow=Toy(on_error=never),
+        high=Toy(on_error=raising(RuntimeError("worse"))),
+    )
+    await framework.report("delivery", ValueError("lost"), HELLO)
+    assert heard.stages == ["delivery"]
+    assert trio.current_time() == pytest.approx(10.0)
+
+
+# Who takes the replies.
+
+
+async def test_T27_a_reply_is_handed_to_who_asked_for_the_turn(bub: Workshop) -> None:
+    taken: list[Any] = []
+
+    async def dispatch(reply: Any) -> bool:
+        taken.append(reply)
+        return True
+
+    framework = bub(toy=Toy(run_model=lambda: "hi"))
+    result = await framework.process_inbound(HELLO, dispatch=dispatch)
+    assert taken == result.outbounds
+    assert [reply["content"] for reply in taken] == ["hi"]
+
+
+async def test_a_turn_that_a_turn_starts_replies_to_who_asked_for_that_one(bub: Workshop) -> None:
+    taken: list[str] = []
+
+    async def dispatch(reply: Any) -> bool:
+        taken.append(reply["content"])
+        return True
+
+    async def run_model(prompt: str) -> str:
+        if prompt == "hello":
+            await framework.process_inbound({**HELLO, "chat_id": "other", "content": "inner"})
+        return f"re: {prompt}"
+
+    framework = bub(toy=Toy(run_model=run_model))
+    await framework.process_inbound(HELLO, dispatch=dispatch)
+    assert taken == ["re: inner", "re: hello"]
+
+
+async def test_where_nobody_takes_replies_that_is_said(bub: Workshop) -> None:
+    said: list[bool] = []
+    over = trio.Event()
+
+    async def dispatch(reply: Any) -> bool:
+        return True
+
+    async def late() -> None:
+        await over.wait()
+        said.append(await framework.dispatch({"content": "too late"}))
+
+    async with trio.open_nursery() as nursery:
+
+        async def run_model() -> str:
+            said.append(await framework.dispatch({"content": "now"}))
+            nursery.start_soon(late)
+            return "hi"
+
+        framework = bub(toy=Toy(run_model=run_model))
+        assert await framework.dispatch({"content": "no turn"}) is False
+        await framework.process_inbound(HELLO)
+        await framework.process_inbound(HELLO, dispatch=dispatch)
+        over.set()
+    assert said == [False, True, False, False]  # nobody; somebody; and nobody once the turns are over
+
+
+async def test_what_steers_a_turn_is_of_no_use_once_it_is_over(bub: Workshop) -> None:
+    class Inbox:
+        def take(self) -> list[Any]:
+            return []
+
+    inbox, seen, over = Inbox(), list[Any](), trio.Event()
+
+    async def late() -> None:
+        await over.wait()
+        seen.append(framework.steering)
+
+    async with trio.open_nursery() as nursery:
+
+        async def run_model(message: Any) -> str:
+            seen.append(framework.steering)
+            if message["content"] == "hello":
+                await framework.process_inbound({**HELLO, "chat_id": "other", "content": "inner"})
+                nursery.start_soon(late)
+            return "hi"
+
+        framework = bub(toy=Toy(run_model=run_model))
+        await framework.process_inbound(HELLO, steering=inbox)
+        over.set()
+    assert seen == [inbox, None, None]  # a turn that it starts is not steered, and nothing is afterwards
+
+
+# Side by side.
+
+PARALLEL = """
+    extends: bub:default
+    plugins: {toy: {path: toy.py}}
+    profiles:
+      default: {plugins: [toy]}
+      work: {plugins: [toy], concurrency: parallel}
+    routes: [{match: {channel: work}, profile: work}]
+"""
+
+
+async def test_T40_turns_of_one_session_run_side_by_side_where_the_profile_says_so(bub: Workshop) -> None:
+    running, most = 0, 0
+
+    async def run_model() -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await trio.sleep(1)
+        running -= 1
+        return "hi"
+
+    framework = bub(PARALLEL, toy=Toy(run_model=run_model))
+    work = {**HELLO, "channel": "work"}
+    assert (framework.is_parallel(HELLO), framework.is_parallel(work)) == (False, True)
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(framework.process_inbound, work)
+    assert (most, trio.current_time()) == (5, pytest.approx(1.0))
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(framework.process_inbound, HELLO)
+    assert trio.current_time() == pytest.approx(6.0)
+
+
+async def test_T40_turns_side_by_side_do_not_wait_for_each_others_session_to_be_found(bub: Workshop) -> None:
+    async def resolve_session() -> str:
+        await trio.sleep(1)
+        return "one"
+
+    framework = bub(PARALLEL, toy=Toy(run_model=lambda: "hi", resolve_session=resolve_session))
+    async with trio.open_nursery() as nursery:
+        for _ in range(5):
+            nursery.start_soon(framework.process_inbound, {**HELLO, "channel": "work"})
+    assert trio.current_time() == pytest.approx(1.0)
+
+
+async def test_T40_a_turn_that_need_not_be_alone_may_start_one_of_its_own_session(bub: Workshop) -> None:
+    async def run_model(prompt: str) -> str:
+        if prompt == "hello":
+            inner = await framework.process_inbound({**HELLO, "channel": "work", "content": "inner"})
+            return f"after {inner.model_output}"
+        return prompt
+
+    framework = bub(PARALLEL, toy=Toy(run_model=run_model))
+    result = await framework.process_inbound({**HELLO, "channel": "work"})
+    assert result.model_output == "after inner"
+
+
+async def test_turns_side_by_side_still_wait_for_room() -> None:
+    sessions = Sessions(2)
+    joined: list[int] = []
+
+    async def run(number: int) -> None:
+        turn = TurnUnderWay(None)
+        await sessions.join(turn, "one", alone=False)
+        joined.append(number)
+        await trio.sleep(1)
+        sessions.leave(turn)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(6):
+            nursery.start_soon(run, number)
+    assert len(joined) == 6
+    assert trio.current_time() == pytest.approx(3.0)
+
+
+async def test_only_so_many_sessions_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bub.sessions.MOST_REMEMBERED", 3)
+    sessions = Sessions(2)
+
+    async def state(session_id: str) -> str:
+        turn = TurnUnderWay(None)
+        known = await sessions.join(turn, session_id)
+        sessions.leave(turn)
+        return known
+
+    assert [await state(name) for name in "abca"] == ["new", "new", "new", "known"]
+    assert [await state(name) for name in "dab"] == ["new", "known", "new"]  # `b` had its turn longest ago

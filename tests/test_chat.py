@@ -1,0 +1,726 @@
+"""`bub chat` on a real terminal, against the scripted model server: what a person sees, types and gets."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.command_line import ROOT, bub
+from fakes.screen import ALT_ENTER, CTRL_C, CTRL_D, CTRL_X, CTRL_Z, ENTER, TAB, UP, Sitting, pasted
+from fakes.scripted import OPENAI, Called, Script, serving
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bub.asking import Question
+from bub.channels.terminal.answer import Look, Piece, label_of
+from bub.channels.terminal.blocks import Blocks
+from bub.channels.terminal.channel import arguments_of
+from bub.channels.terminal.history import history_file
+from bub.channels.terminal.offers import Offers, offers_for
+from bub.channels.terminal.painting import Painter
+from bub.channels.terminal.safe import encodable, exact, safe
+
+PLUGIN = '''
+"""What is said stands for the script of the model that has this name, else for one that says it again."""
+
+import json
+import pathlib
+from bub import hookimpl
+from bub.envelope import content_of
+
+HERE = pathlib.Path(__file__).parent
+
+
+class Plugin:
+    @hookimpl
+    def build_prompt(self, message):
+        words = content_of(message)
+        script = HERE / f"{words}.script"
+        if words == "print":
+            print("printed by a plugin\\nin two lines")
+        if len(words) < 20 and script.is_file():
+            return script.read_text()
+        if words.startswith(","):
+            return None
+        return (HERE / "echo.script").read_text().replace("WORDS", json.dumps(words)[1:-1])
+
+
+plugin = Plugin()
+'''
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with serving() as url:
+        yield url
+
+
+class Room:
+    """A folder with an agent, whose model does what a script of the name of a message says."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        self.folder = folder
+        self.file = folder / "pipelines.yaml"
+        self._scripts = 0
+        (folder / "scripts.py").write_text(PLUGIN, encoding="utf-8")
+        self.file.write_text(
+            "version: 1\n"
+            "extends: bub:default\n"
+            "settings:\n"
+            "  model: test:m\n"
+            "  retries: 0\n"
+            f'  providers: {{test: {{api: openai, api_base: "{address}/v1", api_key: "${{env:TEST_KEY}}"}}}}\n'
+            "plugins: {scripts: {path: scripts.py}}\n"
+            'profiles: {default: {plugins: [scripts], tools: {allow: ["*", bash], ask: [bash]}}}\n',
+            encoding="utf-8",
+        )
+        self.script("echo", OPENAI.answer("You said: WORDS", at_once=100))
+
+    def script(self, words: str, *steps: Script) -> None:
+        """What the model does when it is told these words."""
+        self._scripts += 1  # nobody has begun to play this one
+        own = [[{"of": f"{self.folder} {self._scripts}"}, *step] for step in steps]
+        (self.folder / f"{words}.script").write_text(json.dumps(own), encoding="utf-8")
+
+    def sit(self, *arguments: str, **options: Any) -> Sitting:
+        return Sitting(self.folder, "--config", str(self.file), "chat", *arguments, TEST_KEY="sk-test-key-1", **options)
+
+    def run(self, *arguments: str, input: bytes, stdout: Any, **environment: str) -> subprocess.CompletedProcess[bytes]:  # noqa: A002
+        told = {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "TEST_KEY": "sk-test-key-1", **environment}
+        return subprocess.run(
+            [sys.executable, "-m", "bub", "--config", str(self.file), *arguments],
+            cwd=self.folder,
+            env={**os.environ, **told},
+            input=input,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
+
+    def pipe(self, text: str | bytes, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        data = text if isinstance(text, bytes) else text.encode()
+        done = self.run("chat", *arguments, input=data, stdout=subprocess.PIPE, **environment)
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.fixture
+def room(tmp_path: Path, address: str) -> Room:
+    folder = tmp_path / "room"
+    folder.mkdir()
+    return Room(folder, address)
+
+
+@pytest.fixture(scope="module")
+def lounge(tmp_path_factory: pytest.TempPathFactory, address: str) -> Iterator[tuple[Room, Sitting]]:
+    """A room in which one person sits through many tests."""
+    room = Room(tmp_path_factory.mktemp("lounge"), address)
+    with room.sit(BUB_HOME=str(room.folder / "home")) as chat:
+        chat.see_prompt()
+        yield room, chat
+        assert chat.leave() == 0
+
+
+@pytest.fixture
+def seated(lounge: tuple[Room, Sitting]) -> Iterator[tuple[Room, Sitting]]:
+    """The room in which somebody sits, whose screen is empty but for the line; and so they leave it."""
+    _, chat = lounge
+    chat.clear()
+    yield lounge
+    chat.see_prompt()
+
+
+def calling(command: str, *, id: str = "call_1") -> Script:  # noqa: A002
+    return OPENAI.answer(calls=[Called("bash", json.dumps({"command": command}), id)])
+
+
+def begun(text: str) -> Script:
+    """An answer that begins, and then waits until whoever asked is gone."""
+    return [*OPENAI.beginning(text), {"hold": True}]
+
+
+# Talking.
+
+
+def test_C35_a_person_says_something_reads_the_answer_and_leaves(room: Room) -> None:
+    with room.sit() as chat:
+        chat.see_prompt()
+        chat.say("good morning")
+        chat.see("You said: good morning")
+        chat.see_prompt()
+        assert chat.rows == [
+            "Bub · test:m · ,help lists commands, Ctrl-D leaves",
+            "",
+            "> good morning",
+            "",
+            "You said: good morning",
+            "",
+            ">",
+        ]
+        assert chat.leave(CTRL_D) == 0
+        assert chat.rows[-1] == "You said: good morning"
+
+
+def test_C35_quit_leaves_also_from_shell_mode_and_what_was_typed_ahead_was_sent(room: Room) -> None:
+    with room.sit() as chat:
+        chat.say("one")
+        chat.type("tw")
+        chat.see("You said: one\n\n> tw")
+        chat.say("o")
+        chat.see("You said: two")
+        chat.see_prompt()
+        assert chat.text.count("Bub · ") == 1
+        chat.say(",fs.read path=nowhere")
+        chat.see("error: nowhere does not exist")  # of which the exit code says nothing: it was read
+        chat.see_prompt()
+        chat.type(CTRL_X)
+        chat.type("quit")
+        assert chat.leave(ENTER) == 0
+
+
+def test_C35_exit_stops_what_is_under_way_and_leaves(room: Room) -> None:
+    room.script("go", begun("It goes on"))
+    with room.sit() as chat:
+        chat.see_prompt()
+        chat.say("go")
+        chat.see("It goes on")
+        chat.type(", exit")
+        assert chat.leave(ENTER) == 0
+
+
+def test_C35_ctrl_d_leaves_when_the_answer_is_complete(room: Room) -> None:
+    room.script("go", [*OPENAI.beginning("The beginning"), {"pause": 0.5}, *OPENAI.answer(" and the end.")])
+    with room.sit() as chat:
+        chat.see_prompt()
+        chat.say("go")
+        chat.see("The beginning")
+        chat.type(CTRL_D)
+        chat.see("leaving when this is done")
+        assert chat.end() == 0
+        assert chat.rows[-1] == "The beginning and the end."
+
+
+def test_C35_ctrl_c_interrupts_the_line(seated: tuple[Room, Sitting]) -> None:
+    _, chat = seated
+    chat.type("nothing of it")
+    chat.see("> nothing of it")
+    chat.type(CTRL_C)
+    chat.see_prompt()
+    chat.type(CTRL_C)
+    chat.see("\n>\nCtrl-D leaves")
+    chat.say("this")
+    chat.see("You said: this")
+    chat.see_prompt()
+
+
+def test_ctrl_c_stops_the_answer_and_keeps_what_is_being_typed(seated: tuple[Room, Sitting]) -> None:
+    room, chat = seated
+    room.script("go", begun("First.\n\nSecond"))
+    chat.say("go")
+    chat.see("Second")
+    chat.type("and then")
+    chat.see("> and then")
+    chat.type(CTRL_C)
+    chat.see("Second\n\nstopped\n\n> and then")
+    chat.say("?")
+    chat.see("You said: and then?")
+
+
+def test_C35_what_is_typed_while_a_turn_runs_steers_it(seated: tuple[Room, Sitting]) -> None:
+    room, chat = seated
+    room.script("work", calling("while ! test -e go; do sleep 0.02; done"), OPENAI.answer("All done."))
+    chat.say("work")
+    chat.see("[a]lways")
+    chat.type("y")
+    chat.see("0.5 s")
+    chat.say("be quick")
+    chat.see("> be quick")
+    (room.folder / "go").touch()
+    chat.see("All done.")
+    assert chat.text.index("> be quick") < chat.text.index("● bash") < chat.text.index("All done.")
+    assert "You said: be quick" not in chat.text  # no turn of its own
+
+
+def test_C35_shell_mode_makes_a_command_of_each_line(seated: tuple[Room, Sitting]) -> None:
+    _, chat = seated
+    chat.type(CTRL_X)
+    chat.see_prompt(",> ")
+    chat.say("echo $((40 + 2))")
+    chat.see("> ,echo $((40 + 2))\n\n42\n\n,>")
+    chat.type(CTRL_X)
+    chat.see_prompt()
+    chat.say("hello")
+    chat.see("You said: hello")
+    chat.see_prompt()
+
+
+def test_C35_the_history_of_a_workspace_is_kept_for_its_owner(room: Room, tmp_path: Path) -> None:
+    with room.sit() as chat:
+        chat.see_prompt()
+        chat.say("remember this")
+        chat.see("You said: remember this")
+        chat.say(" export KEY=sk-of-mine")
+        chat.see("You said: export")
+        chat.see_prompt()
+        chat.leave()
+    (file,) = (tmp_path / "home" / "history").iterdir()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "sk-of-mine" not in file.read_text(encoding="utf-8")
+    with room.sit() as chat:
+        chat.see_prompt()
+        chat.type(UP)
+        chat.see("> remember this")
+    assert history_file(tmp_path, room.folder) != history_file(tmp_path, tmp_path)
+
+
+def test_O6_the_prompt_is_said_first_in_the_session_that_is_named(room: Room, tmp_path: Path) -> None:
+    with room.sit("look around", "--session-id", "night:7") as chat:
+        chat.see("> look around\n\nYou said: look around")
+        chat.see_prompt()
+        chat.say(",tape.info")
+        chat.see("entries")
+        chat.leave()
+    assert room.pipe("hello", "--chat-id", "garden").stdout == "You said: hello\n"
+    listed = bub(room.folder, "--config", str(room.file), "tape", "list", TEST_KEY="sk-test-key-1").stdout
+    assert "night:7" in listed
+    assert "cli:garden" in listed
+    assert "cli:local" not in listed
+
+
+# What an answer looks like.
+
+
+def test_markdown_is_shown_block_by_block_and_what_is_unfinished_below_it(room: Room) -> None:
+    text = "# Plan\n\nUse **care** and `make`:\n\n- one\n- two\n\n```python\nprint(1)\n```\nThen it *sto"
+    room.script("plan", [*OPENAI.answer(text)[:-3], {"hold": True}])
+    with room.sit(columns=40) as chat:
+        chat.see_prompt()
+        chat.say("plan")
+        chat.see("Then it *sto")
+        chat.see("Ctrl-C stops")
+        assert chat.timeless == [
+            "Bub · test:m · ,help lists commands, Ctr",
+            "",
+            "> plan",
+            "",
+            "                  Plan",
+            "",
+            "Use care and make:",
+            "",
+            " • one",
+            " • two",
+            "",
+            " print(1)",
+            "",
+            "Then it *sto",
+            "* 0.0 s · Ctrl-C stops",
+            ">",
+        ]
+        chat.type(CTRL_C)
+        chat.see("Then it *sto\n\nstopped\n\n>")
+
+
+def test_reasoning_tools_and_their_failures_are_shown_as_they_happen(room: Room) -> None:
+    calls = [
+        Called("fs_write", json.dumps({"path": "a.txt", "content": "x\n" * 90}), "1"),
+        Called("fs_read", json.dumps({"path": "nowhere.txt"}), "2"),
+    ]
+    room.script("work", OPENAI.answer("I write.", thinks="Hm, what\nto do?", calls=calls), OPENAI.answer("Written."))
+    with room.sit(columns=72) as chat:
+        chat.see_prompt()
+        chat.say("work")
+        chat.see("Written.")
+        chat.see_prompt()
+        assert chat.timeless[2:] == [
+            "> work",
+            "",
+            "Hm, what",
+            "to do?",
+            "",
+            "I write.",
+            "",
+            "● fs.write path=a.txt content=x x x x x x x x x x x x x x x x x x x x x",
+            "  x x x x x x x x x… · 0.0 s",
+            "✗ fs.read nowhere.txt · 0.0 s · error: nowhere.txt does not exist",
+            "  (fs.list shows what there is)",
+            "",
+            "Written.",
+            "",
+            ">",
+        ]
+        assert chat.colour_of("✗ fs.read") == "red"
+        assert "\x1b[2;3mHm, what" in chat.raw
+
+
+def test_nothing_that_a_model_or_a_tool_says_moves_the_cursor(seated: tuple[Room, Sitting]) -> None:
+    room, chat = seated
+    evil = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202eback\r\n"
+    room.script("evil", calling(f"true '{evil}'"), OPENAI.answer(f"So.{evil}"))
+    chat.say("evil")
+    chat.see("[a]lways")
+    chat.type("y")
+    chat.see("So.")
+    chat.see_prompt()
+    assert "So.\\x1b[2J\\x1b]0;owned\\x07\\x9b31m\\u202eback" in chat.text
+    assert r"  command: true '\x1b[2J\x1b]0;owned\x07\x9b31m\u202eback\r" in chat.text
+    assert "owned\x07" not in chat.raw
+    assert "\u202e" not in chat.raw
+
+
+def painted(text: str, width: int = 40, look: Look = "markdown") -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", Painter("utf-8").paint(Piece(look, text), width))
+
+
+def test_nothing_of_an_answer_is_left_out() -> None:
+    assert painted("Give <path> a name.") == "Give <path> a name.\n"
+    assert painted("<div>\nhello\n</div>") == "<div> hello </div>\n"
+    assert painted("See [1].\n\n[1]: http://x.y") == "See [1].\n\n[1]: http://x.y\n"
+    assert painted("before ![cat](a.png) " + "word " * 12).split() == ["before", "!cat", "(a.png)", *["word"] * 12]
+    assert painted("a\n" * 50_000) == "a\n" * 50_000  # as it is, rather than after many seconds
+
+
+def test_errors_and_what_plugins_print_stand_above_the_line(seated: tuple[Room, Sitting]) -> None:
+    room, chat = seated
+    room.script("break", [{"status": 500, "body": "{}"}])
+    chat.say("break")
+    chat.see("(error")
+    chat.see_prompt()
+    assert re.search(r"127\.0\.0\.1[^>]* \(error\s[0-9a-f]{8}\)", chat.text)
+    assert chat.colour_of("test ") == "red"
+    chat.say("print")
+    chat.see("You said: print")
+    chat.see_prompt()
+    assert "\n\n> print\n\nprinted by a plugin\nin two lines\n\nYou said: print\n\n>" in chat.text
+
+
+# Questions.
+
+
+def test_a_question_is_answered_by_one_key_and_always_is_for_this_tool(room: Room) -> None:
+    room.script("work", calling("echo one"), calling("echo two", id="2"), OPENAI.answer("Done."))
+    with room.sit() as chat:
+        chat.see_prompt()
+        chat.say("work")
+        chat.see("bash is to be called with\n  command: echo one\n")
+        chat.see("Allow bash?  [y]es  [n]o  [a]lways")
+        chat.type("a")
+        chat.see("Done.")
+        assert re.search(r"● bash echo one · \d\.\d s\n● bash echo two · \d\.\d s\n\nDone\.", chat.text)
+        assert chat.text.count("is to be called with") == 1
+
+
+def test_no_is_what_enter_and_ctrl_c_mean(seated: tuple[Room, Sitting]) -> None:
+    room, chat = seated
+    calls = [calling(f"touch done # {number}", id=number) for number in "12"]
+    room.script("work", *calls, OPENAI.answer("As you like."))
+    chat.say("work")
+    for number, key in zip("12", (ENTER, CTRL_C), strict=True):
+        chat.see(f"command: touch done # {number}")
+        chat.see("[a]lways")
+        chat.type("x")  # no answer
+        chat.type(key)
+    chat.see("As you like.")
+    assert chat.text.count("error: the person said no") == 2
+    assert not (room.folder / "done").exists()
+
+
+def test_who_is_typing_when_a_question_comes_does_not_answer_it(seated: tuple[Room, Sitting]) -> None:
+    room, chat = seated
+    room.script("work", [{"pause": 0.2}, *calling("touch done")], OPENAI.answer("Over."))
+    chat.say("work")
+    chat.see("> work")
+    typed, until, slowest = "", float("inf"), 0.0
+    while "[a]lways" not in chat.text and time.monotonic() < until:
+        typed, began = f"{typed}y", time.monotonic()
+        chat.type("y")
+        chat.see(f"> {typed}")
+        slowest = max(slowest, time.monotonic() - began)
+        if "Allow bash?" in chat.text:
+            until = min(until, began + 0.7)
+    assert "[a]lways" not in chat.text or slowest > 0.3  # on a machine that is very busy
+    chat.see("[a]lways")
+    chat.type("n")
+    chat.see("Over.")
+    chat.see(lambda text: text.endswith(f"\n> {typed}"))  # still to be sent
+    assert not (room.folder / "done").exists()
+    chat.type(CTRL_C)
+
+
+def test_what_is_asked_about_cannot_be_disguised() -> None:
+    assert exact("a\u3164b\ufe0f\u2800\u034f\u200b ") == r"a\u3164b\ufe0f\u2800\u034f\u200b\x20"
+    question = Question("s", "bash", {"command": "echo" + " " * 60 + "; true\nAllow bash?", "cwd\nx": "."})
+    rows = painted(arguments_of(question), 40, "asked").splitlines()
+    assert rows == [
+        "  command: echo",
+        "",
+        f"{' ' * 7}; true",
+        "    Allow bash?",
+        "  cwd",
+        "    x: .",
+    ]
+
+
+# Writing.
+
+
+def test_a_line_may_have_lines_and_what_is_pasted_stays_whole(seated: tuple[Room, Sitting]) -> None:
+    _, chat = seated
+    chat.type(f"one{ALT_ENTER}two")
+    chat.type(pasted("\nthree\nfour"))
+    chat.see("> one\n  two\n  three\n  four")
+    chat.type(ENTER)
+    chat.see("You said: one")
+    chat.see_prompt()
+    assert chat.rows[1:6] == ["> one", "  two", "  three", "  four", ""]
+    assert chat.text.count("> ") == 1
+
+
+def test_commands_arguments_and_skills_are_completed(seated: tuple[Room, Sitting]) -> None:
+    room, chat = seated
+    skill = room.folder / ".agents" / "skills" / "poem" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: poem\ndescription: Write one.\n---\nRhyme.\n", encoding="utf-8")
+    chat.type(",fs.re")
+    chat.see("fs.read")
+    chat.type(TAB)
+    chat.see("> ,fs.read\n")
+    chat.type(" pa")
+    chat.see("path=")
+    chat.type(TAB)
+    chat.see("> ,fs.read path=")
+    chat.type(CTRL_C + "use $po")
+    chat.see("Write one.")
+    chat.type(TAB)
+    chat.see("> use $poem")
+    chat.type(CTRL_C)
+
+
+OFFERS = Offers(
+    {"fs.read": "Read.", "fs.list": "List.", "help": ""}, {"fs.read": ("path", "profile")}, {"poem": ""}, ("a", "b")
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        (",fs.", [",fs.read", ",fs.list"]),
+        (", he", [", help"]),
+        (",fs.read pa", [",fs.read path="]),
+        (",fs.read path=x ", [",fs.read path=x profile="]),
+        (",fs.read profile=", [",fs.read profile=a", ",fs.read profile=b"]),
+        ("write a $po", ["write a $poem"]),
+        ("fs.", []),
+        (",echo $po", []),
+        ("a $", ["a $poem"]),
+    ],
+)
+def test_what_is_offered(text: str, offered: list[str]) -> None:
+    found = offers_for(text, OFFERS, ",")
+    assert [text[: len(text) - offer.replaces] + offer.text for offer in found] == offered
+
+
+# Other terminals.
+
+
+def test_a_window_can_be_made_narrow_while_an_answer_comes(room: Room) -> None:
+    room.script("go", [*OPENAI.beginning("word " * 30), {"pause": 1.0}, *OPENAI.answer("end.\n\n" + "tail " * 12)])
+    with room.sit(columns=80) as chat:
+        chat.see_prompt()
+        chat.say("go")
+        chat.see("word word")
+        chat.resize(40, 12)
+        chat.see("tail")
+        chat.see_prompt()
+        chat.say("again")
+        chat.see("You said: again")
+        chat.see_prompt()
+        assert chat.rows[-1] == ">"
+        shown = chat.text[chat.text.index("word word word word word word word word\n") :]
+        assert max(map(len, shown.splitlines())) <= 40
+
+
+def test_a_terminal_with_few_letters_and_no_colours_gets_plainer_signs(room: Room) -> None:
+    text = "- a … b\n\n`code`\n\n```python\nprint('x')\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nhé"
+    room.script("plan", calling("exit 3"), OPENAI.answer(text))
+    with room.sit(NO_COLOR="1", PYTHONIOENCODING="ascii", PYTHONUTF8="0") as chat:
+        chat.see_prompt()
+        chat.say("plan")
+        chat.see("[a]lways")
+        chat.type("y")
+        chat.see("h?\n")
+        chat.see_prompt()
+        assert chat.raw.isascii()
+        assert re.search(r"x bash exit 3 - \d\.\d s - error", chat.text)
+        assert " * a ... b\n" in chat.text
+        assert re.findall(r"\x1b\[(?:\d+;)*(?:[349]\d|10[0-7]|[34]8;[\d;]+)m", chat.raw) == []
+        assert "\x1b[1m" in chat.raw  # bold stays
+
+
+def test_a_dumb_terminal_gets_lines(room: Room) -> None:
+    room.script("work", calling("touch done"), OPENAI.answer("**Done.**"))
+    with room.sit(TERM="dumb") as chat:
+        chat.see(">")
+        chat.say("work")
+        chat.see("Allow bash? [y/N/always]")
+        chat.say("y")
+        chat.see("**Done.**\n>")
+        chat.type(CTRL_C)
+        chat.see("(Ctrl-D leaves)")
+        assert "\x1b" not in chat.raw
+        assert (room.folder / "done").exists()
+        assert chat.leave(CTRL_D) == 0
+
+
+def test_on_a_dumb_terminal_only_a_whole_word_is_a_yes(room: Room) -> None:
+    room.script("work", calling("touch one"), calling("touch two", id="2"), OPENAI.answer("Over."))
+    with room.sit(TERM="dumb") as chat:
+        chat.see(">")
+        chat.say("work")
+        chat.see("[y/N/always]")
+        chat.say("and another thing")
+        chat.see(lambda text: text.count("[y/N/always]") == 2)
+        chat.say("yesterday")
+        chat.see("Over.")
+        assert not list(room.folder.glob("[ot][nw][eo]"))
+
+
+def test_ctrl_z_has_the_shell_take_over_until_fg(room: Room) -> None:
+    with room.sit(in_shell=True) as chat:
+        chat.see_prompt()
+        chat.type("half a" + CTRL_Z)
+        chat.see(lambda _: chat.rows[-1] == "$")
+        chat.say("fg")
+        chat.see("\n> half a")
+        chat.say(" line")
+        chat.see("You said: half a line")
+        chat.see_prompt()
+        chat.type(CTRL_D)
+        chat.see(lambda _: chat.rows[-1] == "$")
+
+
+def test_what_runs_ends_when_the_window_is_closed(room: Room) -> None:
+    with room.sit() as chat:
+        chat.see_prompt()
+        chat.say(",echo $$ > new && mv new pid; exec sleep 60")
+        chat.see(lambda _: (room.folder / "pid").exists())
+        os.kill(chat.process.pid, signal.SIGHUP)
+        assert chat.end() == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((room.folder / "pid").read_text()), 0)
+
+
+def test_the_terminal_is_given_back_when_the_program_is_ended(room: Room) -> None:
+    room.script("go", begun("It goes on"))
+    with room.sit() as chat:
+        chat.see_prompt()
+        chat.say("go")
+        chat.see("It goes on")
+        os.kill(chat.process.pid, signal.SIGTERM)
+        assert chat.end() == 130
+        assert chat.raw.rindex("\x1b[?2004l") > chat.raw.rindex("\x1b[?2004h")
+
+
+# Pipes.
+
+
+def test_O6_what_is_piped_in_is_one_message_and_only_its_answer_is_printed(room: Room) -> None:
+    room.script("plan", OPENAI.answer("# Plan\n\n- **one**", thinks="hm"))
+    done = room.pipe("plan\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "# Plan\n\n- **one**\n", "")
+    done = room.pipe("first\nsecond \xff\n".encode("latin-1"), "say this:")
+    assert done.stdout == "You said: say this:\n\nfirst\nsecond \ufffd\n"
+
+
+def test_O6_a_failure_of_what_is_piped_in_is_told_on_stderr(room: Room) -> None:
+    room.script("break", [{"status": 500, "body": "{}"}])
+    done = room.pipe("break")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "(error " in done.stderr
+    done = room.pipe(",fs.read path=nowhere")
+    assert (done.returncode, done.stdout) == (1, "error: nowhere does not exist (fs.list shows what there is)\n")
+    done = room.pipe(" \n")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "the message is empty" in done.stderr
+
+
+def test_O6_an_answer_that_cannot_be_printed_is_a_failure(room: Room) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = room.run("chat", input=b"hi", stdout=full)
+    assert done.returncode == 1
+    assert b"No space left on device" in done.stderr
+
+
+def test_through_a_pipe_nobody_can_be_asked(room: Room) -> None:
+    room.script("work", calling("touch done"), OPENAI.answer("Not done."))
+    assert room.pipe("work").stdout == "Not done.\n"
+    assert not (room.folder / "done").exists()
+
+
+# The parts.
+
+MARKDOWN = st.lists(
+    st.sampled_from(["a", "# a", "", "", "- a", "  b", "1. c", "```", "```py", "~~~", "    d", "| a |", "> q", "\t"]),
+    max_size=12,
+).map("\n".join)
+
+
+@given(MARKDOWN, st.lists(st.integers(1, 9), min_size=1, max_size=9))
+def test_blocks_are_the_text_however_it_was_cut(text: str, cuts: list[int]) -> None:
+    assert "".join(blocks_of(text, cuts)) == text
+    assert blocks_of(text, cuts) == blocks_of(text, [len(text) or 1])
+
+
+def blocks_of(text: str, cuts: list[int]) -> list[str]:
+    blocks, found, at, turn = Blocks(), [], 0, 0
+    while at < len(text):
+        size = cuts[turn % len(cuts)]
+        found += blocks.feed(text[at : at + size])
+        at, turn = at + size, turn + 1
+    return [*found, rest] if (rest := blocks.finish()) else found
+
+
+@pytest.mark.parametrize(
+    ("text", "blocks"),
+    [
+        ("one\ntwo\n\nthree", ["one\ntwo\n\n", "three"]),
+        ("```\na\n\nb\n```\nc", ["```\na\n\nb\n```\n", "c"]),
+        ("````\n```\n\nx\n````\n", ["````\n```\n\nx\n````\n"]),
+        ("- a\n\n  b\n\nc", ["- a\n\n  b\n\n", "c"]),
+        ("- a\n  ```\n\n  x\n  ```\n- b", ["- a\n  ```\n\n  x\n  ```\n- b"]),
+        ("\n\na", ["\n\na"]),
+        ("``` is no ``` fence\n\na", ["``` is no ``` fence\n\n", "a"]),
+    ],
+)
+def test_where_a_block_ends(text: str, blocks: list[str]) -> None:
+    assert blocks_of(text, [1]) == blocks
+
+
+ENCODE: dict[str, Callable[[str], str]] = {"safe": safe, "exact": exact}
+
+
+@given(st.text())
+def test_no_text_acts_on_a_terminal(text: str) -> None:
+    for made in (safe(text), exact(text)):
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", made)
+    encodable(safe(text), "ascii").encode("ascii")
+
+
+@given(st.text(), st.text())
+def test_texts_that_differ_look_different_where_they_are_judged(one: str, other: str) -> None:
+    plain = [text for text in (one, other) if "\\" not in text]
+    assert len(plain) < 2 or one == other or exact(one) != exact(other)
+
+
+def test_a_call_is_shown_in_short() -> None:
+    assert label_of("bash", {"command": "ls\n-la"}) == "bash ls -la"
+    assert label_of("x", {"a": 1, "b": "\x1b[2J"}) == r"x a=1 b=\x1b[2J"
+    assert len(label_of("x", {"a": "y" * 10_000})) < 80

@@ -1,0 +1,170 @@
+"""What comes with a message beside its text: in the prompt, in what each API is sent, and never dropped in silence."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes.scripted import serving
+from fakes.talk import Talk
+from fakes.toys import HELLO, Toy, Workshop
+
+from bub.builtin.models.parts import named
+from bub.channels import ChannelMessage
+
+pytestmark = pytest.mark.anyio
+
+
+def data(mime_type: str, content: bytes = b"abc") -> str:
+    return f"data:{mime_type};base64,{b64encode(content).decode()}"
+
+
+def media(kind: str, mime_type: str, url: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"kind": kind, "mime_type": mime_type, "url": data(mime_type) if url is None else url, **more}
+
+
+@pytest.fixture
+def bub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    return Workshop(tmp_path, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with serving() as url:
+        yield url
+
+
+@pytest.fixture
+def talk(bub: Workshop, address: str) -> Talk:
+    return Talk(bub, address)
+
+
+async def prompt_of(bub: Workshop, *attached: Any, **message: Any) -> Any:
+    framework = bub(model=Toy(run_model=lambda: "hi"))
+    return (await framework.process_inbound({**HELLO, "media": list(attached), **message})).prompt
+
+
+async def test_T33_images_audio_and_video_become_parts_behind_the_text(bub: Workshop) -> None:
+    text, image, audio, video = await prompt_of(
+        bub, media("image", "image/png"), media("audio", "audio/mpeg"), media("video", "video/mp4")
+    )
+    assert text == {"type": "text", "text": "hello"}
+    assert image == {"type": "image_url", "image_url": {"url": "data:image/png;base64,YWJj"}}
+    assert audio == {"type": "input_audio", "input_audio": {"data": "YWJj", "format": "mp3"}}
+    assert video == {"type": "video_url", "video_url": {"url": "data:video/mp4;base64,YWJj"}}
+
+
+async def test_T33_a_message_of_nothing_but_an_image_is_that_image(bub: Workshop) -> None:
+    (image,) = await prompt_of(bub, media("image", "image/png", "https://example.com/a.png"), content="")
+    assert image == {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+
+
+async def test_T33_the_context_stands_above_the_text_of_the_parts(bub: Workshop) -> None:
+    framework = bub(model=Toy(run_model=lambda: "hi"))
+    message = ChannelMessage("cli", "local", "look", context={"sender": "ada"}, media=[media("image", "image/png")])
+    text, _ = (await framework.process_inbound(message)).prompt
+    assert text["text"].startswith("sender: ada\n---Date: ")
+    assert text["text"].endswith("---\nlook")
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "content", "text"),
+    [
+        ("text/plain", "grüße".encode(), "grüße"),
+        ("text/csv; charset=utf-8", b"\xef\xbb\xbfa,b\n1,2", "a,b\n1,2"),
+        ("application/json", b'{"a": 1}', '{"a": 1}'),
+        ("text/plain", b"caf\xe9", "caf\N{REPLACEMENT CHARACTER}"),
+    ],
+)
+async def test_T33_a_document_that_is_text_stands_in_the_prompt(
+    bub: Workshop, mime_type: str, content: bytes, text: str
+) -> None:
+    document = media("document", mime_type, data(mime_type, content), name="notes.txt")
+    prompt = await prompt_of(bub, document)
+    assert prompt == f"hello\n\n[document: notes.txt, {mime_type}]\n{text}\n[end of the document]"
+
+
+@pytest.mark.parametrize(
+    ("attached", "line"),
+    [
+        (media("document", "application/pdf", name="a.pdf"), "[document: a.pdf, application/pdf, 3 bytes]"),
+        (media("document", "text/plain", "https://example.com/a"), "[document: https://example.com/a]"),
+        (media("audio", "audio/ogg", "https://example.com/a.ogg"), "[audio: https://example.com/a.ogg]"),
+        (media("image", "image/png", ""), "[image: it could not be fetched]"),
+        (media("sticker", "image/webp"), "[sticker: image/webp, 3 bytes]"),
+        (media("", "application/zip", file_name="a.zip"), "[document: a.zip, application/zip, 3 bytes]"),
+        (media("document", "text/plain", "data:text/plain;base64,a"), "[document: text/plain, 0 bytes]"),
+    ],
+)
+async def test_T33_what_cannot_be_shown_is_named(bub: Workshop, attached: dict[str, Any], line: str) -> None:
+    assert await prompt_of(bub, attached) == f"hello\n\n{line}"
+
+
+async def test_T33_of_a_long_document_it_is_said_how_much_is_left_out(bub: Workshop) -> None:
+    prompt = await prompt_of(bub, media("document", "text/plain", data("text/plain", b"x" * 64_500)))
+    assert "[… 500 characters left out …]" in prompt
+    assert prompt.count("x") == 64_000 + 1  # and that of `text`
+
+
+async def test_T33_a_command_is_its_bare_content(bub: Workshop) -> None:
+    assert await prompt_of(bub, media("image", "image/png"), content=" ,help ") == ",help"
+
+
+ATTACHED = [
+    media("image", "image/png"),
+    media("image", "image/tiff"),
+    media("audio", "audio/wav"),
+    media("audio", "audio/ogg"),
+    media("video", "video/mp4"),
+]
+
+
+@pytest.mark.parametrize(
+    ("api", "types", "said"),
+    [
+        ("openai", ["text", "image_url", "image_url", "input_audio", "text", "text"], ["audio/ogg", "video/mp4"]),
+        ("anthropic", ["text", "image", "text", "text", "text", "text"], ["tiff", "wav", "audio/ogg", "video/mp4"]),
+    ],
+)
+async def test_T33_what_a_provider_does_not_take_is_told_in_its_place(
+    talk: Talk, api: str, types: list[str], said: list[str]
+) -> None:
+    async with talk.open(api=api):
+        await talk.say("look", media=ATTACHED)
+    (request,) = await talk.asked()
+    content = request["messages"][-1]["content"]
+    assert [part["type"] for part in content] == types
+    told = [part["text"] for part in content[1:] if part["type"] == "text"]
+    assert all(name in text for name, text in zip(said, told, strict=True))
+    assert told[-1] == "[video: video/mp4, 3 bytes, which this model cannot be sent]"
+
+
+async def test_P19_the_tape_names_what_was_sent(talk: Talk) -> None:
+    async with talk.open():
+        await talk.say("look", media=ATTACHED)
+        (said,) = [entry for entry in await talk.tape() if entry.payload.get("role") == "user"]
+    assert [part["text"] for part in said.payload["content"]] == [
+        "look",
+        "[image: image/png, 3 bytes]",
+        "[image: image/tiff, 3 bytes]",
+        "[audio: audio/wav, 3 bytes]",
+        "[audio: audio/ogg, 3 bytes]",
+        "[video: video/mp4, 3 bytes]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "line"),
+    [
+        ({"type": "image_url", "image_url": "https://example.com/a.png"}, "[image: https://example.com/a.png]"),
+        ({"type": "image_url", "image_url": {"url": "file:///a.png"}}, "[image]"),
+        ({"type": "video_url", "video_url": {"url": "data:video/mp4,abcd"}}, "[video: video/mp4, 4 bytes]"),
+        ({"type": "input_audio", "input_audio": {}}, "[audio: 0 bytes]"),
+        ({}, "[attachment]"),
+    ],
+)
+def test_how_a_part_is_named(part: dict[str, Any], line: str) -> None:
+    assert named(part) == line

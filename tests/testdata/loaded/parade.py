@@ -1,0 +1,11 @@
+"""A plugin that brings a command of another plugin and one of Bub itself, for `commands_of_one_name.yaml`."""
+
+from typing import Any
+
+import bub
+
+
+@bub.hookimpl
+def register_cli_commands(app: Any) -> None:
+    app.command("march")(lambda: None)
+    app.command("hooks")(lambda: None)
