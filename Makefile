@@ -24,7 +24,7 @@ run: $(VENV)/.bub $(VENV)/.model ## send one message to the small local model: m
 	@$(PY) -m bub run -- "$$SAY"
 
 test: $(VENV)/.bub $(VENV)/.test $(VENV)/.model ## run all tests: make test PYTEST_ARGS="-k trust"
-	$(PY) -m pytest $(PYTEST_ARGS)
+	$(PY) -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
 
 conformance: $(VENV)/.bub $(VENV)/.test ## show what the pages of the reference systems list, row by row
 	$(PY) -m tests.conformance

@@ -25,6 +25,9 @@ from bub.monitor import Address, Monitor
 _LOOK_EVERY = 0.5
 """How often, in seconds, watched files are looked at. A change counts once it is the same for two looks."""
 
+_ONE_SIGNAL = 0.2
+"""Within how many seconds two equal signals are one: `timeout` and the like tell a process and then its group."""
+
 _HANGUP: int | None = getattr(signal, "SIGHUP", None)  # Windows has none
 
 _Looks: TypeAlias = Mapping[Path, tuple[int, int, int] | None]
@@ -95,13 +98,16 @@ class Gateway:
     # Signals.
 
     async def _hear(self, signals: AsyncIterator[int], manager: ChannelManager, work: trio.CancelScope) -> None:
+        since = -_ONE_SIGNAL
         async for number in signals:
             if number == _HANGUP and not self._has_lost_its_terminal:
                 self._want_reload(_name_of(number))
             elif self._ended_by is None and self._begun.is_so:
-                self._ended_by = number
+                self._ended_by, since = number, trio.current_time()
                 log_info("gateway.ending", signal=_name_of(number), turns=manager.turns)
                 manager.drain()
+            elif number == self._ended_by and trio.current_time() - since < _ONE_SIGNAL:
+                continue
             else:
                 self._ended_by = number
                 log_info("gateway.ending_at_once", signal=_name_of(number), turns=manager.turns)

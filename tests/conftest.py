@@ -31,7 +31,8 @@ def hermetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if name.startswith(ours) or name.upper() in PROXIES:
             monkeypatch.delenv(name)
-    monkeypatch.delenv("PYTHONPATH", raising=False)
+    for name in ("PYTHONPATH", "COLUMNS", "LINES"):  # who runs the tests in several processes sets the latter two
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("BUB_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("HOME", str(tmp_path / "person"))

@@ -575,7 +575,8 @@ class TestLocalModel:
         with serving("local_server.py", str(weights), "sesame") as address:
             environment = {"BUB_MODEL": "openai:x", "BUB_API_BASE": f"{address}/v1", "BUB_MAX_TOKENS": "30"}
             paris = shell.bub("run", "What is the capital of France?", BUB_API_KEY="sesame", **environment)
-            colours = shell.bub("run", "Name three colours.", "--stream", BUB_API_KEY="sesame", **environment)
+            other = ("--stream", "--session-id", "another")  # where the first answer is not there to be repeated
+            colours = shell.bub("run", "Name three colours.", *other, BUB_API_KEY="sesame", **environment)
             refused = shell.bub("run", "hello", BUB_API_KEY=KEY, **environment)
         assert (paris.code, paris.err, colours.code, colours.err) == (0, "", 0, "")
         for done in (paris, colours):

@@ -143,12 +143,24 @@ def test_the_second_signal_ends_all_at_once_and_what_was_not_answered_is_answere
         running.until((folder / "go.begun").exists)
         running.send(signal.SIGTERM)
         running.logged("gateway.ending ")
-        running.send(signal.SIGTERM)
-        assert running.process.wait(PATIENCE / 4) == 0  # long before `shutdown_grace` is over
+        running.send(signal.SIGINT)
+        assert running.process.wait(PATIENCE / 4) == 130  # long before `shutdown_grace` is over
         assert running.replies == []
     (folder / "go").touch()
     with gateway(folder) as again:
         assert again.reply(1) == "one wait go"
+
+
+def test_a_signal_that_a_supervisor_sends_twice_is_one(folder: Path) -> None:
+    with gateway(folder) as running:
+        running.say("wait go")
+        running.until((folder / "go.begun").exists)
+        running.send(signal.SIGTERM)
+        running.send(signal.SIGTERM)
+        running.logged("gateway.ending ")
+        (folder / "go").touch()
+        assert running.process.wait(PATIENCE) == 0
+        assert [text for _, text in running.replies] == ["one wait go"]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
