@@ -192,7 +192,7 @@ async def handle_once(
         return None
     try:
         result = await turn(message)
-    except BaseException as error:
+    except BaseException as error:  # a cancellation too: the message must not go with its turn
         await _give_back(bus, message, error)
         raise
     await _publish(bus, list(result.outbounds or ()))
@@ -220,7 +220,7 @@ async def _publish(bus: BusProtocol, replies: list[Envelope]) -> None:
     left = deque(replies)
     try:
         await _publish_all(bus, left)
-    except BaseException:
+    except BaseException:  # the turn is over and paid for: its replies are not to be lost
         with trio.move_on_after(PATIENCE, shield=True), suppress(Exception):  # the first failure is raised
             await _publish_all(bus, left)
         for reply in left:

@@ -129,7 +129,7 @@ class Deliveries:
                 log_warning("outbound.undeliverable", **where, error=error)
                 await self._note("given_up", channel, self._mailbox.undeliverable, outgoing.id, str(error))
                 return
-            except BaseException as error:
+            except BaseException as error:  # `sys.exit` in a channel ends nobody else; a cancellation passes
                 if not is_ordinary(error):
                     raise
                 failures += not isinstance(error, TryLaterError)  # who asks for patience has not failed

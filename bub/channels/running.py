@@ -70,7 +70,7 @@ class RunningChannels:
                     try:
                         await channel.run(task_status=begun)
                         break
-                    except BaseException as error:
+                    except BaseException as error:  # as for a plugin that calls `sys.exit`: it is run again
                         if not begun.once or not is_ordinary(error):
                             raise
                         running.state = "failed"

@@ -326,7 +326,7 @@ class Turns:
             await attending.close()
             await self._finish(turn)
             outcome = str(result.ended_by or "ok").partition(":")[0]
-        except BaseException as error:
+        except BaseException as error:  # what failed and what was cancelled can come in one group
             await attending.close()
             cancelled, failure = _parted(error)
             if failure is None or not is_ordinary(failure):

@@ -46,7 +46,7 @@ def open_connections(trust: ssl.SSLContext) -> httpx.AsyncBaseTransport:
             self._is_closed = True
             try:
                 await self._body.aclose()
-            except BaseException:
+            except BaseException:  # nobody knows what it would say next
                 await self._one.aclose()
                 raise
             await connections.take_back(self._server, self._one)
@@ -63,7 +63,7 @@ def open_connections(trust: ssl.SSLContext) -> httpx.AsyncBaseTransport:
             one = self._lend(server)
             try:
                 response = await one.handle_async_request(request)
-            except BaseException:
+            except BaseException:  # also a cancellation: an answer may still be on its way
                 await one.aclose()
                 raise
             assert isinstance(response.stream, httpx.AsyncByteStream)

@@ -114,7 +114,7 @@ class Pace:
             when = self._overall.next(now)
             self._overall.take(when)
             await trio.sleep_until(when)
-        except BaseException:
+        except BaseException:  # whoever waits behind is not to wait for one that has gone
             chat.is_taken.release()
             raise
 
