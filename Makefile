@@ -1,7 +1,13 @@
 # Everything is set up by the targets themselves, from Python 3.11 or newer and make. `make help` lists them.
 
+# `.venv` is the environment of python3; a Python that is named, as in `make test PYTHON=python3.13`, has its own: .venv-3.13.
 PYTHON ?= python3
-VENV ?= .venv
+ifneq ($(origin PYTHON),file)
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+$(if $(VERSION),,$(error $(PYTHON) does not run))
+endif
+VENV ?= .venv$(VERSION:%=-%)
+VERSIONS ?= 3.11 3.12 3.13
 MESSAGE ?= Hello! Who are you, in one sentence?
 PYTEST_ARGS ?=
 CRASHES ?= 200
@@ -15,7 +21,7 @@ PIP = $(PY) -m pip --disable-pip-version-check --quiet
 # The message reaches the shell through the environment, so that quotes and dollars in it stay what they are.
 export SAY := $(value MESSAGE)
 
-.PHONY: help run test conformance lint types fuzz crash load soak bench build clean
+.PHONY: help run test matrix conformance lint types fuzz crash load soak bench build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -25,6 +31,14 @@ run: $(VENV)/.bub $(VENV)/.model ## send one message to the small local model: m
 
 test: $(VENV)/.bub $(VENV)/.test $(VENV)/.model ## run all tests: make test PYTEST_ARGS="-k trust"
 	$(PY) -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
+
+matrix: ## run all tests on every Python that is found: make matrix VERSIONS="3.12 3.13"
+	@for version in $(VERSIONS); do found= ; \
+	    for python in python$$version $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$version.*/bin/python; do \
+	        "$$python" -c pass 2>/dev/null && found=$$python && break; done; \
+	    if [ -z "$$found" ]; then echo "== Python $$version is not here"; continue; fi; \
+	    echo "== Python $$version"; $(MAKE) --no-print-directory test PYTHON="$$found" VENV=.venv-$$version || red="$$red $$version"; done; \
+	if [ -n "$$red" ]; then echo "red:$$red"; exit 1; fi
 
 conformance: $(VENV)/.bub $(VENV)/.test ## show what the pages of the reference systems list, row by row
 	$(PY) -m tests.conformance
@@ -40,14 +54,14 @@ fuzz: $(VENV)/.bub $(VENV)/.test ## validate files nobody would write: make fuzz
 	$(PY) -m tests.fuzz.validate
 
 crash: $(VENV)/.bub $(VENV)/.test ## kill those who take turns and write tapes, again and again: make crash CRASHES=1000
-	CRASHES=$(CRASHES) $(PY) -m pytest -s tests/test_tape_stores.py tests/test_agent_crash.py tests/test_mailbox.py -k kill_9
+	CRASHES=$(CRASHES) $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_tape_stores.py tests/test_agent_crash.py tests/test_mailbox.py -k kill_9
 
 load: $(VENV)/.bub $(VENV)/.test ## 1,000 messages while everybody is killed, and ten minutes of work: make load MESSAGES=200
-	MESSAGES=$(MESSAGES) CHATS=50 $(PY) -m pytest -s tests/test_telegram_crash.py
-	SECONDS_AT_WORK=600 $(PY) -m pytest -s tests/test_gateway_leaks.py
+	MESSAGES=$(MESSAGES) CHATS=50 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_telegram_crash.py
+	SECONDS_AT_WORK=600 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_gateway_leaks.py
 
 soak: $(VENV)/.bub $(VENV)/.test ## let a day of traffic with faults pass, on a clock of its own: make soak HOURS=240
-	HOURS=$(HOURS) $(PY) -m pytest tests/test_channels_soak.py
+	HOURS=$(HOURS) $(PY) -m pytest -o faulthandler_timeout=0 tests/test_channels_soak.py
 
 bench: $(VENV)/.bub $(VENV)/.test $(VENV)/.rival $(VENV)/.reference ## measure, side by side with hand-written code
 	@for file in tests/bench/[a-z]*.py; do \
@@ -58,7 +72,7 @@ build: $(VENV)/.package ## wheel and source archive, in dist/
 	$(PY) -m build --no-isolation --outdir dist .
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv .venv-3.* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find bub plugins tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp lies inside the environment that it speaks of, so removing the one removes the other.

@@ -13,7 +13,7 @@ __all__ = ["BubFramework", "Settings", "TurnResult", "__version__", "hookimpl", 
 
 _HOMES = {
     "BubFramework": "bub.framework",
-    "Settings": "bub.section",
+    "Settings": "bub.plugins.section",
     "TurnResult": "bub.framework",
     "tool": "bub.tools",
     "hookimpl": "bub.hookspecs",

@@ -1,7 +1,7 @@
 from bub.framework import BubFramework as BubFramework
 from bub.framework import TurnResult as TurnResult
 from bub.hookspecs import hookimpl as hookimpl
-from bub.section import Settings as Settings
+from bub.plugins.section import Settings as Settings
 from bub.tools import tool as tool
 
 __version__: str

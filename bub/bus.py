@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import trio
 
+from bub.base.waiting import settled
 from bub.envelope import Envelope, field_of
 from bub.errors import BubError, HookTypeError
 from bub.log import log_exception, log_warning
-from bub.waiting import settled
 
 ROOM = 1024
 """How many messages wait on each side of a bus, unless it is told otherwise."""
@@ -53,8 +53,11 @@ class KeepingBus(BusProtocol, Protocol):
 BUS_METHODS = ("publish_inbound", "publish_outbound", "next_inbound", "next_outbound")
 
 
-def checked_bus(provided: Any, plugin: str) -> BusProtocol:
-    """What a plugin provided, if it is a bus; else a HookTypeError that says what is missing (BEHAVIOURS U4, U5)."""
+def check_bus(provided: Any, plugin: str) -> BusProtocol:
+    """Give back what a plugin provided, if it is a bus.
+
+    Raises `HookTypeError` that says which methods are missing (BEHAVIOURS U4, U5).
+    """
     missing = [name for name in BUS_METHODS if not callable(getattr(provided, name, None))]
     if missing:
         expected = f"a bus ({type(provided).__name__} has no {' and no '.join(missing)})"

@@ -68,6 +68,14 @@ def addressed(message: Envelope) -> Envelope:
     return fields
 
 
+def readdressed(message: Envelope, before: Envelope) -> Envelope:
+    """A message that replaces the one `before`: it goes where that one went, in what it does not say itself."""
+    if not isinstance(message, Mapping):
+        return addressed(message)
+    kept = {name: field_of(before, name) for name in (*ADDRESS, "session_id") if message.get(name) is None}
+    return {**message, **{name: value for name, value in kept.items() if value is not None}}
+
+
 def unpack_batch(batch: Any) -> list[Envelope]:
     """The envelopes of one outbound batch: None is none, a list or tuple its items, anything else one.
 

@@ -8,14 +8,16 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from bub.binding import AS_THEY_ARE, Call, Calls, Manner, Values
-from bub.calling import claiming, modifying, void
-from bub.diagnostics import did_you_mean
+from bub.base.diagnostics import did_you_mean
+from bub.base.waiting import unlimited
 from bub.errors import HookError, HookTypeError
-from bub.frozen import freeze
+from bub.hooks.binding import AS_THEY_ARE, Call, Calls, Manner, Values
+from bub.hooks.facts import BUILTIN
+from bub.hooks.frozen import freeze
+from bub.hooks.kinds.claiming import claiming
+from bub.hooks.kinds.modifying import modifying
+from bub.hooks.kinds.void import void
 from bub.log import log_exception, log_warning
-from bub.plugins import BUILTIN
-from bub.waiting import unlimited
 
 _BY_KIND = {
     "void": (
@@ -31,10 +33,8 @@ ETHOS_POINTS: Mapping[str, str] = MappingProxyType(
 )
 """The points that every registry knows, each with its kind (BEHAVIOURS E1)."""
 
-CALLED_AS: Mapping[str, str] = MappingProxyType(
-    {"void": "void", "observer": "void", "modifying": "modifying", "claiming": "claiming"}
-)
-"""The kinds of stage that handlers are called in front of, each with the kind that a point is registered as."""
+HANDLER_KINDS = tuple(_BY_KIND)
+"""The kinds of point that handlers can be registered on."""
 
 Handler: TypeAlias = Callable[[Any], Any]
 """Takes the payload; a `def` or an `async def`."""

@@ -7,14 +7,16 @@ from typing import Any
 
 import pluggy
 
-from bub.binding import Call, bind
-from bub.calling import Pulled, as_events, broadcast, firstresult, stream, stream_error
+from bub.base.waiting import is_awaitable, skip_awaitable, unlimited
 from bub.errors import HookError
+from bub.hooks.binding import Call, bind
+from bub.hooks.implementations import Implementation, implementations_of, in_call_order
+from bub.hooks.kinds.broadcast import broadcast
+from bub.hooks.kinds.firstresult import firstresult
+from bub.hooks.kinds.stream import Pulled, as_events, stream, stream_error
 from bub.hookspecs import ERROR_POINT, HOOK_POINTS, HookPoint, own_point
-from bub.implementations import Implementation, implementations_of, in_call_order
 from bub.log import log_warning
 from bub.streaming import AsyncStreamEvents
-from bub.waiting import is_awaitable, skip_awaitable, unlimited
 
 
 class HookRuntime:

@@ -1,5 +1,7 @@
 """Every hook point of Bub: its arguments, its kinds, when it is called and what it returns."""
 
+# Long because it is the one list of all hook points, which pluggy reads from one class and people from top to bottom.
+
 from __future__ import annotations
 
 import inspect
@@ -11,10 +13,10 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import pluggy
 
-from bub.admission import Admission
 from bub.asking import Asking
 from bub.envelope import Envelope
-from bub.kinds import START_VALUES
+from bub.hooks.admission import Admission
+from bub.hooks.facts import START_VALUES
 from bub.streaming import AsyncStreamEvents
 
 BUB_HOOK_NAMESPACE = "bub"

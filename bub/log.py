@@ -36,7 +36,7 @@ _LARGEST_NUMBER = 2**63
 _LINE = "{time:YYYY-MM-DDTHH:mm:ss.SSSZZ} {level: <7} {name}: {message}"  # loguru adds the traceback
 
 
-class Mask(Protocol):
+class Redactor(Protocol):
     """What covers secrets; of two that are equal one is enough."""
 
     def text(self, text: str, /) -> str:
@@ -87,20 +87,20 @@ def log_to(folder: Path, *, debug: bool = False, shown: Form | None = None) -> N
     _logger.cache_clear()
 
 
-def cover(mask: Mask) -> None:
-    """Let no line of the log hold what `mask` covers, in what is said as in tracebacks, from now on.
+def cover(redactor: Redactor) -> None:
+    """Let no line of the log hold what `redactor` covers, in what is said as in tracebacks, from now on.
 
-    It is added to the masks before it: a key that was changed is still a key. A program that embeds Bub and sets
+    It is added to those before it: a key that was changed is still a key. A program that embeds Bub and sets
     loguru up itself has Bub's own lines covered; with `log_to`, everybody's are.
     """
-    global _masks
-    _masks |= {mask}
+    global _redactors
+    _redactors |= {redactor}
 
 
 def covered(text: str) -> str:
     """The text as the log may hold it, for what is told elsewhere too."""
-    for mask in _masks:
-        text = mask.text(text)
+    for redactor in _redactors:
+        text = redactor.text(text)
     return text
 
 
@@ -119,7 +119,7 @@ _TRACEBACK = "bub_traceback"
 """Where a record has the traceback whose secrets are covered."""
 
 _destination: _Destination | None = None
-_masks: frozenset[Mask] = frozenset()
+_redactors: frozenset[Redactor] = frozenset()
 _sinks: tuple[int, ...] = (0,)  # loguru's own first one
 
 

@@ -6,14 +6,13 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-EVENT_KINDS = ("text", "reasoning", "tool_call", "tool_result", "usage", "error", "final")
-"""The kinds of event a model stream is made of (BEHAVIOURS T19); others pass through as they are."""
-
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """One event of a model stream: its kind (one of `EVENT_KINDS`) and its data.
+    """One event of a model stream: its kind and its data.
 
+    The kinds are "text", "reasoning", "tool_call", "tool_result", "usage", "error" and "final"; others pass through as
+    they are (BEHAVIOURS T19).
     A `text` or `reasoning` event carries `{"delta": str}`, an `error` event `{"message": str, …}`, a `usage`
     event the provider's counts, a `final` event `{"finish_reason": str | None}`. A `tool_call` event is one whole call:
     `{"id": str, "name": str, "arguments": dict | None, "raw": str}`, where `raw` is what the model wrote and

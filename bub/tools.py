@@ -15,7 +15,7 @@ from typing import Annotated, Any, Protocol, get_args, get_origin, get_type_hint
 import msgspec
 import trio
 
-from bub.diagnostics import did_you_mean
+from bub.base.diagnostics import did_you_mean
 from bub.envelope import Envelope
 from bub.errors import BubError
 from bub.hookspecs import Fire
@@ -61,7 +61,7 @@ class ToolContext:
 
     `policy` says which tools may be used here. `tape` is the session's record, `archive` the folder for copies of it.
     `own_files` say what the agent may do, so that it does not write them.
-    `from_person` is True for a command that a person typed. `turn` is None where no agent calls. `fire` calls the
+    `from_person` is True for a command that the operator typed. `turn` is None if no agent calls. `fire` calls the
     points that the pipeline declares.
     """
 
@@ -84,7 +84,7 @@ class ToolContext:
 class Tool:
     """A function that a model or a person may call by its dotted name.
 
-    `parameters` is the JSON Schema of its arguments. One that only reads is allowed where a profile does not say
+    `parameters` is the JSON Schema of its arguments. One that only reads is allowed if a profile does not say
     which tools it wants. `path` names the argument that is the file it works on. One that is `for_people` is a
     command, and no model is told of it.
     """
@@ -99,22 +99,28 @@ class Tool:
     for_people: bool = False
     takes_context: bool = False
 
-    def checked(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as the function takes them; `ToolError` (`invalid_input`) says what is wrong (BEHAVIOURS A17).
+    def check(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Check the arguments of a call and give them as the function takes them (BEHAVIOURS A17).
 
-        What is left out has its default. Numbers and truths may come as text.
+        What is left out has its default. Numbers and truths may come as text. Raises `ToolError` (`invalid_input`) that
+        says what is wrong.
         """
         try:
             known = msgspec.convert(dict(given), self.arguments, strict=False)
         except (msgspec.ValidationError, TypeError) as error:
-            raise self._refused(given, str(error)) from None
+            raise self._explain_refusal(given, str(error)) from None
         return {name: getattr(known, name) for name in self.arguments.__struct_fields__}
 
     def from_words(self, positional: Sequence[str], named: Mapping[str, str]) -> dict[str, Any]:
-        """The arguments of a command line, unchecked; a list is written with commas (BEHAVIOURS A3, A4)."""
+        """Read the arguments of a command line, unchecked; a list is written with commas (BEHAVIOURS A3, A4).
+
+        Raises `ToolError` (`invalid_input`) for more arguments than there are, and for one that is given twice.
+        """
         fields = self.arguments.__struct_fields__
         if len(positional) > len(fields):
-            what = f"takes {len(fields)} arguments, not {len(positional)}" if fields else "takes no arguments"
+            what = "takes no arguments"
+            if fields:
+                what = f"takes {len(fields)} arguments, not {len(positional)}"
             raise ToolError(f"`{self.name}` {what}", help=self.usage, kind="invalid_input")
         given: dict[str, Any] = dict(zip(fields, positional, strict=False))
         for name, value in named.items():
@@ -138,7 +144,7 @@ class Tool:
 
     @property
     def usage(self) -> str:
-        """How it is written as a command, such as `fs.read path [offset=…]`."""
+        """How the tool is written as a command, such as `fs.read path [offset=…]`."""
         required = set(self.parameters.get("required", ()))
         words = [name if name in required else f"[{name}=…]" for name in self.arguments.__struct_fields__]
         return " ".join([self.name, *words])
@@ -148,7 +154,7 @@ class Tool:
         """The first line of its description."""
         return self.description.partition("\n")[0]
 
-    def _refused(self, given: Mapping[str, Any], said: str) -> ToolError:
+    def _explain_refusal(self, given: Mapping[str, Any], said: str) -> ToolError:
         fields = self.arguments.__struct_fields__
         for name in given:
             if name not in fields:
@@ -221,7 +227,7 @@ def _arguments_of(name: str, function: Callable[..., Any]) -> tuple[type[msgspec
         if parameter.name == CONTEXT:
             takes_context = True
             continue
-        hint = _described(hints.get(parameter.name, str))
+        hint = _describe(hints.get(parameter.name, str))
         if parameter.default is parameter.empty:
             fields.append((parameter.name, hint))
         else:
@@ -237,7 +243,7 @@ def _default(value: Any) -> Any:
     return value
 
 
-def _described(hint: Any) -> Any:
+def _describe(hint: Any) -> Any:
     """A hint whose plain text annotation is the argument's description."""
     if get_origin(hint) is not Annotated:
         return hint
@@ -263,7 +269,7 @@ def _takes_list(schema: Mapping[str, Any]) -> bool:
 class ToolPolicy:
     """Which tools a profile may use (DESIGN §6): names or globs; `bash` is allowed only by its name.
 
-    `allow` is None where the profile does not say: then those that only read. What is denied is denied, whatever is
+    `allow` is None if the profile does not say: then those that only read. What is denied is denied, whatever is
     allowed. `within` are policies that have to agree, so that a sub-agent never may more than who called it.
     """
 
@@ -281,7 +287,7 @@ class ToolPolicy:
         return cls(named, tuple(map(str, given.get("deny") or ())), tuple(map(str, given.get("ask") or ())))
 
     def permits(self, tool: Tool) -> bool:
-        """Whether a tool may be used; also where a person is asked first."""
+        """Whether a tool may be used; also if a person is asked first."""
         if any(_fits(glob, tool.name) for glob in self.deny):
             return False
         if self.allow is None:
@@ -296,8 +302,8 @@ class ToolPolicy:
         """Whether a person has to say yes first."""
         return any(_fits(glob, tool.name) for glob in self.ask) or any(outer.asks(tool) for outer in self.within)
 
-    def narrowed(self, names: Iterable[str] | None, *, without: Iterable[str] = ()) -> ToolPolicy:
-        """A policy for somebody who may use at most what this one allows: of that only `names`, if any are given."""
+    def narrow(self, names: Iterable[str] | None, *, without: Iterable[str] = ()) -> ToolPolicy:
+        """Make a policy for somebody who may use at most what this one allows; of that only `names`, if given."""
         allow = ("*", BY_NAME) if names is None else tuple(names)
         return ToolPolicy(allow, tuple(without), (), (self,))
 
@@ -314,7 +320,10 @@ class ToolBox:
     policy: ToolPolicy
 
     def find(self, name: str) -> Tool:
-        """The tool of exactly this name, if it may be used; else a `ToolError` with names that are close (A18)."""
+        """Find the tool of exactly this name.
+
+        Raises `ToolError` with names that are close (BEHAVIOURS A18) if there is none, or if it may not be used.
+        """
         found = self.tools.get(name)
         if found is None:
             raise ToolError(f"there is no tool `{name}`", help=self._close_to(name), kind="unknown")
@@ -323,21 +332,24 @@ class ToolBox:
         return found
 
     def usable(self) -> list[str]:
-        """The names of all tools that may be used, sorted."""
+        """List the names of all tools that may be used, sorted."""
         return sorted(name for name, tool in self.tools.items() if self.policy.permits(tool))
 
     def for_model(self) -> ToolBox:
-        """The box without what is for people only: a model that guesses such a name finds nothing."""
+        """Make the box without what is for people only: a model that guesses such a name finds nothing."""
         return replace(self, tools={name: tool for name, tool in self.tools.items() if not tool.for_people})
 
-    def narrowed(self, names: Sequence[str] | None, *, without: Iterable[str] = ()) -> ToolBox:
-        """A box for a sub-agent. A name may be written as models write it, in any case; an unknown one is an error."""
+    def narrow(self, names: Sequence[str] | None, *, without: Iterable[str] = ()) -> ToolBox:
+        """Make a box for a sub-agent.
+
+        A name may be written as models write it, in any case. Raises `ToolError` for one that is unknown.
+        """
         known = {self._spelt(name): name for name in self.usable()}
         known |= {name: name for name in self.usable()}  # of two that are spelt alike, the one that is meant
         wanted = names
         if names is not None:
             wanted = [known.get(name) or known.get(self._spelt(name)) or self.find(name).name for name in names]
-        return replace(self, policy=self.policy.narrowed(wanted, without=without))
+        return replace(self, policy=self.policy.narrow(wanted, without=without))
 
     def _close_to(self, name: str) -> str:
         """Up to three names of usable tools that may have been meant, else all of them (BEHAVIOURS A18)."""

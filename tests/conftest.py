@@ -8,9 +8,16 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 PROVIDER_KEYS = ("ANTHROPIC", "DEEPSEEK", "GEMINI", "GOOGLE", "GROQ", "MISTRAL", "OPENAI", "OPENROUTER")
 PROXIES = ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+
+pytest_plugins = ["hangs"]
+
+# How long an example takes says more about what else the machine does than about Bub.
+settings.register_profile("bub", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("bub")
 
 Write = Callable[[str, str], Path]
 

@@ -17,7 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bub import tool
-from bub.builtin.budget import BudgetError
+from bub.agent.budget import BudgetError
+from bub.base.surfaces import Surface
 from bub.errors import BubError, ModelError
 from bub.streaming import StreamEvent
 from bub.tape import Tape, TapeEntry
@@ -363,7 +364,9 @@ _behaviours = st.sampled_from(["allow", "deny", "raise", "lie", "late"])
 
 
 @given(gates=st.lists(_behaviours, min_size=1, max_size=4), amends=st.lists(st.integers(0, 3), max_size=3))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_H34_denied_tools_never_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, gates: list[str], amends: list[int]
 ) -> None:
@@ -689,7 +692,9 @@ async def test_A2_A3_A5_a_wrong_command_is_answered_with_what_is_wrong(talk: Tal
 
 async def test_A2_an_unknown_command_runs_in_the_shell_where_bash_is_allowed(talk: Talk) -> None:
     async with talk.open():
-        assert "it's a shell" in ((await talk.say(""",echo "it's" a 'shell' """)).model_output or "")
+        assert "it's a shell" in (
+            (await talk.say(""",echo "it's" a 'shell' """, surface=Surface.TERMINAL)).model_output or ""
+        )
     async with talk.open(tools='{allow: ["*"]}'):
         assert "there is no tool `echo`" in ((await talk.say(",echo hello")).model_output or "")
 
@@ -723,7 +728,7 @@ async def test_A7_help_lists_what_may_be_used_and_tells_how(talk: Talk) -> None:
 
 async def test_A8_quit_ends_what_the_session_runs(talk: Talk) -> None:
     async with talk.open():
-        started = (await talk.say(',bash "sleep 1000" background=true')).model_output or ""
+        started = (await talk.say(',bash "sleep 1000" background=true', surface=Surface.TERMINAL)).model_output or ""
         assert not started.startswith("error")
         assert (await talk.say(",quit")).model_output == "Session tasks stopped."
 
@@ -739,8 +744,9 @@ async def test_A24_commands_are_bound_by_the_profiles_tools(talk: Talk) -> None:
 
 async def test_a_command_in_ones_own_terminal_is_its_own_yes_and_in_a_chat_it_is_not(talk: Talk) -> None:
     async with talk.open(tools='{allow: ["*"], ask: ["math.*"]}', toy=bringing(adding())):
-        assert (await talk.say(",math.add 1 2")).model_output == "3"
-        assert "person's yes" in ((await talk.say(",math.add 1 2", channel="telegram")).model_output or "")
+        assert (await talk.say(",math.add 1 2", surface=Surface.TERMINAL)).model_output == "3"
+        said = await talk.say(",math.add 1 2", surface=Surface.CHANNEL)
+        assert "person's yes" in (said.model_output or "")
 
 
 async def test_P23_the_model_of_a_session_can_be_chosen_and_forgotten(talk: Talk) -> None:

@@ -20,9 +20,9 @@ import trio
 from fakes.scripted import OPENAI, Called, serving
 
 from bub import BubFramework
-from bub.builtin.tapes import open_tape_store
 from bub.tape import TapeEntry, TapeQuery
 from bub.tape.jsonl import JsonlTapeStore
+from bub.tape.opening import open_tape_store
 from bub.tape.tape import tape_name
 
 CRASHES = int(os.environ.get("CRASHES", "2"))
@@ -102,6 +102,7 @@ def message(session: str, turn: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("store", STORES)
+@pytest.mark.timeout(60 + 20 * CRASHES)  # `make crash` has 200
 def test_P14_a_finished_turn_survives_kill_9_and_an_interrupted_call_is_never_run_again(
     store: str, tmp_path: Path
 ) -> None:

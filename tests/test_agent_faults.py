@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from fakes.talk import Talk, add, adding, bringing, kinds, results_in
 from fakes.toys import Errors, Toy, Workshop, a_stream
 
 from bub import tool
-from bub.builtin.budget import BudgetError, DailySpending
+from bub.agent.budget import BudgetError, DailySpending
+from bub.base.surfaces import Surface
 from bub.errors import BubError, ModelError, TapeError
 from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub.tape import Tape, TapeEntry
@@ -94,6 +95,9 @@ class Pausing:
     async def reset(self, tape: str) -> None:
         await self._do("reset", tape)
 
+    def close(self) -> None:
+        self.inner.close()
+
 
 def told(entries: list[TapeEntry], text: str) -> int:
     """How often something was said, going by the tape."""
@@ -145,7 +149,7 @@ class Watched:
             "before_llm_call", "after_llm_call", "before_tool_call", "tool_gate", "after_tool_call", "continue_prompt",
         )  # fmt: skip
         hooks: dict[str, Any] = {name: self.pausing(name) for name in points}
-        return bringing(act, call_model=call_model, provide_tape_store=lambda: self.store, **hooks)
+        return bringing(act, call_model=call_model, provide_tape_store=lambda: closing(self.store), **hooks)
 
     async def events(self, script: list[Any]) -> AsyncIterator[StreamEvent]:
         for event in script:
@@ -278,7 +282,7 @@ async def test_a_store_that_fails_once_loses_nothing_and_keeps_nothing_twice(
 
     store = Pausing(tmp_path / "toy.db", pause)
     model = Model(("I add.", called("math.add", a=1, b=2)), ("Three.",))
-    async with talk.open(toy=bringing(adding(), call_model=model.answer, provide_tape_store=lambda: store)):
+    async with talk.open(toy=bringing(adding(), call_model=model.answer, provide_tape_store=lambda: closing(store))):
         failed = False
         try:
             await talk.say("add")
@@ -298,7 +302,7 @@ async def test_an_async_store_of_a_plugin_serves_as_any_other(talk: Talk, tmp_pa
         await trio.lowlevel.checkpoint()
 
     store = Pausing(tmp_path / "toy.db", pause)
-    async with talk.open(toy=bringing(adding(), provide_tape_store=lambda: store)):
+    async with talk.open(toy=bringing(adding(), provide_tape_store=lambda: closing(store))):
         await talk.say(OPENAI.answer(calls=[add(1, 2)]), OPENAI.answer("Three."))
         assert "Three." in ((await talk.say(",tape.search three")).model_output or "")
 
@@ -310,7 +314,8 @@ async def test_without_running_a_turn_works_and_leaves_nothing(talk: Talk) -> No
     assert (await talk.say("add")).model_output == "Three."
     assert model.results == ["3"]
     assert "no tape" in ((await talk.say(",tape.info")).model_output or "")
-    assert "true" in ((await talk.say(",bash 'echo true'")).model_output or "")
+    said = await talk.say(",bash 'echo true'", surface=Surface.TERMINAL)
+    assert "true" in (said.model_output or "")
 
 
 # What plugins say at each point.
@@ -525,22 +530,21 @@ async def test_an_answers_signature_goes_back_with_its_call(talk: Talk) -> None:
 
 @asynccontextmanager
 async def day(folder: Path) -> AsyncIterator[Callable[[], DailySpending]]:
-    store = SqliteTapeStore(folder / "tapes.db")
-    yield lambda: DailySpending(store, "default")
-    store.close()
+    with closing(SqliteTapeStore(folder / "tapes.db")) as store:
+        yield lambda: DailySpending(store, "default")
 
 
 async def test_E21_tokens_that_turns_spend_at_the_same_time_all_count(tmp_path: Path) -> None:
     async def pause(where: str) -> None:
         await trio.lowlevel.checkpoint()
 
-    store = Pausing(tmp_path / "toy.db", pause)
-    for most in (2, 20):
-        async with trio.open_nursery() as nursery:
-            for _ in range(most):
-                nursery.start_soon(DailySpending(store, "default").add, 10)
-    assert await DailySpending(store, "default").today() == 220
-    assert await DailySpending(store, "another").today() == 0
+    with closing(Pausing(tmp_path / "toy.db", pause)) as store:
+        for most in (2, 20):
+            async with trio.open_nursery() as nursery:
+                for _ in range(most):
+                    nursery.start_soon(DailySpending(store, "default").add, 10)
+        assert await DailySpending(store, "default").today() == 220
+        assert await DailySpending(store, "another").today() == 0
 
 
 async def test_E21_an_answer_that_was_broken_off_has_its_price(talk: Talk) -> None:
@@ -705,5 +709,6 @@ async def test_the_agent_does_not_write_the_code_of_its_own_plugins(talk: Talk) 
         for file in ("toy.py", "pipelines.yaml"):
             said = (await talk.say(f",fs.write {file} content=x")).model_output or ""
             assert said.startswith("error: "), file
-        assert not ((await talk.say(",fs.write other.py content=x")).model_output or "").startswith("error")
+        answer = await talk.say(",fs.write other.py content=x", surface=Surface.TERMINAL)
+        assert not (answer.model_output or "").startswith("error")
         assert not ((await talk.say(",fs.read toy.py")).model_output or "").startswith("error")

@@ -11,13 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bub.base.diagnostics import PipelineError
+from bub.base.resources import shipped_pipeline
 from bub.configure import merge
-from bub.diagnostics import PipelineError
 from bub.errors import BubError
-from bub.pipeline.amend import REMOVED, Keys, amend
-from bub.pipeline.document import Node
-from bub.pipeline.yaml_reader import Lines, parse
-from bub.resources import shipped_pipeline
+from bub.pipeline.edit.amend import amend
+from bub.pipeline.edit.paths import REMOVED, Keys
+from bub.pipeline.source.document import Node
+from bub.pipeline.source.line_index import LineIndex
+from bub.pipeline.source.yaml_reader import parse
 
 Case = tuple[str, Mapping[Keys, Any], str]
 
@@ -431,7 +433,7 @@ def test_a_changed_value_changes_its_own_characters_only(text: str, data: st.Dat
     root = root_of(text)
     bare = text.removeprefix("\ufeff")
     keys, node = data.draw(st.sampled_from([found for found in paths(root) if not isinstance(found[1].value, dict)]))
-    lines = Lines(bare)
+    lines = LineIndex(bare)
     start, end = (lines.offset(point) for point in node.place.range)
     value = data.draw(SCALARS)
     after = amend(text, {keys: value}).removeprefix("\ufeff")
@@ -455,7 +457,7 @@ def behind(text: str, offset: int) -> str:
 def test_a_value_that_goes_takes_nothing_along_but_its_lines(text: str, data: st.DataObject) -> None:
     bare = text.removeprefix("\ufeff")
     keys, node = data.draw(st.sampled_from([found for found in paths(root_of(text)) if found[0]]))
-    start, end = (Lines(bare).offset(point) for point in (node.where.range.start, node.place.range.end))
+    start, end = (LineIndex(bare).offset(point) for point in (node.where.range.start, node.place.range.end))
     try:
         after = amend(text, {keys: REMOVED}).removeprefix("\ufeff")
     except BubError:
@@ -467,7 +469,7 @@ def test_a_value_that_goes_takes_nothing_along_but_its_lines(text: str, data: st
         assert after.startswith(bare[:start].rstrip(" \r\n,"))
         assert after.endswith(behind(bare, end))
     else:
-        end = Lines(bare).offset(holder.place.range.end)
+        end = LineIndex(bare).offset(holder.place.range.end)
         letters = iter(after)
         assert all(letter in letters for letter in bare[:start].rstrip(" \r\n"))
         assert after.endswith(behind(bare, end))

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 import trio
-from fakes.toys import HELLO, Errors, Toy, Workshop, noted, raising
+from fakes.line import Line, lines, opened
+from fakes.toys import HELLO, Errors, Toy, Workshop, admission_of, noted, raising, session_of
 from trio.testing import MockClock
 
-from bub.admission import Admission
 from bub.errors import HookError, HookTypeError
-from bub.sessions import Sessions, TurnUnderWay
+from bub.hooks.admission import Admission
+from bub.runtime.sessions import Sessions, TurnUnderWay
 
 pytestmark = pytest.mark.anyio
 
@@ -64,7 +65,7 @@ async def test_T4_a_session_is_found_before_the_turn_as_in_it(
     bub: Workshop, message: dict[str, Any], session_id: str
 ) -> None:
     framework = bub(toy=Toy(run_model=lambda: "hi"))
-    assert await framework.session_of(message) == session_id
+    assert await session_of(framework, message) == session_id
     assert (await framework.process_inbound(message)).session_id == session_id
 
 
@@ -72,33 +73,36 @@ async def test_T4_a_session_is_found_before_the_turn_as_in_it(
 async def test_T3_a_plugin_says_the_session_before_the_turn_as_in_it(bub: Workshop, answer: Any) -> None:
     framework = bub(toy=Toy(run_model=lambda: "hi", resolve_session=lambda: answer))
     expected = (await framework.process_inbound(HELLO)).session_id
-    assert await framework.session_of(HELLO) == expected
+    assert await session_of(framework, HELLO) == expected
 
 
-async def test_a_message_that_the_turn_would_normalise_is_asked_about_as_it_came(bub: Workshop) -> None:
-    toy = Toy(run_model=lambda: "hi", resolve_session=lambda message: f"of {message['chat_id']}")
-    assert await bub("extends: bub:classic", toy=toy).session_of(HELLO) == "of local"
-    assert await bub("extends: bub:classic", toy=Toy(resolve_session=lambda: "")).session_of(HELLO) == "cli:local"
+async def test_a_message_that_a_stage_normalises_is_asked_about_as_that_left_it(bub: Workshop) -> None:
+    toy = Toy(
+        normalize_inbound=lambda message: {**message, "chat_id": "shared"},
+        resolve_session=lambda message: f"of {message['chat_id']}",
+    )
+    assert await session_of(bub("extends: bub:classic", toy=toy), HELLO) == "of shared"
+    assert await session_of(bub("extends: bub:classic", toy=Toy(resolve_session=lambda: "")), HELLO) == "cli:local"
 
 
 async def test_where_nobody_says_the_session_the_file_does(bub: Workshop) -> None:
     text = "extends: bub:default\nstages: {resolve_session: {default: everyone}}"
     framework = bub(text, toy=Toy(run_model=lambda: "hi", resolve_session=lambda: ""))
-    assert await framework.session_of(HELLO) == "everyone"
+    assert await session_of(framework, HELLO) == "everyone"
 
 
 async def test_a_session_is_found_by_the_profile_that_the_message_is_routed_to(bub: Workshop) -> None:
     framework = bub(
         ROUTED, one=Toy(resolve_session=lambda: "one"), other=Toy(resolve_session=lambda profile: f"in {profile}")
     )
-    assert await framework.session_of(HELLO) == "one"
-    assert await framework.session_of({**HELLO, "channel": "work"}) == "in work"
+    assert await session_of(framework, HELLO) == "one"
+    assert await session_of(framework, {**HELLO, "channel": "work"}) == "in work"
 
 
 async def test_a_pipeline_without_the_stage_takes_where_the_message_comes_from(bub: Workshop) -> None:
     bare = "stages: {run_model: {kind: firstresult, into: model_output}}"
     framework = bub(bare, toy=Toy(run_model=lambda: "hi"))
-    assert await framework.session_of(HELLO) == "cli:local"
+    assert await session_of(framework, HELLO) == "cli:local"
 
 
 async def test_C20_a_session_that_cannot_be_found_is_an_error_that_is_told(bub: Workshop) -> None:
@@ -106,7 +110,7 @@ async def test_C20_a_session_that_cannot_be_found_is_an_error_that_is_told(bub: 
     broken = ValueError("no idea")
     framework = bub(toy=Toy(resolve_session=raising(broken), on_error=errors.told))
     with pytest.raises(ValueError, match="no idea"):
-        await framework.session_of(HELLO)
+        await session_of(framework, HELLO)
     assert errors.all == [("resolve_session", broken)]
 
 
@@ -114,7 +118,7 @@ async def test_C20_a_plugin_that_is_left_out_where_the_file_says_so_hides_nothin
     errors = Errors()
     text = "extends: bub:default\nstages: {resolve_session: {on_failure: skip}}"
     framework = bub(text, toy=Toy(resolve_session=raising(ValueError("no idea")), on_error=errors.told))
-    assert await framework.session_of(HELLO) == "cli:local"
+    assert await session_of(framework, HELLO) == "cli:local"
     assert errors.stages == ["resolve_session:toy"]
 
 
@@ -123,7 +127,7 @@ async def test_a_plugin_that_never_says_the_session_has_the_time_of_its_stage(bu
     text = "extends: bub:default\nstages: {resolve_session: {timeout: 5s}}"
     framework = bub(text, toy=Toy(resolve_session=never, on_error=errors.told))
     with pytest.raises(trio.TooSlowError, match="longer than 5 seconds"):
-        await framework.session_of(HELLO)
+        await session_of(framework, HELLO)
     assert errors.stages == ["resolve_session"]
 
 
@@ -140,7 +144,7 @@ async def test_C18_a_plugin_says_what_becomes_of_a_message(bub: Workshop, action
         return action
 
     framework = bub(toy=Toy(admit_message=admit_message))
-    assert await framework.admit("cli:local", HELLO, BUSY) == action
+    assert await admission_of(framework, HELLO, BUSY) == action
     assert seen == [("cli:local", "hello", BUSY)]
 
 
@@ -151,9 +155,9 @@ async def test_C18_the_first_opinion_counts_and_nobodys_is_none(bub: Workshop) -
         middle=Toy(admit_message=lambda: noted(asked, "middle", "steer")),
         high=Toy(admit_message=lambda: noted(asked, "high")),
     )
-    assert await framework.admit("s", HELLO, IDLE) == "steer"
+    assert await admission_of(framework, HELLO, IDLE) == "steer"
     assert asked == ["high", "middle"]
-    assert await bub(toy=Toy(run_model=lambda: "hi")).admit("s", HELLO, IDLE) is None
+    assert await admission_of(bub(toy=Toy(run_model=lambda: "hi")), HELLO, IDLE) is None
 
 
 async def test_C18_what_is_told_of_a_session_cannot_be_changed() -> None:
@@ -170,7 +174,7 @@ async def test_C20_an_admission_that_fails_lets_the_message_in_and_is_told(
 ) -> None:
     errors = Errors()
     framework = bub(low=Toy(admit_message=lambda: "drop"), high=Toy(admit_message=answer, on_error=errors.told))
-    assert await framework.admit("s", HELLO, IDLE) is None
+    assert await admission_of(framework, HELLO, IDLE) is None
     ((stage, told),) = errors.all
     assert stage == "admit_message"
     assert type(told) is error
@@ -179,37 +183,53 @@ async def test_C20_an_admission_that_fails_lets_the_message_in_and_is_told(
 async def test_C20_an_admission_that_takes_too_long_lets_the_message_in(bub: Workshop) -> None:
     errors = Errors()
     framework = bub(toy=Toy(admit_message=never, on_error=errors.told))
-    assert await framework.admit("s", HELLO, IDLE) is None
+    assert await admission_of(framework, HELLO, IDLE) is None
     assert trio.current_time() == pytest.approx(10.0)
     assert errors.stages == ["admit_message"]
 
 
 async def test_admission_is_asked_of_the_profile_that_the_message_is_routed_to(bub: Workshop) -> None:
     framework = bub(ROUTED, one=Toy(admit_message=lambda: "drop"), other=Toy(admit_message=lambda: "steer"))
-    assert await framework.admit("s", {**HELLO, "channel": "work"}, IDLE) == "steer"
+    assert await admission_of(framework, {**HELLO, "channel": "work"}, IDLE) == "steer"
 
 
 # What is told of a failure.
 
 
-async def test_a_failure_outside_of_a_turn_is_told_to_the_observers_of_its_profile(bub: Workshop) -> None:
-    one, other = Errors(), Errors()
-    framework = bub(ROUTED, one=Toy(on_error=one.told), other=Toy(on_error=other.told))
-    failure = ValueError("lost")
-    await framework.report("delivery", failure, {**HELLO, "channel": "work"})
-    assert (one.all, other.all) == ([], [("delivery", failure)])
+class Unprepared(Line):
+    """A channel that cannot complete what it brings."""
+
+    def __init__(self, failure: Exception) -> None:
+        super().__init__("work")
+        self.failure = failure
+
+    async def prepare(self, message: Any) -> Any:
+        raise self.failure
+
+
+async def test_a_failure_outside_of_the_stages_is_told_to_the_observers_of_its_profile(bub: Workshop) -> None:
+    one, other, failure = Errors(), Errors(), ValueError("lost")
+    line = Unprepared(failure)
+    framework = bub(ROUTED, one=Toy(on_error=one.told, provide_channels=lines(line)), other=Toy(on_error=other.told))
+    async with opened(framework) as manager:
+        await line.say("hello")
+        await manager.settled()
+    assert (one.all, other.all) == ([], [("turn", failure)])
+    assert [reply.kind for reply in line.sent] == ["error"]
 
 
 async def test_telling_of_a_failure_never_fails_and_takes_its_time_only(bub: Workshop) -> None:
-    heard = Errors()
+    heard, line = Errors(), Unprepared(ValueError("lost"))
     framework = bub(
-        low=Toy(on_error=heard.told),
+        low=Toy(on_error=heard.told, provide_channels=lines(line)),
         slow=Toy(on_error=never),
         high=Toy(on_error=raising(RuntimeError("worse"))),
     )
-    await framework.report("delivery", ValueError("lost"), HELLO)
-    assert heard.stages == ["delivery"]
-    assert trio.current_time() == pytest.approx(10.0)
+    async with opened(framework) as manager:
+        await line.say("hello")
+        await manager.settled()
+        assert heard.stages == ["turn"]
+        assert trio.current_time() == pytest.approx(10.0)
 
 
 # Who takes the replies.
@@ -322,7 +342,6 @@ async def test_T40_turns_of_one_session_run_side_by_side_where_the_profile_says_
 
     framework = bub(PARALLEL, toy=Toy(run_model=run_model))
     work = {**HELLO, "channel": "work"}
-    assert (framework.is_parallel(HELLO), framework.is_parallel(work)) == (False, True)
     async with trio.open_nursery() as nursery:
         for _ in range(5):
             nursery.start_soon(framework.process_inbound, work)
@@ -363,7 +382,7 @@ async def test_turns_side_by_side_still_wait_for_room() -> None:
 
     async def run(number: int) -> None:
         turn = TurnUnderWay(None)
-        await sessions.join(turn, "one", alone=False)
+        await sessions.hold(turn, "one", alone=False)
         joined.append(number)
         await trio.sleep(1)
         sessions.leave(turn)
@@ -376,14 +395,11 @@ async def test_turns_side_by_side_still_wait_for_room() -> None:
 
 
 async def test_only_so_many_sessions_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bub.sessions.MOST_REMEMBERED", 3)
+    monkeypatch.setattr("bub.runtime.sessions.MOST_REMEMBERED", 3)
     sessions = Sessions(2)
 
     async def state(session_id: str) -> str:
-        turn = TurnUnderWay(None)
-        known = await sessions.join(turn, session_id)
-        sessions.leave(turn)
-        return known
+        return sessions.remember(session_id)
 
     assert [await state(name) for name in "abca"] == ["new", "new", "new", "known"]
     assert [await state(name) for name in "dab"] == ["new", "known", "new"]  # `b` had its turn longest ago

@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 from loguru import logger
 
-from bub.builtin.hook_impl import DEFAULT_SYSTEM_PROMPT, BuiltinPlugin, Framework
+from bub.agent.builtin import DEFAULT_SYSTEM_PROMPT, BuiltinPlugin
+from bub.plugins.view import ProfileView
 from bub.tools import ToolBox, ToolPolicy
 
 
@@ -25,7 +26,7 @@ class Workspace:
 
 
 def system_prompt_in(folder: Path) -> str:
-    prompt: Any = BuiltinPlugin(cast("Framework", Workspace(folder))).system_prompt()
+    prompt: Any = BuiltinPlugin(cast("ProfileView", Workspace(folder))).system_prompt()
     return str(prompt)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from loguru import logger
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from bub.bus import BUS_METHODS, PATIENCE, BusProtocol, KeepingBus, MessageBus, checked_bus, handle_once
+from bub.bus import BUS_METHODS, PATIENCE, BusProtocol, KeepingBus, MessageBus, check_bus, handle_once
 from bub.errors import BubError, HookTypeError
 
 pytestmark = pytest.mark.anyio
@@ -125,10 +125,10 @@ async def test_U1_messages_and_replies_are_apart() -> None:
 
 def test_U4_anything_with_the_four_methods_is_a_bus() -> None:
     plain = PlainBus()
-    assert checked_bus(plain, "redis") is plain
+    assert check_bus(plain, "redis") is plain
     assert isinstance(plain, BusProtocol)
     assert not isinstance(plain, KeepingBus)
-    assert isinstance(checked_bus(MessageBus(), "p"), KeepingBus)
+    assert isinstance(check_bus(MessageBus(), "p"), KeepingBus)
 
 
 @pytest.mark.parametrize("missing", BUS_METHODS)
@@ -136,7 +136,7 @@ def test_U5_what_is_no_bus_is_an_error_that_names_the_plugin_and_what_is_missing
     broken = MessageBus()
     setattr(broken, missing, "not a method")
     with pytest.raises(HookTypeError, match=f"has no {missing}.*plugin `redis`") as refused:
-        checked_bus(broken, "redis")
+        check_bus(broken, "redis")
     assert [name for name in BUS_METHODS if name in str(refused.value)] == [missing]
 
 

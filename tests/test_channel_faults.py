@@ -16,7 +16,7 @@ from fakes.toys import Errors, Toy, Workshop, a_stream
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from bub.channels import ChannelMessage, TryLaterError
-from bub.channels.mailbox import Mailbox, MailboxError, Outgoing, Received
+from bub.inbox.mailbox import Mailbox, MailboxError, Outgoing, Received
 
 pytestmark = pytest.mark.anyio
 
@@ -99,9 +99,9 @@ async def test_what_is_answered_while_the_inbox_is_read_anew_is_not_answered_aga
 
 async def test_what_is_answered_while_another_one_is_given_up_is_not_answered_again(workshop: Workshop) -> None:
     class Leisurely(Slow):
-        async def set_aside(self, ids: Sequence[int], *rest: Any) -> list[Outgoing]:
+        async def set_aside(self, ids: Sequence[int], *rest: Any, **claim: Any) -> list[Outgoing]:
             await trio.sleep(5)
-            return await super().set_aside(ids, *rest)
+            return await super().set_aside(ids, *rest, **claim)
 
     async def answer(prompt: str) -> str:
         await trio.sleep(2)
@@ -141,8 +141,10 @@ async def test_what_a_disk_did_after_all_is_done_once(workshop: Workshop, monkey
             self.lie("receive")
             return received
 
-        async def finish(self, ids: Sequence[int], replies: Sequence[ChannelMessage] = ()) -> list[Outgoing]:
-            done = await super().finish(ids, replies)
+        async def finish(
+            self, ids: Sequence[int], replies: Sequence[ChannelMessage] = (), **claim: Any
+        ) -> list[Outgoing]:
+            done = await super().finish(ids, replies, **claim)
             self.lie("finish")
             return done
 
@@ -150,9 +152,9 @@ async def test_what_a_disk_did_after_all_is_done_once(workshop: Workshop, monkey
             self.lie("delivered")
             await super().delivered(id)
 
-    monkeypatch.setattr("bub.channels.ledger.DISK_PAUSE", 0.01)
-    monkeypatch.setattr("bub.channels.delivery._DISK_PAUSE", 0.01)
-    monkeypatch.setattr("bub.channels.manager.LOOK_AGAIN", 0.01)
+    monkeypatch.setattr("bub.inbox.ledger.DISK_PAUSE", 0.01)
+    monkeypatch.setattr("bub.inbox.outbox._DISK_PAUSE", 0.01)
+    monkeypatch.setattr("bub.inbox.manager.LOOK_AGAIN", 0.01)
     line, mailbox = Line(), Hanging(workshop.folder / "inbox.db", workshop.folder)
     async with opened(an_office(workshop, line), mailbox=mailbox) as manager:
         with pytest.raises(MailboxError):
@@ -405,7 +407,7 @@ async def test_C24_a_turn_that_fails_because_of_the_end_is_given_back(workshop: 
 
 async def test_a_disk_that_fails_while_turns_are_cancelled_ends_nobody_else(workshop: Workshop) -> None:
     class Full(Lasting):
-        async def give_back(self, ids: Sequence[int]) -> None:
+        async def give_back(self, ids: Sequence[int], **claim: Any) -> None:
             raise MailboxError("the disk is full")
 
     line, mailbox = Line(), Full(workshop.folder)
@@ -629,10 +631,12 @@ async def test_C21_what_is_asked_for_behind_a_turn_is_left_for_the_next_one(work
     line, inboxes = Line(), list[Any]()
 
     class Late(Mailbox):
-        async def finish(self, ids: Sequence[int], replies: Sequence[ChannelMessage] = ()) -> list[Outgoing]:
+        async def finish(
+            self, ids: Sequence[int], replies: Sequence[ChannelMessage] = (), **claim: Any
+        ) -> list[Outgoing]:
             await trio.sleep(1)
             assert inboxes.pop().take() == []
-            return await super().finish(ids, replies)
+            return await super().finish(ids, replies, **claim)
 
     async def answer(prompt: str, state: dict[str, Any]) -> str:
         inboxes.append(state["_runtime_steering_inbox"])
@@ -792,7 +796,7 @@ async def test_C25_quit_has_the_prefix_that_the_file_gives_commands(workshop: Wo
 async def test_a_channel_waits_when_too_much_waits_and_goes_on_in_order(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bub.channels.reception.MOST_WAITING", 3)
+    monkeypatch.setattr("bub.inbox.intake.MOST_WAITING", 3)
     line, mailbox, most = Line(), Lasting(workshop.folder), list[int]()
 
     class Eager(Line):
@@ -824,7 +828,7 @@ async def test_a_channel_waits_when_too_much_waits_and_goes_on_in_order(
 async def test_C24_a_channel_that_waits_for_room_does_not_keep_all_from_ending(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bub.channels.reception.MOST_WAITING", 2)
+    monkeypatch.setattr("bub.inbox.intake.MOST_WAITING", 2)
     line = Line()
 
     class Talking(Line):

@@ -13,8 +13,8 @@ from trio.testing import MockClock
 
 from bub.channels import Channel, ChannelManager, ChannelMessage, TryLaterError, UndeliverableError, joined
 from bub.channels.enabling import chosen
-from bub.channels.mailbox import Mailbox, MailboxError
 from bub.errors import BubError, UsageError
+from bub.inbox.mailbox import Mailbox, MailboxError
 
 pytestmark = pytest.mark.anyio
 
@@ -640,11 +640,11 @@ async def test_an_answer_waits_for_a_disk_that_is_full(workshop: Workshop) -> No
     class Full(Mailbox):
         refusals = 2
 
-        async def finish(self, ids: Any, replies: Any = ()) -> Any:
+        async def finish(self, ids: Any, replies: Any = (), **claim: Any) -> Any:
             if self.refusals:
                 self.refusals -= 1
                 raise MailboxError("the disk is full", help="make room")
-            return await super().finish(ids, replies)
+            return await super().finish(ids, replies, **claim)
 
     line, answers = Line(), list[str]()
     hooks = {"run_model": lambda prompt: answers.append(prompt) or "done"}

@@ -22,13 +22,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bub.asking import Question
-from bub.channels.terminal.answer import Look, Piece, label_of
+from bub.channels.terminal.answer import Look, Printout, label_of
 from bub.channels.terminal.blocks import Blocks
 from bub.channels.terminal.channel import arguments_of
+from bub.channels.terminal.completion import Completions, complete
+from bub.channels.terminal.escaping import encodable, escape_controls, escape_invisible
 from bub.channels.terminal.history import history_file
-from bub.channels.terminal.offers import Offers, offers_for
 from bub.channels.terminal.painting import Painter
-from bub.channels.terminal.safe import encodable, exact, safe
 
 PLUGIN = '''
 """What is said stands for the script of the model that has this name, else for one that says it again."""
@@ -377,7 +377,7 @@ def test_nothing_that_a_model_or_a_tool_says_moves_the_cursor(seated: tuple[Room
 
 
 def painted(text: str, width: int = 40, look: Look = "markdown") -> str:
-    return re.sub(r"\x1b\[[0-9;]*m", "", Painter("utf-8").paint(Piece(look, text), width))
+    return re.sub(r"\x1b\[[0-9;]*m", "", Painter("utf-8").paint(Printout(look, text), width))
 
 
 def test_nothing_of_an_answer_is_left_out() -> None:
@@ -456,7 +456,7 @@ def test_who_is_typing_when_a_question_comes_does_not_answer_it(seated: tuple[Ro
 
 
 def test_what_is_asked_about_cannot_be_disguised() -> None:
-    assert exact("a\u3164b\ufe0f\u2800\u034f\u200b ") == r"a\u3164b\ufe0f\u2800\u034f\u200b\x20"
+    assert escape_invisible("a\u3164b\ufe0f\u2800\u034f\u200b ") == r"a\u3164b\ufe0f\u2800\u034f\u200b\x20"
     question = Question("s", "bash", {"command": "echo" + " " * 60 + "; true\nAllow bash?", "cwd\nx": "."})
     rows = painted(arguments_of(question), 40, "asked").splitlines()
     assert rows == [
@@ -504,7 +504,7 @@ def test_commands_arguments_and_skills_are_completed(seated: tuple[Room, Sitting
     chat.type(CTRL_C)
 
 
-OFFERS = Offers(
+OFFERS = Completions(
     {"fs.read": "Read.", "fs.list": "List.", "help": ""}, {"fs.read": ("path", "profile")}, {"poem": ""}, ("a", "b")
 )
 
@@ -524,7 +524,7 @@ OFFERS = Offers(
     ],
 )
 def test_what_is_offered(text: str, offered: list[str]) -> None:
-    found = offers_for(text, OFFERS, ",")
+    found = complete(text, OFFERS, ",")
     assert [text[: len(text) - offer.replaces] + offer.text for offer in found] == offered
 
 
@@ -704,20 +704,20 @@ def test_where_a_block_ends(text: str, blocks: list[str]) -> None:
     assert blocks_of(text, [1]) == blocks
 
 
-ENCODE: dict[str, Callable[[str], str]] = {"safe": safe, "exact": exact}
+ENCODE: dict[str, Callable[[str], str]] = {"safe": escape_controls, "exact": escape_invisible}
 
 
 @given(st.text())
 def test_no_text_acts_on_a_terminal(text: str) -> None:
-    for made in (safe(text), exact(text)):
+    for made in (escape_controls(text), escape_invisible(text)):
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", made)
-    encodable(safe(text), "ascii").encode("ascii")
+    encodable(escape_controls(text), "ascii").encode("ascii")
 
 
 @given(st.text(), st.text())
 def test_texts_that_differ_look_different_where_they_are_judged(one: str, other: str) -> None:
     plain = [text for text in (one, other) if "\\" not in text]
-    assert len(plain) < 2 or one == other or exact(one) != exact(other)
+    assert len(plain) < 2 or one == other or escape_invisible(one) != escape_invisible(other)
 
 
 def test_a_call_is_shown_in_short() -> None:

@@ -99,6 +99,7 @@ def pre_commit(repository: tuple[Path, dict[str, str]], files: Mapping[str, str]
     return run([sys.executable, "-m", "pre_commit", "run", "--all-files"], folder, environment)
 
 
+@pytest.mark.timeout(300)  # pre-commit sets up an environment
 def test_pre_commit_checks_pipeline_files_and_runs_their_tests(
     checked_repository: tuple[Path, dict[str, str]],
 ) -> None:
@@ -173,6 +174,7 @@ def act(action: dict[str, Any], runner: Path, folder: Path, **inputs: str) -> li
     return done
 
 
+@pytest.mark.timeout(300)  # the action sets up environments
 def test_the_action_annotates_the_offending_token(action: dict[str, Any], runner: Path, tmp_path: Path) -> None:
     (tmp_path / "pipelines.yaml").write_text(FINE)
     assert act(action, runner, tmp_path)[-1].returncode == 0

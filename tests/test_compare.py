@@ -15,13 +15,13 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bub.diagnostics import PipelineError
+from bub.base.diagnostics import PipelineError
+from bub.base.resources import shipped_pipelines, shipped_schema
 from bub.errors import UsageError
-from bub.pipeline.compare import Comparison, compare
-from bub.pipeline.differences.changes import AREAS, Change
-from bub.pipeline.differences.order import moved
-from bub.pipeline.merge import Document, load_document, load_shipped, load_text
-from bub.resources import shipped_pipelines, shipped_schema
+from bub.pipeline.show.compare import Comparison, compare
+from bub.pipeline.show.differences.changes import AREAS, Change
+from bub.pipeline.show.differences.order import find_moved
+from bub.pipeline.source.merge import Document, load_document, load_shipped, load_text
 
 TESTDATA = Path(__file__).parent / "testdata"
 
@@ -384,7 +384,7 @@ def test_a_timeout_that_moves_to_the_hook_point_is_one_difference_at_most() -> N
 @given(st.permutations(list("abcdefg")))
 def test_the_fewest_stages_are_said_to_have_moved(after: list[str]) -> None:
     before = list("abcdefg")
-    names = moved(before, after)
+    names = find_moved(before, after)
     rest = [name for name in after if name not in names]
     assert rest == sorted(rest)
     longest = max(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping
 from dataclasses import FrozenInstanceError, fields, is_dataclass
 from typing import Any
@@ -12,12 +13,12 @@ from fakes.graphs import graph_of, plugin_set, turn_on
 from fakes.toys import Toy
 from trio.testing import MockClock
 
-from bub.diagnostics import PipelineError, Position, Range
-from bub.pipeline.compiler import compile as compile_graph
-from bub.pipeline.compiler import plan_for
-from bub.pipeline.graph import Graph
-from bub.pipeline.merge import load_text
-from bub.pipeline.plan import Plan
+from bub.base.diagnostics import PipelineError, Position, Range
+from bub.pipeline.run.compiler import compile as compile_graph
+from bub.pipeline.run.compiler import plan_for
+from bub.pipeline.run.graph import Graph
+from bub.pipeline.source.document import Node
+from bub.pipeline.source.merge import load_text
 
 pytestmark = pytest.mark.anyio
 
@@ -50,8 +51,8 @@ def waits_of(graph: Graph) -> dict[str, set[str]]:
 
 
 def everything_in(value: Any, seen: set[int]) -> Iterator[Any]:
-    """What a graph is made of, all the way down; the plan that it came from is for reading only."""
-    if id(value) in seen or isinstance(value, Plan):
+    """What a graph is made of, all the way down."""
+    if id(value) in seen:
         return
     seen.add(id(value))
     if is_dataclass(value) and not isinstance(value, type):
@@ -108,6 +109,39 @@ def test_a_compile_leaves_its_document_as_it_was() -> None:
     assert [step.timeout for graph in (slow, fast) for step in graph.steps if step.id == "run_model"] == [9, 1]
 
 
+def test_a_compile_changes_nothing_it_was_given() -> None:
+    document = load_text('version: 1\nextends: bub:default\nstages: {run_model: {timeout: "${env:T}"}}')
+    plan = plan_for(document, "default", {})
+    plugins = plugin_set(empty=Toy())
+    before = list(plan.findings.items), plugins.findings
+    found: list[list[str]] = []
+    for _ in range(2):
+        with pytest.raises(PipelineError) as caught:
+            compile_graph(plan, plugins)
+        found.append([finding.code for finding in caught.value.diagnostics])
+    assert found[0] == found[1] != []
+    assert (plan.findings.items, plugins.findings) == before
+
+
+def test_a_graph_keeps_no_node_of_its_document_alive() -> None:
+    """What a pipeline was read from can go once it is compiled: nodes hold the text of whole files."""
+    mark = "only-in-this-test"
+    graph = graph_of(
+        f"""
+extends: bub:default
+x-note: {mark}
+hooks: {{watch: {{kind: observer, description: {mark}}}, point: {{kind: gate, description: {mark}}}}}
+stages:
+  watch: {{kind: observer, after: run_model, when: {{content: {mark}}}}}
+  run_model: {{default: {mark}, timeout: 5s}}
+""",
+        toy=nothing("watch", "point"),
+    )
+    gc.collect()
+    assert graph.steps
+    assert [one for one in gc.get_objects() if isinstance(one, Node) and one.value == mark] == []
+
+
 def test_every_finding_of_the_file_and_of_its_plugins_is_raised_together() -> None:
     with pytest.raises(PipelineError) as caught:
         graph_of(
@@ -120,7 +154,7 @@ def test_every_finding_of_the_file_and_of_its_plugins_is_raised_together() -> No
 
 def test_warnings_do_not_keep_a_pipeline_from_compiling() -> None:
     graph = graph_of('extends: bub:default\nstages: {run_model: {timeout: "${env:T}"}}')
-    assert [(finding.code, finding.severity) for finding in graph.plan.findings.items] == [("B031", "warning")]
+    assert [(finding.code, finding.severity) for finding in graph.warnings] == [("B031", "warning")]
     assert next(step for step in graph.steps if step.id == "run_model").timeout is None
 
 
@@ -188,7 +222,8 @@ stages:
     # Finding the session makes a new version of the message, which every stage may take.
     assert waits["take"] == {"make", "resolve_session"}
     assert waits["fill"] == {"make", "resolve_session"}
-    assert waits["when"] == {"resolve_session"}
+    # Below the stage that finds the session the turn waits for it, and for all that stands above.
+    assert waits["when"] == {"make", "resolve_session"}
 
 
 @pytest.mark.parametrize("kind", ["gate", "claiming"])

@@ -17,14 +17,14 @@ from fakes.command_line import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bub.base.diagnostics import PipelineError
+from bub.base.resources import shipped_pipeline
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
-from bub.diagnostics import PipelineError
 from bub.errors import BubError, UsageError
-from bub.pipeline.dotenv import keep_secrets, with_variable
-from bub.pipeline.interpolate import parse_dotenv
-from bub.pipeline.own_file import check_change, new_own, read_own, write_change
-from bub.resources import shipped_pipeline
+from bub.pipeline.edit.dotenv import keep_secrets, with_variable
+from bub.pipeline.edit.own_file import check_change, new_own, read_own, write_change
+from bub.pipeline.source.interpolate import parse_dotenv
 
 FILE = """\
 # mine

@@ -16,7 +16,7 @@ import pytest
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
 from bub.errors import UsageError
-from bub.pipeline.sides import Side, open_sides, read_side, two_sides
+from bub.pipeline.show.sides import Side, open_sides, read_side, two_sides
 
 ROOT = Path(__file__).parent.parent
 

@@ -21,13 +21,13 @@ from conftest import Write
 from fakes.command_line import bub
 
 from bub import BubFramework
-from bub.builtin.models.client import open_client
-from bub.builtin.models.endpoint import resolve_endpoint
-from bub.builtin.models.probe import Served, ask_for_models
+from bub.agent.models.client import open_client
+from bub.agent.models.endpoint import resolve_endpoint
+from bub.agent.models.probe import Served, ask_for_models
+from bub.base.layout import cells
 from bub.doctor import LOOKS
-from bub.doctor.checks import Check, Look, Patient, check_lines, examine, verdict
+from bub.doctor.checks import Check, Look, Patient, check_lines, examine, summarize
 from bub.errors import BubError, ModelError
-from bub.pipeline.layout import cells
 
 KEY = "sk-or-0123456789abcdef"
 PIPELINE = "version: 1\nextends: bub:default\nprofiles: {default: {plugins: []}}\n"
@@ -495,7 +495,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 
 def test_the_last_line_counts() -> None:
     def last(*statuses: Any) -> str:
-        return "".join(span.text for span in verdict([Check("x", status, "") for status in statuses]))
+        return "".join(span.text for span in summarize([Check("x", status, "") for status in statuses]))
 
     assert last("ok", "skipped") == "nothing is broken"
     assert last("ok", "warn", "warn") == "nothing is broken, 2 warnings"

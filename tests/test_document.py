@@ -11,10 +11,11 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bub.diagnostics import Diagnostic
-from bub.pipeline import yaml_reader
-from bub.pipeline.document import Node, walk
-from bub.pipeline.yaml_reader import Parsed, parse, read_scalar
+from bub.base.diagnostics import Diagnostic
+from bub.pipeline.source import yaml_reader
+from bub.pipeline.source.document import Node, walk
+from bub.pipeline.source.scalars import read_scalar
+from bub.pipeline.source.yaml_reader import Parsed, parse
 
 EITHER_PARSER = pytest.mark.parametrize("loader", [yaml.CSafeLoader, yaml.SafeLoader], ids=["libyaml", "pure"])
 
@@ -351,9 +352,9 @@ LAUGHS = "a0: &a0 [" + "x," * 10 + "]\n" + "".join(f"a{n}: &a{n} [{f'*a{n - 1},'
 )
 def test_an_attack_is_refused_at_once(text: str, code: str) -> None:
     data = text.encode()
-    start = time.perf_counter()
+    start = time.process_time()
     findings = read(data).findings
-    assert time.perf_counter() - start < 0.5  # about 10 ms; the rest is room for a busy machine
+    assert time.process_time() - start < 0.5  # about 10 ms
     assert [item.code for item in findings] == [code]
 
 
@@ -413,9 +414,9 @@ def test_json_is_read_as_json_reads_it(value: dict[str, object]) -> None:
     ["x-a: [\t" + "1," * 100_000 + "]", "x-a:\n" + " " * 100_000 + "[" + "1, " * 100_000 + "\t]", "x: \t" + "a" * 9],
 )
 def test_a_tab_in_a_line_of_thousands_of_values_costs_no_more_than_the_values(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     read(text)
-    assert time.perf_counter() - start < 10  # about 2 s; looking along the line for each value took minutes
+    assert time.process_time() - start < 10  # about 2 s; looking along the line for each value took minutes
 
 
 def test_a_tab_is_found_whatever_stands_before_it_in_the_file() -> None:

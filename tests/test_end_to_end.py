@@ -27,7 +27,7 @@ import httpx
 import pexpect
 import pytest
 
-from bub.builtin import local_install
+from bub.agent import local_install
 
 ROOT = Path(__file__).parent.parent
 FAKES = Path(__file__).parent / "fakes"

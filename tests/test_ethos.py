@@ -13,8 +13,8 @@ from fakes.talk import Talk, add, adding, bringing, results_in
 from fakes.toys import HELLO, Errors, Toy, Workshop, raising
 
 from bub import tool
-from bub.builtin.budget import BudgetError
-from bub.diagnostics import PipelineError
+from bub.agent.budget import BudgetError
+from bub.base.diagnostics import PipelineError
 from bub.hook_registry import ETHOS_POINTS
 from bub.hookspecs import HOOK_POINTS
 
@@ -96,7 +96,7 @@ async def test_every_point_of_the_page_fires_at_its_moment(talk: Talk) -> None:
         seen.seen.clear()
         await talk.say("again")
     assert seen.points == [*AROUND[0], *AN_ANSWER, *AROUND[1]]
-    assert framework.graph.fired["before_llm_call"].kind == "void"
+    assert framework.graph.fired["before_llm_call"].kind.name == "void"
 
 
 async def test_what_a_point_is_told_is_what_its_contract_says_and_what_the_page_says(talk: Talk) -> None:

@@ -23,17 +23,18 @@ from fakes.command_line import ROOT, bub
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bub.base.layout import cells
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
 from bub.errors import UsageError
 from bub.framework import BubFramework
-from bub.pipeline.explain import Implementers, StageFacts, ValueFacts, explain
-from bub.pipeline.layout import cells
-from bub.pipeline.merge import load_document, load_text
-from bub.pipeline.origins import Scope, flow, scope_of
-from bub.pipeline.pages import page
-from bub.pipeline.plan import make_plan
-from bub.pipeline.waits import waits_of
+from bub.pipeline.plan.origins import Scope, flow, scope_of
+from bub.pipeline.plan.plan import make_plan
+from bub.pipeline.plan.waits import waits_of
+from bub.pipeline.show.explain import explain
+from bub.pipeline.show.facts import Implementers, StageFacts, ValueFacts
+from bub.pipeline.show.pages import page
+from bub.pipeline.source.merge import load_document, load_text
 
 Write = Callable[[str, str], Path]
 
@@ -83,7 +84,7 @@ def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 def printed(arguments: tuple[str, ...]) -> str:
     done = bub(GOLDEN, "explain", *arguments)
-    text = re.sub(r"\S*hook_impl\.py:\d+", "BUILTIN:LINE", done.stdout)
+    text = re.sub(r"\S*agent/builtin\.py:\d+", "BUILTIN:LINE", done.stdout)
     return f"{text}{done.stderr}exit code {done.returncode}\n"
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bub.frozen import FrozenDict, FrozenList, freeze, thaw
+from bub.hooks.frozen import FrozenDict, FrozenList, freeze, thaw
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

@@ -33,6 +33,7 @@ settings:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.timeout(180 + 2 * SECONDS)  # `make load` takes ten minutes
 def test_a_gateway_at_work_leaks_neither_files_nor_memory(tmp_path: Path) -> None:
     people = [{"id": 100 + number, "is_bot": False, "first_name": f"P{number}"} for number in range(CHATS)]
     with serving_bots(tmp_path / "telegram.json") as bots, serving() as model:

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from bub.pipeline.globs import covers, may_meet
+from bub.base.globs import covers, may_meet
 
 GLOBS = ["".join(parts) for length in range(4) for parts in product(("a", "b", "*", "?", "[ab]"), repeat=length)]
 TEXTS = ["".join(parts) for length in range(5) for parts in product("ab", repeat=length)]

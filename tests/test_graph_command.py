@@ -15,10 +15,12 @@ from types import MappingProxyType
 import pytest
 from fakes.command_line import bub
 
-from bub.pipeline.draw import Drawing, dot, drawing_of, longest, mermaid, text_lines
-from bub.pipeline.layout import cells
-from bub.pipeline.merge import load_document, load_text
-from bub.pipeline.plan import Plan, make_plan
+from bub.base.layout import cells
+from bub.pipeline.plan.plan import Plan, make_plan
+from bub.pipeline.show.drawing import Drawing, describe_longest_path, drawing_of
+from bub.pipeline.show.flowcharts import dot, mermaid
+from bub.pipeline.show.lanes import text_lines
+from bub.pipeline.source.merge import load_document, load_text
 
 GOLDEN = Path(__file__).parent / "golden"
 DRAWINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -196,11 +198,11 @@ def test_the_longest_path_counts_and_what_runs_beside_it_does_not() -> None:
         d: {kind: void, timeout: 1s}
         e: {kind: void, timeout: 1h, enabled: false}
         """
-    assert longest(plan(stages)) == "at most 2m 31s: a → b → d"
+    assert describe_longest_path(plan(stages)) == "at most 2m 31s: a → b → d"
 
 
 def test_a_time_out_of_the_hook_point_counts() -> None:
-    assert longest(plan("a: {}", hooks="{a: {kind: void, timeout: 500ms}}")) == "at most 500ms: a"
+    assert describe_longest_path(plan("a: {}", hooks="{a: {kind: void, timeout: 500ms}}")) == "at most 500ms: a"
 
 
 def test_what_counts_more_than_once_is_said() -> None:
@@ -209,14 +211,16 @@ def test_what_counts_more_than_once_is_said() -> None:
         b: {kind: void, timeout: 1s, cleanup_for: a}
         c: {kind: void, timeout: 1s, for_each: outbounds}
         """
-    assert longest(plan(stages)) == (
+    assert describe_longest_path(plan(stages)) == (
         "at most 3s: a → b → c (counted once: c for each of outbounds; b for each implementation)"
     )
 
 
 def test_a_stage_without_a_time_out_is_named() -> None:
-    assert longest(plan("a: {kind: void, timeout: 1s}\nb: {kind: void}")) == "unbounded: b has no time-out"
-    assert longest(plan("a: {kind: void, timeout: '${env:T}'}")).startswith("unknown: the time-out of a")
+    assert (
+        describe_longest_path(plan("a: {kind: void, timeout: 1s}\nb: {kind: void}")) == "unbounded: b has no time-out"
+    )
+    assert describe_longest_path(plan("a: {kind: void, timeout: '${env:T}'}")).startswith("unknown: the time-out of a")
 
 
 # Escapes

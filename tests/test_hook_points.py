@@ -10,12 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, noted, noting, raising
+from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, admission_of, noted, noting, raising
 
 from bub import tool
-from bub.admission import Admission
+from bub.base.diagnostics import PipelineError
 from bub.bus import MessageBus
-from bub.diagnostics import PipelineError
+from bub.hooks.admission import Admission
 from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub.tape import TapeContext
 
@@ -456,7 +456,7 @@ async def test_admit_message_is_told_how_busy_the_session_is_and_the_first_word_
         low=Toy(admit_message=lambda: "steer"),
         high=Toy(admit_message=lambda session_id, message, turn: seen.append((session_id, message["content"], turn))),
     )
-    assert await framework.admit("cli:local", HELLO, busy) == "steer"
+    assert await admission_of(framework, HELLO, busy) == "steer"
     assert seen == [("cli:local", "hello", busy)]
 
 

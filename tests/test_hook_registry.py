@@ -20,13 +20,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from loguru import logger
 from trio.testing import MockClock
 
-from bub.binding import Manner, bind
-from bub.calling import claiming, modifying, void
+from bub.base.waiting import unlimited
 from bub.errors import BubError, HookError
 from bub.hook_registry import ETHOS_POINTS, HookRegistry
+from bub.hooks.binding import Manner, bind
+from bub.hooks.implementations import Implementation
+from bub.hooks.kinds.claiming import claiming
+from bub.hooks.kinds.modifying import modifying
+from bub.hooks.kinds.void import void
 from bub.hookspecs import HOOK_POINTS, HookPoint
-from bub.implementations import Implementation
-from bub.waiting import unlimited
 
 pytestmark = pytest.mark.anyio
 

@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 from loguru import logger
 
 from bub import BubFramework, hookimpl
-from bub.diagnostics import Diagnostic, PipelineError
+from bub.base.diagnostics import Diagnostic, PipelineError
 from bub.errors import HookError, HookTypeError
 from bub.hook_runtime import HookRuntime
+from bub.hooks.implementations import implementations_of
 from bub.hookspecs import BUB_HOOK_NAMESPACE, HOOK_POINTS, BubHookSpecs
-from bub.implementations import implementations_of
+from bub.plugins.view import ProfileView
 from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub.tape import TapeContext
 
@@ -690,8 +691,8 @@ def test_H24_all_plugins_are_imported_before_the_first_is_made(bub: Workshop) ->
 
     def maker(name: str) -> type:
         class Made:
-            def __init__(self, framework: BubFramework) -> None:
-                assert isinstance(framework, BubFramework)
+            def __init__(self, framework: ProfileView) -> None:
+                assert (framework.profile, framework.workspace) == ("default", bub.folder)
                 seen.append(f"made {name}")
 
             @hookimpl

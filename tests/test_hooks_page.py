@@ -12,17 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.toys import admission_of
 
 import bub.hookspecs
 from bub import BubFramework
-from bub.admission import Admission
+from bub.base.resources import shipped_pipelines
 from bub.channels import ChannelMessage
 from bub.errors import BubError
+from bub.hooks.admission import Admission
 from bub.hookspecs import HOOK_POINTS
-from bub.interview import Interview, Script
-from bub.pipeline.merge import load_shipped
-from bub.pipeline.plan import make_plan
-from bub.resources import shipped_pipelines
+from bub.pipeline.plan.plan import make_plan
+from bub.pipeline.source.merge import load_shipped
+from bub.setup.prompter import Prompter
+from bub.setup.script import Script
 
 TESTS = Path(__file__).parent
 DOCS = TESTS.parent / "docs"
@@ -225,7 +227,7 @@ SCENES = {
             "after_llm_call": " s, no error",
             "continue_prompt": "Come to an end now.",
             "before_tool_call": "'limit': 100",
-            "tool_gate": "the shell is for those at the terminal",
+            "tool_gate": "the shell is for the profile `workshop`",
             "after_tool_call": "fs.read worked with",
             "subagent_spawning": "count to three (in one line)",
             "subagent_spawned": "has started temp/",
@@ -318,7 +320,7 @@ async def play(scene: str, folder: Path, examples: Sequence[str], make: Callable
                 lines += told(session_id=result.session_id, prompt=result.prompt, state=result.state)
                 lines += told(model_output=result.model_output, replies=replies)
         busy = Admission(is_running=True, running_count=1, pending_count=20)
-        lines += told(admitted=await framework.admit("web:1", make(**said("hello")), busy))
+        lines += told(admitted=await admission_of(framework, make(**said("hello")), busy))
         await framework.create_bus().publish_inbound(make(**said("hello")))
         lines += told(store=getattr(framework.get_tape_store(), "path", None))
     return [*lines, *provided(framework), *written(folder)]
@@ -332,7 +334,7 @@ def provided(framework: BubFramework) -> list[str]:
         context=framework.build_tape_context(),
         channels=sorted(framework.get_channels(nowhere)),
         commands=[command.callback.__name__ for command in framework.create_cli_app().registered_commands],
-        settings=framework.collect_onboard_config(ask=Interview(answers, {}, None), only={"onboard_config"}),
+        settings=framework.collect_onboard_config(ask=Prompter(answers, {}, None), only={"onboard_config"}),
     )
 
 

@@ -8,6 +8,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,12 @@ import pytest
 import trio
 from fakes.command_line import ROOT, bub
 
-from bub.channels.letters import Letters
-from bub.channels.mailbox import Mailbox, inbox_file
+from bub.base.layout import cells
 from bub.channels.message import ChannelMessage
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
-from bub.pipeline.layout import cells
+from bub.inbox.mailbox import Mailbox, inbox_file
+from bub.inbox.sqlite import SqliteInbox
 
 
 @dataclass
@@ -58,14 +59,13 @@ def box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
     for _ in range(3):
         box.ask("begin", [one.id])
     box.ask("set_aside", [one.id], "cut short three times")
-    blocked = box.ask("post", said("the build is green"))
-    box.ask("post", said("hello to you"))
+    (blocked,) = box.ask("finish", (), [said("the build is green")])
+    box.ask("finish", (), [said("hello to you")])
     box.ask("put_off", blocked.id, not_before=12.0)
     box.ask("undeliverable", blocked.id, "the bot was blocked\x1b[2J")
-    with sqlite3.connect(inbox_file(tmp_path / "home")) as db:
+    with closing(sqlite3.connect(inbox_file(tmp_path / "home"))) as db, db:
         for table in ("messages", "replies"):
             db.execute(f"update {table} set at = at - 330")
-    db.close()
     yield box
     box.ask("close")
 
@@ -214,10 +214,9 @@ def test_where_many_were_set_aside_the_nearest_name_is_told(box: Box, run: Run) 
 
 def test_a_row_that_somebody_spoilt_is_listed_and_can_be_dropped(box: Box, run: Run) -> None:
     box.ask("close")
-    with sqlite3.connect(inbox_file(box.workspace.parent / "home")) as db:
+    with closing(sqlite3.connect(inbox_file(box.workspace.parent / "home"))) as db, db:
         db.execute("update messages set body = '{', at = 9e300, attempts = 'x', channel = x'ff' where id = 1")
         db.execute("update replies set reason = 7, at = 'noon' where id = 1")
-    db.close()
     first, second = json.loads(run("list", "--json")[0])
     assert (first["message"], first["attempts"], first["at"]) == (None, 0, "1970-01-01T00:00:00.000+00:00")
     assert second["reason"] == "7"
@@ -252,12 +251,11 @@ def test_in_a_narrow_window_a_letter_has_several_lines(box: Box) -> None:
 
 
 def test_the_age_is_told_in_the_largest_unit(box: Box, run: Run) -> None:
-    with sqlite3.connect(inbox_file(box.workspace.parent / "home")) as db:
+    with closing(sqlite3.connect(inbox_file(box.workspace.parent / "home"))) as db:
         for seconds, age in {90: "1m", 7300: "2h", 3 * 86_400 + 5: "3d", -100: "0s"}.items():
             db.execute("update messages set at = ? where id = 1", (time.time() - seconds,))
             db.commit()
             assert run("list")[0].splitlines()[1].split()[2] == age
-    db.close()
 
 
 def test_it_works_beside_a_gateway_in_another_process_and_tells_a_file_that_it_cannot_use(box: Box) -> None:
@@ -277,7 +275,7 @@ def test_one_that_was_taken_up_meanwhile_is_not_dropped(box: Box, run: Run, monk
     """Somebody else tries a message again while a person is still being asked."""
 
     def meanwhile(question: str) -> bool:
-        other = Letters(inbox_file(box.workspace.parent / "home"), box.workspace)
+        other = SqliteInbox(inbox_file(box.workspace.parent / "home"), box.workspace)
         other.open()
         other.alone(lambda: other.retry("message", [1]))
         other.close()

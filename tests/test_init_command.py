@@ -10,14 +10,14 @@ import stat
 from pathlib import Path
 
 import pytest
+from fakes.checking import check_file
 from fakes.command_line import bub
 
+from bub.base.resources import shipped_pipelines
 from bub.errors import BubError, UsageError
-from bub.pipeline.interpolate import read_environment
-from bub.pipeline.merge import load_document
-from bub.pipeline.starter import start, starter
-from bub.pipeline.validate import check_file
-from bub.resources import shipped_pipelines
+from bub.pipeline.edit.starter import start, starter
+from bub.pipeline.source.interpolate import read_environment
+from bub.pipeline.source.merge import load_document
 
 SHIPPED = shipped_pipelines()
 EXAMPLE = re.compile(r"#(?! \S)(?=.)")

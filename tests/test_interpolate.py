@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bub.pipeline.interpolate import (
+from bub.pipeline.source.interpolate import (
     Reference,
     check,
     lone_reference,
@@ -18,7 +18,7 @@ from bub.pipeline.interpolate import (
     references,
     resolve,
 )
-from bub.pipeline.merge import load_text
+from bub.pipeline.source.merge import load_text
 
 ENVIRONMENT = {"NAME": "value", "EMPTY": "", "NUMBER": "42", "TRICKY": "${env:NAME} $$"}
 
@@ -242,9 +242,9 @@ def test_a_line_of_dotenv_is_read(line: str, value: str) -> None:
     "line", ["A=b" + " " * 300_000 + "c", "A=" + " #" * 150_000, "A=" + " " * 300_000 + "'open", " " * 300_000 + "A"]
 )
 def test_a_line_full_of_blanks_is_read_at_once(line: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     parse_dotenv(line, file=".env")
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_bad_lines_of_dotenv_are_named_but_never_shown() -> None:

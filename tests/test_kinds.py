@@ -13,28 +13,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from bub.binding import Call, Calls, Manner, bind
-from bub.calling import (
-    BROKEN_GATE,
-    Denial,
-    Pulled,
-    broadcast,
-    broadcast_shielded,
-    claiming,
-    firstresult,
-    gate,
-    join_low_to_high,
-    merge_low_to_high,
-    modifying,
-    observer,
-    stream,
-    void,
-)
+from bub.base.waiting import Expired, Until, Within, unlimited
 from bub.errors import HookTypeError
+from bub.hooks.binding import Call, Calls, Manner, bind
+from bub.hooks.combining import join_low_to_high, merge_low_to_high
+from bub.hooks.implementations import Implementation
+from bub.hooks.kinds.broadcast import broadcast, broadcast_shielded
+from bub.hooks.kinds.claiming import claiming
+from bub.hooks.kinds.firstresult import firstresult
+from bub.hooks.kinds.gate import gate
+from bub.hooks.kinds.modifying import modifying
+from bub.hooks.kinds.observer import observer
+from bub.hooks.kinds.stream import Pulled, stream
+from bub.hooks.kinds.verdicts import BROKEN_GATE, Denial
+from bub.hooks.kinds.void import void
 from bub.hookspecs import Form, HookPoint
-from bub.implementations import Implementation
 from bub.streaming import AsyncStreamEvents, StreamEvent
-from bub.waiting import Expired, Until, Within, unlimited
 
 pytestmark = pytest.mark.anyio
 
@@ -760,3 +754,36 @@ class TestCombining:
     @given(st.lists(st.none() | st.sampled_from(["", "a", "b", "c"]), max_size=5))
     def test_joined_texts_stand_low_priority_first_with_a_blank_line_between(self, texts: list[str | None]) -> None:
         assert join_low_to_high(texts).split("\n\n") == ([text for text in reversed(texts) if text] or [""])
+
+
+# Keys that belong to the runtime (BEHAVIOURS T8).
+
+OF_THE_RUNTIME = {"_runtime_workspace": "elsewhere", "mine": 1}
+
+
+@pytest.mark.parametrize("shielded", [False, True])
+async def test_a_broadcast_that_is_typed_leaves_out_the_keys_of_the_runtime(shielded: bool) -> None:
+    typed = calls(lambda payload: dict(OF_THE_RUNTIME), returns=(dict,))
+    assert await _broadcast(typed, shielded=shielded) == [{"mine": 1}]
+
+
+@pytest.mark.parametrize("shielded", [False, True])
+async def test_a_broadcast_whose_point_declares_no_type_hands_on_what_it_was_given(shielded: bool) -> None:
+    """Nobody makes a state of it, so a key that looks like one of the runtime's means nothing there."""
+    untyped = calls(lambda payload: dict(OF_THE_RUNTIME))
+    assert await _broadcast(untyped, shielded=shielded) == [OF_THE_RUNTIME]
+
+
+async def test_a_first_answer_leaves_out_the_keys_of_the_runtime_whatever_its_point_declares() -> None:
+    value, _ = await firstresult(calls(lambda payload: dict(OF_THE_RUNTIME)), {"payload": 1}, unlimited, _none_fails)
+    assert value == {"mine": 1}
+
+
+async def _broadcast(called: Calls, *, shielded: bool) -> list[Any]:
+    if shielded:
+        return await broadcast_shielded(called, {"payload": 1}, 5.0, _none_fails)
+    return await broadcast(called, {"payload": 1}, unlimited, _none_fails)
+
+
+async def _none_fails(call: Call, error: Exception) -> None:
+    raise error

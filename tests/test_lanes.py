@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from bub.lanes import Lanes
+from bub.base.lanes import Lanes
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +45,7 @@ class House:
 
     async def turn(self, name: str, lane: str, seconds: float = 1.0) -> None:
         with trio.fail_after(500):
-            await self.lanes.enter(lane)
+            place = await self.lanes.enter(lane)
         try:
             self.started.append(name)
             self.running[lane] += 1
@@ -54,7 +54,7 @@ class House:
             await trio.sleep(seconds)
         finally:
             self.running[lane] -= 1
-            self.lanes.leave(lane)
+            self.lanes.leave(place)
 
 
 class TestOneLane:
@@ -73,23 +73,24 @@ class TestOneLane:
 
     async def test_what_can_be_entered_at_once_is_entered_without_waiting(self) -> None:
         lanes = Lanes(2)
-        assert lanes.enter_now("a")
-        assert not lanes.enter_now("a")
-        assert lanes.enter_now("b")
-        assert not lanes.enter_now("c")
-        lanes.leave("a")
-        assert lanes.enter_now("c")
+        first, second = lanes.take("a"), lanes.take("a")
+        other, late = lanes.take("b"), lanes.take("c")
+        assert [place.is_reached for place in (first, second, other, late)] == [True, False, True, False]
+        lanes.leave(first)
+        assert (late.is_reached, second.is_reached) == (True, False)
+        lanes.leave(other)
+        assert second.is_reached
 
     async def test_nobody_enters_at_once_before_those_who_wait(self) -> None:
         house = House(Lanes(1))
-        await house.lanes.enter("busy")
+        busy = await house.lanes.enter("busy")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(house.turn, "waits", "lane")
             await wait_all_tasks_blocked()
-            house.lanes.leave("busy")
-            assert not house.lanes.enter_now("late")
-            assert not house.lanes.enter_now("lane")
-        assert house.lanes.enter_now("late")
+            house.lanes.leave(busy)
+            late, behind = house.lanes.take("late"), house.lanes.take("lane")
+            assert not (late.is_reached or behind.is_reached)
+        assert late.is_reached
 
     async def test_a_free_lane_is_entered_without_a_checkpoint(self) -> None:
         with trio.CancelScope() as scope:
@@ -100,7 +101,7 @@ class TestOneLane:
     async def test_one_that_gives_up_waiting_loses_only_its_own_place(self) -> None:
         lanes = Lanes()
         house = House(lanes)
-        await lanes.enter("lane")
+        first = await lanes.enter("lane")
         gives_up = trio.CancelScope()
 
         async def impatient() -> None:
@@ -115,14 +116,14 @@ class TestOneLane:
             gives_up.cancel()
             await wait_all_tasks_blocked()
             assert house.started == []
-            lanes.leave("lane")
+            lanes.leave(first)
         assert gives_up.cancelled_caught
         assert house.started == ["patient"]
 
     async def test_whoever_is_handed_the_lane_while_being_cancelled_hands_it_on(self) -> None:
         lanes = Lanes()
         house = House(lanes)
-        await lanes.enter("lane")
+        first = await lanes.enter("lane")
         scope = trio.CancelScope()
 
         async def cancelled_on_entry() -> None:
@@ -134,7 +135,7 @@ class TestOneLane:
             await wait_all_tasks_blocked()
             nursery.start_soon(house.turn, "next", "lane", 0)
             await wait_all_tasks_blocked()
-            lanes.leave("lane")
+            lanes.leave(first)
             scope.cancel()
         assert house.started == ["cancelled", "next"]
 
@@ -182,7 +183,7 @@ class TestManyLanes:
     async def test_one_that_gives_up_waiting_for_a_place_frees_its_lane(self) -> None:
         lanes = Lanes(1)
         house = House(lanes)
-        await lanes.enter("busy")
+        busy = await lanes.enter("busy")
         gives_up = trio.CancelScope()
 
         async def impatient() -> None:
@@ -196,8 +197,52 @@ class TestManyLanes:
             await wait_all_tasks_blocked()
             gives_up.cancel()
             await wait_all_tasks_blocked()
-            lanes.leave("busy")
+            lanes.leave(busy)
         assert house.started == ["patient"]
+
+
+class TestTogether:
+    async def test_who_need_not_be_alone_waits_for_nobody_and_who_must_waits_for_all(self) -> None:
+        lanes = Lanes()
+        together = [lanes.take("lane", alone=False) for _ in range(2)]
+        alone = lanes.take("lane")
+        assert [place.is_reached for place in (*together, alone)] == [True, True, False]
+        assert (len(lanes.holders("lane")), list(lanes.waiting("lane"))) == (2, [alone])
+        for place in together:
+            assert not alone.is_reached
+            lanes.leave(place)
+        assert alone.is_reached
+        beside = lanes.take("lane", alone=False)
+        assert beside.is_reached
+        for place in (alone, beside):
+            lanes.leave(place)
+        assert lanes.is_empty
+
+    async def test_places_are_reached_in_the_order_they_were_taken_whoever_waits_first(self) -> None:
+        lanes, came = Lanes(), list[int]()
+        places = [lanes.take("lane") for _ in range(3)]
+
+        async def run(number: int) -> None:
+            await lanes.reach(places[number])
+            came.append(number)
+            lanes.leave(places[number])
+
+        async with trio.open_nursery() as nursery:
+            for number in (2, 1, 0):
+                nursery.start_soon(run, number)
+                await wait_all_tasks_blocked()
+        assert came == [0, 1, 2]
+
+    async def test_a_wider_limit_lets_those_run_who_wait_for_room(self) -> None:
+        lanes = Lanes(1)
+        places = [lanes.take(name) for name in "abc"]
+        lanes.widen(2)
+        assert [place.is_reached for place in places] == [True, True, False]
+        lanes.widen(1)
+        lanes.leave(places[0])
+        assert not places[2].is_reached
+        lanes.leave(places[1])
+        assert places[2].is_reached
 
 
 class Visit(NamedTuple):
@@ -247,12 +292,11 @@ def test_any_schedule_keeps_the_order_and_the_limit_and_leaves_nothing_behind(
                 nursery.start_soon(visit, number, planned)
         # Whoever comes now finds every lane free: had a place been lost, these would wait for ever.
         for lane in "abc":
-            await lanes.enter(lane)
-            lanes.leave(lane)
-        for number in range(limit or 3):
-            await lanes.enter(str(number))
-        for number in range(limit or 3):
-            lanes.leave(str(number))
+            lanes.leave(await lanes.enter(lane))
+        places = [await lanes.enter(str(number)) for number in range(limit or 3)]
+        for place in places:
+            lanes.leave(place)
+        assert lanes.is_empty
 
     virtually(scenario)
     started = [int(name) for name in house.started]
@@ -272,6 +316,6 @@ def test_lanes_that_are_left_take_no_memory() -> None:
         async with trio.open_nursery() as nursery:
             for number in range(50):
                 nursery.start_soon(house.turn, str(number), f"session-{number % 20}", 0.01)
-        assert vars(lanes)["_queues"] == {}
+        assert lanes.is_empty
 
     virtually(scenario)

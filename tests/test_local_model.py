@@ -18,13 +18,13 @@ from typing import Any, ClassVar
 import pytest
 import trio
 
-from bub.builtin import local_install
-from bub.builtin.models.chat import ChatRequest, ToolSpec, stream_chat
-from bub.builtin.models.client import open_client
-from bub.builtin.models.endpoint import resolve_endpoint
-from bub.builtin.models.usage import tokens_of
+from bub.agent import local_install
+from bub.agent.models.chat import ChatRequest, ToolSpec, stream_chat
+from bub.agent.models.client import open_client
+from bub.agent.models.endpoint import resolve_endpoint
+from bub.agent.models.usage import tokens_of
+from bub.base.resources import shipped_schema
 from bub.errors import BubError, ModelError
-from bub.resources import shipped_schema
 from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub.testing import against_schema
 from bub_plugins.local_model import LARGEST_CONTEXT, SMALLEST_CONTEXT, LocalModel, _Settings

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bub.base.locate import Found, bub_home, find_pipeline
 from bub.errors import UsageError
-from bub.locate import Found, bub_home, find_pipeline
 
 
 @pytest.fixture

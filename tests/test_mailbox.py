@@ -12,7 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,9 +25,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from trio.testing import wait_all_tasks_blocked
 
-from bub.channels.letters import Letters
-from bub.channels.mailbox import Mailbox, MailboxError, Received, inbox_file
 from bub.channels.message import ChannelMessage
+from bub.inbox.mailbox import Mailbox, MailboxError, Outgoing, Received, inbox_file
+from bub.inbox.sqlite import SqliteInbox
 
 pytestmark = pytest.mark.anyio
 
@@ -58,6 +58,12 @@ async def opened(path: Path | None, workspace: Path = ROOT) -> AsyncIterator[Mai
         yield box
     finally:
         await box.close()
+
+
+async def post(box: Mailbox, message: ChannelMessage) -> Outgoing:
+    """Put a reply into the outbox that no turn made."""
+    (outgoing,) = await box.finish((), (message,))
+    return outgoing
 
 
 async def received(box: Mailbox, *contents: str) -> list[Received]:
@@ -134,7 +140,7 @@ async def test_a_message_comes_back_whole_but_for_its_lifespan(place: Path | Non
         (back,) = await box.waiting()
         assert back.message == message
         assert back.message.lifespan is None
-        assert (await box.post(message)).message == message
+        assert (await post(box, message)).message == message
         (reply,) = await box.outgoing()
         assert reply.message == message
 
@@ -183,7 +189,7 @@ async def test_the_same_update_of_a_channel_is_taken_once(path: Path) -> None:
 async def test_the_newest_names_of_each_channel_are_remembered(
     place: Path | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bub.channels.letters.REMEMBERED", 3)
+    monkeypatch.setattr("bub.inbox.sqlite.REMEMBERED", 3)
     async with opened(place) as box:
         await box.receive(said("other", channel="slack", once="1"))
         for name in "12345":
@@ -218,7 +224,7 @@ async def test_replies_wait_in_order_until_they_are_delivered(path: Path) -> Non
     async with opened(path) as box:
         (one,) = await received(box, "one")
         first, second = await box.finish([one.id], [said("first", draft="d"), said("second")])
-        third = await box.post(said("third"))
+        third = await post(box, said("third"))
         assert (first.attempts, first.not_before) == (0, 0.0)
         await box.put_off(first.id, not_before=12.5)
         await box.delivered(second.id)
@@ -230,7 +236,7 @@ async def test_replies_wait_in_order_until_they_are_delivered(path: Path) -> Non
 async def test_what_was_set_aside_is_kept_out_of_the_way(place: Path | None) -> None:
     async with opened(place) as box:
         one, two = await received(box, "one", "two")
-        reply = await box.post(said("reply"))
+        reply = await post(box, said("reply"))
         (sorry,) = await box.set_aside([one.id], "its turn died three times", [said("sorry")])
         await box.undeliverable(reply.id, "the chat is gone")
         assert await box.waiting() == [two]
@@ -252,7 +258,7 @@ async def test_workspaces_share_a_file_and_see_nothing_of_each_other(path: Path,
     (tmp_path / "link").symlink_to(ROOT)
     async with opened(path) as ours, opened(path, tmp_path) as theirs:
         await received(ours, "ours")
-        await theirs.post(said("theirs"))
+        await post(theirs, said("theirs"))
         assert contents(await ours.waiting()) == ["ours"]
         assert await theirs.waiting() == []
         assert await ours.outgoing() == []
@@ -266,7 +272,7 @@ async def test_a_change_by_somebody_else_is_noticed_once(path: Path, tmp_path: P
         await box.set_aside([one.id], "why not")
         await received(neighbour, "nothing that concerns us")
         assert not await box.requeued()
-        beside = Letters(path, ROOT)
+        beside = SqliteInbox(path, ROOT)
         beside.open()
         beside.alone(lambda: beside.retry("message", [one.id]))
         beside.close()
@@ -293,7 +299,7 @@ async def test_a_row_that_somebody_spoilt_is_set_aside(path: Path) -> None:
         spoilt = await received(box, *(f"m{number}" for number in range(8)))
         (good,) = await received(box, "good")
         bad, fine = await box.finish([], [said("bad"), said("fine")])
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         for one, change in zip(
             spoilt,
             (
@@ -304,15 +310,13 @@ async def test_a_row_that_somebody_spoilt_is_set_aside(path: Path) -> None:
         ):  # fmt: skip
             db.execute(f"update messages set {change} where id = ?", (one.id,))
         db.execute("update replies set not_before = 'noon' where id = ?", (bad.id,))
-    db.close()
     async with opened(path) as box:
         assert await box.waiting() == [good]
         assert await box.outgoing() == [fine]
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db:
         reasons = db.execute("select reason from messages where reason is not null").fetchall()
         assert len(reasons) == len(spoilt)
         assert all("cannot be read" in reason for (reason,) in reasons)
-    db.close()
 
 
 # Many at once.
@@ -330,15 +334,15 @@ async def test_those_who_ask_at_the_same_time_share_a_transaction(path: Path) ->
             assert got is not None
             kept.append(got.id)
 
-        began = time.perf_counter()
+        began = time.process_time()
         async with trio.open_nursery() as nursery:
             for number in range(1000):
                 nursery.start_soon(one, number)
-        took = time.perf_counter() - began
+        worked = time.process_time() - began
         box._letters._db.set_trace_callback(None)
         assert len(set(kept)) == 1000
     assert sum("commit" in statement.lower() for statement in statements) <= 5
-    assert took < 1, "a millisecond a message is plenty"
+    assert worked < 1, "a millisecond a message is plenty"
 
 
 async def test_one_that_fails_takes_no_other_along_and_leaves_nothing_half_done(path: Path) -> None:
@@ -353,11 +357,11 @@ async def test_one_that_fails_takes_no_other_along_and_leaves_nothing_half_done(
             failed.append(caught.value)
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(box.post, said("a"))
+            nursery.start_soon(post, box, said("a"))
             nursery.start_soon(fail, 0)
             nursery.start_soon(box.receive, said("three"))
             nursery.start_soon(fail, 1)
-            nursery.start_soon(box.post, said("b"))
+            nursery.start_soon(post, box, said("b"))
         assert len(failed) == 2
         assert contents(await box.waiting()) == ["one", "two", "three"]
         assert sorted(contents(await box.outgoing())) == ["a", "b"]
@@ -512,7 +516,7 @@ class MailboxMachine(RuleBasedStateMachine):
     def decide(self, numbers: list[int], of_messages: bool, drop: bool) -> None:
         among = self.messages if of_messages else self.replies
         ids = self._pick(among, numbers, aside=True)
-        beside = Letters(self.path, ROOT)
+        beside = SqliteInbox(self.path, ROOT)
         beside.open()
         change = beside.drop if drop else beside.retry
         beside.alone(lambda: change("message" if of_messages else "reply", ids))
@@ -575,7 +579,7 @@ HOLDER = """
 import sys
 from pathlib import Path
 import trio
-from bub.channels.mailbox import Mailbox
+from bub.inbox.mailbox import Mailbox
 from bub.channels.message import ChannelMessage
 
 async def hold():
@@ -630,9 +634,8 @@ async def test_a_file_that_cannot_be_used_is_told(path: Path, tmp_path: Path) ->
     path.parent.mkdir(parents=True)
     text, newer, nowhere = path.with_name("text.db"), path.with_name("newer.db"), path.with_name("text.db") / "x.db"
     text.write_text("this is no database, " * 100)
-    with sqlite3.connect(newer) as db:
+    with closing(sqlite3.connect(newer)) as db:
         db.execute("pragma user_version = 99")
-    db.close()
     for file, remedy in (
         (text, "move the file away"), (newer, "update Bub"), (nowhere, "see that the folder"), (tmp_path, "see that")
     ):  # fmt: skip
@@ -645,7 +648,7 @@ async def test_a_file_that_cannot_be_used_is_told(path: Path, tmp_path: Path) ->
 
 
 async def test_a_file_that_another_program_holds_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bub.channels.letters.PATIENCE", 0.05)
+    monkeypatch.setattr("bub.inbox.sqlite.PATIENCE", 0.05)
     async with opened(path) as box:
         with held(path):
             for _ in range(2):
@@ -659,7 +662,7 @@ async def test_a_file_that_another_program_holds_is_told(path: Path, monkeypatch
 async def test_a_disk_that_does_not_answer_keeps_nobody_for_ever(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unanswered: list[str] = []
     async with opened(path) as box:
-        monkeypatch.setattr("bub.channels.mailbox.GIVEN_UP", 0.05)
+        monkeypatch.setattr("bub.inbox.mailbox.GIVEN_UP", 0.05)
 
         async def ask(content: str) -> None:
             with pytest.raises(MailboxError, match=r"has not answered for 0\.05 seconds"):
@@ -671,7 +674,7 @@ async def test_a_disk_that_does_not_answer_keeps_nobody_for_ever(path: Path, mon
                 for content in ("leads", "in line", "in line, too"):
                     nursery.start_soon(ask, content)
         assert len(unanswered) == 3
-        monkeypatch.setattr("bub.channels.mailbox.GIVEN_UP", 10)
+        monkeypatch.setattr("bub.inbox.mailbox.GIVEN_UP", 10)
         await received(box, "later")
         assert contents(await box.waiting())[-1] == "later"
 
@@ -681,7 +684,7 @@ def test_a_disk_that_is_full_costs_nothing_that_was_received_and_heals(path: Pat
 import resource, signal, sys
 from pathlib import Path
 import trio
-from bub.channels.mailbox import Mailbox, MailboxError
+from bub.inbox.mailbox import Mailbox, MailboxError
 from bub.channels.message import ChannelMessage
 
 async def work():
@@ -725,7 +728,7 @@ import sys
 from pathlib import Path
 
 import trio
-from bub.channels.mailbox import Mailbox
+from bub.inbox.mailbox import Mailbox
 from bub.channels.message import ChannelMessage
 
 path, folder, most = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
@@ -801,6 +804,7 @@ trio.run(work)
 """
 
 
+@pytest.mark.timeout(60 + 20 * CRASHES)  # `make crash` has 200
 def test_nothing_is_lost_or_answered_twice_after_kill_9_of_two_gateways(path: Path, tmp_path: Path) -> None:
     """Two gateways work on one file, each on its workspace; both are killed again and again, at random moments."""
     chance = random.Random(6)

@@ -12,7 +12,7 @@ from fakes.scripted import serving
 from fakes.talk import Talk
 from fakes.toys import HELLO, Toy, Workshop
 
-from bub.builtin.models.parts import named
+from bub.agent.models.parts import name_part
 from bub.channels import ChannelMessage
 
 pytestmark = pytest.mark.anyio
@@ -167,4 +167,4 @@ async def test_P19_the_tape_names_what_was_sent(talk: Talk) -> None:
     ],
 )
 def test_how_a_part_is_named(part: dict[str, Any], line: str) -> None:
-    assert named(part) == line
+    assert name_part(part) == line

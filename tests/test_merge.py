@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bub import resources
-from bub.diagnostics import START, Diagnostic, Place
+from bub.base import resources
+from bub.base.diagnostics import START, Diagnostic, Place
 from bub.errors import UsageError
-from bub.pipeline.document import Node, walk
-from bub.pipeline.merge import Document, effective, load_document, load_shipped, load_text, merge, profile_chain
+from bub.pipeline.source.document import Node, walk
+from bub.pipeline.source.merge import Document, load_document, load_shipped, load_text, merge
+from bub.pipeline.source.profiles import effective
 
 
 def where(item: Diagnostic) -> str:
@@ -295,7 +296,7 @@ def test_a_profile_is_laid_over_the_pipeline_with_all_it_extends() -> None:
     document = load_text(PROFILES)
     view = effective(document, "plain")
     assert view.findings == ()
-    assert view.chain == profile_chain(document, "plain") == ("default", "reviewer", "plain")
+    assert view.chain == ("default", "reviewer", "plain")
     assert view.root.get("stages").plain() == {"run": {"timeout": "3s", "retry": {"times": 1}}}  # type: ignore[union-attr]
     assert view.root.get("settings").plain() == {"model": "b"}  # type: ignore[union-attr]
     assert view.root.get("hooks").plain() == {"point": {"kind": "gate"}}  # type: ignore[union-attr]
@@ -366,7 +367,7 @@ def test_profiles_that_extend_nothing_or_each_other_are_findings() -> None:
     assert profile_findings(document, "d") == [
         "B162 pipelines.yaml:5:16 there is no profile `defualt` (did you mean `default`?)"
     ]
-    assert profile_chain(document, "a") == ("c", "b", "a")
+    assert effective(document, "a").chain == ("c", "b", "a")
 
 
 def test_shapes_that_the_schema_refuses_break_nothing() -> None:

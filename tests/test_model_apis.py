@@ -27,10 +27,10 @@ from fakes.scripted import (
     text_of,
 )
 
-from bub.builtin.models.chat import ChatRequest, ToolSpec, stream_chat
-from bub.builtin.models.client import open_client
-from bub.builtin.models.endpoint import resolve_endpoint
-from bub.builtin.models.usage import tokens_of
+from bub.agent.models.chat import ChatRequest, ToolSpec, stream_chat
+from bub.agent.models.client import open_client
+from bub.agent.models.endpoint import resolve_endpoint
+from bub.agent.models.usage import tokens_of
 from bub.errors import ModelError
 from bub.streaming import StreamEvent
 

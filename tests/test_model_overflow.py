@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from bub.builtin.models.endpoint import Endpoint
-from bub.builtin.models.faults import refused, refused_in_stream, said_in
+from bub.agent.models.endpoint import Endpoint
+from bub.agent.models.faults import explain_refusal, explain_stream_error, read_error_body
 
 ENDPOINT = Endpoint("test", "m", "http://127.0.0.1/v1")
 
@@ -270,7 +270,7 @@ OTHERS: dict[str, tuple[int, Any, str]] = {
 def kind_of(status: int, body: Any) -> str:
     text = body if isinstance(body, str) else json.dumps(body)
     content_type = "text/html" if isinstance(body, str) else "application/json"
-    error = refused(ENDPOINT, status, said_in(text.encode(), content_type)).error
+    error = explain_refusal(ENDPOINT, status, read_error_body(text.encode(), content_type)).error
     assert str(error).isprintable()
     assert error.help
     return error.kind
@@ -287,7 +287,7 @@ def test_A13_it_is_known_inside_a_stream_too(provider: str) -> None:
     inside = body.get("error", body)
     if isinstance(inside, str):
         inside = body
-    assert refused_in_stream(ENDPOINT, inside).error.kind == "context_overflow"
+    assert explain_stream_error(ENDPOINT, inside).error.kind == "context_overflow"
 
 
 @pytest.mark.parametrize("provider", OTHERS)
@@ -302,7 +302,9 @@ def test_A13_words_count_for_nothing_where_the_status_is_plain(status: int) -> N
 
 
 def test_A13_a_conversation_that_is_too_long_is_not_sent_again_and_says_what_to_do() -> None:
-    failed = refused(ENDPOINT, 400, said_in(json.dumps(OVERFLOWS["llama.cpp"][1]).encode(), "application/json"))
+    failed = explain_refusal(
+        ENDPOINT, 400, read_error_body(json.dumps(OVERFLOWS["llama.cpp"][1]).encode(), "application/json")
+    )
     assert not failed.again
     assert "cannot take so long a conversation: request (9010 tokens)" in str(failed.error)
     assert "larger context" in (failed.error.help or "")

@@ -10,8 +10,8 @@ import trio
 from bench._answers import answering
 from fakes.scripted import serving
 
-from bub.builtin.models.client import open_client
-from bub.builtin.models.connections import KEPT
+from bub.agent.models.client import open_client
+from bub.agent.models.connections import KEPT
 
 
 @pytest.mark.anyio

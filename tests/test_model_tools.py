@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bub.builtin.models.calls import Calls, arguments_of, new_id
-from bub.builtin.models.names import LONGEST_NAME, ToolNames, fitting_id
-from bub.builtin.models.request import ChatRequest, ToolSpec
-from bub.builtin.models.usage import tokens_of
+from bub.agent.models.calls import Calls, arguments_of, new_id
+from bub.agent.models.names import LONGEST_NAME, ToolNames, fit_id
+from bub.agent.models.request import ChatRequest, ToolSpec
+from bub.agent.models.usage import tokens_of
 
 ACCEPTED = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
@@ -72,10 +72,10 @@ def test_A23_long_names_that_become_alike_are_still_told_apart(tools: list[str])
 
 def test_an_id_that_a_provider_refuses_becomes_one_that_it_takes_always_the_same() -> None:
     nine = re.compile("[A-Za-z0-9]{9}")
-    assert fitting_id("abcDEF123", nine) == "abcDEF123"
-    assert fitting_id("call_1", nine) == fitting_id("call_1", nine) != fitting_id("call_2", nine)
+    assert fit_id("abcDEF123", nine) == "abcDEF123"
+    assert fit_id("call_1", nine) == fit_id("call_1", nine) != fit_id("call_2", nine)
     for call_id in ("call_1", "", None, "functions.fs_read:0", "\ud800"):
-        assert nine.fullmatch(fitting_id(call_id, nine))
+        assert nine.fullmatch(fit_id(call_id, nine))
 
 
 def test_an_id_that_is_made_up_is_taken_by_every_provider() -> None:

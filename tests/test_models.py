@@ -20,11 +20,11 @@ import pytest
 import trio
 from fakes.scripted import Script, Server, collect, serving, text_of
 
-from bub.builtin.models import faults
-from bub.builtin.models.chat import ChatRequest, stream_chat
-from bub.builtin.models.client import open_client
-from bub.builtin.models.endpoint import Endpoint, resolve_endpoint
-from bub.builtin.models.providers import PROVIDERS
+from bub.agent.models import faults
+from bub.agent.models.chat import ChatRequest, stream_chat
+from bub.agent.models.client import open_client
+from bub.agent.models.endpoint import Endpoint, resolve_endpoint
+from bub.agent.models.providers import PROVIDERS
 from bub.errors import ModelError
 
 KEY = "sk-very-secret-4711"

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 import trio
 
-from bub import monitor
-from bub.counts import BOUNDS, Counts, Times
+from bub.base.counts import BOUNDS, Counts, Times
+from bub.base.trace import TurnRecord
 from bub.errors import UsageError
-from bub.monitor import Address, Monitor
-from bub.pipeline.trace import TurnRecord
+from bub.gateway import monitor
+from bub.gateway.monitor import ListenAddress, Monitor
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"
     ],
 )
 def test_an_address_of_this_machine_alone_is_listened_at(text: str, address: str) -> None:
-    assert str(Address.of(text)) == address
+    assert str(ListenAddress.of(text)) == address
 
 
 @pytest.mark.parametrize(
@@ -49,19 +49,19 @@ def test_an_address_of_this_machine_alone_is_listened_at(text: str, address: str
 )
 def test_any_other_is_refused_with_what_to_write(text: str, says: str) -> None:
     with pytest.raises(UsageError) as caught:
-        Address.of(text)
+        ListenAddress.of(text)
     assert says in str(caught.value.help)
 
 
 @asynccontextmanager
-async def watched(counts: Counts | None = None, *, is_well: bool = True) -> AsyncIterator[Address]:
+async def watched(counts: Counts | None = None, *, is_well: bool = True) -> AsyncIterator[ListenAddress]:
     async with trio.open_nursery() as nursery:
         watching = Monitor(counts or Counts(), lambda: (is_well, {"status": "ok" if is_well else "ill"}))
-        yield await nursery.start(watching.serve, Address("127.0.0.1", 0))
+        yield await nursery.start(watching.serve, ListenAddress("127.0.0.1", 0))
         nursery.cancel_scope.cancel()
 
 
-async def sent(address: Address, request: bytes) -> bytes:
+async def sent(address: ListenAddress, request: bytes) -> bytes:
     """All that comes back."""
     stream = await trio.open_tcp_stream(*address)
     answer = b""

@@ -25,16 +25,18 @@ from fakes.gateway import gateway
 from fakes.scripted import serving
 from fakes.telegram import ADA, TOKEN, serving_bots
 
+from bub.agent import local_install
+from bub.agent.onboarding import ask_for_model
 from bub.asking import Query
-from bub.builtin import local_install
-from bub.builtin.onboarding import ask_for_model
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
 from bub.errors import UsageError
-from bub.interview import Interview, Script
-from bub.onboarding import ask_for_section, changes_of
-from bub.pipeline.amend import REMOVED
-from bub.pipeline.merge import load_text
+from bub.pipeline.edit.paths import REMOVED
+from bub.pipeline.source.merge import load_text
+from bub.setup.changes import changes_of
+from bub.setup.prompter import Prompter
+from bub.setup.script import Script
+from bub.setup.sections import ask_for_section
 
 KEY = "sk-very-secret-000"
 
@@ -342,6 +344,7 @@ print(json.dumps(left))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.timeout(180)  # a process for each step
 def test_O14_killed_at_any_step_of_the_writing_there_is_the_old_file_or_the_new_one(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -607,7 +610,7 @@ def test_O17_whose_model_does_not_answer_tries_again_or_changes_the_answers(serv
         name=["nobody", "large"],
         on_failure=["retry", "edit"],
     )
-    ask = Interview(person, {}, None)
+    ask = Prompter(person, {}, None)
     assert ask_for_model({}, ask) == {
         "model": "custom:large",
         "providers": {"custom": {"api_base": server, "api_key": "${env:CUSTOM_API_KEY}"}},
@@ -625,11 +628,11 @@ def test_O17_whose_model_does_not_answer_tries_again_or_changes_the_answers(serv
 def test_O17_the_models_of_an_anthropic_server_are_asked_for_in_its_own_way(server: str) -> None:
     current = {"model": "lab:large", "providers": {"lab": {"api": "anthropic", "api_base": server, "api_key": "k"}}}
     person = Somebody(name=["small"])
-    assert ask_for_model(current, Interview(person, {}, None)) == {"model": "lab:small"}
+    assert ask_for_model(current, Prompter(person, {}, None)) == {"model": "lab:small"}
     assert person.heard == ["lab:small answers."]
     log = httpx.get(f"{server.removesuffix('/v1')}/log?model=small").json()
     assert log[-1]["path"] == "/v1/messages" and log[-1]["headers"]["x-api-key"] == "k"
-    assert ask_for_model(current, Interview(Somebody(), {}, None)) is None
+    assert ask_for_model(current, Prompter(Somebody(), {}, None)) is None
 
 
 def test_O17_a_variable_that_counts_before_the_answer_is_told(
@@ -671,11 +674,11 @@ BOT = {
 }
 
 
-def section(current: dict[str, object], **answers: str) -> tuple[dict[str, object], list[str], Interview]:
-    """What changes of the section `bot`, which questions there were, and the interview."""
+def section(current: dict[str, object], **answers: str) -> tuple[dict[str, object], list[str], Prompter]:
+    """What changes of the section `bot`, which questions there were, and the prompter."""
     environ = {f"BUB_ONBOARD_BOT_{name.upper()}": value for name, value in answers.items()}
     script = Script.of(None, environ, lambda text: None)
-    ask = Interview(script, environ, None)
+    ask = Prompter(script, environ, None)
     return ask_for_section("bot", BOT, current, ask), script.asked, ask
 
 
@@ -799,6 +802,7 @@ QUICK = {"PROMPT_TOOLKIT_NO_CPR": "1"}
 """Nobody here answers where the cursor is, which would be waited for at every question."""
 
 
+@pytest.mark.timeout(180)  # three times through the wizard
 def test_a_newcomer_gets_a_working_file_then_keeps_it_then_changes_one_answer(
     folder: Path, own: Path, server: str
 ) -> None:
@@ -861,6 +865,7 @@ def test_a_newcomer_who_only_says_yes_talks_to_the_model_on_this_machine(folder:
     assert done.returncode == 0 and len(done.stdout.removeprefix("[cli:local]\n").strip()) > 1
 
 
+@pytest.mark.timeout(180)  # a terminal for each question
 def test_O15_whoever_leaves_at_any_question_leaves_everything_as_it_was(folder: Path, own: Path) -> None:
     questions = [
         ("Which plugins may run", ENTER),

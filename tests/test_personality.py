@@ -12,11 +12,12 @@ import pytest
 import trio
 from fakes.scripted import OPENAI, Called, serving
 from fakes.talk import Talk, adding, bringing
-from fakes.toys import Toy, Workshop, noted
+from fakes.toys import Toy, Workshop, admission_of, noted
 from trio.testing import wait_all_tasks_blocked
 
 from bub import BubFramework, TurnResult, hookimpl
-from bub.diagnostics import PipelineError
+from bub.base.diagnostics import PipelineError
+from bub.hooks.admission import Admission
 from bub.streaming import AsyncStreamEvents
 
 pytestmark = pytest.mark.anyio
@@ -116,11 +117,11 @@ async def test_the_plugins_of_the_chosen_profile_have_a_say_at_every_point_and_o
         asked: list[str] = []
         await room.say("hello", asked=asked)
         assert room.seen == [f"loud {point}" for point in points]
-        assert asked == ["shouter"]  # not those of the default profile first
+        assert asked == ["default", "shouter"]  # it is the route's profile that finds out whose session it is
         room.seen.clear()
-        await framework.admit("cli:a", {"channel": "cli", "chat_id": "a", "content": "hello"}, None)  # type: ignore[arg-type]
-        await framework.admit("cli:b", {"channel": "cli", "chat_id": "b", "content": "hello"}, None)  # type: ignore[arg-type]
-        assert room.seen == ["loud admit_message"]
+        for chat_id in ("a", "b"):
+            await admission_of(framework, {"channel": "cli", "chat_id": chat_id, "content": "hello"}, Admission())
+        assert room.seen == ["loud inbound_claim", "loud admit_message"]
 
 
 async def test_a_choice_is_kept_when_the_process_is_started_again(room: Room) -> None:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from fakes.command_line import bub
 
+from bub.base.resources import shipped_pipelines
+from bub.hooks.facts import KINDS
 from bub.hookspecs import HOOK_POINTS
-from bub.kinds import KINDS
-from bub.resources import shipped_pipelines
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "pipelines"

@@ -13,7 +13,7 @@ from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, noted, noting, ou
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from bub import BubFramework, hookimpl
-from bub.diagnostics import PipelineError
+from bub.base.diagnostics import PipelineError
 from bub.errors import BubError
 
 pytestmark = pytest.mark.anyio
@@ -521,7 +521,7 @@ def test_a_key_that_was_given_for_one_provider_does_not_go_to_another(
     """
     framework = bub(text)
     assert framework.settings["api_key"] == "a-key"
-    assert framework._for("other").settings == {"model": "groq:y", "retries": 1}
+    assert framework.seen_by("other").settings == {"model": "groq:y", "retries": 1}
     monkeypatch.setenv("BUB_MODEL", "mistral:z")
     assert bub(text).settings == {"model": "mistral:z", "retries": 1}
     monkeypatch.setenv("BUB_API_KEY", "for-whoever-is-chosen-here")
@@ -529,7 +529,7 @@ def test_a_key_that_was_given_for_one_provider_does_not_go_to_another(
     monkeypatch.delenv("BUB_MODEL")
     framework = bub(text)
     assert framework.settings["api_key"] == "for-whoever-is-chosen-here"
-    assert framework._for("other").settings == {"model": "groq:y", "retries": 1}
+    assert framework.seen_by("other").settings == {"model": "groq:y", "retries": 1}
 
 
 # What a message brings along is closed with its turn.

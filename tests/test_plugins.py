@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 
-from bub.diagnostics import Place, Position, Range
+from bub.base.diagnostics import Place, Position, Range
+from bub.hooks.facts import BUILTIN
 from bub.hookspecs import hookimpl
-from bub.plugins import BUILTIN, Declared, PluginSet, installed_plugins, load_plugins, survey
+from bub.plugins.finding import Declared, installed_plugins, survey
+from bub.plugins.loading import load_plugins
+from bub.plugins.plugin_set import PluginSet
 
 Install = Callable[..., Path]
 
@@ -122,8 +125,9 @@ class TestWhatIsImported:
         program = textwrap.dedent(
             """
             import sys
-            from bub.diagnostics import Place
-            from bub.plugins import installed_plugins, load_plugins, survey
+            from bub.base.diagnostics import Place
+            from bub.plugins.finding import installed_plugins, survey
+            from bub.plugins.loading import load_plugins
             names = [(name, Place("p.yaml")) for name in sys.argv[1:]]
             found = load_plugins(names, builtin=object(), declared={}, framework=None, base=None)
             print([(s.name, s.state) for s in survey(found, installed_plugins()) if s.name == "stranger"])
@@ -149,7 +153,7 @@ class TestWhatIsImported:
 
     def test_entry_points_are_not_read_when_no_name_asks_for_one(self, tmp_path: Path) -> None:
         program = (
-            "import sys\nfrom bub.plugins import load_plugins\n"
+            "import sys\nfrom bub.plugins.loading import load_plugins\n"
             "load_plugins([], builtin=object(), declared={}, framework=None, base=None)\n"
             "print('importlib.metadata' in sys.modules, 'trio' in sys.modules, 'httpx' in sys.modules)"
         )

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 import trio
-from fakes.toys import Workshop
+from fakes.toys import Workshop, admission_of
 
 from bub import BubFramework, hookimpl
-from bub.admission import Admission
 from bub.envelope import field_of
+from bub.hooks.admission import Admission
+from bub.hooks.facts import KINDS
 from bub.hookspecs import HOOK_POINTS
-from bub.kinds import KINDS
-from bub.pipeline.merge import load_shipped
+from bub.pipeline.source.merge import load_shipped
 
 TURNS = 300
 OWN = {f"own_{kind}": kind for kind in KINDS if kind != "stream"}
@@ -123,7 +123,7 @@ async def test_a_plugin_of_one_profile_sees_no_turn_of_another_at_any_hook_point
         channel = "ab"[number % 2]
         content = "fail" if number % 4 < 2 else "go on"
         message = {"channel": channel, "chat_id": str(number % 20), "content": content}
-        await framework.admit(await framework.session_of(message), message, Admission())
+        await admission_of(framework, message, Admission())
         try:
             profiles.append((await framework.process_inbound(message)).profile)
         except RuntimeError:

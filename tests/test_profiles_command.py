@@ -11,9 +11,9 @@ import pytest
 from conftest import Write
 from fakes.command_line import bub
 
-from bub.pipeline.layout import Line, cells
-from bub.pipeline.merge import load_text
-from bub.pipeline.profiles import ProfileFacts, profiles, profiles_page
+from bub.base.layout import Line, cells
+from bub.pipeline.show.profiles import ProfileFacts, profiles, profiles_page
+from bub.pipeline.source.merge import load_text
 
 NEVER = "raise SystemExit('imported')\n"
 FILE = """

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from bub.pipeline.engine import Turn
-from bub.pipeline.graph import Graph
-from bub.pipeline.plan import place
+from bub.pipeline.plan.order import place
+from bub.pipeline.run.graph import Graph
+from bub.pipeline.run.turn import Turn
 
 many = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -26,7 +26,10 @@ FOREVER = 1_000.0
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of a generated pipeline; `needs` and `takes` name others by number, `delay` is in seconds."""
+    """One stage of a generated pipeline; `needs` and `takes` name others by number, `delay` is in seconds.
+
+    One with a `timeout`, in seconds too, goes on when it is up.
+    """
 
     number: int
     kind: str
@@ -35,10 +38,19 @@ class Stage:
     takes: frozenset[str] = frozenset()
     into: str | None = None
     cleanup_for: int | None = None
+    timeout: float | None = None
 
     @property
     def id(self) -> str:
         return f"s{self.number}"
+
+    @property
+    def is_late(self) -> bool:
+        return self.timeout is not None and self.delay > self.timeout
+
+    @property
+    def lasts(self) -> float:
+        return self.timeout if self.timeout is not None and self.is_late else self.delay
 
     @property
     def text(self) -> str:
@@ -49,6 +61,9 @@ class Stage:
             keys.append(f"into: {self.into}")
         if self.cleanup_for is not None:
             keys += [f"cleanup_for: s{self.cleanup_for}", f"timeout: {FOREVER:g}s"]
+        elif self.timeout is not None:
+            keys += [f"timeout: {self.timeout * 1000:g}ms", "on_failure: skip"]
+            keys += ["default: late"] if self.kind == "firstresult" else []
         return f"  {self.id}: {{{', '.join(keys)}}}\n"
 
     @property
@@ -68,7 +83,7 @@ class Seen:
 
 
 @st.composite
-def pipelines(draw: st.DrawFn, *, gates: bool = True, cleanups: bool = False) -> list[Stage]:
+def pipelines(draw: st.DrawFn, *, gates: bool = True, cleanups: bool = False, timeouts: bool = False) -> list[Stage]:
     """Up to seven stages, of which the last waits for all, so that every gate has something to guard."""
     stages: list[Stage] = []
     values: list[str] = []
@@ -91,6 +106,7 @@ def pipelines(draw: st.DrawFn, *, gates: bool = True, cleanups: bool = False) ->
                 frozenset(takes),
                 into,
                 draw(st.sampled_from(targets)) if cleaning else None,
+                draw(st.none() | st.sampled_from((0.5, 1.5, 2.5))) if timeouts and not cleaning else None,
             )
         )
     return [*stages, Stage(len(stages), "void", 1)]
@@ -111,7 +127,7 @@ def schedule(stages: list[Stage]) -> dict[int, float]:
     """When each stage begins in a turn in which all goes well."""
     begins: dict[int, float] = {}
     for stage in stages:
-        ends = [begins[number] + stages[number].delay for number in waits_for(stages, stage)]
+        ends = [begins[number] + stages[number].lasts for number in waits_for(stages, stage)]
         begins[stage.number] = max(ends, default=0)
     return begins
 
@@ -205,6 +221,45 @@ def test_a_stage_reads_the_last_version_made_above_it_in_writing(stages: list[St
     for name in {stage.into for stage in stages} - {None}:
         maker = [stage for stage in stages if stage.into == name][-1]
         assert turn.value(str(name)) == ([maker.id] if maker.kind == "broadcast" else maker.id)
+
+
+# Time-outs.
+
+
+@many
+@given(pipelines(gates=False, cleanups=True, timeouts=True))
+def test_every_stage_ends_when_it_is_done_or_when_its_own_time_is_up(stages: list[Stage]) -> None:
+    seen, turn = played(stages)
+    assert seen.left is None
+    begins = schedule(stages)
+    assert seen.began == {stage.id: [begins[stage.number]] for stage in stages}
+    assert seen.ended == {stage.id: [begins[stage.number] + stage.delay] for stage in stages if not stage.is_late}
+    assert seen.over == max(begins[stage.number] + stage.lasts for stage in stages)
+    assert {record.stage: record.outcome for record in turn.trace} == {
+        stage.id: "timeout" if stage.is_late else "ok" for stage in stages
+    }
+
+
+@many
+@given(pipelines(gates=False, timeouts=True), st.integers(0, 8))
+def test_a_cancellation_from_outside_ends_a_turn_at_once_whatever_time_its_stages_have(
+    stages: list[Stage], after: int
+) -> None:
+    patience = after + 0.25  # no stage's time is up in the same moment
+    seen, turn = played(stages, patience=patience)
+    begins = schedule(stages)
+    over = max(begins[stage.number] + stage.lasts for stage in stages)
+    assert seen.left is None
+    assert seen.over == min(patience, over)
+    outcomes = {record.stage: record.outcome for record in turn.trace}
+    for stage in stages:
+        begin, end = begins[stage.number], begins[stage.number] + stage.lasts
+        if end < patience:
+            assert outcomes[stage.id] == ("timeout" if stage.is_late else "ok")
+        elif begin < patience:
+            assert outcomes[stage.id] == "cancelled"
+        else:
+            assert stage.id not in outcomes
 
 
 # Gates.

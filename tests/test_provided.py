@@ -9,7 +9,7 @@ import pytest
 from fakes.toys import Toy, Workshop
 
 from bub import BubFramework, tool
-from bub.diagnostics import Diagnostic, PipelineError
+from bub.base.diagnostics import Diagnostic, PipelineError
 from bub.log import log_to
 
 

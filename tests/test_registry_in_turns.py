@@ -15,11 +15,12 @@ from loguru import logger
 from trio.testing import MockClock
 
 from bub import BubFramework, hookimpl
-from bub.binding import Calls
 from bub.errors import BubError, HookError
-from bub.hook_registry import CALLED_AS, ETHOS_POINTS, HookRegistry
-from bub.pipeline.engine import Turn
-from bub.pipeline.graph import Chain, FiredPoint, Step
+from bub.hook_registry import ETHOS_POINTS, HookRegistry
+from bub.hooks.binding import Calls
+from bub.hooks.facts import KINDS
+from bub.pipeline.run.graph import Chain, FiredPoint, Step
+from bub.pipeline.run.turn import Turn
 
 pytestmark = pytest.mark.anyio
 
@@ -53,7 +54,8 @@ SITES = {
 WAYS = [
     (site, kind)
     for site in SITES
-    for kind in CALLED_AS
+    for kind in KINDS
+    if KINDS[kind].handled_as is not None
     if site != "as a clean-up" or kind in ("void", "observer")
     if site != "beside another" or kind != "claiming"
 ]
@@ -73,7 +75,7 @@ def calling(bub: Workshop, site: str, kind: str, **toys: Toy) -> BubFramework:
 
 
 def register(registry: HookRegistry, kind: str, name: str, handler: Callable[[Any], Any], plugin: str = "") -> Any:
-    return getattr(registry, f"register_{CALLED_AS[kind]}")(name, handler, plugin)
+    return getattr(registry, f"register_{KINDS[kind].handled_as}")(name, handler, plugin)
 
 
 # One order.
@@ -350,7 +352,7 @@ async def test_a_stage_calls_the_very_calls_it_was_compiled_with_where_nothing_i
     async def call(calls: Calls, *how: Any) -> None:
         called.append(calls)
 
-    watched = replace(graph, parts=(Chain((replace(step, call=call),)),))
+    watched = replace(graph, answering=(Chain((replace(step, call=call),)),))
     await turn_on(watched).run()
     (calls,) = called
     assert calls is step.calls

@@ -17,7 +17,7 @@ from fakes.toys import HELLO
 from loguru import logger
 
 from bub import BubFramework
-from bub.diagnostics import PipelineError
+from bub.base.diagnostics import PipelineError
 from bub.errors import BubError, UsageError
 from bub.framework import TurnResult
 
@@ -236,7 +236,7 @@ def test_what_was_loaded_before_is_let_go_when_its_last_turn_has_ended(bench: Be
             bench.framework.reload()
             assert await bench.ask() == all_of(number)
         assert modules() <= before + 2  # the first ones, which channels may be made of, and the current ones
-        plugin = weakref.ref(bench.framework._generation.profiles["default"].plugins.plugins[1].plugin)
+        plugin = weakref.ref(bench.framework._runtime.loaded.current.profiles["default"].plugins.plugins[1].plugin)
         assert plugin() is not None
         bench.framework.reload()
         await bench.ask()
@@ -372,7 +372,7 @@ def test_a_plugin_may_reload_in_a_hook_but_not_while_it_is_made(bench: Bench) ->
     with pytest.raises(PipelineError, match="while it was being loaded itself"):
         bench.framework.reload()
     bench.write(2)
-    bench.framework._for("default").reload()
+    bench.framework.seen_by("default").reload()
     assert bench.framework.settings["one"]["number"] == 2
 
 
@@ -391,7 +391,7 @@ def test_two_reloads_at_once_come_one_after_another(bench: Bench) -> None:
     for thread in threads:
         thread.join()
     assert failures == []
-    assert bench.framework._generation.number == 5
+    assert bench.framework._runtime.loaded.current.number == 5
 
 
 def test_settings_that_only_count_at_the_start_are_told_of(bench: Bench, log: list[str]) -> None:

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from fakes.checking import check_file
 
+from bub.base.resources import shipped_pipeline
+from bub.base.rewrite import rewrite
 from bub.errors import BubError, UsageError
-from bub.pipeline.repair import Repair, repair_file
-from bub.pipeline.validate import check_file
-from bub.resources import shipped_pipeline
-from bub.rewrite import rewrite
+from bub.pipeline.edit.repair import Repair, repair_file
 
 Write = Callable[[str, str], Path]
 

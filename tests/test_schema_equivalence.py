@@ -25,14 +25,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis_jsonschema import from_schema
 
-from bub.diagnostics import Place, Position, Range
-from bub.kinds import KIND_KEYS, KINDS
-from bub.pipeline.document import Node
-from bub.pipeline.merge import load_text
-from bub.pipeline.schema import check_layer, check_sections, shipped_sections
-from bub.pipeline.validate import check_loaded
-from bub.pipeline.yaml_reader import parse
-from bub.resources import shipped, shipped_schema
+from bub.base.diagnostics import Place, Position, Range
+from bub.base.resources import shipped, shipped_schema
+from bub.hooks.facts import KIND_KEYS, KINDS
+from bub.pipeline.check.schema import check_layer, check_sections
+from bub.pipeline.check.validate import check_loaded
+from bub.pipeline.source.document import Node
+from bub.pipeline.source.merge import load_text
+from bub.pipeline.source.schemas import shipped_sections
+from bub.pipeline.source.yaml_reader import parse
 
 PUBLISHED = json.loads(shipped_schema("pipeline.schema.json").read_text(encoding="utf-8"))
 CORPUS = sorted(Path(__file__).parent.glob("testdata/*/**/*.yaml")) + sorted(shipped("pipelines").glob("*.yaml"))

@@ -11,7 +11,7 @@ import trio
 from loguru import logger
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from bub.scopes import CLOSING_PATIENCE, Scope, as_manager
+from bub.base.scopes import CLOSING_PATIENCE, Scope, as_manager
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from fakes.command_line import bub
 
 import bub as public
 from bub import BubFramework, Settings
-from bub.diagnostics import PipelineError
+from bub.base.diagnostics import PipelineError
 from bub.errors import BubError
 from bub.testing import against_schema
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from bub.diagnostics import Diagnostic
+from bub.base.diagnostics import Diagnostic
 from bub.framework import BubFramework
-from bub.pipeline import sections
-from bub.pipeline.merge import load_text
-from bub.pipeline.sections import embedded, installed_section
-from bub.pipeline.validate import check_document
+from bub.pipeline.check.validate import check_document
+from bub.pipeline.source.merge import load_text
+from bub.plugins import schemas as sections
+from bub.plugins.schemas import embedded, installed_section
 
 WEATHER: Mapping[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -141,7 +141,8 @@ def test_nobody_speaks_for_bubs_own_settings_or_those_of_a_shipped_plugin(instal
 
 def test_packages_are_not_asked_where_all_sections_are_known() -> None:
     code = (
-        "import sys; from bub.pipeline.schema import sections_of; from bub.pipeline.yaml_reader import parse\n"
+        "import sys; from bub.pipeline.check.schema import sections_of\n"
+        "from bub.pipeline.source.yaml_reader import parse\n"
         "text = b'settings: {model: x, local_model: {threads: 2}, other: 5}'\n"
         "sections_of(parse(text, file='p', layer='p').root); print('importlib.metadata' in sys.modules)"
     )
@@ -249,10 +250,10 @@ def test_variables_and_references_get_the_types_of_the_section(
         encoding="utf-8",
     )
     monkeypatch.setenv("RETRIES", "3")
-    monkeypatch.setenv("BUB_WEATHER_TOKEN", "secret")
+    monkeypatch.setenv("BUB_WEATHER_TOKEN", "wagtail-96")
     framework = BubFramework(file)
     framework.load_hooks()
-    assert framework.settings["weather"] == {"retries": 3, "token": "secret"}
+    assert framework.settings["weather"] == {"retries": 3, "token": "wagtail-96"}
 
 
 # As a part of another schema

@@ -9,9 +9,10 @@ import pytest
 from conftest import Write
 
 from bub import BubFramework
-from bub.diagnostics import Diagnostic
-from bub.pipeline.merge import effective, load_text
-from bub.settings import RESERVED, for_the_same_provider, resolve_settings, variable_of
+from bub.base.diagnostics import Diagnostic
+from bub.pipeline.plan.settings import RESERVED, for_the_same_provider, resolve_settings, variable_of
+from bub.pipeline.source.merge import load_text
+from bub.pipeline.source.profiles import effective
 
 REFERENCE = r"^\$\{"
 

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loguru import logger
 
-from bub.builtin.hook_impl import DEFAULT_SYSTEM_PROMPT, BuiltinPlugin, Framework
-from bub.builtin.skills import Root, Skills, skill_roots
+from bub.agent.builtin import DEFAULT_SYSTEM_PROMPT, BuiltinPlugin
+from bub.agent.skills import Root, Skills, skill_roots
 from bub.errors import BubError
 from bub.framework import BubFramework
+from bub.plugins.view import ProfileView
 from bub.tools import ToolBox, ToolPolicy, tool
 
 ROOT = Path(__file__).parent.parent
@@ -354,7 +355,7 @@ class Session:
 
 def system_prompt(folder: Path, *, model: str = "openai:gpt-5-mini", may_read: bool = True) -> str:
     session = Session(folder, model=model, may_read=may_read)
-    prompt: Any = BuiltinPlugin(cast("Framework", session)).system_prompt()
+    prompt: Any = BuiltinPlugin(cast("ProfileView", session)).system_prompt()
     return str(prompt)
 
 

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bub.diagnostics import Position, Range
-from bub.pipeline.document import Node
-from bub.pipeline.splice import Edit, splice
-from bub.pipeline.yaml_reader import Lines, parse
-from bub.resources import shipped_pipeline, shipped_pipelines
+from bub.base.diagnostics import Position, Range
+from bub.base.resources import shipped_pipeline, shipped_pipelines
+from bub.pipeline.source.document import Node
+from bub.pipeline.source.line_index import LineIndex
+from bub.pipeline.source.splice import Edit, splice
+from bub.pipeline.source.yaml_reader import parse
 
 PIECES = ["a", "b: ", '"', "\n", "\r", "\r\n", "\t", "漢", "é", "\u0301", "🎉", "\u2028"]
 TEXTS = st.lists(st.sampled_from(PIECES)).map("".join)
@@ -21,7 +22,7 @@ BOMS = st.sampled_from(["", "\ufeff"])
 
 
 def span(text: str, start: int, end: int) -> Range:
-    return Lines(text).range(start, end)
+    return LineIndex(text).range(start, end)
 
 
 def at(line: int, column: int, end: int) -> Range:

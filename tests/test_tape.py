@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,14 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def tape(tmp_path: Path) -> Tape:
-    return Tape("t", SqliteTapeStore(tmp_path / "tapes.db"))
+def store(tmp_path: Path) -> Iterator[SqliteTapeStore]:
+    with closing(SqliteTapeStore(tmp_path / "tapes.db")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def tape(store: SqliteTapeStore) -> Tape:
+    return Tape("t", store)
 
 
 def call(*ids: str, content: str | None = None) -> TapeEntry:
@@ -98,9 +105,7 @@ async def test_a_handoff_leaves_the_past_behind_but_for_what_it_takes_along(tape
         await tape.handoff(" ")
 
 
-async def test_P12_the_context_begins_where_it_says(tmp_path: Path) -> None:
-    store = SqliteTapeStore(tmp_path / "tapes.db")
-    tape = Tape("t", store)
+async def test_P12_the_context_begins_where_it_says(store: SqliteTapeStore, tape: Tape) -> None:
     await tape.append(
         said("0"), TapeEntry.anchor("a"), said("1"), TapeEntry.anchor("b"), said("2", context=False), said("3")
     )
@@ -294,13 +299,16 @@ async def test_a_fork_can_be_forked(tape: Tape) -> None:
     assert texts(await tape.fetch(tape.query())) == ["one", "two"]
 
 
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     below=st.lists(entries, max_size=5),
     own=st.lists(entries, max_size=5),
     query=questions,
     reset=st.sampled_from([False] * 4 + [True]),
 )
+@pytest.mark.timeout(180)  # 300 examples, and a store for each
 def test_P18_every_query_sees_a_fork_as_if_it_were_on_the_tape_already(
     tmp_path_factory: pytest.TempPathFactory,
     below: list[TapeEntry],
@@ -309,17 +317,18 @@ def test_P18_every_query_sees_a_fork_as_if_it_were_on_the_tape_already(
     reset: bool,
 ) -> None:
     async def ask() -> list[int] | str:
-        tape = Tape("t", SqliteTapeStore(tmp_path_factory.mktemp("tapes") / "tapes.db"))
-        await tape.append(*below)
-        async with tape.fork(merge_back=False) as fork:
-            if reset:
-                assert not isinstance(fork.store, SqliteTapeStore)
-                await fork.store.reset("t")
-            await fork.append(*own)
-            try:
-                return [entry.id for entry in await fork.fetch(query)]
-            except TapeError as error:
-                return error.reason.replace("_", " ")
+        with closing(SqliteTapeStore(tmp_path_factory.mktemp("tapes") / "tapes.db")) as store:
+            tape = Tape("t", store)
+            await tape.append(*below)
+            async with tape.fork(merge_back=False) as fork:
+                if reset:
+                    assert not isinstance(fork.store, SqliteTapeStore)
+                    await fork.store.reset("t")
+                await fork.append(*own)
+                try:
+                    return [entry.id for entry in await fork.fetch(query)]
+                except TapeError as error:
+                    return error.reason.replace("_", " ")
 
     assert trio.run(ask) == expected(own if reset else [*below, *own], query)
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ import pytest
 import trio
 from fakes.command_line import ROOT, bub
 
+from bub.base.layout import cells
 from bub.cli.root import command_line
 from bub.errors import BubError, TapeError, UsageError
-from bub.pipeline.layout import cells
 from bub.tape import Tape, TapeEntry
 from bub.tape.spill import spill
 from bub.tape.tape import tape_name
@@ -36,6 +37,7 @@ PIPELINE = """
 
 KEEPER = """
     import os
+    from contextlib import closing
     from pathlib import Path
     from bub import hookimpl
     from bub.tape.jsonl import JsonlTapeStore
@@ -45,7 +47,7 @@ KEEPER = """
     def provide_tape_store():
         print("a plugin's noise")
         if os.environ["STORE"] == "sqlite":
-            return SqliteTapeStore(Path("tapes.db").absolute())
+            return closing(SqliteTapeStore(Path("tapes.db").absolute()))
         return JsonlTapeStore(Path("tapes").absolute())
 """
 
@@ -71,9 +73,8 @@ def work(kind: str, write: Callable[[str, str], Path], monkeypatch: pytest.Monke
 
 @pytest.fixture
 def store(work: Path, kind: str) -> Iterator[Store]:
-    opened = MAKERS[kind](work)
-    yield opened
-    opened.close()
+    with closing(MAKERS[kind](work)) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -337,7 +338,8 @@ def test_a_narrow_terminal_gets_short_lines_in_colour(
 
 def test_the_profiles_own_store_is_below_bubs_folder(tmp_path: Path) -> None:
     home = Path(os.environ["BUB_HOME"])
-    name = session(MAKERS["sqlite"](home / "tapes"), tmp_path, "cli:local", said("hello"))
+    with closing(MAKERS["sqlite"](home / "tapes")) as store:
+        name = session(store, tmp_path, "cli:local", said("hello"))
     done = bub(tmp_path, "--config", "bub:default", "tape", "list", "--json")
     assert json.loads(done.stdout)[0]["name"] == name, done.stderr
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,9 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(params=MAKERS)
-def tape(request: pytest.FixtureRequest, tmp_path: Path) -> Tape:
-    return Tape("t", MAKERS[request.param](tmp_path / "store"))
+def tape(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tape]:
+    with closing(MAKERS[request.param](tmp_path / "store")) as store:
+        yield Tape("t", store)
 
 
 class BrokenSidecars(SqliteTapeStore):
@@ -180,19 +182,21 @@ async def test_P21_a_sidecar_that_was_reset_in_a_fork_is_hidden_at_once(tape: Ta
 
 
 async def test_P21_whatever_fails_beside_it_the_tape_is_written_and_reset(tmp_path: Path) -> None:
-    SqliteTapeStore(tmp_path / "tapes.db").append("t__sidecar__old", said("aside"))
-    tape = Tape("t", BrokenSidecars(tmp_path / "tapes.db"))
-    async with tape.fork() as fork:
-        await fork.append(said("main"))
-        await fork.sidecar("notes").append(said("aside"))
-    *_, main, note = await tape.fetch(tape.query())
-    assert main.payload["content"] == "main"
-    assert note.payload == {
-        "name": "sidecar_failed",
-        "data": {"tape": "t__sidecar__notes", "action": "merge", "error": "the disk is full"},
-    }
-    await tape.reset(tmp_path / "archive")
-    assert texts(await tape.fetch(tape.query())) == ["session/start", "handoff", "sidecar_failed"]
+    with closing(SqliteTapeStore(tmp_path / "tapes.db")) as store:
+        store.append("t__sidecar__old", said("aside"))
+    with closing(BrokenSidecars(tmp_path / "tapes.db")) as broken:
+        tape = Tape("t", broken)
+        async with tape.fork() as fork:
+            await fork.append(said("main"))
+            await fork.sidecar("notes").append(said("aside"))
+        *_, main, note = await tape.fetch(tape.query())
+        assert main.payload["content"] == "main"
+        assert note.payload == {
+            "name": "sidecar_failed",
+            "data": {"tape": "t__sidecar__notes", "action": "merge", "error": "the disk is full"},
+        }
+        await tape.reset(tmp_path / "archive")
+        assert texts(await tape.fetch(tape.query())) == ["session/start", "handoff", "sidecar_failed"]
 
 
 async def test_what_several_write_side_by_side_to_a_sidecar_of_a_fork_is_all_there(tape: Tape) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bub.builtin.tapes import open_tape_store
 from bub.errors import TapeError
 from bub.tape.entry import TapeEntry, words_of
 from bub.tape.jsonl import JsonlTapeStore
+from bub.tape.opening import open_tape_store
 from bub.tape.query import LAST_ANCHOR, TapeQuery
 from bub.tape.sqlite import SqliteTapeStore
 
@@ -34,16 +35,22 @@ MAKERS: dict[str, Callable[[Path], Store]] = {
 
 
 @pytest.fixture(params=MAKERS)
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Store]]:
     """Opens the same tapes anew at each call, as another process would."""
-    return lambda: MAKERS[request.param](tmp_path)
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(closing(MAKERS[request.param](tmp_path)))
 
 
 @pytest.fixture
-def store(make: Callable[[], Store]) -> Iterator[Store]:
-    opened = make()
-    yield opened
-    opened.close()
+def store(make: Callable[[], Store]) -> Store:
+    return make()
+
+
+@pytest.fixture
+def sqlite_tapes(tmp_path: Path) -> Iterator[Callable[..., SqliteTapeStore]]:
+    """Opens a file of tapes, `tapes.db` if no other is named, and closes it after the test."""
+    with ExitStack() as stack:
+        yield lambda name="tapes.db": stack.enter_context(closing(SqliteTapeStore(tmp_path / name)))
 
 
 def said(text: str, **meta: Any) -> TapeEntry:
@@ -260,21 +267,22 @@ def expected(written: list[TapeEntry], query: TapeQuery) -> list[int] | str:
     return (found[::-1] if query.backwards else found)[: query.most]
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(batches=st.lists(st.lists(entries, max_size=4), max_size=4), query=questions)
 def test_both_stores_answer_every_query_as_the_whole_tape_would(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[TapeEntry]], query: TapeQuery
 ) -> None:
     folder = tmp_path_factory.mktemp("tapes")
     for maker in MAKERS.values():
-        store = maker(folder)
-        for batch in batches:
-            store.extend("t", batch)
-        try:
-            found: list[int] | str = [entry.id for entry in store.fetch_all(query)]
-        except TapeError as error:
-            found = error.reason.replace("_", " ")
-        store.close()
+        with closing(maker(folder)) as store:
+            for batch in batches:
+                store.extend("t", batch)
+            try:
+                found: list[int] | str = [entry.id for entry in store.fetch_all(query)]
+            except TapeError as error:
+                found = error.reason.replace("_", " ")
         assert found == expected([entry for batch in batches for entry in batch], query)
 
 
@@ -313,6 +321,7 @@ CRASHES = int(os.environ.get("CRASHES", "6"))
 
 
 @pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.timeout(60 + 10 * CRASHES)  # `make crash` has 200
 def test_P6_a_finished_turn_survives_kill_9_whoever_else_is_writing(kind: str, tmp_path: Path) -> None:
     """Two processes write turns of seven entries; both are killed, again and again, at moments nobody chose."""
     chance = random.Random(kind)
@@ -340,8 +349,8 @@ def test_P6_a_finished_turn_survives_kill_9_whoever_else_is_writing(kind: str, t
         store.append("t", said(f"{attempt}c:0:0:"))  # the next turn works, and takes nothing along
         store.close()
 
-    store = MAKERS[kind](tmp_path)
-    found = store.fetch_all(TapeQuery("t"))
+    with closing(MAKERS[kind](tmp_path)) as store:
+        found = store.fetch_all(TapeQuery("t"))
     ids = [entry.id for entry in found]
     assert ids == sorted(set(ids))
     seen: dict[str, list[tuple[int, int]]] = {}
@@ -398,27 +407,31 @@ def test_only_what_lies_behind_the_anchor_is_read(tmp_path: Path) -> None:
     assert [entry.id for entry in again.fetch_all(TapeQuery("t").newest().limit(1))] == [503]
 
 
-def test_what_is_written_cannot_be_changed_or_taken_out(tmp_path: Path) -> None:
-    store = SqliteTapeStore(tmp_path / "tapes.db")
+def test_what_is_written_cannot_be_changed_or_taken_out(
+    tmp_path: Path, sqlite_tapes: Callable[..., SqliteTapeStore]
+) -> None:
+    store = sqlite_tapes()
     store.append("t", said("one"))
     store.close()
-    with sqlite3.connect(tmp_path / "tapes.db") as db:
+    with closing(sqlite3.connect(tmp_path / "tapes.db")) as db:
         for statement in ("update entries set payload = '{}'", "delete from entries"):
             with pytest.raises(sqlite3.IntegrityError, match="only ever appended to"):
                 db.execute(statement)
 
 
-def test_a_tape_that_was_reset_takes_no_room(tmp_path: Path) -> None:
-    store = SqliteTapeStore(tmp_path / "tapes.db")
+def test_a_tape_that_was_reset_takes_no_room(tmp_path: Path, sqlite_tapes: Callable[..., SqliteTapeStore]) -> None:
+    store = sqlite_tapes()
     store.extend("t", [said("one"), said("two")])
     store.extend("other", [said("three")])
     store.reset("t")
     store.close()
-    with sqlite3.connect(tmp_path / "tapes.db") as db:
+    with closing(sqlite3.connect(tmp_path / "tapes.db")) as db:
         assert db.execute("select count(*) from entries").fetchone() == (1,)
 
 
-def test_a_child_process_opens_the_file_for_itself(tmp_path: Path) -> None:
+def test_a_child_process_opens_the_file_for_itself(
+    tmp_path: Path, sqlite_tapes: Callable[..., SqliteTapeStore]
+) -> None:
     script = """
 import os, sys
 from pathlib import Path
@@ -440,11 +453,13 @@ print(os.wait()[1])
         timeout=60,
     )
     assert done.stdout == "0\n", done.stderr
-    assert texts(MAKERS["sqlite"](tmp_path).fetch_all(TapeQuery("t"))) == ["parent", "child"]
+    assert texts(sqlite_tapes().fetch_all(TapeQuery("t"))) == ["parent", "child"]
 
 
-def test_a_text_is_found_that_another_process_wrote_after_the_last_search(tmp_path: Path) -> None:
-    one, other = (SqliteTapeStore(tmp_path / "tapes.db") for _ in range(2))
+def test_a_text_is_found_that_another_process_wrote_after_the_last_search(
+    tmp_path: Path, sqlite_tapes: Callable[..., SqliteTapeStore]
+) -> None:
+    one, other = (sqlite_tapes() for _ in range(2))
     one.append("t", said("früher ÄPFEL"))
     assert texts(other.fetch_all(TapeQuery("t").query("äpfel"))) == ["früher ÄPFEL"]
     one.append("t", said("noch mehr äpfel"))
@@ -462,35 +477,38 @@ def test_a_text_is_found_that_was_written_after_a_reset(store: Store) -> None:
     assert store.fetch_all(TapeQuery("t").query("three")) == []
 
 
-def test_a_file_that_is_no_database_or_from_a_newer_bub_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_or_from_a_newer_bub_is_told(
+    tmp_path: Path, sqlite_tapes: Callable[..., SqliteTapeStore]
+) -> None:
     (tmp_path / "text.db").write_text("this is no database, " * 100)
-    with sqlite3.connect(tmp_path / "newer.db") as db:
+    with closing(sqlite3.connect(tmp_path / "newer.db")) as db:
         db.execute("pragma user_version = 99")
     for name in ("text.db", "newer.db"):
         with pytest.raises(TapeError) as caught:
-            SqliteTapeStore(tmp_path / name).append("t", said("hi"))
+            sqlite_tapes(name).append("t", said("hi"))
         assert caught.value.reason == "unavailable"
         assert name in str(caught.value)
 
 
-def test_a_file_that_another_program_holds_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_another_program_holds_is_told(
+    tmp_path: Path, sqlite_tapes: Callable[..., SqliteTapeStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("bub.tape.sqlite.PATIENCE", 0.05)
-    store = SqliteTapeStore(tmp_path / "tapes.db")
+    store = sqlite_tapes()
     store.append("t", said("one"))
-    with sqlite3.connect(tmp_path / "tapes.db", isolation_level=None) as other:
+    with closing(sqlite3.connect(tmp_path / "tapes.db", isolation_level=None)) as other:
         other.execute("begin immediate")
         assert texts(store.fetch_all(TapeQuery("t"))) == ["one"]  # readers need not wait
         with pytest.raises(TapeError, match="locked") as caught:
             store.append("t", said("two"))
     assert caught.value.help == "another program holds the file; end it, or try again"
-    other.close()
     store.append("t", said("two"))
     assert texts(store.fetch_all(TapeQuery("t"))) == ["one", "two"]
 
 
-def test_a_file_that_is_damaged_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_damaged_is_told(tmp_path: Path, sqlite_tapes: Callable[..., SqliteTapeStore]) -> None:
     path = tmp_path / "tapes.db"
-    store = SqliteTapeStore(path)
+    store = sqlite_tapes()
     store.extend("t", [said("x" * 1000) for _ in range(100)])
     store.close()
     path.write_bytes(path.read_bytes()[:8192] + os.urandom(path.stat().st_size - 8192))
@@ -515,7 +533,7 @@ def test_a_disk_that_is_full_costs_nothing_that_was_written(tmp_path: Path) -> N
     script = """
 import resource, signal, sys
 from pathlib import Path
-from bub.builtin.tapes import open_tape_store
+from bub.tape.opening import open_tape_store
 from bub.errors import TapeError
 from bub.tape.query import TapeQuery
 from tests.test_tape_stores import MAKERS, said
@@ -537,3 +555,12 @@ except TapeError as error:
             timeout=60,
         )
         assert done.stdout == "unavailable ['one', 'two']\n", done.stderr
+
+
+def test_only_the_module_that_opens_a_store_knows_which_there_are() -> None:
+    root = Path(__file__).parent.parent
+    texts = {
+        path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in (root / "bub").rglob("*.py")
+    }
+    named = ("from bub.tape.sqlite ", "from bub.tape.jsonl ")
+    assert {path for path, text in texts.items() if any(name in text for name in named)} == {"bub/tape/opening.py"}

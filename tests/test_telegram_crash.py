@@ -17,6 +17,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import pytest
 from fakes.telegram import TOKEN, BotServer, private, serving_bots
 
 MESSAGES = int(os.environ.get("MESSAGES", "40"))
@@ -89,6 +90,7 @@ def a_person(number: int) -> dict[str, Any]:
     return {"id": number, "is_bot": False, "first_name": f"P{number}"}
 
 
+@pytest.mark.timeout(240 + 4 * MESSAGES)  # `make load` sends 1,000
 def test_C27_nothing_is_lost_or_answered_twice_whoever_is_killed(tmp_path: Path) -> None:
     chance = random.Random(os.environ.get("SEED", "6"))
     people = [a_person(1000 + number) for number in range(CHATS)]

@@ -30,7 +30,7 @@ from bub.channels.message import joined
 from bub.errors import BubError
 from bub.testing import against_schema
 from bub_plugins.telegram import TelegramChannel, TelegramSettings, connection
-from bub_plugins.telegram.inbound import REFUSE_AGAIN, Notice, Reader
+from bub_plugins.telegram.inbound import REFUSE_AGAIN, Notice, UpdateReader
 from bub_plugins.telegram.polling import LONGEST_PAUSE, Polling, Trouble
 from bub_plugins.telegram.request import ANSWER_SECONDS, LONGEST_ANSWER, READ_SECONDS, Request
 from bub_plugins.telegram.typing_sign import EVERY
@@ -112,7 +112,7 @@ class Updates:
 
     def __init__(self, **settings: Any) -> None:
         assert ME is not None
-        self.reader = Reader(TelegramSettings(token=TOKEN, **{**EVERYBODY, **settings}), ME)
+        self.reader = UpdateReader(TelegramSettings(token=TOKEN, **{**EVERYBODY, **settings}), ME)
         self.count = 0
         self.now = 0.0
 

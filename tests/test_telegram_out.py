@@ -6,8 +6,8 @@ import base64
 import json
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
-from itertools import pairwise
+from contextlib import asynccontextmanager, closing
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from telegram.request import BaseRequest
 from bub.channels import ChannelMessage, TryLaterError, UndeliverableError
 from bub.streaming import StreamEvent
 from bub_plugins.telegram.drafts import AT_ONCE, FIRST_AFTER
-from bub_plugins.telegram.limits import Address, Pace
+from bub_plugins.telegram.limits import ChatAddress, Pace
 from bub_plugins.telegram.markup import LONGEST_TEXT, Styled, end_of, plain, render, split
 from bub_plugins.telegram.request import open_bot
 from bub_plugins.telegram.sending import TIDY_AFTER, Sender
@@ -216,7 +216,7 @@ def times_of(chats: list[str], *, spare: bool = False) -> list[tuple[float, str]
         pace, began, went = Pace(), trio.current_time(), []
 
         async def one(chat: str) -> None:
-            async with pace.turn(Address.of(chat), spare=spare):
+            async with pace.turn(ChatAddress.of(chat), spare=spare):
                 went.append((trio.current_time() - began, chat))
 
         async with trio.open_nursery() as nursery:
@@ -259,7 +259,7 @@ def test_a_chat_that_waits_holds_up_no_other() -> None:
 
 def test_a_slow_call_comes_no_closer_to_the_next_one() -> None:
     async def main() -> None:
-        pace, there = Pace(), Address.of("7")
+        pace, there = Pace(), ChatAddress.of("7")
         async with pace.turn(there):
             await trio.sleep(5)
             answered = trio.current_time()
@@ -271,7 +271,7 @@ def test_a_slow_call_comes_no_closer_to_the_next_one() -> None:
 
 def test_what_can_be_left_out_leaves_room_for_what_cannot() -> None:
     async def main() -> None:
-        pace, there = Pace(), Address.of("-100")
+        pace, there = Pace(), ChatAddress.of("-100")
         for _ in range(15):
             async with pace.turn(there, spare=True):
                 pass
@@ -287,7 +287,7 @@ def test_what_can_be_left_out_leaves_room_for_what_cannot() -> None:
 
 def test_a_chat_that_telegram_holds_is_tried_later() -> None:
     async def main() -> None:
-        pace, there = Pace(), Address.of("7")
+        pace, there = Pace(), ChatAddress.of("7")
         pace.hold(there, 3)
         began = trio.current_time()
         async with pace.turn(there):
@@ -306,7 +306,7 @@ def test_chats_that_are_silent_again_are_forgotten() -> None:
     async def main() -> None:
         pace = Pace()
         for number in range(5_000):
-            async with pace.turn(Address.of(str(number))):
+            async with pace.turn(ChatAddress.of(str(number))):
                 pass
             await trio.sleep(0.1)
         assert len(pace._chats) <= 1_000
@@ -365,8 +365,8 @@ class Direct(BaseRequest):
 class World:
     """A chat with Ada, a group, a forum with one topic, and a sender."""
 
-    def __init__(self, tmp_path: Path, nursery: trio.Nursery, stream: bool) -> None:
-        self.state = State(str(tmp_path / f"telegram-{id(self)}.db"))
+    def __init__(self, state: State, nursery: trio.Nursery, stream: bool) -> None:
+        self.state = state
         for chat in (private(), group(), forum()):
             self.state.meet(chat)
         self.asked = self.state.write(private(), {"from": ADA, "text": "hi"})["message_id"]
@@ -413,9 +413,9 @@ class World:
 
 
 @asynccontextmanager
-async def world(tmp_path: Path, *, stream: bool = True) -> AsyncIterator[World]:
+async def world(state: State, *, stream: bool = True) -> AsyncIterator[World]:
     async with trio.open_nursery() as nursery:
-        yield World(tmp_path, nursery, stream)
+        yield World(state, nursery, stream)
         nursery.cancel_scope.cancel()
 
 
@@ -423,15 +423,23 @@ Test = Callable[[World], Awaitable[None]]
 
 
 @pytest.fixture
+def state(tmp_path: Path) -> Iterator[State]:
+    with closing(State(str(tmp_path / "telegram.db"))) as opened:
+        yield opened
+
+
+@pytest.fixture
 def play(tmp_path: Path) -> Callable[..., None]:
     """Run a test in virtual time, with a world of its own."""
+    numbers = count()
 
     def run(test: Test, *, stream: bool = True) -> None:
         async def main() -> None:
-            async with world(tmp_path, stream=stream) as here:
+            async with world(state, stream=stream) as here:
                 await test(here)
 
-        in_virtual_time(main)
+        with closing(State(str(tmp_path / f"telegram-{next(numbers)}.db"))) as state:
+            in_virtual_time(main)
 
     return run
 
@@ -1024,9 +1032,9 @@ def test_nothing_is_shown_in_a_draft_that_cannot_be_kept(play: Callable[..., Non
 
 
 @pytest.mark.parametrize("method", ["sendMessage", "editMessageText"])
-def test_a_draft_does_not_keep_the_channel_from_ending_at_once(tmp_path: Path, method: str) -> None:
+def test_a_draft_does_not_keep_the_channel_from_ending_at_once(state: State, method: str) -> None:
     async def main() -> None:
-        async with world(tmp_path) as here:
+        async with world(state) as here:
             here.request.slow[method] = 3_600.0
             here.tell("text", delta="so far")
             await trio.sleep(5)
@@ -1037,9 +1045,9 @@ def test_a_draft_does_not_keep_the_channel_from_ending_at_once(tmp_path: Path, m
     in_virtual_time(main)
 
 
-def test_a_placeholder_that_is_on_its_way_at_the_end_is_not_forgotten(tmp_path: Path) -> None:
+def test_a_placeholder_that_is_on_its_way_at_the_end_is_not_forgotten(state: State) -> None:
     async def main() -> None:
-        async with world(tmp_path) as here:
+        async with world(state) as here:
             here.request.slow["sendMessage"] = 3.0
             here.tell("text", delta="so far")
             await trio.sleep(FIRST_AFTER + 2.0)

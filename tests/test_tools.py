@@ -147,7 +147,7 @@ FITTING = st.fixed_dictionaries(
 @given(FITTING)
 def test_what_fits_the_schema_is_taken_as_it_is(arguments: dict[str, Any]) -> None:
     assert VALIDATOR.is_valid(arguments)
-    taken = everything.checked(arguments)
+    taken = everything.check(arguments)
     for name, value in arguments.items():
         assert taken[name] == (Point(**value) if name == "point" and value is not None else value)
 
@@ -159,7 +159,7 @@ def test_what_fits_the_schema_is_taken_as_it_is(arguments: dict[str, Any]) -> No
 )
 def test_A17_what_a_function_is_given_fits_the_schema(arguments: dict[str, Any]) -> None:
     try:
-        taken = everything.checked(arguments)
+        taken = everything.check(arguments)
     except ToolError as told:
         assert told.kind == "invalid_input"
         assert not VALIDATOR.is_valid(arguments)
@@ -181,14 +181,14 @@ def test_A17_what_a_function_is_given_fits_the_schema(arguments: dict[str, Any])
 )
 def test_A17_bad_arguments_are_told_with_the_place(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(ToolError) as caught:
-        everything.checked(arguments)
+        everything.check(arguments)
     assert said in str(caught.value)
     assert caught.value.kind == "invalid_input"
 
 
 def test_arguments_that_are_left_out_are_shared_by_no_two_calls() -> None:
     for _ in range(2):
-        assert trio.run(everything.call, everything.checked({"text": "x"}), CONTEXT) == ["s"]
+        assert trio.run(everything.call, everything.check({"text": "x"}), CONTEXT) == ["s"]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_arguments_that_are_left_out_are_shared_by_no_two_calls() -> None:
 def test_A4_a_command_line_is_read_as_the_hints_say(
     positional: list[str], named: dict[str, str], taken: dict[str, Any]
 ) -> None:
-    checked = everything.checked(everything.from_words(positional, named))
+    checked = everything.check(everything.from_words(positional, named))
     assert {name: checked[name] for name in taken} == taken
 
 
@@ -275,7 +275,7 @@ def test_a_person_is_asked_for_what_the_profile_says() -> None:
     policy = ToolPolicy.of({"allow": ["*", "bash"], "ask": ["bash", "fs.w*"]})
     assert [name for name, one in tools.items() if policy.asks(one)] == ["bash", "fs.write"]
     assert policy.permits(tools["bash"])
-    assert policy.narrowed(["bash"]).asks(tools["bash"])
+    assert policy.narrow(["bash"]).asks(tools["bash"])
 
 
 NAMES = ("bash", "fs.read", "fs.write", "tape.info", "subagent", "notes.add")
@@ -297,7 +297,7 @@ def test_A25_a_sub_agent_never_may_more_than_who_called_it(policy: ToolPolicy, s
         usable = box.usable()
         wanted = [name for name in names if name in usable] if names is not None else None
         without = data.draw(st.lists(st.sampled_from(NAMES), max_size=2))
-        inner = box.narrowed(wanted, without=without)
+        inner = box.narrow(wanted, without=without)
         assert set(inner.usable()) == set(usable if wanted is None else wanted) - set(without)
         assert all(inner.policy.asks(TOOLS[name]) for name in inner.usable() if box.policy.asks(TOOLS[name]))
         box = inner
@@ -315,11 +315,11 @@ def test_what_is_denied_is_denied_whatever_is_allowed(policy: ToolPolicy, glob: 
 
 def test_A24_a_sub_agent_is_given_tools_by_any_spelling_of_their_names() -> None:
     box = ToolBox(TOOLS, ToolPolicy.of({"allow": ["fs.*", "bash"]}))
-    assert box.narrowed(["FS_READ", "bash"]).usable() == ["bash", "fs.read"]
-    assert box.narrowed([]).usable() == []
+    assert box.narrow(["FS_READ", "bash"]).usable() == ["bash", "fs.read"]
+    assert box.narrow([]).usable() == []
     for name, kind in (("fs_raed", "unknown"), ("notes.add", "denied")):
         with pytest.raises(ToolError) as caught:
-            box.narrowed([name])
+            box.narrow([name])
         assert caught.value.kind == kind
 
 
@@ -355,7 +355,7 @@ def test_A24_of_two_tools_that_models_spell_alike_a_sub_agent_is_given_the_one_t
 
     box = ToolBox({name: made(name) for name in ("math.add", "math_add")}, ToolPolicy(("*",)))
     for name in box.tools:
-        assert box.narrowed([name]).usable() == [name]
+        assert box.narrow([name]).usable() == [name]
 
 
 def test_a_tool_that_yields_is_refused_where_it_is_made() -> None:

@@ -19,8 +19,8 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bub.builtin.tools import files
-from bub.builtin.tools.search import DEEPEST
+from bub.agent.tools import files
+from bub.agent.tools.search import DEEPEST
 from bub.tools import ToolContext, ToolError
 
 Call = Callable[..., str]
@@ -45,7 +45,7 @@ def call(workspace: Path) -> Call:
 def called(workspace: Path, name: str, /, set_to: Any = None, **arguments: Any) -> str:
     tool = {tool.name: tool for tool in files.file_tools()}[name]
     context = ToolContext("s", workspace, settings={"files": set_to} if set_to is not None else {})
-    result = trio.run(tool.call, tool.checked(arguments), context)
+    result = trio.run(tool.call, tool.check(arguments), context)
     assert isinstance(result, str)
     return result
 
@@ -426,7 +426,7 @@ lines = st.text(st.sampled_from("ab \nü"), max_size=10)
 def test_A27_all_that_is_not_replaced_stays(before: str, old: str, new: str, after: str) -> None:
     text = before + old + after
     try:
-        changed, found = files._replaced("a.txt", text, old, new, all=False)
+        changed, found = files._replace_text("a.txt", text, old, new, all=False)
     except ToolError as told:
         assert "occurs" in str(told)
         return

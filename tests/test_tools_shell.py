@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import trio
 
-from bub.builtin.tools import shell
-from bub.builtin.tools.shell import LONGEST_OUTPUT, MOST_BACKGROUND, Shells, child_environment, open_shells, shell_tools
+from bub.agent.tools import shell
+from bub.agent.tools.shell import LONGEST_OUTPUT, MOST_BACKGROUND, Shells, child_environment, open_shells, shell_tools
 from bub.tools import ToolContext, ToolError
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +43,7 @@ def call(shells: Shells, tmp_path: Path) -> Call:
         if command:
             arguments["command"] = command[0]
         context = ToolContext(session, tmp_path, settings=settings or {})
-        result = await tools[tool].call(tools[tool].checked(arguments), context)
+        result = await tools[tool].call(tools[tool].check(arguments), context)
         assert isinstance(result, str)
         return result
 

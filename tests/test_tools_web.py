@@ -24,10 +24,10 @@ import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bub.builtin.tools import web
-from bub.builtin.tools.addresses import Address, is_public
-from bub.builtin.tools.readable import readable
-from bub.builtin.tools.web import MOST_REDIRECTS, web_tools
+from bub.agent.tools import web
+from bub.agent.tools.addresses import Address, is_public
+from bub.agent.tools.readable import readable
+from bub.agent.tools.web import MOST_REDIRECTS, web_tools
 from bub.tools import ToolContext, ToolError
 
 pytestmark = pytest.mark.anyio
@@ -125,7 +125,7 @@ async def fetch(
 ) -> str:
     (tool,) = web_tools(resolve, trusting)
     context = ToolContext("s", Path(), settings=set_to or {})
-    result = await tool.call(tool.checked({"url": url, **arguments}), context)
+    result = await tool.call(tool.check({"url": url, **arguments}), context)
     assert isinstance(result, str)
     return result
 

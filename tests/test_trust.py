@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from bub.base.locate import Found
 from bub.errors import BubError, NotTrustedError, UsageError
-from bub.locate import Found
-from bub.trust import is_trusted, require_trust, revoke, store_problem, trust, trusted_folders
+from bub.runtime.trust import is_trusted, require_trust, revoke, store_problem, trust, trusted_folders
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ class TestStore:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(os, "fsync", full_disk)
-        with pytest.raises(BubError, match="No space left"):
+        with pytest.raises(BubError, match="no space left"):
             trust(tmp_path, home)
         assert trusted_folders(home) == (folder,)
         assert sorted(path.name for path in home.iterdir()) == ["trusted.json", "trusted.json.lock"]
@@ -232,7 +232,7 @@ class TestStore:
         for path in folders:
             path.mkdir()
         program = (
-            "import sys\nfrom pathlib import Path\nfrom bub.trust import trust\n"
+            "import sys\nfrom pathlib import Path\nfrom bub.runtime.trust import trust\n"
             "print('ready', flush=True)\nsys.stdin.readline()\n"
             "for name in sys.argv[2:]: trust(Path(name), Path(sys.argv[1]))\n"
         )

@@ -18,8 +18,8 @@ import pytest
 
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
-from bub.pipeline.discovery import discover
-from bub.pipeline.merge import load_document
+from bub.pipeline.source.discovery import discover
+from bub.pipeline.source.merge import load_document
 
 ROOT = Path(__file__).parent.parent
 Write = Callable[[str, str], Path]

@@ -9,10 +9,10 @@ from conftest import Write
 from fakes.command_line import bub
 
 from bub import BubFramework
-from bub.diagnostics import Diagnostic
-from bub.pipeline.interpolate import read_environment
-from bub.pipeline.merge import load_document
-from bub.pipeline.variables import check_variables
+from bub.base.diagnostics import Diagnostic
+from bub.pipeline.check.variables import check_variables
+from bub.pipeline.source.interpolate import read_environment
+from bub.pipeline.source.merge import load_document
 
 FILE = """
     version: 1

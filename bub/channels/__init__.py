@@ -17,4 +17,4 @@ __all__ = ["Channel", "ChannelManager", "ChannelMessage", "TryLaterError", "Unde
 def __getattr__(name: str) -> Any:
     if name != "ChannelManager":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module("bub.channels.manager").ChannelManager
+    return import_module("bub.inbox.manager").ChannelManager

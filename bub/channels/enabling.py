@@ -2,14 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from bub.base.diagnostics import did_you_mean
 from bub.channels.channel import Channel
-from bub.diagnostics import did_you_mean
 from bub.errors import BubError, UsageError
-from bub.pipeline.provided import ALL, EXCEPT
+from bub.pipeline.run.provided import ALL, EXCEPT
 
-__all__ = ["ALL", "chosen"]
+__all__ = ["ALL", "ProfileChannels", "chosen"]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileChannels:
+    """The channels of a profile by name, each behind its plugin, and those that the profile opens (None: it is silent).
+
+    `complete` says whether all plugins of the profile are there.
+    """
+
+    brought: Mapping[str, tuple[str, Any]]
+    opened: Sequence[str] | None
+    complete: bool = True
+
+    @property
+    def offered(self) -> list[str]:
+        """The channels that a person may choose from, which are those where people write.
+
+        A terminal runs only if it is named, and services run along.
+        """
+        return [name for name, (_, channel) in self.brought.items() if getattr(channel, "role", "chat") == "chat"]
+
+    @property
+    def running(self) -> list[str]:
+        """The channels that a gateway runs: all that are set up, and those that the profile opens by name (C3)."""
+        opened = [ALL] if self.opened is None else self.opened
+        return [
+            name
+            for name in self.offered
+            if f"{EXCEPT}{name}" not in opened and (name in opened or (ALL in opened and self.can_run(name)))
+        ]
+
+    def can_run(self, name: str) -> bool:
+        """Tell whether a channel is set up."""
+        return bool(getattr(self.brought[name][1], "enabled", True))
+
+    def include_plugins(self, plugins: Iterable[str]) -> list[str]:
+        """Return the channels that run by now, and those that some plugins bring."""
+        running, wanted = self.running, set(plugins)
+        return [name for name in self.offered if name in running or self.brought[name][0] in wanted]
+
+    def find_unused_plugins(self, chosen: Iterable[str]) -> set[str]:
+        """Return the plugins of which every channel was turned down."""
+        plugins = {self.brought[name][0] for name in self.offered}
+        return plugins - {self.brought[name][0] for name in chosen}
 
 
 def chosen(channels: Mapping[str, Channel], names: Iterable[str]) -> list[Channel]:

@@ -10,14 +10,14 @@ from typing import Annotated
 import trio
 import typer
 
-from bub.channels.mailbox import Mailbox
-from bub.channels.manager import ChannelManager
 from bub.channels.terminal.channel import Terminal
 from bub.cli.exits import FAILED
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
 from bub.errors import UsageError
 from bub.framework import BubFramework
+from bub.inbox.mailbox import Mailbox
+from bub.inbox.manager import ChannelManager
 
 _TERMINAL = "cli"
 
@@ -34,7 +34,7 @@ def chat(
     """
     framework = open_framework(options_of(ctx))
     if not sys.stdin.isatty():
-        prompt = "\n\n".join(part for part in (prompt, _piped_in()) if part.strip())
+        prompt = "\n\n".join(part for part in (prompt, _read_piped_text()) if part.strip())
         if not prompt:
             raise UsageError("the message is empty", help='pipe one in: `echo "hello" | bub chat`')
     if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # a window that is closed must not leave tools behind
@@ -42,7 +42,7 @@ def chat(
     return FAILED if trio.run(_talk, framework, prompt, chat_id, session_id) else 0
 
 
-def _piped_in() -> str:
+def _read_piped_text() -> str:
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")  # one byte that is no text must not cost the whole message
     return sys.stdin.read().strip("\n")

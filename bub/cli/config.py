@@ -13,36 +13,38 @@ from typing import Annotated, Any
 import typer
 
 from bub.asking import Choice, Query
+from bub.base.diagnostics import PipelineError, did_you_mean
+from bub.base.failures import explain_os_error
+from bub.base.locate import FILE_NAME, bub_home, find_pipeline
+from bub.base.rewrite import write_private
 from bub.cli.exits import FAILED
-from bub.cli.findings import ShownPipelineError, told
+from bub.cli.findings import ShownPipelineError, render_error
 from bub.cli.options import Options, options_of, workspace_of
+from bub.cli.output import show_json
 from bub.cli.prompts import can_ask
-from bub.cli.questions import Terminal
+from bub.cli.questions import TerminalVoice
 from bub.cli.reading import read_plan
-from bub.cli.shown import show_json
 from bub.cli.terminal import for_reader, printable
-from bub.diagnostics import PipelineError, did_you_mean
 from bub.errors import BubError, UsageError
-from bub.locate import FILE_NAME, bub_home, find_pipeline
-from bub.pipeline.amend import REMOVED, Keys, amend
-from bub.pipeline.choices import below_profile, keys_of, value_of, variable_for, with_section
-from bub.pipeline.dotenv import keep_secrets
-from bub.pipeline.interpolate import read_environment
-from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED, load_document
-from bub.pipeline.origins import Scope, flow, leaves_of, origins_of, schema_at, scope_of
-from bub.pipeline.own_file import (
+from bub.pipeline.check.validate import profiles_of
+from bub.pipeline.edit.amend import amend
+from bub.pipeline.edit.choices import below_profile, keys_of, value_of, variable_for, with_section
+from bub.pipeline.edit.dotenv import keep_secrets
+from bub.pipeline.edit.own_file import (
     OwnFile,
     check_change,
-    counted_errors,
+    count_errors,
+    describe_backup,
     findings_in,
-    kept_in_words,
     new_own,
     read_own,
     write_change,
 )
-from bub.pipeline.plan import make_plan
-from bub.pipeline.validate import profiles_of
-from bub.rewrite import write_private
+from bub.pipeline.edit.paths import REMOVED, Keys
+from bub.pipeline.plan.origins import Scope, flow, leaves_of, origins_of, schema_at, scope_of
+from bub.pipeline.plan.plan import make_plan
+from bub.pipeline.source.interpolate import read_environment
+from bub.pipeline.source.merge import DEFAULT_PROFILE, SHIPPED, load_document
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, help="Read and change settings in the pipeline file.")
 
@@ -108,7 +110,7 @@ def set_value(
         raise UsageError(
             f"`{variable}` is not the name of a variable", help="use letters, digits and `_`, as in MY_KEY"
         )
-    scope, keys = _named(options, path)
+    scope, keys = _locate(options, path)
     own = _own(options, made=True)
     given = words or [f"${{env:{variable or variable_for(scope, keys)}}}"]
     text = amend(own.text, {keys: value_of(scope, keys, given)}, file=own.file)
@@ -116,17 +118,17 @@ def set_value(
         _check(own, text)  # nothing is kept for a change that cannot be made
         _keep_secret(own, keys, given[0])
     elif variable is not None:
-        _tell_unset(own, variable)
+        _warn_if_unset(own, variable)
     _write(own, text, f"set {'.'.join(keys)} in", f"{'.'.join(keys)} is so already in")
-    _tell_new_profile(scope, keys)
-    _tell_stronger(options, own, keys)
+    _warn_if_new_profile(scope, keys)
+    _warn_if_overridden(options, own, keys)
 
 
 @app.command("unset")
 def unset(ctx: typer.Context, path: Annotated[str, _PATH]) -> None:
     """Take a value out of the file, or with --profile out of that profile, so that its parent or a default holds."""
     options = options_of(ctx)
-    _, keys = _named(options, path)
+    _, keys = _locate(options, path)
     own = _own(options)
     text = amend(own.text, {keys: REMOVED}, file=own.file)
     _write(own, text, f"took {'.'.join(keys)} out of", f"{'.'.join(keys)} is not set in")
@@ -168,18 +170,20 @@ def edit(ctx: typer.Context) -> int:
     draft = own.path.with_name(f".bub-{os.urandom(4).hex()}.yaml")  # beside it: editors look for the schema there
     try:
         write_private(draft, None, own.text.encode())
-        return _edited(own, draft, editor)
+        return _edit_until_right(own, draft, editor)
     finally:
         draft.unlink(missing_ok=True)
 
 
-def _edited(own: OwnFile, draft: Path, editor: list[str]) -> int:
+def _edit_until_right(own: OwnFile, draft: Path, editor: list[str]) -> int:
     """Let a person edit the draft until it is right, kept as it is, or given up."""
     while True:
         try:
             ended = subprocess.run([*editor, str(draft)], check=False).returncode
         except OSError as error:
-            raise UsageError(f"{editor[0]} cannot be run: {error.strerror}", help="set EDITOR to another") from None
+            raise UsageError(
+                f"{editor[0]} cannot be run: {explain_os_error(error)}", help="set EDITOR to another"
+            ) from None
         if ended != 0:
             raise BubError(f"{editor[0]} ended with {ended}", help=f"{own.file} is as it was")
         try:
@@ -187,11 +191,11 @@ def _edited(own: OwnFile, draft: Path, editor: list[str]) -> int:
         except UnicodeDecodeError:
             raise BubError("what was saved is not UTF-8", help=f"{own.file} is as it was") from None
         findings = findings_in(own, text)
-        if text == own.text or not counted_errors(findings):
+        if text == own.text or not count_errors(findings):
             _write(own, text, "wrote what you changed to", "nothing was changed in", even_broken=True)
             return 0
-        print(told(ShownPipelineError(PipelineError(findings), {own.file: text}), color=False), file=sys.stderr)
-        match Terminal().put(Query("edit", "select", "What now?", "again", _WAYS_ON)):
+        print(render_error(ShownPipelineError(PipelineError(findings), {own.file: text}), color=False), file=sys.stderr)
+        match TerminalVoice().put(Query("edit", "select", "What now?", "again", _WAYS_ON)):
             case "keep":
                 _write(
                     own, text, "wrote what you changed, errors and all, to", "nothing was changed in", even_broken=True
@@ -210,8 +214,8 @@ def _scope(options: Options) -> Scope:
     return scope_of(plan, os.environ)
 
 
-def _named(options: Options, path: str) -> tuple[Scope, Keys]:
-    """The place in the file that is meant, and what is known about it."""
+def _locate(options: Options, path: str) -> tuple[Scope, Keys]:
+    """Return what the file says, and the keys of the value that a path means there."""
     scope = _scope(options)
     keys = keys_of(scope, path)
     if options.profile is not None and keys[0] != "profiles":
@@ -220,7 +224,7 @@ def _named(options: Options, path: str) -> tuple[Scope, Keys]:
 
 
 def _own(options: Options, *, made: bool = False, even_broken: bool = False) -> OwnFile:
-    """The user's file. With `made`, the one that is to be made in $BUB_HOME where there is none."""
+    """Return the user's file. If there is none, `made` stands for one that is to be made in $BUB_HOME."""
     if str(options.config).startswith(SHIPPED):
         raise UsageError(
             f"{options.config} is one of Bub's own files, which are not changed", help="leave out --config"
@@ -241,11 +245,11 @@ def _home_file() -> Path:
 
 
 def _keep_secret(own: OwnFile, keys: Keys, reference: str) -> None:
-    """Ask for a secret, and keep it where the reference finds it."""
+    """Ask for a secret, and keep it in `.env`, so that the reference finds it."""
     variable = reference.removeprefix("${env:").removesuffix("}")
     name = ".".join(keys)
     if can_ask():
-        given = str(Terminal().put(Query(name, "secret", name))).strip()
+        given = str(TerminalVoice().put(Query(name, "secret", name))).strip()
     else:
         given = "" if sys.stdin.isatty() else sys.stdin.readline().strip()
     if not given:
@@ -256,7 +260,7 @@ def _keep_secret(own: OwnFile, keys: Keys, reference: str) -> None:
         _say(f"{variable} has another value in the environment, which counts before .env")
 
 
-def _tell_unset(own: OwnFile, variable: str) -> None:
+def _warn_if_unset(own: OwnFile, variable: str) -> None:
     environment, _ = read_environment(own.path.parent, os.environ)
     if not environment.get(variable):
         _say(f"{variable} is not set yet: set it in the environment, or in .env beside {own.file}")
@@ -281,10 +285,10 @@ def _write(own: OwnFile, text: str, done: str, nothing: str, *, even_broken: boo
     if not even_broken:
         _check(own, text)
     backup = write_change(own, text, even_broken=True)
-    print(for_reader(f"{done} {own.file} ({kept_in_words(own, text, backup)})"))
+    print(for_reader(f"{done} {own.file} ({describe_backup(own, text, backup)})"))
 
 
-def _tell_new_profile(scope: Scope, keys: Keys) -> None:
+def _warn_if_new_profile(scope: Scope, keys: Keys) -> None:
     """Say that a profile is new: its name may be a slip."""
     profiles = profiles_of(scope.document)
     if keys[0] == "profiles" and keys[1] not in profiles:
@@ -292,8 +296,8 @@ def _tell_new_profile(scope: Scope, keys: Keys) -> None:
         _say(f"profile `{keys[1]}` is new{f' ({meant})' if meant else ''}")
 
 
-def _tell_stronger(options: Options, own: OwnFile, keys: Keys) -> None:
-    """Say what counts before a value that was just set, so that nobody wonders why it has no effect."""
+def _warn_if_overridden(options: Options, own: OwnFile, keys: Keys) -> None:
+    """Say which setting overrides the value that was just set, so that nobody wonders why it has no effect."""
     profile = keys[1] if keys[0] == "profiles" else options.profile or os.environ.get("BUB_PROFILE") or DEFAULT_PROFILE
     document = load_document(own.path)
     node = document.layers[-1].root.get(*keys)
@@ -307,7 +311,7 @@ def _tell_stronger(options: Options, own: OwnFile, keys: Keys) -> None:
 
 
 def _tree(leaves: list[tuple[Any, Any]]) -> Any:
-    """Values by their paths as one value."""
+    """Put values by their paths together into one value."""
     tree: dict[str, Any] = {}
     for path, value in leaves:
         if not path:

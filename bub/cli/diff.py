@@ -10,16 +10,16 @@ from typing import Annotated
 
 import typer
 
+from bub.base.diagnostics import PipelineError, Place
+from bub.base.layout import EMPTY, Line, Span, line
+from bub.base.locate import find_pipeline
 from bub.cli.exits import FAILED, USAGE
 from bub.cli.findings import ShownPipelineError
 from bub.cli.options import options_of, workspace_of
-from bub.cli.shown import show, show_json
-from bub.diagnostics import PipelineError, Place
-from bub.locate import find_pipeline
-from bub.pipeline.compare import Compared, Comparison, compare
-from bub.pipeline.differences.changes import Change
-from bub.pipeline.layout import EMPTY, Line, Span, line
-from bub.pipeline.sides import open_sides, two_sides
+from bub.cli.output import show, show_json
+from bub.pipeline.show.compare import Comparison, ProfileComparison, compare
+from bub.pipeline.show.differences.changes import Change
+from bub.pipeline.show.sides import open_sides, two_sides
 
 _HEADINGS = MappingProxyType(
     {
@@ -79,39 +79,44 @@ def _page(comparison: Comparison, title: str) -> Iterator[Line]:
         yield line(f"{title}: no difference in behaviour")
         return
     yield line(title, "strong")
-    # Profiles in which the same changes are told together.
-    same, *told = _alike(comparison.profiles)
-    for profiles in told:
-        yield from (EMPTY, line(_named(profiles), "strong"))
-        yield from _told(profiles[0].changes)
+    # Profiles with the same changes share one heading.
+    same, *differing = _group_alike(comparison.profiles)
+    for profiles in differing:
+        yield from (EMPTY, line(_name_profiles(profiles), "strong"))
+        yield from _list_changes(profiles[0].changes)
     if comparison.routes:
         yield from (EMPTY, line("all profiles", "strong"))
-        yield from _told(comparison.routes)
+        yield from _list_changes(comparison.routes)
     yield EMPTY
     if same:
-        yield line(f"{_named(same)}: no difference")
+        yield line(f"{_name_profiles(same)}: no difference")
     dangers = sum(change.severity == "danger" for change in changes)
     yield line(f"{len(changes)} change{'s' if len(changes) > 1 else ''}, {dangers or 'none'} of them dangerous")
 
 
-def _alike(profiles: Iterable[Compared]) -> list[list[Compared]]:
-    """The profiles without changes, then those of which the same is told, set by set."""
-    sets: dict[tuple[tuple[str, Place | None], ...], list[Compared]] = {(): []}
+def _group_alike(profiles: Iterable[ProfileComparison]) -> list[list[ProfileComparison]]:
+    """Return the profiles without changes, then the others, in groups that have the same changes."""
+    sets: dict[tuple[tuple[str, Place | None], ...], list[ProfileComparison]] = {(): []}
     for compared in profiles:
-        told = tuple((change.message, change.place) for change in compared.changes)
-        sets.setdefault(told, []).append(compared)
+        changes = tuple((change.message, change.place) for change in compared.changes)
+        sets.setdefault(changes, []).append(compared)
     return list(sets.values())
 
 
-def _named(profiles: Iterable[Compared]) -> str:
+def _name_profiles(profiles: Iterable[ProfileComparison]) -> str:
     names = [f"`{each.old}` → `{each.new}`" if each.old != each.new else f"`{each.name}`" for each in profiles]
     return f"profile{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
-def _told(changes: Iterable[Change]) -> Iterator[Line]:
+def _list_changes(changes: Iterable[Change]) -> Iterator[Line]:
     for (severity, area), group in itertools.groupby(changes, key=lambda change: (change.severity, change.area)):
         yield line(f"  {_HEADINGS.get((severity, area), area)}", "warn" if severity == "danger" else "")
         for change in group:
-            mark = "+" if change.old is None else "-" if change.new is None else "~"
             place = f"  {change.place}" if change.place is not None else ""
-            yield Span(f"    {mark} {change.message}"), Span(place, "faint")
+            yield Span(f"    {_mark(change)} {change.message}"), Span(place, "faint")
+
+
+def _mark(change: Change) -> str:
+    if change.old is None:
+        return "+"
+    return "-" if change.new is None else "~"

@@ -12,9 +12,9 @@ import typer
 
 from bub.cli.exits import FAILED
 from bub.cli.options import options_of, workspace_of
-from bub.cli.shown import page_width, show, show_json
+from bub.cli.output import page_width, show, show_json
 from bub.doctor import LOOKS
-from bub.doctor.checks import Check, Patient, check_lines, examine, verdict
+from bub.doctor.checks import Check, Patient, check_lines, examine, summarize
 from bub.framework import BubFramework
 
 
@@ -47,5 +47,5 @@ def doctor(
         listed = [check.as_dict() for check in checks]
         show_json({"version": 1, "ok": sound, "checks": listed}, indent=2, ensure_ascii=False)
     else:
-        show([(), verdict(checks)])
+        show([(), summarize(checks)])
     return 0 if sound else FAILED

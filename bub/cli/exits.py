@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TextIO
 
 import typer
 from typer._click.exceptions import ClickException  # Typer's copy of click; its base error has no public name
 
+from bub.base.failures import flatten_error
 from bub.cli.table import FINDINGS, load
 from bub.cli.terminal import printable
 from bub.errors import BubError
@@ -27,38 +28,29 @@ class StoppedError(BubError):
 
 
 def exit_code(work: Callable[[], int]) -> int:
-    """Do the work of the command line and return its exit code, whatever happens; failures are told on stderr."""
+    """Do the work of the command line and return its exit code, whatever happens; stderr says what failed."""
     try:
         code = work()
         sys.stdout.flush()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else FAILED
     except BrokenPipeError:
-        return _reader_left()
-    except BaseException as error:  # noqa: BLE001 (this is the end of the process: everything is told, nothing goes on)
-        return _told(error)
+        return _end_without_reader()
+    except BaseException as error:  # noqa: BLE001 (the process ends here: every error is reported)
+        return _report(error)
     return code
 
 
-def _told(error: BaseException) -> int:
-    causes = tuple(leaves(error))
+def _report(error: BaseException) -> int:
+    causes = tuple(flatten_error(error))
     if any(isinstance(cause, KeyboardInterrupt) for cause in causes):
         return INTERRUPTED
     if any(isinstance(cause, BrokenPipeError) for cause in causes):
-        return _reader_left()
-    return max(_tell(cause) for cause in causes)
+        return _end_without_reader()
+    return max(_report_one(cause) for cause in causes)
 
 
-def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The errors that happened: those of a group one by one, else the one itself."""
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from leaves(inner)
-    else:
-        yield error
-
-
-def _tell(error: BaseException) -> int:
+def _report_one(error: BaseException) -> int:
     match error:
         case BubError() if hasattr(error, "diagnostics"):  # a `PipelineError`, which few commands come to import
             _say(load(FINDINGS)(error, color=in_color(sys.stderr)))
@@ -78,12 +70,12 @@ def _tell(error: BaseException) -> int:
 
 
 def in_color(stream: TextIO) -> bool:
-    """Whether what is written to `stream` may be coloured: a terminal that shows colours, and no `NO_COLOR`."""
+    """Return whether what is written to `stream` may be coloured: a terminal that shows colours, and no `NO_COLOR`."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def one_line(error: BubError) -> str:
-    """`bub: what is wrong (what to do)`, in one line; a second way out, where the help has one, in a second."""
+    """Return `bub: what is wrong (what to do)` in one line; each further line of the help gets one of its own."""
     text = _in_one_line(str(error))
     if not error.help:
         return f"bub: {text}"
@@ -100,7 +92,7 @@ def _say_crash(error: BaseException) -> None:
 
 
 def _in_short(error: BaseException) -> str:
-    """What an exception says of itself; the name of its type, too, unless that is a private matter."""
+    """Return the text of an exception, with the name of its type unless that type is private."""
     name = type(error).__name__
     text = _in_one_line(" ".join([str(error), *getattr(error, "__notes__", ())]))
     if text and name.startswith("_"):
@@ -121,7 +113,7 @@ def _in_one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
-def _reader_left() -> int:
-    # Whoever read our output (`| head`) has gone. Python would complain once more when it flushes at its end.
+def _end_without_reader() -> int:
+    # Whoever read our output (`| head`) has gone. Python would complain again when it flushes at its end.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED

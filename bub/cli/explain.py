@@ -7,16 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
+from bub.base.layout import EMPTY, indent_text, line
 from bub.cli.options import options_of
+from bub.cli.output import page_width, show, show_json
 from bub.cli.reading import read_plan
-from bub.cli.shown import page_width, show, show_json
 from bub.cli.table import IMPLEMENTERS, load
 from bub.errors import BubError
-from bub.pipeline.explain import ABOUT, CodePage, Facts, about_code, needs_plugins
-from bub.pipeline.explain import explain as facts_about
-from bub.pipeline.layout import EMPTY, indented, line
-from bub.pipeline.origins import scope_of
-from bub.pipeline.pages import page
+from bub.pipeline.plan.origins import scope_of
+from bub.pipeline.show.explain import about_code, needs_plugins
+from bub.pipeline.show.explain import explain as facts_about
+from bub.pipeline.show.facts import ABOUT, CodePage, Facts
+from bub.pipeline.show.pages import page
 
 _BROKEN = "the file has errors"
 
@@ -35,7 +36,10 @@ def explain(
     """
     code = about_code(topic or "")
     if code is not None:
-        _print_json(code) if as_json else show(line(text) for text in code.text.splitlines())
+        if as_json:
+            _print_json(code)
+        else:
+            show(line(text) for text in code.text.splitlines())
         return
     options = options_of(ctx)
     plan, errors = read_plan(options)
@@ -51,7 +55,7 @@ def explain(
     width = page_width()
     show(page(facts, width))
     if missing:
-        show([EMPTY, *indented(f"Who implements what is not shown: {missing}.", width, 0)])
+        show([EMPTY, *indent_text(f"Who implements what is not shown: {missing}.", width, 0)])
 
 
 def _reason(error: BubError) -> str:

@@ -1,11 +1,11 @@
-"""A pipeline that does not compile, as the command line tells it: every finding with the line it is about."""
+"""A pipeline that does not compile, as the command line prints it: every finding with the line it is about."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bub.diagnostics import PipelineError
-from bub.pipeline.report import render_text, summary
+from bub.base.diagnostics import PipelineError
+from bub.pipeline.report.report import render_text, summary
 
 
 class ShownPipelineError(PipelineError):
@@ -16,8 +16,8 @@ class ShownPipelineError(PipelineError):
         self.sources = sources
 
 
-def told(error: PipelineError, *, color: bool) -> str:
-    """All findings of `error` and a line that counts them."""
+def render_error(error: PipelineError, *, color: bool) -> str:
+    """Return all findings of `error` as text, and below them a line that counts them."""
     sources = error.sources if isinstance(error, ShownPipelineError) else {}
     text = render_text(error.diagnostics, sources, color=color)
     return f"{text}\nbub: {summary(error.diagnostics, len({finding.file for finding in error.diagnostics}))}"

@@ -1,4 +1,4 @@
-"""`bub gateway`: the agent at work on every channel, until it is told to end."""
+"""`bub gateway`: the agent at work on every channel, until a signal ends it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Annotated
 import trio
 import typer
 
+from bub.base.diagnostics import Diagnostic, PipelineError
+from bub.base.locate import bub_home
 from bub.channels.enabling import ALL
 from bub.cli.exits import INTERRUPTED
 from bub.cli.findings import ShownPipelineError
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
-from bub.diagnostics import Diagnostic, PipelineError
 from bub.framework import BubFramework
-from bub.gateway import Gateway, in_a_line
-from bub.locate import bub_home
+from bub.gateway.monitor import ListenAddress
+from bub.gateway.serving import Gateway, format_finding
 from bub.log import Form, log_to, log_warning, open_log
-from bub.monitor import Address
 
 
 def gateway(
@@ -47,12 +47,12 @@ def gateway(
     """
     log_to(bub_home(os.environ) / "logs", debug=os.environ.get("BUB_DEBUG") == "1", shown=log_format)
     open_log()  # before a library has something to say
-    terminated = _terminated()
+    terminated = _watch_for_sigterm()
     try:
         framework = open_framework(options_of(ctx), tell=_log_warnings)
         wanted = listen or (framework.settings.get("gateway") or {}).get("listen")
-        address = Address.of(wanted) if wanted else None
-        names = enable_channel or _opened_by_the_profile(framework)
+        address = ListenAddress.of(wanted) if wanted else None
+        names = enable_channel or _channels_of_profile(framework)
         ended_by = trio.run(Gateway(framework, names, listen=address, watch=watch).run)
     except KeyboardInterrupt:
         if terminated.is_set():
@@ -61,8 +61,8 @@ def gateway(
     return INTERRUPTED if ended_by == signal.SIGINT else 0
 
 
-def _terminated() -> Event:
-    """Set by a SIGTERM that comes while the files are loaded, which else is taken for a Ctrl-C."""
+def _watch_for_sigterm() -> Event:
+    """Return an event that a SIGTERM sets, even one that arrives while the files are loaded."""
     event, usual = Event(), signal.getsignal(signal.SIGTERM)
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -74,8 +74,8 @@ def _terminated() -> Event:
     return event
 
 
-def _opened_by_the_profile(framework: BubFramework) -> Sequence[str]:
-    """The channels of the profile chosen at start; all of them where it does not say."""
+def _channels_of_profile(framework: BubFramework) -> Sequence[str]:
+    """Return the channels of the profile chosen at start, or `all` if it does not say."""
     try:
         framework.check_channels()
     except PipelineError as error:
@@ -85,4 +85,4 @@ def _opened_by_the_profile(framework: BubFramework) -> Sequence[str]:
 
 def _log_warnings(warnings: Iterable[Diagnostic]) -> None:
     for warning in warnings:
-        log_warning("pipeline.finding", finding=in_a_line(warning))
+        log_warning("pipeline.finding", finding=format_finding(warning))

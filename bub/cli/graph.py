@@ -9,13 +9,15 @@ from typing import Annotated
 import typer
 
 from bub.cli.options import options_of
+from bub.cli.output import page_width, show
 from bub.cli.reading import read_plan
-from bub.cli.shown import page_width, show
 from bub.errors import UsageError
-from bub.pipeline.draw import dot, drawing_of, mermaid, text_lines
+from bub.pipeline.show.drawing import drawing_of
+from bub.pipeline.show.flowcharts import dot, mermaid
+from bub.pipeline.show.lanes import text_lines
 
 
-class Format(StrEnum):
+class DrawingFormat(StrEnum):
     """How the graph is drawn."""
 
     text = "text"
@@ -31,7 +33,7 @@ def graph(
     pipeline: Annotated[
         str | None, typer.Option(metavar="bub:NAME", help="A shipped pipeline in place of a file.")
     ] = None,
-    format: Annotated[Format, typer.Option(help="How the graph is drawn.")] = Format.text,  # noqa: A002 (the option)
+    format: Annotated[DrawingFormat, typer.Option(help="How the graph is drawn.")] = DrawingFormat.text,  # noqa: A002 (the option)
 ) -> None:
     """Draw the stages of a pipeline: what waits for what, kinds, time-outs, and how long a turn may take.
 
@@ -41,7 +43,7 @@ def graph(
         raise UsageError("a path and --pipeline name two pipelines", help="leave one of them out")
     plan, _ = read_plan(options_of(ctx), Path(pipeline) if pipeline is not None else path)
     drawing = drawing_of(plan)
-    if format is Format.text:
+    if format is DrawingFormat.text:
         show(text_lines(drawing, page_width()))
     else:
-        print((mermaid if format is Format.mermaid else dot)(drawing), end="")
+        print((mermaid if format is DrawingFormat.mermaid else dot)(drawing), end="")

@@ -8,7 +8,7 @@ import typer
 
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
-from bub.cli.shown import show_json
+from bub.cli.output import show_json
 
 
 def hooks(

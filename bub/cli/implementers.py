@@ -8,16 +8,16 @@ from collections.abc import Iterable
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from bub.binding import Call
 from bub.cli.options import Options, workspace_of
 from bub.errors import BubError
 from bub.framework import BubFramework
-from bub.implementations import Implementation
-from bub.pipeline.explain import Implementer, Implementers
+from bub.hooks.binding import Call
+from bub.hooks.implementations import Implementation
+from bub.pipeline.show.facts import Implementer, Implementers
 
 
 def implementers_of(options: Options) -> Implementers | BubError:
-    """The implementations in the order in which a turn asks them, or why they cannot be told."""
+    """Return the implementations in the order in which a turn asks them, or why they cannot be listed."""
     framework = BubFramework(options.config, profile=options.profile, workspace=workspace_of(options))
     try:
         with redirect_stdout(sys.stderr):  # what a plugin prints while it is imported is no result of ours
@@ -32,7 +32,7 @@ def implementers_of(options: Options) -> Implementers | BubError:
 
 
 def _in_order(framework: BubFramework, calls: Iterable[Call]) -> tuple[Implementer, ...]:
-    """The implementations behind the calls of a stage, which may be those of two points: a hook and its twin."""
+    """Return the implementations behind the calls of a stage, which may belong to two points: a hook and its twin."""
     found = ((call, framework.implementations(call.hook)) for call in calls)
     return tuple(_implementer(one) for call, those in found for one in those if one.plugin == call.plugin)
 

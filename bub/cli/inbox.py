@@ -12,16 +12,17 @@ from typing import Annotated, Any
 
 import typer
 
-from bub.channels.letters import Kind, Letter, Letters, MailboxError, inbox_file
+from bub.base.diagnostics import did_you_mean
+from bub.base.layout import Line, Span, cells, columns, indent_text
+from bub.base.locate import bub_home
 from bub.channels.message import ChannelMessage
 from bub.cli.options import options_of, workspace_of
+from bub.cli.output import page_width, show, show_json
 from bub.cli.prompts import can_ask, confirm
-from bub.cli.shown import page_width, show, show_json
 from bub.cli.terminal import printable
-from bub.diagnostics import did_you_mean
 from bub.errors import UsageError
-from bub.locate import bub_home
-from bub.pipeline.layout import Line, Span, cells, columns, indented
+from bub.inbox.sqlite import Kind, Letter, SqliteInbox, inbox_file
+from bub.inbox.store import MailboxError
 
 app = typer.Typer(
     rich_markup_mode=None, add_completion=False, help="Messages and replies that were set aside: try again, or drop."
@@ -49,15 +50,15 @@ def list_them(
 
     A message is set aside when its turn was cut short three times, a reply when it can never be delivered.
     """
-    with _opened(ctx) as letters:
+    with _open_letters(ctx) as letters:
         found, elsewhere = letters.alone(letters.letters), letters.alone(letters.set_aside_elsewhere)
     shown = [letter for letter in found if everything or letter.reason is not None]
     if as_json:
         show_json([_as_json(letter) for letter in shown])
     elif shown:
-        show(_listed(shown, page_width() if sys.stdout.isatty() else None))
+        show(_list_letters(shown, page_width() if sys.stdout.isatty() else None))
     else:
-        _say(_nothing(letters.workspace, len(found), elsewhere))
+        _say(_describe_empty(letters.workspace, len(found), elsewhere))
 
 
 @app.command("retry")
@@ -67,9 +68,9 @@ def retry(
     everything: Annotated[bool, _EVERY] = False,
 ) -> None:
     """Let what was set aside wait again, as if nothing had been tried; a gateway that runs takes it at once."""
-    with _opened(ctx) as letters:
-        chosen = letters.alone(lambda: _changed(letters, ids, everything, letters.retry))
-    _say(f"{_counted(chosen)} will be tried again" if chosen else "nothing was set aside")
+    with _open_letters(ctx) as letters:
+        chosen = letters.alone(lambda: _change(letters, ids, everything, letters.retry))
+    _say(f"{_count_in_words(chosen)} will be tried again" if chosen else "nothing was set aside")
 
 
 @app.command("drop")
@@ -80,28 +81,28 @@ def drop(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Throw away what was set aside, for good."""
-    with _opened(ctx) as letters:
-        doomed = letters.alone(lambda: _chosen(letters.letters(), ids, everything))
+    with _open_letters(ctx) as letters:
+        doomed = letters.alone(lambda: _choose(letters.letters(), ids, everything))
         if not doomed:
             _say("nothing was set aside")
             return
         if not yes:
             if not can_ask():
-                raise UsageError(f"nobody can be asked whether to drop {_counted(doomed)}", help="say --yes")
-            if not confirm(f"Drop {_counted(doomed)} for good?"):
+                raise UsageError(f"nobody can be asked whether to drop {_count_in_words(doomed)}", help="say --yes")
+            if not confirm(f"Drop {_count_in_words(doomed)} for good?"):
                 _say("nothing was dropped")
                 return
         # Meanwhile somebody may have taken one of them up again: that one is not dropped.
         names = [_name(letter) for letter in doomed]
-        letters.alone(lambda: _changed(letters, names, False, letters.drop))
-    _say(f"{_counted(doomed)} {'was' if len(doomed) == 1 else 'were'} dropped")
+        letters.alone(lambda: _change(letters, names, False, letters.drop))
+    _say(f"{_count_in_words(doomed)} {'was' if len(doomed) == 1 else 'were'} dropped")
 
 
 @contextmanager
-def _opened(ctx: typer.Context) -> Iterator[Letters]:
-    """The letters of the workspace; where none was ever received, no file is made."""
+def _open_letters(ctx: typer.Context) -> Iterator[SqliteInbox]:
+    """Open the letters of the workspace; make no file if none was ever received."""
     path = inbox_file(bub_home(os.environ))
-    letters = Letters(path if path.exists() else None, workspace_of(options_of(ctx)))
+    letters = SqliteInbox(path if path.exists() else None, workspace_of(options_of(ctx)))
     letters.open()
     try:
         yield letters
@@ -109,31 +110,31 @@ def _opened(ctx: typer.Context) -> Iterator[Letters]:
         letters.close()
 
 
-def _changed(
-    letters: Letters, ids: list[str] | None, everything: bool, change: Callable[[Kind, Sequence[int]], None]
+def _change(
+    letters: SqliteInbox, ids: list[str] | None, everything: bool, change: Callable[[Kind, Sequence[int]], None]
 ) -> list[Letter]:
-    chosen = _chosen(letters.letters(), ids, everything)
+    chosen = _choose(letters.letters(), ids, everything)
     for kind in ("message", "reply"):
         change(kind, [letter.id for letter in chosen if letter.kind == kind])
     return chosen
 
 
-def _chosen(letters: list[Letter], ids: list[str] | None, everything: bool) -> list[Letter]:
-    """The letters that somebody names, all of them set aside; or an error, and nothing is done."""
+def _choose(letters: list[Letter], ids: list[str] | None, everything: bool) -> list[Letter]:
+    """Return the letters that somebody names; raise if one of them was not set aside."""
     if everything == bool(ids):
         raise UsageError("say which: IDs, or --all", help="`bub inbox list` shows them")
     known = {_name(letter): letter for letter in letters}
     set_aside = [name for name, letter in known.items() if letter.reason is not None]
     for name in ids or ():
         if name not in known:
-            raise MailboxError(f"there is no `{name}` in the inbox", help=_those(name, set_aside))
+            raise MailboxError(f"there is no `{name}` in the inbox", help=_suggest(name, set_aside))
         if name not in set_aside:
             waits = "its turn" if known[name].kind == "message" else "its delivery"
-            raise MailboxError(f"`{name}` was not set aside: it waits for {waits}", help=_those(name, set_aside))
+            raise MailboxError(f"`{name}` was not set aside: it waits for {waits}", help=_suggest(name, set_aside))
     return [known[name] for name in dict.fromkeys(ids or set_aside)]
 
 
-def _those(name: str, set_aside: list[str]) -> str:
+def _suggest(name: str, set_aside: list[str]) -> str:
     if not set_aside:
         return "nothing was set aside"
     if len(set_aside) > _MOST_NAMED:
@@ -141,7 +142,7 @@ def _those(name: str, set_aside: list[str]) -> str:
     return f"set aside: {', '.join(set_aside)}"
 
 
-def _nothing(workspace: str, waiting: int, elsewhere: dict[str, int]) -> str:
+def _describe_empty(workspace: str, waiting: int, elsewhere: dict[str, int]) -> str:
     said = f"nothing was set aside in {workspace}"
     if waiting:
         said += f"; {waiting:,} waiting (--all shows {'it' if waiting == 1 else 'them'})"
@@ -153,7 +154,7 @@ def _nothing(workspace: str, waiting: int, elsewhere: dict[str, int]) -> str:
 # How letters are shown.
 
 
-def _listed(letters: list[Letter], width: int | None) -> list[Line]:
+def _list_letters(letters: list[Letter], width: int | None) -> list[Line]:
     head = [Span(title, "faint") for title in ("id", "chat", "age", "tries", "set aside because", "begins")]
     lines = columns([head, *(_row(letter) for letter in letters)])
     if width is None or all(sum(cells(span.text) for span in each) <= width for each in lines):
@@ -168,17 +169,17 @@ def _row(letter: Letter) -> list[Span]:
         Span(_age(letter)),
         Span(str(letter.attempts)),
         Span(_in_one_line(letter.reason) if letter.reason is not None else "- (waiting)"),
-        Span(_cut(_words(letter), _MOST_WORDS), "faint"),
+        Span(_shorten(_words(letter), _MOST_WORDS), "faint"),
     ]
 
 
 def _card(letter: Letter, width: int) -> Iterator[Line]:
-    """A letter in several lines, where one is too short."""
+    """Lay a letter out in several lines, if one is too short."""
     tries = f"{letter.attempts} {'try' if letter.attempts == 1 else 'tries'}"
-    rest = _cut(f"  {_chat(letter)}  {_age(letter)}  {tries}", max(width - len(_name(letter)), 1))
+    rest = _shorten(f"  {_chat(letter)}  {_age(letter)}  {tries}", max(width - len(_name(letter)), 1))
     yield Span(_name(letter), "strong"), Span(rest)
-    yield from indented(_in_one_line(letter.reason) if letter.reason is not None else "waiting", width, 2)
-    yield (Span("  " + _cut(_words(letter), max(min(width - 2, _MOST_WORDS), 1)), "faint"),)
+    yield from indent_text(_in_one_line(letter.reason) if letter.reason is not None else "waiting", width, 2)
+    yield (Span("  " + _shorten(_words(letter), max(min(width - 2, _MOST_WORDS), 1)), "faint"),)
 
 
 def _name(letter: Letter) -> str:
@@ -212,7 +213,7 @@ def _in_one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
-def _cut(text: str, width: int) -> str:
+def _shorten(text: str, width: int) -> str:
     if cells(text) <= width:
         return text
     text = text[:width]
@@ -221,8 +222,8 @@ def _cut(text: str, width: int) -> str:
     return f"{text}…"
 
 
-def _counted(letters: Sequence[Letter]) -> str:
-    """How many there are, such as "2 messages and 1 reply"."""
+def _count_in_words(letters: Sequence[Letter]) -> str:
+    """Return how many there are, such as "2 messages and 1 reply"."""
     messages = sum(letter.kind == "message" for letter in letters)
     counts = ((messages, "message", "messages"), (len(letters) - messages, "reply", "replies"))
     return " and ".join(f"{count:,} {one if count == 1 else many}" for count, one, many in counts if count)

@@ -10,15 +10,15 @@ from typing import Annotated
 
 import typer
 
+from bub.base.locate import FILE_NAME, bub_home
 from bub.cli.options import options_of, workspace_of
 from bub.cli.terminal import printable
 from bub.errors import UsageError
-from bub.locate import FILE_NAME, bub_home
-from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED
-from bub.pipeline.schema import editor_schema
-from bub.pipeline.sections import installed_sections
-from bub.pipeline.starter import start
-from bub.trust import trust
+from bub.pipeline.check.schema import editor_schema
+from bub.pipeline.edit.starter import start
+from bub.pipeline.source.merge import DEFAULT_PROFILE, SHIPPED
+from bub.plugins.schemas import installed_sections
+from bub.runtime.trust import trust
 
 _ENDINGS = (".yaml", ".yml")
 
@@ -44,14 +44,14 @@ def init(
     file = named if named.suffix in _ENDINGS else named / FILE_NAME
     schema = json.dumps(editor_schema(section.plugin for section in installed_sections()), indent=2) + "\n"
     written = start(file, parent, schema)
-    names, trusted = " and ".join(map(str, written)), _trusted(file)
-    option = _naming(file)
+    names, trusted = " and ".join(map(str, written)), _trust_folder(file)
+    option = _option_for(file)
     print(printable(f"wrote {names}{'; the folder is trusted now' if trusted else ''}"))
     print(printable(f"next: `bub{option} doctor` says what is missing for a first answer, such as a model"))
     print(printable(f"then: `bub{option} run hello`; what can be changed stands in the comments of the file"))
 
 
-def _trusted(file: Path) -> bool:
+def _trust_folder(file: Path) -> bool:
     """Trust the folder of a file that is found there by itself; one of another name is used when it is named."""
     if file.name != FILE_NAME:
         return False
@@ -59,8 +59,8 @@ def _trusted(file: Path) -> bool:
     return True
 
 
-def _naming(file: Path) -> str:
-    """The option by which other commands use the file; "" where they find it by themselves."""
+def _option_for(file: Path) -> str:
+    """Return the option by which other commands use the file, or "" if they find it by themselves."""
     if file.name != FILE_NAME:
         return f" --config {shlex.quote(str(file))}"
     found = (Path.cwd(), bub_home(os.environ))

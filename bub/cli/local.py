@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-from bub.builtin.local_install import install
+from bub.agent.local_install import install
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, help="The small model that answers on this machine.")
 

@@ -11,26 +11,27 @@ from typing import Annotated, NamedTuple, TextIO
 
 import typer
 
+from bub.base.diagnostics import PipelineError
+from bub.base.locate import FILE_NAME, bub_home
 from bub.cli.exits import INTERRUPTED
 from bub.cli.findings import ShownPipelineError
 from bub.cli.opening import usual_file
 from bub.cli.options import Options, options_of, workspace_of
 from bub.cli.prompts import can_ask
-from bub.cli.questions import Terminal
+from bub.cli.questions import TerminalVoice
 from bub.cli.terminal import printable
-from bub.diagnostics import PipelineError
 from bub.errors import BubError, UsageError
-from bub.interview import Interview, Script
-from bub.locate import FILE_NAME, bub_home
-from bub.masks import Mask
-from bub.onboarding import difference
-from bub.pipeline.dotenv import FILE_NAME as DOTENV
-from bub.pipeline.dotenv import keep_secrets
-from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED
-from bub.pipeline.modeline import SCHEMA_FILE, put_beside, with_modeline
-from bub.pipeline.own_file import OwnFile, kept_in_words, new_own, read_own, write_change
-from bub.pipeline.schema import editor_schema
-from bub.wizard import Wizard
+from bub.pipeline.check.schema import editor_schema
+from bub.pipeline.edit.dotenv import FILE_NAME as DOTENV
+from bub.pipeline.edit.dotenv import keep_secrets
+from bub.pipeline.edit.modeline import SCHEMA_FILE, with_modeline, write_schema_beside
+from bub.pipeline.edit.own_file import OwnFile, describe_backup, new_own, read_own, write_change
+from bub.pipeline.source.merge import DEFAULT_PROFILE, SHIPPED
+from bub.secrets.redactor import Redactor
+from bub.setup.changes import difference
+from bub.setup.prompter import Prompter
+from bub.setup.script import Script
+from bub.setup.wizard import Wizard
 
 
 def onboard(
@@ -76,7 +77,7 @@ class _Change(NamedTuple):
     secrets: Mapping[str, str]
     channels: Sequence[str]
 
-    def show(self, mask: Mask, stream: TextIO) -> None:
+    def show(self, mask: Redactor, stream: TextIO) -> None:
         """Print what changes, secrets covered."""
         before = self.own.text if self.own.data is not None else ""
         for line in difference(self.own.file, before, self.text):
@@ -103,7 +104,7 @@ class _Change(NamedTuple):
         if own.data is None:
             _help_editors(own.path)
         if text != own.text:
-            _tell(f"wrote {own.file}{f' ({kept_in_words(own, text, backup)})' if backup is not None else ''}")
+            _tell(f"wrote {own.file}{f' ({describe_backup(own, text, backup)})' if backup is not None else ''}")
         if kept is not None:
             _tell(f"wrote {', '.join(secrets)} to {kept}, which only you can read")
         _tell('try it with `bub run "hello"`' + (f", or `bub gateway` for {', '.join(channels)}" if channels else ""))
@@ -112,15 +113,15 @@ class _Change(NamedTuple):
 def _help_editors(path: Path) -> None:
     """Put the schema that the first line names beside the new file; the file works without it."""
     try:
-        put_beside(path, json.dumps(editor_schema(), indent=2) + "\n")
+        write_schema_beside(path, json.dumps(editor_schema(), indent=2) + "\n")
     except BubError as error:
         _tell(f"editors will not know the keys of the file: {error}")
 
 
 def _change(options: Options, script: Script | None, plugins: Sequence[str], *, dry_run: bool) -> _Change | None:
-    """What the answers come to; None where nothing is to be written."""
+    """Ask, and return what is to be written; None if there is nothing to write."""
     own = _own_file(options)
-    ask = Interview(script or Terminal(), os.environ, own.path.parent)
+    ask = Prompter(script or TerminalVoice(), os.environ, own.path.parent)
     wizard = Wizard(
         ask,
         file=own.file,
@@ -149,7 +150,7 @@ def _change(options: Options, script: Script | None, plugins: Sequence[str], *, 
 
 
 def _own_file(options: Options) -> OwnFile:
-    """The file that a run would use, else the one that is made in Bub's own folder."""
+    """Return the file that a run would use, else the one to make in Bub's own folder."""
     if str(options.config).startswith(SHIPPED):
         raise UsageError(
             f"{options.config} is shipped with Bub, so it is not changed",

@@ -1,4 +1,4 @@
-"""Opening the framework for a command: load, ask about trust where a person can answer, tell the warnings."""
+"""Opening the framework for a command: load, ask about trust if a person can answer, print the warnings."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from pathlib import Path
 
+from bub.base.diagnostics import Diagnostic, PipelineError, Place
+from bub.base.locate import bub_home, find_pipeline
 from bub.cli.findings import ShownPipelineError
 from bub.cli.options import Options, workspace_of
 from bub.cli.prompts import can_ask, confirm_trust
 from bub.cli.table import COMMANDS
 from bub.cli.terminal import printable
-from bub.diagnostics import Diagnostic, PipelineError, Place
 from bub.errors import NotTrustedError
 from bub.framework import BubFramework
-from bub.locate import bub_home, find_pipeline
-from bub.trust import require_trust, trust
+from bub.runtime.trust import require_trust, trust
 
 
 def open_framework(
     options: Options, *, ask: bool = True, tell: Callable[[Iterable[Diagnostic]], None] | None = None
 ) -> BubFramework:
-    """The framework of the file, workspace and profile of `options`, with its plugins loaded.
+    """Load the framework of the file, workspace and profile of `options`, with its plugins.
 
     With `ask`, a person at a terminal is asked once whether to trust a folder. Warnings are printed, or handed to
     `tell`. Raises what `load_hooks` raises.
@@ -31,14 +31,14 @@ def open_framework(
     try:
         framework = _load(options)
     except NotTrustedError as error:
-        if not (ask and _trusted_now(error)):
+        if not (ask and _ask_for_trust(error)):
             raise
         framework = _load(options)
-    (tell or tell_warnings)(framework.warnings)
+    (tell or print_warnings)(framework.warnings)
     return framework
 
 
-def tell_warnings(warnings: Iterable[Diagnostic]) -> None:
+def print_warnings(warnings: Iterable[Diagnostic]) -> None:
     """Print warnings on standard error, a line each."""
     for warning in warnings:
         hint = f" ({warning.help})" if warning.help else ""
@@ -47,7 +47,7 @@ def tell_warnings(warnings: Iterable[Diagnostic]) -> None:
 
 
 def usual_file(options: Options) -> Path | None:
-    """The pipeline file that a run would use, its folder trusted; None where that is the shipped default.
+    """Return the pipeline file that a run would use, its folder trusted; None if that is the shipped default.
 
     A person at a terminal is asked once whether to trust a folder. Raises what `find_pipeline` and `require_trust` do.
     """
@@ -55,13 +55,13 @@ def usual_file(options: Options) -> Path | None:
     try:
         require_trust(found, bub_home(os.environ), os.environ)
     except NotTrustedError as error:
-        if not _trusted_now(error):
+        if not _ask_for_trust(error):
             raise
     return found.path
 
 
-def _trusted_now(error: NotTrustedError) -> bool:
-    """Ask whoever is at the terminal to trust the folder."""
+def _ask_for_trust(error: NotTrustedError) -> bool:
+    """Ask the person at the terminal to trust the folder, and remember a yes."""
     if not (can_ask() and confirm_trust(error.folder, error.file)):
         return False
     trust(Path(error.folder), bub_home(os.environ))

@@ -12,7 +12,7 @@ from bub.errors import UsageError
 
 @dataclass(slots=True)
 class Options:
-    """What was said on the command line about the pipeline to use; None where nothing was said."""
+    """What the command line says about the pipeline to use; None if it says nothing."""
 
     config: Path | None = None
     workspace: Path | None = None
@@ -20,14 +20,14 @@ class Options:
 
 
 def options_of(ctx: typer.Context) -> Options:
-    """The options of this call, wherever on the line they stood."""
+    """Return the options of this call, from before or behind the command's name."""
     options = ctx.find_root().ensure_object(Options)
     assert isinstance(options, Options)
     return options
 
 
 def workspace_of(options: Options) -> Path:
-    """The folder to work in: the one that was named, else the current one. UsageError when that was removed."""
+    """Return the folder to work in: the named one, else the current one. UsageError if that was removed."""
     try:
         return options.workspace or Path.cwd()
     except FileNotFoundError:
@@ -36,6 +36,6 @@ def workspace_of(options: Options) -> Path:
 
 
 def keep(ctx: typer.Context, param: typer.CallbackParam, value: Path | str | None) -> None:
-    """Remember an option of `Options`; what stands nearer to the command wins, as `bub --profile a run --profile b`."""
+    """Remember an option of `Options`; the one behind the command wins, as in `bub --profile a run --profile b`."""
     if value is not None and param.name is not None:
         setattr(options_of(ctx), param.name, value)

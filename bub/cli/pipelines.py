@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from bub.cli.shown import page_width, show, show_json
-from bub.pipeline.layout import EMPTY, indented, labelled, widest
-from bub.pipeline.merge import SHIPPED, load_shipped
-from bub.resources import shipped_pipelines
+from bub.base.layout import EMPTY, indent_text, label_text, widest
+from bub.base.resources import shipped_pipelines
+from bub.cli.output import page_width, show, show_json
+from bub.pipeline.source.merge import SHIPPED, load_shipped
 
 _HOW = (
     "`bub graph --pipeline bub:NAME` draws one, `bub explain --config bub:NAME` says what it comes to, and a file of"
@@ -27,8 +27,8 @@ def pipelines(
         return
     names, width = widest(about) + 2, page_width()
     for name, description in about.items():
-        show(labelled(name, description, width, names))
-    show([EMPTY, *indented(_HOW, width, 0)])
+        show(label_text(name, description, width, names))
+    show([EMPTY, *indent_text(_HOW, width, 0)])
 
 
 def _description(name: str) -> str:

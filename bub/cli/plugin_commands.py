@@ -5,15 +5,15 @@ from __future__ import annotations
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from bub.base.diagnostics import did_you_mean
 from bub.cli.opening import open_framework
 from bub.cli.options import Options
 from bub.cli.table import COMMANDS
-from bub.diagnostics import did_you_mean
 from bub.errors import BubError, UsageError
 
 
 def plugin_command(name: str, options: Options) -> TyperCommand | TyperGroup:
-    """The command `name` of a plugin of the profile; `UsageError` when there is none.
+    """Return the command `name` of a plugin of the profile; `UsageError` when there is none.
 
     A folder that is not trusted is not asked about here: a slip of the finger must not end in that question.
     """

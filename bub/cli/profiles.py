@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from bub.cli.options import options_of
+from bub.cli.output import page_width, show, show_json
 from bub.cli.reading import read_document
-from bub.cli.shown import page_width, show, show_json
-from bub.pipeline.merge import DEFAULT_PROFILE
-from bub.pipeline.profiles import profiles as profiles_in
-from bub.pipeline.profiles import profiles_page
+from bub.pipeline.show.profiles import profiles as profiles_in
+from bub.pipeline.show.profiles import profiles_page
+from bub.pipeline.source.merge import DEFAULT_PROFILE
 
 
 def profiles(

@@ -8,9 +8,9 @@ import signal
 import sys
 from types import FrameType
 
+from bub.base.locate import bub_home
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
-from bub.locate import bub_home
 from bub.log import log_to
 
 
@@ -23,7 +23,7 @@ def main() -> int:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it is to be ignored, as in `bub … &`
         signal.signal(signal.SIGTERM, _end_as_ctrl_c_does)
     code = exit_code(_work)
-    # Everything is told and cleaned up. Who asks once more for the end gets it at once, and no traceback.
+    # Everything is reported and cleaned up. A second signal ends the process at once, without a traceback.
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)

@@ -16,7 +16,7 @@ _TAKING_BACK = 5.0
 
 
 def can_ask() -> bool:
-    """Whether a person is there to answer: questions need a terminal to read from and one to appear on."""
+    """Return whether a person can answer: questions need a terminal to read from and one to appear on."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 

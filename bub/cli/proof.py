@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from contextlib import redirect_stdout
 from pathlib import Path
 
+from bub.base.diagnostics import Diagnostic, PipelineError
 from bub.cli.table import COMMANDS
-from bub.diagnostics import Diagnostic, PipelineError
 from bub.framework import BubFramework
 
 
@@ -30,6 +30,6 @@ def prove(config: Path | str | None, workspace: Path, profiles: Iterable[str]) -
             found = error.diagnostics
         else:
             found = framework.warnings
-        # What it says of the profiles that routes lead to is theirs to say, when it is their turn.
+        # Findings about the profiles that routes lead to come when those profiles are loaded.
         proved += [finding for finding in found if finding.profile in (None, profile)]
     return proved

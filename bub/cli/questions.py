@@ -17,15 +17,15 @@ _MOST_SHOWN = 6
 """A longer list can be narrowed by typing."""
 
 _ESCAPE_SECONDS = 0.1
-"""How long a terminal may take to send what follows an Esc where that begins the name of a key."""
+"""How long a terminal may take to send the rest of a key whose code begins with Esc."""
 
 
-class Terminal:
+class TerminalVoice:
     """The voice of the person at the terminal (see `bub.asking.Voice`). Ctrl-C, Ctrl-D and Esc leave the set-up."""
 
     def put(self, query: Query) -> Any:
-        """The answer. Raises KeyboardInterrupt when the person leaves."""
-        question = _left_by_escape(_asked(query))
+        """Ask, and return the answer. Raises KeyboardInterrupt if the person leaves."""
+        question = _let_escape_leave(_build_question(query))
         try:
             answer = question.unsafe_ask()
         except EOFError:
@@ -33,17 +33,17 @@ class Terminal:
         return query.default if answer == "" and query.default is not None else answer
 
     def knows(self, prefix: str) -> bool:
-        """Nobody knows what a person will say."""
+        """Return False: nobody knows what a person will say."""
         return False
 
     def say(self, text: str) -> None:
-        """Tell something, a line each."""
+        """Print a text, line by line."""
         for line in text.splitlines():
             print(printable(line), file=sys.stderr)
 
     @contextmanager
     def progress(self, text: str) -> Iterator[None]:
-        """Show what is being waited for, on a line that is gone afterwards."""
+        """Show what the set-up waits for, on a line that is gone afterwards."""
         print(f"{printable(text)} …", end="", file=sys.stderr, flush=True)
         try:
             yield
@@ -51,7 +51,7 @@ class Terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def _asked(query: Query) -> questionary.Question:
+def _build_question(query: Query) -> questionary.Question:
     import questionary
     from prompt_toolkit.output import create_output
 
@@ -61,14 +61,14 @@ def _asked(query: Query) -> questionary.Question:
         case "confirm":
             return questionary.confirm(title, default=bool(query.default), **shared)
         case "secret":
-            return questionary.password(title, validate=_fitting(query), **shared)
+            return questionary.password(title, validate=_validator(query), **shared)
         case "select" | "checkbox":
-            return _choosing(query, title, shared)
+            return _build_choice(query, title, shared)
         case "text" | "autocomplete":
-            return _writing(query, title, shared)
+            return _build_text(query, title, shared)
 
 
-def _choosing(query: Query, title: str, shared: dict[str, Any]) -> questionary.Question:
+def _build_choice(query: Query, title: str, shared: dict[str, Any]) -> questionary.Question:
     import questionary
 
     options = query.options()
@@ -87,11 +87,11 @@ def _choosing(query: Query, title: str, shared: dict[str, Any]) -> questionary.Q
     )
 
 
-def _writing(query: Query, title: str, shared: dict[str, Any]) -> questionary.Question:
+def _build_text(query: Query, title: str, shared: dict[str, Any]) -> questionary.Question:
     import questionary
     from prompt_toolkit.completion import FuzzyWordCompleter
 
-    shared["validate"] = _fitting(query)
+    shared["validate"] = _validator(query)
     if query.default:
         shared["placeholder"] = [("class:instruction", printable(str(query.default)))]
     names = [option.value for option in query.options()]
@@ -100,8 +100,8 @@ def _writing(query: Query, title: str, shared: dict[str, Any]) -> questionary.Qu
     return questionary.autocomplete(title, names, completer=FuzzyWordCompleter(names, WORD=True), **shared)
 
 
-def _fitting(query: Query) -> Any:
-    """What tells the person, before a line is taken, that it will not do."""
+def _validator(query: Query) -> Any:
+    """Return the check that tells the person, before a line is taken, that it will not do."""
 
     def fitting(text: str) -> bool | str:
         if not text.strip():
@@ -112,8 +112,8 @@ def _fitting(query: Query) -> Any:
     return fitting
 
 
-def _left_by_escape(question: questionary.Question) -> questionary.Question:
-    """The question with Esc as another way to leave."""
+def _let_escape_leave(question: questionary.Question) -> questionary.Question:
+    """Add Esc to a question as another way to leave it."""
     from prompt_toolkit.key_binding import KeyBindings, merge_key_bindings
 
     keys = KeyBindings()

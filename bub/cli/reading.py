@@ -7,20 +7,21 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bub.base.locate import FILE_NAME, find_pipeline
 from bub.cli.options import Options, workspace_of
 from bub.cli.terminal import printable
 from bub.errors import UsageError
-from bub.locate import FILE_NAME, find_pipeline
-from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED, Document, effective, load_document, load_shipped
-from bub.pipeline.plan import Plan, make_plan
-from bub.pipeline.validate import check_loaded
+from bub.pipeline.check.validate import check_loaded
+from bub.pipeline.plan.plan import Plan, make_plan
+from bub.pipeline.source.merge import DEFAULT_PROFILE, SHIPPED, Document, load_document, load_shipped
+from bub.pipeline.source.profiles import effective
 
 
 def read_plan(options: Options, path: Path | None = None) -> tuple[Plan, int]:
-    """The plan of a file (`path`, else the one that `bub run` would use), and how many errors the file has.
+    """Return the plan of a file (`path`, else the one that `bub run` would use), and how many errors the file has.
 
-    A path is a file, a folder with a `pipelines.yaml`, or `bub:NAME`. The errors are told on standard error in one
-    line. Raises `UsageError` for a file that cannot be read and a profile that it does not have.
+    A path is a file, a folder with a `pipelines.yaml`, or `bub:NAME`. One line on standard error says how many errors
+    there are. Raises `UsageError` for a file that cannot be read and a profile that it does not have.
     """
     document = _document(options, path)
     profile = options.profile or os.environ.get("BUB_PROFILE") or DEFAULT_PROFILE
@@ -28,16 +29,16 @@ def read_plan(options: Options, path: Path | None = None) -> tuple[Plan, int]:
         if finding.code == "B162" and finding.profile == profile and document.complete:
             raise UsageError(finding.message, help=finding.help)
     named = path or options.config
-    return make_plan(document, profile), _told_errors(document, named, (profile,))
+    return make_plan(document, profile), _report_errors(document, named, (profile,))
 
 
 def read_document(options: Options) -> tuple[Document, int]:
-    """As `read_plan`, for all profiles that the file has."""
+    """Return the document that a command means, and how many errors all of its profiles have together."""
     document = _document(options, None)
-    return document, _told_errors(document, options.config, None)
+    return document, _report_errors(document, options.config, None)
 
 
-def _told_errors(document: Document, named: Path | None, profiles: Sequence[str] | None) -> int:
+def _report_errors(document: Document, named: Path | None, profiles: Sequence[str] | None) -> int:
     checked = check_loaded(document, profiles=profiles)
     errors = sum(finding.severity == "error" for finding in checked.diagnostics)
     if errors:

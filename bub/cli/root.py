@@ -58,7 +58,7 @@ class LazyGroup(TyperGroup):
 
 
 def command_of(name: str, target: Any) -> TyperCommand | TyperGroup:
-    """The command that a function, or a Typer app with commands of its own, stands for."""
+    """Make a command of a function, or of a Typer app with commands of its own."""
     app = target if isinstance(target, typer.Typer) else typer.Typer(rich_markup_mode=None, add_completion=False)
     if app is not target:
         app.command(name)(target)

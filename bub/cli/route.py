@@ -10,12 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from bub.cli.options import options_of
+from bub.cli.output import page_width, show, show_json
 from bub.cli.reading import read_plan
-from bub.cli.shown import page_width, show, show_json
 from bub.envelope import addressed
 from bub.errors import UsageError
-from bub.pipeline.interpolate import read_environment
-from bub.pipeline.routes import choice_page, choose, routes_of
+from bub.pipeline.plan.routes import choice_page, choose, routes_of
+from bub.pipeline.source.interpolate import read_environment
 
 _EXAMPLE = """write it as --message '{"channel": "telegram", "chat_id": "-100"}', or pipe that in with --message -"""
 

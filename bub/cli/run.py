@@ -15,21 +15,23 @@ import trio
 import typer
 
 from bub.asking import Question
-from bub.cli.exits import FAILED, leaves
+from bub.base.failures import flatten_error
+from bub.base.plain import plain
+from bub.base.surfaces import Surface
+from bub.base.trace import TurnRecord
+from bub.cli.exits import FAILED
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
+from bub.cli.output import show_json
 from bub.cli.prompts import ask_person, can_ask
-from bub.cli.shown import show_json
 from bub.cli.terminal import printable
 from bub.envelope import Envelope, content_of, field_of, normalize_envelope
 from bub.errors import BubError, UsageError
 from bub.framework import BubFramework, TurnResult
 from bub.log import log_exception, open_log
-from bub.pipeline.trace import TurnRecord
-from bub.plain import plain
 from bub.streaming import StreamEvent
 
-# What Python makes of a byte of the command line that is no text; no model and no JSON reader takes it.
+# Python's stand-in for a byte of the command line that is no text; no model and no JSON reader takes it.
 _NO_TEXT = re.compile("[\ud800-\udfff]")
 
 
@@ -65,7 +67,7 @@ def run(
     try:
         # What a plugin prints must not stand before the object.
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
-            result = _end_of_turn(framework, inbound, live, outcome)
+            result = _run_turn(framework, inbound, live, outcome)
     finally:
         if live is not None:
             live.end()
@@ -84,13 +86,11 @@ def _standard_input() -> str:
     return sys.stdin.read()
 
 
-def _end_of_turn(
-    framework: BubFramework, inbound: dict[str, Any], live: LiveText | None, outcome: _Outcome
-) -> TurnResult:
+def _run_turn(framework: BubFramework, inbound: dict[str, Any], live: LiveText | None, outcome: _Outcome) -> TurnResult:
     try:
         return trio.run(functools.partial(_turn, framework, inbound, live, outcome))
     except (SystemExit, BaseExceptionGroup) as error:
-        end = next((cause for cause in leaves(error) if isinstance(cause, SystemExit)), None)
+        end = next((cause for cause in flatten_error(error) if isinstance(cause, SystemExit)), None)
         if end is None:
             raise
         # No answer was made: were this the end of the program, a script would take `sys.exit(0)` for success.
@@ -107,7 +107,7 @@ async def _turn(
     ask = ask_person if can_ask() else None
     async with framework.running():
         if live is None:
-            return await framework.process_inbound(inbound, on_event=outcome.hear, ask=ask)
+            return await framework.process_inbound(inbound, on_event=outcome.hear, ask=ask, surface=Surface.RUN)
 
         def hear(event: StreamEvent, message: Envelope) -> None:
             outcome.hear(event, message)
@@ -120,7 +120,9 @@ async def _turn(
         ask = ask_below if ask is not None else None
 
         with live.reading:
-            return await framework.process_inbound(inbound, stream_output=True, on_event=hear, ask=ask)
+            return await framework.process_inbound(
+                inbound, stream_output=True, on_event=hear, ask=ask, surface=Surface.RUN
+            )
     assert live.failure is not None
     raise live.failure
 
@@ -164,7 +166,7 @@ class LiveText:
         self._parts.append(str(delta))
         self._in_a_line = not self._parts[-1].endswith("\n")
         try:
-            print(_shown(f"{heading}{delta}"), end="", flush=True)
+            print(_clean_for_terminal(f"{heading}{delta}"), end="", flush=True)
         except OSError as error:
             self.failure = error
             self.reading.cancel()
@@ -184,18 +186,18 @@ def _print_replies(outbounds: Sequence[Envelope], live: LiveText | None) -> None
             shown = ""  # the one reply that was read while it came
             continue
         address = f"[{field_of(outbound, 'channel', 'default')}:{field_of(outbound, 'chat_id', 'default')}]"
-        print(_shown(f"{address}\n{content}"))
+        print(_clean_for_terminal(f"{address}\n{content}"))
 
 
-def _shown(text: str) -> str:
-    """A text without what would steer a terminal that shows it; as it is where a program reads it."""
+def _clean_for_terminal(text: str) -> str:
+    """Return a text without the characters that steer a terminal; unchanged if a program reads it."""
     if not sys.stdout.isatty():
         return text
     return "".join(letter for letter in text if letter in "\n\t" or unicodedata.category(letter) != "Cc")
 
 
 def result_as_dict(result: TurnResult) -> dict[str, Any]:
-    """The result of a turn as the JSON object of `bub run --json`; times are in seconds."""
+    """Return the result of a turn as the JSON object of `bub run --json`; times are in seconds."""
     return {
         "session_id": result.session_id,
         "prompt": result.prompt,

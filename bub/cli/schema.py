@@ -10,14 +10,14 @@ from typing import Annotated
 
 import typer
 
+from bub.base.locate import find_pipeline
 from bub.cli.options import Options, options_of, workspace_of
 from bub.cli.terminal import printable
 from bub.errors import UsageError
-from bub.locate import find_pipeline
-from bub.pipeline.merge import SHIPPED
-from bub.pipeline.modeline import write_schema
-from bub.pipeline.schema import editor_schema
-from bub.pipeline.sections import installed_sections
+from bub.pipeline.check.schema import editor_schema
+from bub.pipeline.edit.modeline import write_schema
+from bub.pipeline.source.merge import SHIPPED
+from bub.plugins.schemas import installed_sections
 
 
 def schema(

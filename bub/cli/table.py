@@ -44,22 +44,22 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
 """Every command of Bub by name, in the order of `bub --help`. Plugins add theirs with `register_cli_commands`."""
 
 PLUGIN_COMMANDS = "bub.cli.plugin_commands:plugin_command"
-"""Who is asked for a command that is not in the table."""
+"""The function that finds a command that is not in the table."""
 
-FINDINGS = "bub.cli.findings:told"
-"""Who tells what is wrong with a pipeline that does not compile."""
+FINDINGS = "bub.cli.findings:render_error"
+"""The function that renders the findings of a pipeline that does not compile."""
 
 PROOF = "bub.cli.proof:prove"
-"""Who proves a pipeline file with its plugins."""
+"""The function that proves a pipeline file with its plugins."""
 
-SARIF = "bub.pipeline.sarif:render_sarif"
-"""Who writes findings as SARIF, which the other formats need not load."""
+SARIF = "bub.pipeline.report.sarif:render_sarif"
+"""The function that renders findings as SARIF; the other formats need not load it."""
 
-REPAIR = "bub.pipeline.repair:repair_file"
-"""Who repairs a pipeline file, which nobody does by the way."""
+REPAIR = "bub.pipeline.edit.repair:repair_file"
+"""The function that repairs a pipeline file; only `--fix` loads it."""
 
 IMPLEMENTERS = "bub.cli.implementers:implementers_of"
-"""Who tells which plugins implement what, once they are loaded."""
+"""The function that lists which plugins implement what, once they are loaded."""
 
 
 def load(target: str) -> Any:

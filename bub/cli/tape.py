@@ -12,12 +12,13 @@ from typing import Annotated, Any, TypeVar
 import trio
 import typer
 
+from bub.base.failures import explain_os_error
+from bub.base.layout import Line, Span, cells, columns, line
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
-from bub.cli.shown import page_width, show, show_json
+from bub.cli.output import page_width, show, show_json
 from bub.cli.terminal import printable
 from bub.errors import TapeError, UsageError
-from bub.pipeline.layout import Line, Span, cells, columns, line
 from bub.tape.entry import TapeEntry
 from bub.tape.lines import lines_of, read_lines, tape_in, write_lines
 from bub.tape.shelf import Store, add_tape, find_tape, search_tapes, stats, summaries
@@ -47,7 +48,7 @@ def list_them(ctx: typer.Context, as_json: Annotated[bool, _JSON] = False) -> No
     if as_json:
         show_json([dataclasses.asdict(summary) for summary in found])
     elif found:
-        show(_listed(found, _width()))
+        show(_list_tapes(found, _width()))
     else:
         _say("no tape has been written yet")
 
@@ -67,7 +68,7 @@ def show_one(
 
     async def read(store: Store, workspace: Path) -> tuple[Summary, list[TapeEntry]]:
         found = await find_tape(store, name, workspace)
-        return await found.summary(), await _wanted(found, since, last, everything)
+        return await found.summary(), await _select_entries(found, since, last, everything)
 
     summary, entries = _with_store(ctx, read)
     if as_json:
@@ -79,9 +80,9 @@ def show_one(
     show(transcript(entries, _width()))
 
 
-async def _wanted(tape: Tape, since: str | None, last: int | None, everything: bool) -> list[TapeEntry]:
+async def _select_entries(tape: Tape, since: str | None, last: int | None, everything: bool) -> list[TapeEntry]:
     if since is not None:
-        return await _behind(tape, since)
+        return await _entries_after(tape, since)
     if last is not None:
         return (await tape.search(tape.query(), most=last))[::-1]
     anchors = [] if everything else await tape.anchors(most=1)
@@ -90,7 +91,7 @@ async def _wanted(tape: Tape, since: str | None, last: int | None, everything: b
     return [anchors[0], *await tape.fetch(tape.query().last_anchor())]
 
 
-async def _behind(tape: Tape, anchor: str) -> list[TapeEntry]:
+async def _entries_after(tape: Tape, anchor: str) -> list[TapeEntry]:
     try:
         return await tape.fetch(tape.query().after_anchor(anchor))
     except TapeError as error:
@@ -165,7 +166,7 @@ def import_one(
     """
     if file == "-" and name is None:
         raise UsageError("what comes from standard input has no name", help="give it one with --as")
-    entries = _read(file)
+    entries = _read_entries(file)
     called = name if name is not None else tape_in(Path(file))
     _with_store(ctx, lambda store, _: add_tape(store, called, entries))
     _say(f"{len(entries):,} entries were imported as {called}")
@@ -193,7 +194,7 @@ def stats_of_all(ctx: typer.Context, as_json: Annotated[bool, _JSON] = False) ->
 
 
 def _with_store(ctx: typer.Context, work: Callable[[Store, Path], Awaitable[_T]]) -> _T:
-    """What comes of some work with the profile's store and its workspace."""
+    """Do some work with the profile's store and its workspace, and return its result."""
     with redirect_stdout(sys.stderr):  # what a plugin prints is no result of ours
         framework = open_framework(options_of(ctx))
 
@@ -207,22 +208,22 @@ def _with_store(ctx: typer.Context, work: Callable[[Store, Path], Awaitable[_T]]
         return trio.run(run)
 
 
-def _read(file: str) -> list[TapeEntry]:
+def _read_entries(file: str) -> list[TapeEntry]:
     if file == "-":
         return read_lines(sys.stdin.buffer, "standard input")
     try:
         with Path(file).open("rb") as opened:
             return read_lines(opened, file)
     except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror or error}", help="name another file") from error
+        raise UsageError(f"{file} cannot be read: {explain_os_error(error)}", help="name another file") from error
 
 
 def _width() -> int | None:
-    """How long a line may be; as long as it is where a program reads it."""
+    """Return how long a line may be; None, for any length, if a program reads it."""
     return page_width() if sys.stdout.isatty() else None
 
 
-def _listed(found: list[Summary], width: int | None) -> list[Line]:
+def _list_tapes(found: list[Summary], width: int | None) -> list[Line]:
     head = [Span(title, "faint") for title in ("used", "entries", "new", "session", "tape")]
     rows = [
         [
@@ -241,7 +242,7 @@ def _listed(found: list[Summary], width: int | None) -> list[Line]:
 
 
 def _card(summary: Summary, width: int) -> list[Line]:
-    """A tape in several lines, where one is too short."""
+    """Lay a tape out in several lines, if one is too short."""
     used = moment(summary.last_date)[:16] if summary.last_date else "-"
     facts = (Span(f"  {used}  {summary.entries:,} entries, {summary.since_last_anchor:,} new"),)
     name = (Span(f"  {printable(summary.name)}", "faint"),)

@@ -6,10 +6,10 @@ import sys
 
 
 def printable(text: str) -> str:
-    r"""The text with an escape (`\x1b`) in place of every character that is not to be seen.
+    r"""Replace every invisible character of a text by its escape (`\x1b`).
 
-    Nor is it a command to the runner of a GitHub workflow, which looks for them in every log: those begin with `::`,
-    or with `##[` anywhere in the line.
+    The text gives no commands to the runner of a GitHub workflow either, which looks for them in every log: they begin
+    with `::`, or with `##[` anywhere in the line.
     """
     # Marks that turn the direction of a line count as unseen, too: a name must not read as another one.
     seen = "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
@@ -18,5 +18,5 @@ def printable(text: str) -> str:
 
 
 def for_reader(text: str) -> str:
-    """The text as standard output gets it: as it is where a program reads it, else `printable`."""
+    """Return the text for standard output: unchanged if a program reads it, else `printable`."""
     return printable(text) if sys.stdout.isatty() else text

@@ -12,22 +12,22 @@ from typing import Annotated
 
 import typer
 
+from bub.base.diagnostics import Diagnostic, sort_diagnostics
+from bub.base.layout import EMPTY
 from bub.cli.exits import FAILED, in_color
-from bub.cli.opening import tell_warnings, usual_file
+from bub.cli.opening import print_warnings, usual_file
 from bub.cli.options import Options, options_of
-from bub.cli.shown import show, show_json
-from bub.diagnostics import Diagnostic, sort_diagnostics
+from bub.cli.output import show, show_json
 from bub.errors import UsageError
-from bub.pipeline.discovery import discover
-from bub.pipeline.layout import EMPTY
-from bub.pipeline.report import render_text
-from bub.pipeline.report import summary as summary_of_findings
+from bub.pipeline.report.report import render_text
+from bub.pipeline.report.report import summary as summary_of_findings
+from bub.pipeline.source.discovery import discover
 from bub.testing.page import coverage_lines, summary, verdict_lines
 from bub.testing.report import Report
 from bub.testing.suite import PATIENCE, Suite, open_suite
 
 
-class Format(StrEnum):
+class ResultFormat(StrEnum):
     """How results are printed."""
 
     text = "text"
@@ -45,7 +45,7 @@ def test(
     ] = None,
     coverage: Annotated[bool, typer.Option("--coverage", help="Show what no test reaches.")] = False,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds of real time that a test may take.")] = PATIENCE,
-    format: Annotated[Format, typer.Option(help="How results are printed.")] = Format.text,  # noqa: A002 (the option)
+    format: Annotated[ResultFormat, typer.Option(help="How results are printed.")] = ResultFormat.text,  # noqa: A002 (the option)
 ) -> int:
     """Run the `tests:` of pipeline files, each test in a framework of its own and on virtual time.
 
@@ -56,7 +56,7 @@ def test(
     findings, files = _files(options, paths)
     suites = [open_suite(file, profile=options.profile, chosen=chosen, workspace=options.workspace) for file in files]
     findings = sort_diagnostics([*findings, *chain.from_iterable(suite.findings for suite in suites)])
-    is_text = format is Format.text
+    is_text = format is ResultFormat.text
     if is_text:
         _tell(findings, suites)
     report = Report(len(files), findings, ())
@@ -70,7 +70,7 @@ def test(
 
 
 def _run(report: Report, suites: Sequence[Suite], timeout: float, *, coverage: bool, aloud: bool) -> Report:
-    """Run all tests, and show each as it ends if that is to be done `aloud`."""
+    """Run all tests; with `aloud`, show each as it ends."""
     verdicts = []
     for verdict in chain.from_iterable(suite.run(timeout) for suite in suites):
         verdicts.append(verdict)
@@ -87,7 +87,7 @@ def _run(report: Report, suites: Sequence[Suite], timeout: float, *, coverage: b
 
 
 def _files(options: Options, paths: Sequence[str] | None) -> tuple[tuple[Diagnostic, ...], list[Path]]:
-    """What cannot be read, and the files that are meant."""
+    """Return the findings about files that cannot be read, and the files that are meant."""
     named = paths or ([str(options.config)] if options.config is not None else None)
     if not named:
         usual = usual_file(options)
@@ -108,10 +108,10 @@ def _no_tests(files: Sequence[Path], chosen: str | None) -> UsageError:
 
 
 def _tell(findings: Sequence[Diagnostic], suites: Sequence[Suite]) -> None:
-    """Errors as `bub validate` tells them; of the warnings, those about the tests, on standard error."""
+    """Print errors as `bub validate` does; of the warnings only those about the tests, on standard error."""
     if any(finding.severity == "error" for finding in findings):
         sources = {name: text for suite in suites for name, text in suite.document.sources.items()}
         print(render_text(findings, sources, color=in_color(sys.stdout)))
         print(summary_of_findings(findings, len(suites)))
         return
-    tell_warnings(warning for warning in findings if warning.path.startswith("tests."))
+    print_warnings(warning for warning in findings if warning.path.startswith("tests."))

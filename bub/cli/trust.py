@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from bub import trust as trusting
+from bub.base.locate import bub_home
 from bub.cli.exits import FAILED
 from bub.cli.options import options_of, workspace_of
 from bub.cli.terminal import for_reader, printable
 from bub.errors import UsageError
-from bub.locate import bub_home
+from bub.runtime import trust as trusting
 
 
 def trust(
@@ -36,18 +36,18 @@ def trust(
             print(for_reader(str(trusted)))
         return _damage(home)
     if revoke is not None:
-        taken = _named(revoke)
+        taken = _parse_folder(revoke)
         if not trusting.revoke(taken, home):
             raise UsageError(f"{taken} was not trusted", help="`bub trust --list` shows the folders that are")
         print(for_reader(f"{taken.absolute()} is not trusted any more"))
         return 0
-    chosen = _named(folder) if folder is not None else workspace_of(options_of(ctx))
+    chosen = _parse_folder(folder) if folder is not None else workspace_of(options_of(ctx))
     trusting.trust(chosen, home)
     print(for_reader(f"{os.path.realpath(chosen)} is trusted"))
     return 0
 
 
-def _named(folder: str) -> Path:
+def _parse_folder(folder: str) -> Path:
     if not folder:  # a script's variable that was not set: as a path it would be the current folder
         raise UsageError("the name of the folder is empty", help="say `.` for the current folder")
     return Path(folder)

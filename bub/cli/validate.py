@@ -11,21 +11,21 @@ from typing import Annotated
 
 import typer
 
+from bub.base.diagnostics import Diagnostic
+from bub.base.locate import find_pipeline
 from bub.cli.exits import FAILED, in_color, one_line
 from bub.cli.options import Options, options_of, workspace_of
 from bub.cli.table import PROOF, REPAIR, SARIF, load
 from bub.cli.terminal import printable
-from bub.diagnostics import Diagnostic
 from bub.errors import BubError, UsageError
-from bub.locate import find_pipeline
-from bub.pipeline.annotations import render_annotations
-from bub.pipeline.discovery import Discovered, PipelineFile, discover, named_file
-from bub.pipeline.merge import SHIPPED
-from bub.pipeline.report import render_json, render_text, summary
-from bub.pipeline.validate import Further, check_files
+from bub.pipeline.check.validate import Further, check_files
+from bub.pipeline.report.annotations import render_annotations
+from bub.pipeline.report.report import render_json, render_text, summary
+from bub.pipeline.source.discovery import Discovered, PipelineFile, discover, resolve_file
+from bub.pipeline.source.merge import SHIPPED
 
 
-class Format(StrEnum):
+class FindingFormat(StrEnum):
     """How findings are printed."""
 
     text = "text"
@@ -40,7 +40,7 @@ def validate(
         list[str] | None,
         typer.Argument(metavar="[PATH]...", help="Files, folders with all below them, bub:NAME, or - to read one."),
     ] = None,
-    format: Annotated[Format, typer.Option(help="How findings are printed.")] = Format.text,  # noqa: A002 (the option)
+    format: Annotated[FindingFormat, typer.Option(help="How findings are printed.")] = FindingFormat.text,  # noqa: A002 (the option)
     strict: Annotated[bool, typer.Option("--strict", help="Let warnings fail too.")] = False,
     plugins: Annotated[
         bool, typer.Option("--plugins", help="Import the plugins too, and prove what a run would.")
@@ -86,12 +86,12 @@ def _repair(files: Iterable[PipelineFile], profiles: Sequence[str] | None) -> bo
     return all_written
 
 
-def _report(findings: Sequence[Diagnostic], sources: Mapping[str, str], files: int, format: Format) -> str:  # noqa: A002 (as above)
-    if format is Format.json:
+def _report(findings: Sequence[Diagnostic], sources: Mapping[str, str], files: int, format: FindingFormat) -> str:  # noqa: A002 (as above)
+    if format is FindingFormat.json:
         return render_json(findings, files)
-    if format is Format.sarif:
+    if format is FindingFormat.sarif:
         return str(load(SARIF)(findings, sources, _repository()))
-    if format is Format.github:
+    if format is FindingFormat.github:
         text = render_annotations(findings, _repository())
     else:
         text = render_text(findings, sources, color=in_color(sys.stdout))
@@ -105,19 +105,21 @@ def _fails(findings: Sequence[Diagnostic], strict: bool) -> bool:
 
 def _usual_file(options: Options) -> PipelineFile:
     if options.config is not None and str(options.config).startswith(SHIPPED):
-        return named_file(str(options.config))
+        return resolve_file(str(options.config))
     found = find_pipeline(options.config, workspace_of(options), os.environ)
     if found.path is not None:
         return PipelineFile(str(found.path), found.path)
-    return named_file(f"{SHIPPED}default")
+    return resolve_file(f"{SHIPPED}default")
 
 
 def _proof(options: Options, *, named: bool) -> Further:
-    """What `--plugins` adds. A file that was found by itself is looked for once more, since it needs trust."""
+    """Return the check that `--plugins` adds. A file that nobody named is looked for again, since it needs trust."""
     prove = load(PROOF)
 
     def further(file: PipelineFile, profiles: Sequence[str]) -> list[Diagnostic]:
-        config = (file.name if file.shipped else file.path) if named else options.config
+        config: Path | str | None = options.config
+        if named:
+            config = file.name if file.shipped else file.path
         found: list[Diagnostic] = prove(config, workspace_of(options), profiles)
         return found
 
@@ -125,7 +127,7 @@ def _proof(options: Options, *, named: bool) -> Further:
 
 
 def _repository() -> Path:
-    """The folder that paths are seen from in a report for GitHub: its checkout, else the current folder."""
+    """Return the folder that paths in a report for GitHub begin at: its checkout, else the current folder."""
     here = Path.cwd()
     checkout = Path(os.path.realpath(os.environ.get("GITHUB_WORKSPACE") or here))
     return checkout if here.is_relative_to(checkout) else here

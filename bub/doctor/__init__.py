@@ -1,4 +1,6 @@
-"""`bub doctor`: everything that a turn needs, looked at one by one."""
+"""`bub doctor`: checks everything that a turn needs, one by one.
+
+Each check reads and reports. What mends a problem is a command: `bub onboard`, `bub trust`, `bub validate --fix`."""
 
 from __future__ import annotations
 
@@ -25,4 +27,4 @@ LOOKS: Mapping[str, Look] = MappingProxyType(
         "terminal": look_at_terminal,
     }
 )
-"""Every check in its order: some go by what those above them found out."""
+"""Every check in its order: some use what the checks above them found out."""

@@ -10,12 +10,13 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import trio
 
-from bub.builtin.models.probe import Served
+from bub.agent.models.probe import Served
+from bub.base.layout import Line, Span, Tone, indent_text, label_text, line
+from bub.base.locate import Found
 from bub.errors import BubError
 from bub.framework import BubFramework
-from bub.locate import Found
 from bub.log import covered, log_exception
-from bub.pipeline.layout import Line, Span, Tone, indented, labelled, line
+from bub.runtime.view import RuntimeView
 
 PATIENCE = 10.0
 """How long, in seconds, one check may take."""
@@ -30,7 +31,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was found about one thing; `help` says what to do where it is not `ok`."""
+    """What was found about one thing; `help` says what to do if it is not `ok`."""
 
     subject: str
     status: Status
@@ -45,8 +46,9 @@ class Check:
 class Patient:
     """What is examined, and what the checks so far have found out for those behind them.
 
-    `found` is the pipeline file, None where none can be used, and `errors` how many it has. `unloaded` says in a clause
-    why the plugins are not loaded, "" where they are. `served` is what the model's server said.
+    `found` is the pipeline file, None if none can be used, and `errors` how many it has. `unloaded` says in a clause
+    why the plugins are not loaded, "" where they are. `served` is what the model's server said. `profile` is the one
+    that is looked at by itself.
     """
 
     framework: BubFramework
@@ -59,14 +61,20 @@ class Patient:
     trusted: bool = False
     unloaded: str = "they were not looked at"
     served: Served | None = None
+    profile: str | None = None
+
+    @property
+    def seen(self) -> RuntimeView:
+        """The framework as `profile` sees it, else as a whole."""
+        return self.framework.seen_by(self.profile) if self.profile is not None else self.framework
 
     def in_each_profile(self) -> Iterator[Patient]:
-        """The patient as each profile that can get a turn finds it, the one chosen at start first."""
+        """Yield the patient as each profile that can get a turn finds it, the one chosen at start first."""
         for profile in self.framework.profiles:
-            yield replace(self, framework=self.framework.seen_by(profile))
+            yield replace(self, profile=profile)
 
-    def skipped(self, subject: str) -> list[Check]:
-        """What is said of something that only loaded plugins can tell."""
+    def skip(self, subject: str) -> list[Check]:
+        """Return the check of something that is unknown without loaded plugins."""
         return [Check(subject, "skipped", f"not known, since the plugins are not loaded: {self.unloaded}")]
 
 
@@ -79,18 +87,18 @@ async def examine(
 ) -> bool:
     """Run checks one after another and `tell` what each finds as soon as it is known; whether nothing is broken.
 
-    One that fails, or takes longer than `patience` seconds, is told as broken, and the others go on. Secrets are
+    One that fails, or takes longer than `patience` seconds, counts as broken, and the others go on. Secrets are
     covered.
     """
     sound = True
     for subject, look in looks.items():
-        for check in await _found(patient, subject, look, patience):
+        for check in await _run_check(patient, subject, look, patience):
             tell(replace(check, message=covered(check.message), help=covered(check.help)))
             sound = sound and check.status != "broken"
     return sound
 
 
-async def _found(patient: Patient, subject: str, look: Look, patience: float) -> Iterable[Check]:
+async def _run_check(patient: Patient, subject: str, look: Look, patience: float) -> Iterable[Check]:
     with trio.move_on_after(patience):
         try:
             return await look(patient)
@@ -103,8 +111,8 @@ async def _found(patient: Patient, subject: str, look: Look, patience: float) ->
     return [Check(subject, "broken", f"not known: it took longer than {patience:g} s", "see what keeps it waiting")]
 
 
-def where_they_differ(told: Iterable[tuple[str, Check]]) -> list[Check]:
-    """What was found for each profile, by its name: a finding that several share is told of the first of them only.
+def merge_profiles(told: Iterable[tuple[str, Check]]) -> list[Check]:
+    """Merge what was found for each profile, by its name: a finding that several share is kept for the first only.
 
     The others than the first are named.
     """
@@ -119,31 +127,25 @@ def where_they_differ(told: Iterable[tuple[str, Check]]) -> list[Check]:
 
 
 async def in_thread(work: Callable[[], _T]) -> _T:
-    """What `work` gives, done in a thread that is left to itself where it takes too long."""
+    """Return what `work` gives, done in a thread that is left to itself if it takes too long."""
     return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
-
-
-def reason_of(error: OSError) -> str:
-    """Why the system refused something, in a clause."""
-    reason = error.strerror or str(error)
-    return reason[:1].lower() + reason[1:]
 
 
 # As a person reads it
 
 
 def check_lines(check: Check, width: int) -> list[Line]:
-    """One check in lines of at most `width` cells: its status, what it is about, what was found, what to do."""
+    """Return one check in lines of at most `width` cells: its status, what it is about, what was found, what to do."""
     indent = _MARK + _SUBJECT
-    head, *more = labelled(" " * _MARK + check.subject, check.message, width, indent)
+    head, *more = label_text(" " * _MARK + check.subject, check.message, width, indent)
     mark = Span(("-" if check.status == "skipped" else check.status).ljust(_MARK), _TONES[check.status])
     subject, *rest = head
     lines = [(mark, Span(subject.text[_MARK:]), *rest), *more]
-    return [*lines, *(indented(f"→ {check.help}", width, indent) if check.help else [])]
+    return [*lines, *(indent_text(f"→ {check.help}", width, indent) if check.help else [])]
 
 
-def verdict(checks: Iterable[Check]) -> Line:
-    """One line that closes the report."""
+def summarize(checks: Iterable[Check]) -> Line:
+    """Return one line that closes the report."""
     counted = [check.status for check in checks]
     broken, warnings = counted.count("broken"), counted.count("warn")
     warned = f"{warnings} warning{'s' if warnings > 1 else ''}"

@@ -13,8 +13,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from bub import __version__
-from bub.doctor.checks import Check, Patient, in_thread, reason_of
-from bub.locate import bub_home
+from bub.base.failures import explain_os_error
+from bub.base.locate import bub_home
+from bub.doctor.checks import Check, Patient, in_thread
 
 LEAST_FREE = 100 * 1024 * 1024
 """Bytes that should be free on the disk."""
@@ -23,7 +24,7 @@ _PACKAGES = ("httpx", "jsonschema", "msgspec", "pluggy", "pyyaml", "trio", "type
 
 
 async def look_at_python(_: Patient) -> Sequence[Check]:
-    """Python, and the packages that matter, by their versions."""
+    """Check Python and the packages that matter, by their versions."""
     return [await in_thread(_python)]
 
 
@@ -43,7 +44,7 @@ def _python() -> Check:
 
 
 async def look_at_folders(patient: Patient) -> Sequence[Check]:
-    """Whether Bub's own folder, its log and the workspace can be written to."""
+    """Check that Bub's own folder, its log and the workspace can be written to."""
     home = bub_home(patient.environ)
     folders = {"home": home, "log": home / "logs", "workspace": patient.workspace}
     return [await in_thread(lambda: _folder(subject, folder)) for subject, folder in folders.items()]  # noqa: B023
@@ -56,7 +57,7 @@ def _folder(subject: str, folder: Path) -> Check:
             file.write(b"?")
     except OSError as error:
         remedy = "correct its permissions, or make room on the disk; BUB_HOME names another folder for Bub's own files"
-        return Check(subject, "broken", f"{folder} cannot be written to: {reason_of(error)}", remedy)
+        return Check(subject, "broken", f"{folder} cannot be written to: {explain_os_error(error)}", remedy)
     free = shutil.disk_usage(there).free
     if free < LEAST_FREE:
         return Check(subject, "warn", f"{folder} has only {free // 2**20} MB left on its disk", "make room there")
@@ -64,7 +65,7 @@ def _folder(subject: str, folder: Path) -> Check:
 
 
 async def look_at_terminal(_: Patient) -> Sequence[Check]:
-    """What can be shown, and whether a person can be asked."""
+    """Check what the terminal can show, and whether a person can be asked."""
     stdout = sys.__stdout__
     encoding = (stdout.encoding if stdout is not None else None) or "none"
     shown = f"text in {encoding}"

@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 
 import trio
 
-from bub.builtin import local_install
-from bub.builtin.models.client import open_client
-from bub.builtin.models.endpoint import Endpoint, resolve_endpoint
-from bub.builtin.models.probe import Served, ask_for_models
-from bub.builtin.models.providers import LOCAL
-from bub.diagnostics import did_you_mean
-from bub.doctor.checks import Check, Patient, Status, in_thread, where_they_differ
+from bub.agent import local_install
+from bub.agent.models.client import open_client
+from bub.agent.models.endpoint import Endpoint, resolve_endpoint
+from bub.agent.models.probe import Served, ask_for_models
+from bub.agent.models.providers import LOCAL
+from bub.base.diagnostics import did_you_mean
+from bub.doctor.checks import Check, Patient, Status, in_thread, merge_profiles
 from bub.errors import ModelError
 
 ENDPOINT_PATIENCE = 5.0
@@ -33,13 +33,13 @@ _PROVIDER = "`export BUB_MODEL=provider:name BUB_API_KEY=…` chooses another mo
 
 
 async def look_at_model(patient: Patient) -> Sequence[Check]:
-    """The model of each profile that can get a turn: its server is asked, with the key, which models it has.
+    """Check the model of each profile that can get a turn: ask its server, with the key, which models it has.
 
     That costs nothing. A server is asked once by one key, and all at the same time.
     """
     if not patient.trusted:
         return [Check("model", "skipped", f"not asked: {patient.unloaded}")]
-    found = {one.framework.profile: _chosen(one) for one in patient.in_each_profile()}
+    found = {one.seen.profile: _choose_model(one) for one in patient.in_each_profile()}
     endpoints = {_access(chosen): chosen for chosen in found.values() if isinstance(chosen, Endpoint)}
     answers: dict[_Access, Served | ModelError] = {}
 
@@ -55,7 +55,7 @@ async def look_at_model(patient: Patient) -> Sequence[Check]:
                 nursery.start_soon(ask, access, endpoint)
         patient.served = next((one for one in answers.values() if isinstance(one, Served)), None)
 
-    def told(chosen: Endpoint | Check) -> Check:
+    def check(chosen: Endpoint | Check) -> Check:
         if isinstance(chosen, Check):
             return chosen
         if patient.offline:
@@ -63,21 +63,21 @@ async def look_at_model(patient: Patient) -> Sequence[Check]:
         answer = answers[_access(chosen)]
         if isinstance(answer, ModelError):
             return Check("model", "broken", str(answer), answer.help or "")
-        return _judged(chosen, answer)
+        return _judge(chosen, answer)
 
-    return where_they_differ((profile, told(chosen)) for profile, chosen in found.items())
+    return merge_profiles((profile, check(chosen)) for profile, chosen in found.items())
 
 
 def _access(endpoint: Endpoint) -> _Access:
     return (endpoint.api, endpoint.base_url, endpoint.api_key)
 
 
-def _chosen(patient: Patient) -> Endpoint | Check:
-    """The model of one profile: where it is asked, or what is found without asking."""
-    settings, others = patient.framework.settings, _bringers(patient)
+def _choose_model(patient: Patient) -> Endpoint | Check:
+    """Return where the model of one profile is asked, or what is found without asking."""
+    settings, others = patient.seen.settings, _bringers(patient)
     if _is_local(settings):
         if patient.unloaded:
-            return patient.skipped("model")[0]
+            return patient.skip("model")[0]
         if others:
             return Check("model", "ok", f"plugin `{others[0]}` brings the model")
         if _lists_local(patient):
@@ -90,7 +90,7 @@ def _chosen(patient: Patient) -> Endpoint | Check:
         return Check("model", status, f"{error}{unless}", error.help or "")
 
 
-def _judged(endpoint: Endpoint, served: Served) -> Check:
+def _judge(endpoint: Endpoint, served: Served) -> Check:
     asked = f"GET {served.url} took {served.seconds * 1000:.0f} ms"
     if served.fault is not None:
         passes = served.fault.kind == "rate_limited"
@@ -109,12 +109,12 @@ def _name(endpoint: Endpoint) -> str:
 
 
 async def look_at_local_model(patient: Patient) -> Sequence[Check]:
-    """The small local model: whether it is installed, where it is the one that would answer in some profile."""
+    """Check that the small local model is installed, if it would answer in some profile."""
     return [await in_thread(lambda: _local_model(patient))]
 
 
 def _local_model(patient: Patient) -> Check:
-    meant = [one for one in patient.in_each_profile() if _is_local(one.framework.settings) and _lists_local(one)]
+    meant = [one for one in patient.in_each_profile() if _is_local(one.seen.settings) and _lists_local(one)]
     wanted, patient = patient.trusted and bool(meant), (meant or [patient])[0]
     found, own = local_install.status(), _own_weights(patient)
     weights = Path(own).expanduser() if own else found.weights
@@ -128,13 +128,13 @@ def _local_model(patient: Patient) -> Check:
 
 
 def _own_weights(patient: Patient) -> str:
-    section = patient.framework.settings.get(_LOCAL_PLUGIN)
+    section = patient.seen.settings.get(_LOCAL_PLUGIN)
     said = section.get("path") if isinstance(section, Mapping) else None
     return str(patient.environ.get("BUB_LOCAL_MODEL") or said or "")
 
 
 async def look_at_clock(patient: Patient) -> Sequence[Check]:
-    """This machine's clock, compared with that of the server that was asked."""
+    """Compare this machine's clock with that of the server that was asked."""
     served = patient.served
     if served is None or served.ahead is None:
         return [Check("clock", "skipped", "not compared, since no server told the time")]
@@ -151,13 +151,13 @@ def _is_local(settings: Mapping[str, Any]) -> bool:
 
 
 def _bringers(patient: Patient) -> list[str]:
-    """The plugins beside the local model's that may bring a model of their own."""
+    """Return the plugins beside the local model's that may bring a model of their own."""
     if patient.unloaded:
         return []
-    found = patient.framework.implementations(_POINT)
+    found = patient.seen.implementations(_POINT)
     return [one.plugin for one in found if one.plugin != _LOCAL_PLUGIN]
 
 
 def _lists_local(patient: Patient) -> bool:
-    """Whether the profile is known to list the local model."""
-    return not patient.unloaded and _LOCAL_PLUGIN in (name for name, _ in patient.framework.graph.plan.allowlist)
+    """Return whether the profile is known to list the local model."""
+    return not patient.unloaded and _LOCAL_PLUGIN in patient.seen.graph.allowlist

@@ -7,40 +7,40 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from bub.builtin.tapes import open_tape_store
-from bub.channels.onboarding import Channels
-from bub.diagnostics import Diagnostic, PipelineError
+from bub.base.diagnostics import Diagnostic, PipelineError
+from bub.base.locate import Found, bub_home, find_pipeline
+from bub.channels.enabling import ProfileChannels
 from bub.doctor.checks import Check, Patient, Status, in_thread
 from bub.errors import NotTrustedError, UsageError
-from bub.framework import BubFramework
-from bub.locate import Found, bub_home, find_pipeline
-from bub.pipeline.discovery import PipelineFile, named_file
-from bub.pipeline.merge import DEFAULT_PROFILE, SHIPPED
-from bub.pipeline.report import summary
-from bub.pipeline.validate import check_files
-from bub.trust import require_trust
+from bub.pipeline.check.validate import check_files
+from bub.pipeline.report.report import summary
+from bub.pipeline.source.discovery import PipelineFile, resolve_file
+from bub.pipeline.source.merge import DEFAULT_PROFILE, SHIPPED
+from bub.runtime.trust import require_trust
+from bub.runtime.view import RuntimeView
+from bub.tape.opening import open_tape_store
+from bub.tape.store import place_of
 
 _OF_PLUGINS = "B200"
-"""Findings from this code on need the plugins loaded; the others are told of the file."""
+"""Findings from this code on need the plugins loaded; the others are reported with the file."""
 
 _MISSING_PLUGINS = ("B160", "B161")
 
 
 async def look_at_file(patient: Patient) -> Sequence[Check]:
-    """Which file is used, how it was found, and how many findings it has."""
+    """Check which file is used, how it was found, and how many findings it has."""
     return [await in_thread(lambda: _file(patient))]
 
 
 def _file(patient: Patient) -> Check:
     config = patient.config
     if config is not None and str(config).startswith(SHIPPED):
-        patient.found, file, how = Found(None, consent=True, workspace_file=False), named_file(str(config)), "named"
+        patient.found, file, how = Found(None, consent=True, workspace_file=False), resolve_file(str(config)), "named"
     else:
         patient.found = found = find_pipeline(config, patient.workspace, patient.environ)
-        file = PipelineFile(str(found.path), found.path) if found.path else named_file(f"{SHIPPED}{DEFAULT_PROFILE}")
+        file = PipelineFile(str(found.path), found.path) if found.path else resolve_file(f"{SHIPPED}{DEFAULT_PROFILE}")
         how = _how(patient, found)
     findings = check_files([file], environ=patient.environ).diagnostics
     name, told = f"{file.name} ({how})", summary(findings, 1).removesuffix(" in 1 file")
@@ -63,7 +63,7 @@ def _how(patient: Patient, found: Found) -> str:
 
 
 async def look_at_trust(patient: Patient) -> Sequence[Check]:
-    """Whether the file may be used: what follows imports its plugins and uses its keys."""
+    """Check that the file may be used: the checks below import its plugins and use its keys."""
     found, home = patient.found, bub_home(patient.environ)
     if found is None:
         return [Check("trust", "skipped", "there is no file to trust")]
@@ -77,7 +77,7 @@ async def look_at_trust(patient: Patient) -> Sequence[Check]:
 
 
 async def look_at_plugins(patient: Patient) -> Sequence[Check]:
-    """Which plugins each profile that can get a turn lists, and what became of each."""
+    """Check the plugins that each profile with turns lists, and what became of each."""
     if not patient.trusted:
         return [Check("plugins", "skipped", f"not loaded: {patient.unloaded}")]
     framework = patient.framework
@@ -86,18 +86,18 @@ async def look_at_plugins(patient: Patient) -> Sequence[Check]:
         await in_thread(framework.load_hooks)
     except PipelineError as error:
         patient.unloaded = "the pipeline does not compile"
-        return _not_loaded(error.diagnostics, patient.errors)
+        return _report_not_loaded(error.diagnostics, patient.errors)
     except UsageError as error:
         patient.unloaded = str(error)
         raise
     patient.unloaded = ""
-    listed = [_listed(one.framework) for one in patient.in_each_profile()]
-    warned = [_told(warning, "warn") for warning in framework.warnings if warning.code >= _OF_PLUGINS]
+    listed = [_check_allowlist(one.seen) for one in patient.in_each_profile()]
+    warned = [_check_of_finding(warning, "warn") for warning in framework.warnings if warning.code >= _OF_PLUGINS]
     return [*listed, *warned]
 
 
-def _listed(framework: BubFramework) -> Check:
-    """What the list of one profile came to; what is not listed is told once, for the profile chosen at start."""
+def _check_allowlist(framework: RuntimeView) -> Check:
+    """Report the list of one profile; what is not listed is named once, for the profile chosen at start."""
     statuses = framework.plugin_report()
     by_state = {
         state: [status.name for status in statuses if status.state == state]
@@ -111,30 +111,32 @@ def _listed(framework: BubFramework) -> Check:
     return Check("plugins", "ok", "; ".join(parts))
 
 
-def _not_loaded(findings: Iterable[Diagnostic], errors_of_file: int) -> list[Check]:
-    """What of a pipeline that does not compile has to do with plugins."""
+def _report_not_loaded(findings: Iterable[Diagnostic], errors_of_file: int) -> list[Check]:
+    """Return the findings about plugins of a pipeline that does not compile."""
     errors = [finding for finding in findings if finding.severity == "error"]
     about = [finding for finding in errors if finding.code in _MISSING_PLUGINS or finding.code >= _OF_PLUGINS]
     if about:
-        return [_told(finding, "broken") for finding in about]
+        return [_check_of_finding(finding, "broken") for finding in about]
     if errors_of_file:
         return [Check("plugins", "skipped", "not loaded: the file has errors")]
-    return [replace(_told(errors[0], "broken"), message=f"the pipeline does not compile: {errors[0].message}")]
+    return [
+        replace(_check_of_finding(errors[0], "broken"), message=f"the pipeline does not compile: {errors[0].message}")
+    ]
 
 
-def _told(finding: Diagnostic, status: Status) -> Check:
+def _check_of_finding(finding: Diagnostic, status: Status) -> Check:
     return Check("plugins", status, finding.message, finding.help or "`bub validate --plugins` shows its place")
 
 
 async def look_at_channels(patient: Patient) -> Sequence[Check]:
-    """Each channel that a plugin provides, and whether it can run as it is set up."""
+    """Check each channel that a plugin provides: whether it can run as it is set up."""
     if patient.unloaded:
-        return patient.skipped("channels")
+        return patient.skip("channels")
     framework = patient.framework
     brought = await in_thread(lambda: framework.get_channels_by_plugin(_nobody))
     if not brought:
         return [Check("channels", "ok", "no plugin of the profile provides one")]
-    channels = Channels(brought, framework.open_channels)
+    channels = ProfileChannels(brought, framework.open_channels)
     return await in_thread(lambda: [_channel(name, channels, framework.settings) for name in channels.brought])
 
 
@@ -142,7 +144,7 @@ async def _nobody(message: object) -> None:
     """Takes the messages of a channel that is only looked at."""
 
 
-def _channel(name: str, channels: Channels, settings: Mapping[str, Any]) -> Check:
+def _channel(name: str, channels: ProfileChannels, settings: Mapping[str, Any]) -> Check:
     plugin, channel = channels.brought[name]
     why = str(getattr(channel, "why_disabled", ""))
     if channels.can_run(name):
@@ -157,30 +159,30 @@ def _channel(name: str, channels: Channels, settings: Mapping[str, Any]) -> Chec
 
 
 async def look_at_tapes(patient: Patient) -> Sequence[Check]:
-    """Whether the tape store opens and can be written to, and how much there is."""
+    """Check that the tape store opens and can be written to, and how much there is."""
     async with _store(patient) as store:
         if store is None:
             return [Check("tapes", "warn", "no plugin brings a tape store, so nothing is kept", "list one")]
-        place = getattr(store, "path", None) or getattr(store, "folder", None)
+        place = place_of(store)
         kind = type(store).__name__
-        if isinstance(place, Path) and not place.exists():
+        if place is not None and not place.exists():
             return [Check("tapes", "ok", f"{place}, made when the first message comes")]
-        names = await _asked(store.list_tapes)
-        size = f", {await _asked(store.size) / 2**20:.1f} MB" if hasattr(store, "size") else ""
+        names = await _call_store(store.list_tapes)
+        size = f", {await _call_store(store.size) / 2**20:.1f} MB" if hasattr(store, "size") else ""
         told = f"{place or kind}: {len(names)} tape{'' if len(names) == 1 else 's'}{size}"
-        if isinstance(place, Path) and not os.access(place, os.W_OK):
+        if place is not None and not os.access(place, os.W_OK):
             return [Check("tapes", "broken", f"{told}, and it is read-only", "correct its permissions")]
         return [Check("tapes", "ok", told)]
 
 
-async def _asked(method: Callable[[], Any]) -> Any:
-    """What a method of a store gives, which may be async; others may wait for a disk or a lock."""
+async def _call_store(method: Callable[[], Any]) -> Any:
+    """Call a method of a store; one that is not async runs in a thread, since it may wait for a disk or a lock."""
     return await (method() if inspect.iscoroutinefunction(method) else in_thread(method))
 
 
 @asynccontextmanager
 async def _store(patient: Patient) -> AsyncIterator[Any]:
-    """The store of the profile; where its plugins are not loaded, the one that Bub itself brings."""
+    """The store of the profile; if its plugins are not loaded, the one that Bub itself brings."""
     if not patient.unloaded:
         async with patient.framework.running() as framework:
             yield framework.get_tape_store()

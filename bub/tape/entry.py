@@ -10,9 +10,6 @@ from typing import Any
 
 _MEDIA = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,")
 
-ENTRY_KINDS = ("message", "system", "anchor", "tool_call", "tool_result", "error", "event")
-"""What an entry can be (BEHAVIOURS P1). Other kinds are kept and found; the context leaves them out."""
-
 
 def now() -> str:
     """The moment as ISO 8601 in UTC, to the microsecond, so that dates sort as text."""
@@ -23,6 +20,8 @@ def now() -> str:
 class TapeEntry:
     """One entry (BEHAVIOURS P1): `payload` is what happened, `meta` what is said about it, `date` ISO 8601 in UTC.
 
+    `kind` is "message", "system", "anchor", "tool_call", "tool_result", "error" or "event". Other kinds are kept and
+    found; the context leaves them out.
     `id` counts 1, 2, 3 … within a tape; the store gives it when the entry is appended, until then it is 0.
     """
 

@@ -10,7 +10,7 @@ import msgspec
 
 from bub.tape.entry import TapeEntry
 from bub.tape.query import AnchorSelector, TapeQuery, no_anchor
-from bub.tape.store import encoded, numbered
+from bub.tape.store import encode_entry, number_entries
 
 Fetch = Callable[[TapeQuery], Awaitable[list[TapeEntry]]]
 
@@ -26,7 +26,7 @@ class Fork:
 
     def extend(self, entries: Sequence[TapeEntry]) -> None:
         """Add entries behind all others, as they are now; TapeError for what no store could write."""
-        self.own += numbered([_copied(entry) for entry in entries], self._base + len(self.own))
+        self.own += number_entries([_copied(entry) for entry in entries], self._base + len(self.own))
 
     def reset(self) -> None:
         """Hide everything written so far."""
@@ -95,4 +95,4 @@ class Fork:
 
 def _copied(entry: TapeEntry) -> TapeEntry:
     """The entry as a store gives it: what is done to the one changes nothing in the other (BEHAVIOURS P25)."""
-    return msgspec.json.decode(encoded(msgspec.json.encode, entry), type=TapeEntry)
+    return msgspec.json.decode(encode_entry(msgspec.json.encode, entry), type=TapeEntry)

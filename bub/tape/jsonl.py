@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,11 +12,13 @@ from pathlib import Path
 
 import msgspec
 
+from bub.base.failures import explain_os_error
+from bub.base.private import lock_file, make_private, open_private
 from bub.errors import TapeError
 from bub.log import log_warning
 from bub.tape.entry import TapeEntry
 from bub.tape.query import LAST_ANCHOR, AnchorSelector, TapeQuery, no_anchor
-from bub.tape.store import check_name, encoded, make_private, numbered
+from bub.tape.store import check_name, encode_entry, number_entries
 
 _SUFFIX = ".jsonl"
 _CHUNK = 64 * 1024
@@ -46,7 +47,7 @@ class JsonlTapeStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._tails: dict[str, _Tail] = {}
-        self._told: set[tuple[str, int]] = set()
+        self._reported: set[tuple[str, int]] = set()
         self._lock = threading.RLock()
         self._encode = msgspec.json.Encoder().encode
         self._decode = msgspec.json.Decoder(TapeEntry).decode
@@ -55,7 +56,7 @@ class JsonlTapeStore:
 
     def list_tapes(self) -> list[str]:
         """The names of all tapes, sorted."""
-        with _told(self.folder):
+        with _explain_errors(self.folder):
             return sorted(path.stem for path in self.folder.glob(f"*{_SUFFIX}"))
 
     def append(self, tape: str, entry: TapeEntry) -> None:
@@ -65,9 +66,9 @@ class JsonlTapeStore:
     def extend(self, tape: str, entries: Sequence[TapeEntry]) -> None:
         """Write entries at the end of a tape in one go; where the disk is full, none of them."""
         path = self._path(tape)
-        with self._lock, _told(path), _locked(path) as file:
+        with self._lock, _explain_errors(path), _locked(path) as file:
             tail = self._tail(tape, file)
-            numbered_entries = numbered(entries, tail.last_id)
+            numbered_entries = number_entries(entries, tail.last_id)
             data = b"".join(self._line(entry) for entry in numbered_entries)
             if tail.torn:
                 data = b"\n" + data  # whatever the torn line was to be, it takes no other along
@@ -82,14 +83,14 @@ class JsonlTapeStore:
         """The entries that a query wants, in its order."""
         if query.most == 0:
             return []
-        with _told(self._path(query.tape)):
+        with _explain_errors(self._path(query.tape)):
             wanted = (entry for entry in self._asked(query) if query.wants(entry))
             return list(islice(wanted, query.most))
 
     def reset(self, tape: str) -> None:
         """Forget a tape; the next entry is its first."""
         path = self._path(tape)
-        with self._lock, _told(path):
+        with self._lock, _explain_errors(path):
             self._tails.pop(tape, None)
             if path.exists():
                 with _locked(path):
@@ -97,12 +98,12 @@ class JsonlTapeStore:
 
     def bad_lines(self, tape: str) -> int:
         """How many lines of a tape cannot be read. Reads all of it."""
-        with _told(self._path(tape)):
+        with _explain_errors(self._path(tape)):
             return sum(1 for line in self._lines(tape, backwards=False) if self._read(line) is None)
 
     def size(self) -> int:
         """How many bytes the tapes take on the disk."""
-        with _told(self.folder):
+        with _explain_errors(self.folder):
             return sum(path.stat().st_size for path in self.folder.glob(f"*{_SUFFIX}"))
 
     def close(self) -> None:
@@ -148,8 +149,8 @@ class JsonlTapeStore:
                 bad += 1
             else:
                 yield entry
-        if bad and (tape, bad) not in self._told:
-            self._told.add((tape, bad))
+        if bad and (tape, bad) not in self._reported:
+            self._reported.add((tape, bad))
             log_warning("tape.bad_lines", tape=tape, lines=bad, file=str(self._path(tape)))
 
     def _lines(self, tape: str, *, backwards: bool) -> Iterator[bytes]:
@@ -171,7 +172,7 @@ class JsonlTapeStore:
         return self.folder / f"{check_name(tape)}{_SUFFIX}"
 
     def _line(self, entry: TapeEntry) -> bytes:
-        return encoded(self._encode, entry) + b"\n"
+        return encode_entry(self._encode, entry) + b"\n"
 
     def _tail(self, tape: str, file: int) -> _Tail:
         """The end of an open, locked file: known from the last write, else read."""
@@ -204,9 +205,9 @@ def _locked(path: Path) -> Iterator[int]:
     if not path.parent.exists():
         make_private(path.parent)
     while True:
-        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock_file(file)
             if _is_still(path, file):
                 yield file
                 return
@@ -230,12 +231,12 @@ def _write(file: int, data: bytes) -> None:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _explain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise TapeError(
-            f"the tape {path} cannot be used: {error.strerror or error}",
+            f"the tape {path} cannot be used: {explain_os_error(error)}",
             help="see that the disk has room and the file is yours",
             reason="unavailable",
         ) from error

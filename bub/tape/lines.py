@@ -10,9 +10,11 @@ from pathlib import Path
 
 import msgspec
 
+from bub.base.failures import explain_os_error
+from bub.base.private import make_private, open_private
 from bub.errors import TapeError
 from bub.tape.entry import TapeEntry
-from bub.tape.store import check_name, encoded, make_private
+from bub.tape.store import check_name, encode_entry
 
 SUFFIX = ".jsonl"
 
@@ -23,7 +25,7 @@ _MOST_TOLD = 5
 def lines_of(entries: Iterable[TapeEntry]) -> Iterator[bytes]:
     """Each entry as a line of JSON, its end included."""
     encode = msgspec.json.Encoder().encode
-    return (encoded(encode, entry) + b"\n" for entry in entries)
+    return (encode_entry(encode, entry) + b"\n" for entry in entries)
 
 
 def read_lines(lines: Iterable[bytes], source: str) -> list[TapeEntry]:
@@ -97,7 +99,7 @@ def tape_in(path: Path) -> str:
 
 
 def _write_new(path: Path, entries: Iterable[TapeEntry]) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    file = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         with open(file, "wb") as opened:  # noqa: PTH123 (it is open already)
             opened.writelines(lines_of(entries))
@@ -116,7 +118,7 @@ def _told(path: Path) -> Iterator[None]:
         raise TapeError(f"{path} exists already", help="name a file that does not exist yet") from error
     except OSError as error:
         raise TapeError(
-            f"{path} cannot be written: {error.strerror or error}",
+            f"{path} cannot be written: {explain_os_error(error)}",
             help="see that the disk has room and the folder is yours",
             reason="unavailable",
         ) from error

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bub.diagnostics import did_you_mean
+from bub.base.diagnostics import did_you_mean
 from bub.errors import TapeError
 from bub.tape.entry import TapeEntry
-from bub.tape.store import AsyncTapeStore, TapeStore, check_name
+from bub.tape.store import AsyncTapeStore, TapeStore, check_name, place_of
 from bub.tape.tape import SIDECAR, Summary, Tape, call_store, list_tapes, tape_name
 
 Store = TapeStore | AsyncTapeStore
@@ -97,7 +97,7 @@ async def stats(store: Store) -> Stats:
     sidecars = sum(SIDECAR in name for name in names)
     own: Any = store
     bad = {name: await call_store(own, own.bad_lines, name) for name in names} if hasattr(own, "bad_lines") else None
-    place = getattr(own, "path", None) or getattr(own, "folder", None)
+    place = place_of(store)
     return Stats(
         type(store).__name__,
         str(place) if place is not None else None,

@@ -12,11 +12,12 @@ from typing import Any
 
 import msgspec
 
-from bub.database import PATIENCE, explained, open_database, transaction
+from bub.base.database import PATIENCE, explain_failure, open_database, transaction
+from bub.base.private import make_private
 from bub.errors import TapeError
 from bub.tape.entry import TapeEntry, mended, words_of
 from bub.tape.query import TapeQuery
-from bub.tape.store import Stretch, check_name, encoded, make_private, stretch_of
+from bub.tape.store import Stretch, check_name, encode_entry, stretch_of
 
 _VERSION = 1
 _SHORTEST_INDEXED = 3
@@ -209,19 +210,19 @@ class SqliteTapeStore:
         return row[0] if row else None
 
     def _text(self, value: dict[str, Any]) -> str:
-        return encoded(self._encode, value).decode()
+        return encode_entry(self._encode, value).decode()
 
     # The file.
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, _told(self.path):
+        with self._lock, _explain_errors(self.path):
             yield self._opened()
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction, from its beginning the only one that writes."""
-        with self._lock, _told(self.path):
+        with self._lock, _explain_errors(self.path):
             db = self._opened()
             with transaction(db):
                 yield db
@@ -239,10 +240,10 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _explain_errors(path: Path) -> Iterator[None]:
     """Turns what SQLite and the file system say into a TapeError."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        problem, remedy = explained(error)
+        problem, remedy = explain_failure(error)
         raise TapeError(f"the tapes in {path} cannot be used: {problem}", help=remedy, reason="unavailable") from error

@@ -43,6 +43,12 @@ class AsyncTapeStore(Protocol):
     async def reset(self, tape: str) -> None: ...
 
 
+def place_of(store: object) -> Path | None:
+    """Return the file or folder in which a store keeps its tapes; None if it does not say."""
+    place = getattr(store, "path", None) or getattr(store, "folder", None)
+    return Path(place) if isinstance(place, str | Path) else None
+
+
 class Stretch(NamedTuple):
     """A part of a tape: the entries whose id is above `after` and below `before` (None: up to the end)."""
 
@@ -64,10 +70,10 @@ def stretch_of(query: TapeQuery, store: Anchors) -> Stretch:
     """Where a query's entries lie. Raises TapeError for an anchor that the tape does not have (BEHAVIOURS P10)."""
     after, before = 0, None
     if query.after is not None:
-        after = _found(store, query.tape, query.after)
+        after = _find_anchor(store, query.tape, query.after)
     if query.anchors is not None:
         start, end = query.anchors
-        opened = _found(store, query.tape, start)
+        opened = _find_anchor(store, query.tape, start)
         before = store.next_anchor(query.tape, opened, end)
         if before is None:
             raise no_anchor(query.tape, end)
@@ -75,7 +81,7 @@ def stretch_of(query: TapeQuery, store: Anchors) -> Stretch:
     return Stretch(after, before)
 
 
-def _found(store: Anchors, tape: str, anchor: AnchorSelector) -> int:
+def _find_anchor(store: Anchors, tape: str, anchor: AnchorSelector) -> int:
     found = store.last_anchor(tape, anchor if isinstance(anchor, str) else None)
     if found is None:
         raise no_anchor(tape, anchor)
@@ -89,7 +95,7 @@ def check_name(tape: str) -> str:
     return tape
 
 
-def encoded(encode: Callable[[Any], bytes], value: Any) -> bytes:
+def encode_entry(encode: Callable[[Any], bytes], value: Any) -> bytes:
     """What a store writes of an entry, or of a part of one; raises TapeError for what JSON does not know."""
     try:
         try:
@@ -100,14 +106,7 @@ def encoded(encode: Callable[[Any], bytes], value: Any) -> bytes:
         raise TapeError(f"an entry cannot be written as JSON: {error}", help="keep to what JSON knows") from error
 
 
-def make_private(folder: Path) -> None:
-    """Make a folder, and whatever is missing around it, for its owner only."""
-    if not folder.parent.exists():
-        make_private(folder.parent)
-    folder.mkdir(mode=0o700, exist_ok=True)
-
-
-def numbered(entries: Sequence[TapeEntry], last: int) -> list[TapeEntry]:
+def number_entries(entries: Sequence[TapeEntry], last: int) -> list[TapeEntry]:
     """Entries with the ids that follow `last`."""
     return [
         TapeEntry(last + index, entry.kind, entry.payload, entry.meta, entry.date)

@@ -9,7 +9,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from bub.pipeline.layout import EMPTY, Line, Span, Tone, cells, line, wrapped
+from bub.base.layout import EMPTY, Line, Span, Tone, cells, line, wrap_text
 from bub.tape.entry import TapeEntry, words_of
 
 _NAMED_BY: Mapping[str, str] = MappingProxyType({"message": "role", "error": "type", "anchor": "name", "event": "name"})
@@ -128,4 +128,4 @@ def _block(text: str, most: int | None, width: int | None) -> Iterator[Line]:
 def _folded(text: str, width: int | None) -> list[str]:
     """One line as it is, in several where it is too long."""
     room = max((width or 0) - _INDENT, 1)
-    return [text] if width is None or cells(text) <= room else wrapped(text, room)
+    return [text] if width is None or cells(text) <= room else wrap_text(text, room)

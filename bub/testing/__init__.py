@@ -1,4 +1,6 @@
-"""For people who test plugins and pipelines: a virtual clock, the tests of a pipeline file, typed settings."""
+"""For people who test plugins and pipelines: a virtual clock, the tests of a pipeline file, typed settings.
+
+The names in `__all__` are public. How a file is checked without running it lies in `bub/pipeline/check/`."""
 
 from __future__ import annotations
 

@@ -13,15 +13,16 @@ from typing import TypeVar
 
 import trio
 
+from bub.base.failures import flatten_error
 from bub.errors import BubError
 
 GRACE = 5.0
-"""How many real seconds cancelled work has for its clean-ups before it is interrupted where it stands."""
+"""How many real seconds cancelled work has for its clean-ups before it is interrupted."""
 
 _T = TypeVar("_T")
 
 
-class StoppedError(BubError):
+class AbortedError(BubError):
     """The work had to be stopped: it did not end by itself, or a plugin tried to end the whole program."""
 
 
@@ -37,21 +38,21 @@ def run_bounded(
     end = _End(seconds, grace)
     try:
         with _interruptible() as end.is_deaf:
-            result = trio.run(end.bound, work, clock=clock)
+            result = trio.run(end.run_until_end, work, clock=clock)
     except BaseException as error:
-        if end.asked_by_person:
+        if end.was_asked_by_person:
             raise KeyboardInterrupt from None
         if end.has_come:
-            raise end.stopped from error
-        ends = [leaf for leaf in _leaves(error) if not isinstance(leaf, Exception)]
+            raise end.abort_error from error
+        ends = [leaf for leaf in flatten_error(error) if not isinstance(leaf, Exception)]
         if ends:
             problem = f"a plugin raised {type(ends[0]).__name__}"
-            raise StoppedError(problem, help="a hook has to return, or to raise an Exception") from error
+            raise AbortedError(problem, help="a hook has to return, or to raise an Exception") from error
         raise
-    if end.asked_by_person:
+    if end.was_asked_by_person:
         raise KeyboardInterrupt
     if end.has_come:
-        raise end.stopped
+        raise end.abort_error
     return result
 
 
@@ -72,21 +73,21 @@ class _End:
         self._sent = 0
 
     @property
-    def asked_by_person(self) -> bool:
+    def was_asked_by_person(self) -> bool:
         """Whether an interrupt came that was not our own."""
         return len(self._interrupts) > self._sent
 
     @property
-    def stopped(self) -> StoppedError:
+    def abort_error(self) -> AbortedError:
         """What to raise when the end has come."""
-        return StoppedError(f"it did not end within {self._seconds:g} seconds of real time", help=_WAY_OUT)
+        return AbortedError(f"it did not end within {self._seconds:g} seconds of real time", help=_WAY_OUT)
 
-    async def bound(self, work: Callable[[], Awaitable[_T]]) -> _T:
+    async def run_until_end(self, work: Callable[[], Awaitable[_T]]) -> _T:
         """Do the work until the end comes."""
         scope = trio.CancelScope()
         arguments = (scope, trio.lowlevel.current_trio_token(), threading.current_thread())
         watcher = threading.Thread(target=self._watch, args=arguments, daemon=True)
-        with self._noted_interrupts():
+        with self._note_interrupts():
             watcher.start()
             try:
                 with scope:
@@ -108,7 +109,7 @@ class _End:
             _interrupt(runner)
 
     @contextmanager
-    def _noted_interrupts(self) -> Iterator[None]:
+    def _note_interrupts(self) -> Iterator[None]:
         handler = signal.getsignal(signal.SIGINT)
         if threading.current_thread() is not threading.main_thread() or not callable(handler):
             yield
@@ -150,12 +151,3 @@ else:
 
     def _interrupt(runner: threading.Thread) -> None:
         signal.pthread_kill(runner.ident or 0, signal.SIGINT)  # also ends a call of the system that blocks
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    """The exceptions of a group one by one, else the one itself."""
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _leaves(inner)
-    else:
-        yield error

@@ -51,12 +51,12 @@ class VirtualClock(trio.abc.Clock):
         return self._now
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """How many real seconds to sleep; the run loop asks when no task can go on."""
+        """Return how many real seconds to sleep; the run loop asks when no task can go on."""
         now = self.current_time()
         if deadline <= now:
             return 0
         statistics = trio.lowlevel.current_statistics()
-        parked = [_parked_by(task) for task in _tasks(trio.lowlevel.current_root_task())]
+        parked = [_code_that_parked(task) for task in _tasks(trio.lowlevel.current_root_task())]
         if statistics.run_sync_soon_queue_size or any(code.co_name == _UNTIL_IDLE for code in parked if code):
             return math.inf  # the run loop is about to wake a task
         if _are_sockets_waited_for(statistics) or _TO_THREAD in parked:
@@ -74,7 +74,7 @@ def _are_sockets_waited_for(statistics: trio.lowlevel.RunStatistics) -> bool:
 
 
 def _tasks(task: trio.lowlevel.Task | None) -> Iterator[trio.lowlevel.Task]:
-    """A task and all below it."""
+    """Yield a task and all below it."""
     below = [task] if task is not None else []
     while below:
         task = below.pop()
@@ -82,8 +82,8 @@ def _tasks(task: trio.lowlevel.Task | None) -> Iterator[trio.lowlevel.Task]:
         below += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
 
 
-def _parked_by(task: trio.lowlevel.Task) -> CodeType | None:
-    """What put a task to sleep.
+def _code_that_parked(task: trio.lowlevel.Task) -> CodeType | None:
+    """Return what put a task to sleep.
 
     For a thread that has yet to answer it is `_TO_THREAD`; not where the thread waits for something of ours in turn.
     """
@@ -96,7 +96,7 @@ _LAYERS = (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag_frame", 
 
 
 def _await_chain(awaited: Any) -> Iterator[CodeType]:
-    """What is awaited, from the outside in.
+    """Yield what is awaited, from the outside in.
 
     Some of what Python puts between does not say what it wraps, such as `coroutine.__await__()` and `anext(it, None)`,
     at which `Task.iter_await_frames` ends.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from bub.diagnostics import Place
-from bub.pipeline.document import Node
-from bub.pipeline.merge import SHIPPED, Document
-from bub.pipeline.plan import StagePlan, make_plan
+from bub.base.diagnostics import Place
+from bub.pipeline.plan.plan import StagePlan, make_plan
+from bub.pipeline.source.document import Node
+from bub.pipeline.source.merge import SHIPPED, Document
 from bub.testing.expectations import IDLE
 from bub.testing.running import Verdict
 
@@ -38,7 +38,7 @@ class Coverage:
 
 
 def coverage_of(document: Document, profile: str, verdicts: Iterable[Verdict]) -> Coverage:
-    """What the tests that ran in one profile reach of it.
+    """Return what the tests that ran in one profile reach of it.
 
     Of what a shipped pipeline says, it is enough that each stage ran.
     """
@@ -70,11 +70,11 @@ def _branches(stage: StagePlan) -> Iterator[Branch]:
     if kind == "claiming":
         yield Branch(stage.id, "claimed", stage.where)
     for key, what in (("when", "skipped"), ("default", "default"), ("timeout", "timeout"), ("on_failure", "failed")):
-        said = _said(stage, key)
+        said = _value_of_key(stage, key)
         if said is not None and said.value is not None and not said.where.file.startswith(SHIPPED):
             yield Branch(stage.id, what, said.where)
 
 
-def _said(stage: StagePlan, key: str) -> Node | None:
+def _value_of_key(stage: StagePlan, key: str) -> Node | None:
     own = stage.node.get(key)
     return own if own is not None or stage.hook.node is None else stage.hook.node.get(key)

@@ -6,14 +6,14 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bub.diagnostics import Place
-from bub.duration import format_duration, parse_duration
+from bub.base.diagnostics import Place
+from bub.base.duration import format_duration, parse_duration
+from bub.base.trace import TurnRecord
+from bub.base.waiting import PLAIN
 from bub.envelope import field_of
 from bub.framework import TurnResult
-from bub.kinds import OUTBOUNDS
-from bub.pipeline.document import Node
-from bub.pipeline.trace import TurnRecord
-from bub.waiting import PLAIN
+from bub.hooks.facts import OUTBOUNDS
+from bub.pipeline.source.document import Node
 
 IDLE = ("skipped", "off")
 """The outcomes of stages that did not run."""
@@ -36,7 +36,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class TurnOutcome:
     """What came of a turn: its result, the error that ended it if one did, and how long it took.
 
     `real` of the seconds it took passed because something real was waited for.
@@ -54,8 +54,8 @@ class Turn:
         return stage if how == "failed" else None
 
 
-def failures(expect: Node, turn: Turn) -> Iterator[Failure]:
-    """Every expectation that a turn did not meet, in the order they are written."""
+def find_failures(expect: Node, turn: TurnOutcome) -> Iterator[Failure]:
+    """Yield every expectation that a turn did not meet, in the order they are written."""
     for name, node in expect.items():
         if name == "error":
             yield from _error(node, turn)
@@ -65,17 +65,17 @@ def failures(expect: Node, turn: Turn) -> Iterator[Failure]:
             yield from _stages(name, node, turn.result.trace)
         else:
             got = getattr(turn.result, name)
-            yield from differences(node, got or [] if name == OUTBOUNDS else got, name)
+            yield from compare(node, got or [] if name == OUTBOUNDS else got, name)
 
 
-def differences(expected: Node, got: Any, path: str) -> Iterator[Failure]:
-    """Where a value differs from the one expected: of a mapping only the keys that are named count."""
+def compare(expected: Node, got: Any, path: str) -> Iterator[Failure]:
+    """Yield where a value differs from the one expected: of a mapping only the keys that are named count."""
     if expected.is_mapping and (isinstance(got, Mapping) or type(got) not in PLAIN):
         for name, below in expected.items():
-            yield from differences(below, field_of(got, name), f"{path}.{name}")
+            yield from compare(below, field_of(got, name), f"{path}.{name}")
     elif expected.is_sequence and isinstance(got, list | tuple) and len(got) == len(expected.elements()):
         for index, below in enumerate(expected.elements()):
-            yield from differences(below, got[index], f"{path}[{index}]")
+            yield from compare(below, got[index], f"{path}[{index}]")
     elif not _same(expected.plain(), got):
         yield Failure(path, expected.where, expected.plain(), got)
 
@@ -86,7 +86,7 @@ def _same(expected: Any, got: Any) -> bool:
     return bool(expected == got) or (isinstance(expected, str) and type(got) not in PLAIN and expected == str(got))
 
 
-def _error(expected: Node, turn: Turn) -> Iterator[Failure]:
+def _error(expected: Node, turn: TurnOutcome) -> Iterator[Failure]:
     error = turn.error
     if error is None:
         ended = f"the turn ended as {turn.result.ended_by}" if turn.result.ended_by else "the turn ran to its end"
@@ -104,7 +104,7 @@ def _error(expected: Node, turn: Turn) -> Iterator[Failure]:
             yield Failure(f"error.{name}", node.where, node.plain(), got)
 
 
-def _took(expected: Node, turn: Turn) -> Iterator[Failure]:
+def _took(expected: Node, turn: TurnOutcome) -> Iterator[Failure]:
     seconds = parse_duration(str(expected.value)) or 0.0
     # What real waiting added is different each time, so nobody can expect it, and nobody has to.
     if not seconds - _PRECISION <= turn.took <= seconds + turn.real + _PRECISION:

@@ -14,8 +14,8 @@ import trio
 
 from bub import errors
 from bub.errors import BubError, HookError, HookTypeError, ModelError
+from bub.hooks.implementations import Implementation
 from bub.hookspecs import HookPoint
-from bub.implementations import Implementation
 from bub.streaming import AsyncStreamEvents, StreamEvent
 
 PLUGIN = "mock"
@@ -37,7 +37,7 @@ class Mock:
     delay: float = 0.0
 
     def __call__(self, point: HookPoint) -> Implementation:
-        """The implementation that answers at `point`; `BubError` where it would have to wait and cannot."""
+        """Return the implementation that answers at `point`; `BubError` if it would have to wait and cannot."""
         if point.sync_only and self.delay:
             raise BubError(
                 f"the mock of `{point.name}` has a `delay`, but that hook is called where nothing can wait",
@@ -57,7 +57,7 @@ class Mock:
         if "stream" in point.kinds and point.form != "text" and _are_texts(texts):
             return AsyncStreamEvents(self._events(texts))
         if self.error is not None:
-            raise exception(self.error)
+            raise make_exception(self.error)
         if point.form == "stream" and answer is not None:
             raise HookTypeError(point.name, PLUGIN, "a text or a list of texts", answer)
         return answer
@@ -66,20 +66,20 @@ class Mock:
         for text in texts:
             yield StreamEvent.text(text)
         if self.error is not None:
-            raise exception(self.error)
+            raise make_exception(self.error)
 
 
 def _are_texts(answer: Any) -> bool:
     return isinstance(answer, list) and all(isinstance(item, str) for item in answer)
 
 
-def exception(said: str) -> Exception:
-    """The exception that `raise` means: `NAME` or `NAME: text` of Python's, trio's or Bub's, else a RuntimeError.
+def make_exception(said: str) -> Exception:
+    """Make the exception that `raise` means: `NAME` or `NAME: text` of Python, trio or Bub, else a RuntimeError.
 
     A class that is not made from a text alone is none that can be named.
     """
     name, _, text = said.partition(":")
-    kind = _class_named(name.strip())
+    kind = _find_class(name.strip())
     if kind is None:
         return RuntimeError(said)
     make: Callable[[str], Exception] = _MAKERS.get(kind, kind)
@@ -98,7 +98,7 @@ _MAKERS: Mapping[type[Exception], Callable[[str], Exception]] = MappingProxyType
 """How the classes are made that want to know more than a text."""
 
 
-def _class_named(name: str) -> type[Exception] | None:
+def _find_class(name: str) -> type[Exception] | None:
     for home in (builtins, trio, errors):
         found = getattr(home, name, None)
         if isinstance(found, type) and issubclass(found, Exception):

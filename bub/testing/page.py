@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import Any
 
-from bub.duration import format_duration
-from bub.pipeline.layout import Line, Span, line
-from bub.pipeline.trace import TurnRecord
+from bub.base.duration import format_duration
+from bub.base.layout import Line, Span, line
+from bub.base.trace import TurnRecord
 from bub.testing.coverage import Coverage
 from bub.testing.expectations import Failure
 from bub.testing.report import Report
@@ -32,7 +32,7 @@ _MISSING = {
 
 
 def verdict_lines(verdict: Verdict) -> Iterator[Line]:
-    """What came of one test."""
+    """Yield what came of one test."""
     mark = Span("✓", "good") if verdict.passed else Span("✗", "bad")
     took = Span(f"  {format_duration(verdict.took)}" if verdict.took else "", "faint")
     yield (mark, Span(f" {verdict.trial.id}"), took)
@@ -48,7 +48,7 @@ def verdict_lines(verdict: Verdict) -> Iterator[Line]:
 
 
 def coverage_lines(coverage: Coverage) -> Iterator[Line]:
-    """What the tests do not reach of one profile."""
+    """Yield what the tests do not reach of one profile."""
     reached = coverage.branches - len(coverage.missing)
     share = f"{coverage.percent} % ({reached} of {coverage.branches})"
     yield (Span(f"{coverage.file}, profile {coverage.profile}: "), Span(share, "" if coverage.missing else "good"))
@@ -57,7 +57,7 @@ def coverage_lines(coverage: Coverage) -> Iterator[Line]:
 
 
 def summary(report: Report) -> Line:
-    """One line that closes a report."""
+    """Return one line that closes a report."""
     passed = len(report.verdicts) - report.failed
     parts = [f"{number} {word}" for number, word in ((report.failed, "failed"), (passed, "passed")) if number]
     files = "1 file" if report.files == 1 else f"{report.files} files"
@@ -98,7 +98,7 @@ def _in_json(value: Any) -> str:
 
 
 def _near(text: str, same: int) -> str:
-    """A long text cut around the place where it differs from the other one."""
+    """Return a long text cut around the place where it differs from the other one."""
     start = max(0, min(same - _LONGEST // 4, len(text) - _LONGEST))
     end = start + _LONGEST
     return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"

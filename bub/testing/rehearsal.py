@@ -1,29 +1,28 @@
-"""A framework for one test: everything as in a run, but for the stages and hook points that are mocked."""
+"""A runtime for one test: everything as in a run, but for the stages and hook points that are mocked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bub.framework import BubFramework
+from bub.envelope import Envelope
+from bub.framework import TurnResult, load_pipeline
 from bub.hookspecs import hookimpl
-from bub.pipeline.compiler import StandIn
-from bub.pipeline.compiler import compile as compile_graph
-from bub.pipeline.graph import Graph
-from bub.pipeline.merge import Document
-from bub.pipeline.plan import Plan
-from bub.pipeline.routes import Route
-from bub.plugins import PluginSet
-from bub.scopes import Scope
+from bub.pipeline.run.compiler import StandIn
+from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
+from bub.runtime.runtime import Runtime
+from bub.runtime.snapshot import Snapshot
 
 WITNESS = "bub test"
 """The name of what is told of every failure; no plugin can bear it."""
 
 
-class Rehearsal(BubFramework):
-    """A framework over a file that was read already, with `mocks` in place of what they are named for.
+class Rehearsal:
+    """A runtime over a file that was read already, with `mocks` in place of what they are named for.
 
     With a profile of its `own`, a message goes there whatever the routes say. `told` is what `on_error` was told.
     """
@@ -37,43 +36,61 @@ class Rehearsal(BubFramework):
         start: str | None,
         workspace: Path,
     ) -> None:
-        super().__init__(document.file, profile=own or start, workspace=workspace)
         self.told: list[tuple[str, Exception]] = []
-        self._document = document
-        self._mocks = mocks
-        self._routed = own is None
+        self.profile = own or start or os.environ.get("BUB_PROFILE") or DEFAULT_PROFILE
+        load = partial(
+            load_pipeline,
+            profile=self.profile,
+            workspace=workspace,
+            environ=dict(os.environ),
+            routed=own is None,
+            mocks=mocks,
+            witnesses={WITNESS: _Witness(self.told)},
+        )
+        self._runtime = Runtime(workspace, read=lambda: document, load=load)
 
     @contextmanager
     def loaded(self) -> Iterator[Rehearsal]:
         """Load as a run does; the modules of plugins with a `path` are forgotten when the block is left."""
         try:
-            self.load_hooks()
+            self._runtime.load()
             yield self
         finally:
-            self._generation.forget_modules()
+            if self._snapshot is not None:
+                self._snapshot.forget_modules()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Open the runtime without tapes: a test leaves no trace on those of the person who runs it."""
+        async with self._runtime.open(lambda: None):
+            yield
+
+    async def process_inbound(self, message: Envelope) -> TurnResult:
+        """Carry a message through the pipeline to its replies."""
+        return await self._runtime.turns.process_inbound(message)
+
+    @property
+    def last_result(self) -> TurnResult | None:
+        """What the turn came to, also if it failed: the values up to there."""
+        return self._runtime.turns.last_result
 
     @property
     def modules(self) -> frozenset[str]:
         """The names of the modules of plugins with a `path`."""
-        return frozenset(name for plugins in self._generation.plugins for name in plugins.modules)
+        if self._snapshot is None:
+            return frozenset()
+        profiles = self._snapshot.profiles.values()
+        return frozenset(name for profile in profiles for name in profile.plugins.modules)
 
     @property
     def all_settings(self) -> Mapping[str, Mapping[str, Any]]:
         """The settings of every profile that is loaded, by profile."""
-        return self._generation.settings
+        return self._runtime.settings
 
-    async def _open_tape_store(self, scope: Scope) -> None:
-        """None: a test leaves no trace on the tapes of the person who runs it."""
-
-    def _read(self, environ: Mapping[str, str]) -> Document:
-        return self._document
-
-    def _routes(self, document: Document, environment: Mapping[str, str]) -> tuple[Route, ...]:
-        return super()._routes(document, environment) if self._routed else ()
-
-    def _compile(self, plan: Plan, plugins: PluginSet) -> Graph:
-        plugins.manager.register(_Witness(self.told), WITNESS)
-        return compile_graph(plan, plugins, self._mocks)
+    @property
+    def _snapshot(self) -> Snapshot | None:
+        latest = self._runtime.loaded.latest
+        return latest.snapshot if latest is not None else None
 
 
 class _Witness:

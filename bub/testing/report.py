@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from bub.diagnostics import Diagnostic, Place
+from bub.base.diagnostics import Diagnostic, Place
 from bub.testing.coverage import Coverage
 from bub.testing.expectations import Failure
 from bub.testing.running import Verdict
@@ -13,7 +13,7 @@ from bub.testing.running import Verdict
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The findings about some files, and what came of each of their tests; `coverage` where it was asked for."""
+    """The findings about some files, and what came of each of their tests; `coverage` if it was asked for."""
 
     files: int
     findings: tuple[Diagnostic, ...]
@@ -31,7 +31,7 @@ class Report:
         return sum(not verdict.passed for verdict in self.verdicts)
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as the JSON object of `bub test --format json`."""
+        """Return the report as the JSON object of `bub test --format json`."""
         return {
             "version": 1,
             "ok": self.ok,
@@ -44,15 +44,15 @@ class Report:
         }
 
     def __str__(self) -> str:
-        """What is wrong, a line each; empty where nothing is."""
+        """Return what is wrong, a line each; empty if nothing is."""
         lines = [f"{Place(one.file, one.range)}: {one.severity}[{one.code}] {one.message}" for one in self.findings]
         for verdict in self.verdicts:
-            lines += [f"{verdict.trial.id}: {in_words(failure)}" for failure in verdict.failures]
+            lines += [f"{verdict.trial.id}: {describe_failure(failure)}" for failure in verdict.failures]
         return "\n".join(lines)
 
 
-def in_words(failure: Failure) -> str:
-    """One failure in one line."""
+def describe_failure(failure: Failure) -> str:
+    """Return one failure in one line."""
     if not failure.path:
         return f"{failure.place}: {failure.got}"
     return f"{failure.place}: `{failure.path}` is {failure.got!r}, not {failure.expected!r}"

@@ -12,20 +12,20 @@ from typing import Any, NamedTuple
 
 import trio
 
-from bub.diagnostics import Place
-from bub.framework import BubFramework, TurnResult
+from bub.base.diagnostics import Place
+from bub.base.trace import TurnRecord
+from bub.framework import TurnResult
 from bub.log import log_exception
-from bub.masks import Mask
-from bub.pipeline.merge import Document
-from bub.pipeline.trace import TurnRecord
-from bub.testing.bounds import StoppedError, run_bounded
+from bub.pipeline.source.merge import Document
+from bub.secrets.redactor import Redactor
+from bub.testing.bounds import AbortedError, run_bounded
 from bub.testing.clock import VirtualClock
-from bub.testing.expectations import Failure, Turn, failures
+from bub.testing.expectations import Failure, TurnOutcome, find_failures
 from bub.testing.rehearsal import Rehearsal
 from bub.testing.trials import Trial
 
 
-class Told(NamedTuple):
+class ReportedFailure(NamedTuple):
     """A failure that was told: of a `stage` as `on_error` knows it, and in words."""
 
     stage: str
@@ -35,7 +35,7 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of one test; it passed where there are no `failures`.
+    """What came of one test; it passed if there are no `failures`.
 
     `took` is virtual time in seconds. `told` are the failures that were told during the turn, also those that it went
     on without. Secrets in them and in the failures are covered.
@@ -46,7 +46,7 @@ class Verdict:
     took: float
     failures: tuple[Failure, ...]
     trace: tuple[TurnRecord, ...] = ()
-    told: tuple[Told, ...] = ()
+    told: tuple[ReportedFailure, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -54,66 +54,68 @@ class Verdict:
 
 
 def run_trial(
-    trial: Trial, document: Document, *, start: str | None, workspace: Path, timeout: float, mask: Mask
+    trial: Trial, document: Document, *, start: str | None, workspace: Path, timeout: float, mask: Redactor
 ) -> Verdict:
-    """Run one test in a framework of its own, for `timeout` seconds of real time at most.
+    """Run one test in a runtime of its own, for `timeout` seconds of real time at most.
 
     What its plugins print goes to standard error. Raises KeyboardInterrupt when a person asks for the end.
     """
-    framework = Rehearsal(document, trial.mocks, own=trial.profile, start=start, workspace=workspace)
-    turn = Turn(TurnResult(), None, 0.0)
+    rehearsal = Rehearsal(document, trial.mocks, own=trial.profile, start=start, workspace=workspace)
+    turn = TurnOutcome(TurnResult(), None, 0.0)
     found: list[Failure] = []
     if trial.trouble:
         found = [Failure("", Place(one.file, one.range), None, one.message) for one in trial.trouble]
     else:
         clock = VirtualClock()
         try:
-            with redirect_stdout(sys.stderr), framework.loaded():
-                turn = run_bounded(partial(_turn, framework, trial.message, clock), clock, timeout)
+            with redirect_stdout(sys.stderr), rehearsal.loaded():
+                turn = run_bounded(partial(_run_turn, rehearsal, trial.message, clock), clock, timeout)
         except Exception as error:  # noqa: BLE001 (whatever ends a test is that test's failure)
             log_exception("test.failed", error, test=trial.id)
-            turn = replace(turn, result=framework.last_result or turn.result, error=error)
-            found = [Failure("", trial.place, None, _in_words(error, framework.modules))]
+            turn = replace(turn, result=rehearsal.last_result or turn.result, error=error)
+            found = [Failure("", trial.place, None, _describe_error(error, rehearsal.modules))]
         else:
-            found = list(_judged(trial, turn, framework.modules))
+            found = list(_judge(trial, turn, rehearsal.modules))
     return Verdict(
         trial,
-        turn.result.profile if turn.result.trace else framework.profile,
+        turn.result.profile if turn.result.trace else rehearsal.profile,
         turn.took,
         tuple(replace(one, expected=mask.value(one.expected), got=mask.value(one.got)) for one in found),
         tuple(turn.result.trace),
         tuple(
-            Told(stage, mask.text(_in_words(error, framework.modules)), isinstance(error, trio.TooSlowError))
-            for stage, error in framework.told
+            ReportedFailure(
+                stage, mask.text(_describe_error(error, rehearsal.modules)), isinstance(error, trio.TooSlowError)
+            )
+            for stage, error in rehearsal.told
         ),
     )
 
 
-async def _turn(framework: BubFramework, message: Mapping[str, Any], clock: VirtualClock) -> Turn:
-    async with framework.running():
+async def _run_turn(rehearsal: Rehearsal, message: Mapping[str, Any], clock: VirtualClock) -> TurnOutcome:
+    async with rehearsal.running():
         error: Exception | None = None
         began, real = trio.current_time(), clock.real
         try:
-            await framework.process_inbound(message)
+            await rehearsal.process_inbound(message)
         except Exception as failure:  # noqa: BLE001 (a turn may be expected to fail)
             error = failure
-        result = framework.last_result or TurnResult()
-        return Turn(result, error, trio.current_time() - began, clock.real - real)
+        result = rehearsal.last_result or TurnResult()
+        return TurnOutcome(result, error, trio.current_time() - began, clock.real - real)
 
 
-def _judged(trial: Trial, turn: Turn, modules: Collection[str]) -> Iterator[Failure]:
+def _judge(trial: Trial, turn: TurnOutcome, modules: Collection[str]) -> Iterator[Failure]:
     if turn.error is not None and trial.expect.get("error") is None:
         # That the turn failed says all; what is missing after it follows from that.
         where = f" in stage `{turn.failed_in}`" if turn.failed_in not in (None, "turn") else ""
-        yield Failure("", trial.place, None, f"the turn failed{where}: {_in_words(turn.error, modules)}")
+        yield Failure("", trial.place, None, f"the turn failed{where}: {_describe_error(turn.error, modules)}")
         return
-    yield from failures(trial.expect, turn)
+    yield from find_failures(trial.expect, turn)
 
 
-def _in_words(error: BaseException, modules: Collection[str]) -> str:
-    """What an exception says of itself, and the last place in the files of plugins that it came through."""
+def _describe_error(error: BaseException, modules: Collection[str]) -> str:
+    """Return what an exception says of itself, and the last place in the files of plugins that it came through."""
     text = " ".join(str(error).split())
-    if isinstance(error, StoppedError):
+    if isinstance(error, AbortedError):
         return f"{text} ({error.help})"
     told = f"{type(error).__name__}: {text}" if text else type(error).__name__
     place = None

@@ -8,52 +8,52 @@ from dataclasses import dataclass
 
 from bub.errors import UsageError
 
-Chosen = Callable[[str], bool]
+NameFilter = Callable[[str], bool]
 """Whether a test of this name is meant."""
 
 _TOKEN = re.compile(r"\(|\)|[^\s()]+")
 _OPERATORS = ("and", "or", "not", "(", ")")
 
 
-def choose(expression: str) -> Chosen:
-    """What an expression of words, `and`, `or`, `not` and brackets chooses: names that have the words in them.
+def choose(expression: str) -> NameFilter:
+    """Return what an expression of words, `and`, `or`, `not` and brackets chooses: names that have the words in them.
 
     Words side by side are one phrase. Capitals do not matter. Raises `UsageError` for what is no expression.
     """
-    return _Reader(expression, _TOKEN.findall(expression.casefold())).whole()
+    return _Parser(expression, _TOKEN.findall(expression.casefold())).parse()
 
 
 @dataclass(slots=True)
-class _Reader:
+class _Parser:
     expression: str
     tokens: list[str]
     at: int = 0
 
-    def whole(self) -> Chosen:
-        chosen = self._either()
+    def parse(self) -> NameFilter:
+        chosen = self._parse_or()
         if self.at < len(self.tokens):
             raise self._refusal()
         return chosen
 
-    def _either(self) -> Chosen:
-        ways = [self._both()]
-        while self._took("or"):
-            ways.append(self._both())
+    def _parse_or(self) -> NameFilter:
+        ways = [self._parse_and()]
+        while self._accept("or"):
+            ways.append(self._parse_and())
         return lambda name: any(way(name) for way in ways)
 
-    def _both(self) -> Chosen:
-        parts = [self._one()]
-        while self._took("and"):
-            parts.append(self._one())
+    def _parse_and(self) -> NameFilter:
+        parts = [self._parse_term()]
+        while self._accept("and"):
+            parts.append(self._parse_term())
         return lambda name: all(part(name) for part in parts)
 
-    def _one(self) -> Chosen:
-        if self._took("not"):
-            inner = self._one()
+    def _parse_term(self) -> NameFilter:
+        if self._accept("not"):
+            inner = self._parse_term()
             return lambda name: not inner(name)
-        if self._took("("):
-            inner = self._either()
-            if not self._took(")"):
+        if self._accept("("):
+            inner = self._parse_or()
+            if not self._accept(")"):
                 raise self._refusal()
             return inner
         words = []
@@ -65,7 +65,7 @@ class _Reader:
         phrase = " ".join(words)
         return lambda name: phrase in name.casefold()
 
-    def _took(self, token: str) -> bool:
+    def _accept(self, token: str) -> bool:
         taken = self.tokens[self.at : self.at + 1] == [token]
         self.at += taken
         return taken

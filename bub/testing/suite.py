@@ -9,12 +9,13 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bub.diagnostics import Diagnostic, PipelineError, sort_diagnostics
-from bub.masks import Mask
-from bub.pipeline.document import Node
-from bub.pipeline.interpolate import read_environment
-from bub.pipeline.merge import Document, load_document, without
-from bub.pipeline.validate import check_loaded, profiles_of
+from bub.base.diagnostics import Diagnostic, PipelineError, sort_diagnostics
+from bub.pipeline.check.validate import check_loaded, profiles_of
+from bub.pipeline.plan.secret_values import redactor_of
+from bub.pipeline.source.document import Node
+from bub.pipeline.source.interpolate import read_environment
+from bub.pipeline.source.merge import Document, load_document, without
+from bub.secrets.redactor import Redactor
 from bub.testing.coverage import Coverage, coverage_of
 from bub.testing.rehearsal import Rehearsal
 from bub.testing.report import Report
@@ -23,19 +24,19 @@ from bub.testing.selection import choose
 from bub.testing.trials import Trial, trials_of
 
 PATIENCE = 60.0
-"""How many seconds of real time a test may take where nobody says it."""
+"""How many seconds of real time a test may take if nobody says it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """The tests of one file; where a finding is an error, none of them can run."""
+    """The tests of one file; if a finding is an error, none of them can run."""
 
     document: Document
     trials: tuple[Trial, ...]
     findings: tuple[Diagnostic, ...]
     start: str | None
     workspace: Path
-    mask: Mask
+    mask: Redactor
 
     @property
     def can_run(self) -> bool:
@@ -49,7 +50,7 @@ class Suite:
             )
 
     def coverage(self, verdicts: Sequence[Verdict]) -> Iterator[Coverage]:
-        """What these tests reach of each profile of the file."""
+        """Yield what these tests reach of each profile of the file."""
         for profile in profiles_of(self.document):
             ran = [one for one in verdicts if one.trial.file == self.document.file and one.profile == profile]
             yield coverage_of(self.document, profile, ran)
@@ -60,7 +61,7 @@ def open_suite(
 ) -> Suite:
     """Read the tests of a file, and prove that the file and the plugins of its profiles fit together.
 
-    `profile` is the one that runs where neither test nor route says another, `chosen` an expression as `choose` takes
+    `profile` is the one that runs if neither test nor route says another, `chosen` an expression as `choose` takes
     it, `workspace` the folder to work in (the file's own by default). Raises `UsageError` for a file that cannot be
     read and for what is no expression.
     """
@@ -70,24 +71,24 @@ def open_suite(
     environment, found = read_environment(document.base, os.environ)
     findings = [*found, *check_loaded(document, environment=environment).diagnostics]
     if any(finding.severity == "error" for finding in findings):
-        return Suite(document, (), sort_diagnostics(findings), profile, workspace, Mask(()))
+        return Suite(document, (), sort_diagnostics(findings), profile, workspace, Redactor(()))
     trials = tuple(trial for trial in trials_of(document, environment) if is_meant(trial.id))
-    document = _without_tests(document)
+    whole, document = document, _without_tests(document)
     settings: dict[str, Mapping[str, object]] = {}
     for own in dict.fromkeys(trial.profile for trial in trials):
-        framework = Rehearsal(document, {}, own=own, start=profile, workspace=workspace)
+        rehearsal = Rehearsal(document, {}, own=own, start=profile, workspace=workspace)
         try:
-            with redirect_stdout(sys.stderr), framework.loaded():
-                settings.update(framework.all_settings)
+            with redirect_stdout(sys.stderr), rehearsal.loaded():
+                settings.update(rehearsal.all_settings)
         except PipelineError as error:
-            # Warnings are told above; without its tests, a file may have others.
+            # Warnings are reported above; without its tests, a file may have others.
             findings += [finding for finding in error.diagnostics if finding.severity == "error"]
-    mask = Mask.over(document, environment, settings)
+    mask = redactor_of(whole, environment, settings)
     return Suite(document, trials, sort_diagnostics(findings), profile, workspace, mask)
 
 
 def _without_tests(document: Document) -> Document:
-    """The document as each test loads it: to check all tests anew for each would take the square of their time."""
+    """Return the document as each test loads it: to check all tests for each would take the square of their time."""
 
     def bare(root: Node) -> Node:
         return without(root, ["tests"])
@@ -106,9 +107,9 @@ def run_tests(
 ) -> Report:
     """Run the `tests:` of a pipeline file: `report = run_tests("pipelines.yaml"); assert report.ok, str(report)`.
 
-    `profile` is the one that runs where neither a test nor a route says another, `chosen` an expression such as
+    `profile` is the one that runs if neither a test nor a route says another, `chosen` an expression such as
     `greeting and not slow`, `workspace` the folder to work in (the file's own by default), `timeout` how many seconds
-    of real time each test may take. Nothing runs where the file, or a plugin of its profiles, has an error.
+    of real time each test may take. Nothing runs if the file, or a plugin of its profiles, has an error.
     """
     folder = Path(workspace) if workspace is not None else None
     suite = open_suite(Path(file), profile=profile, chosen=chosen, workspace=folder)

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bub.diagnostics import Diagnostic, Place
-from bub.duration import parse_duration
-from bub.pipeline.document import Node
-from bub.pipeline.interpolate import Environment, resolve
-from bub.pipeline.merge import Document
-from bub.pipeline.schema import check_layer
+from bub.base.diagnostics import Diagnostic, Place
+from bub.base.duration import parse_duration
+from bub.pipeline.check.schema import check_layer
+from bub.pipeline.source.document import Node
+from bub.pipeline.source.interpolate import Environment, resolve
+from bub.pipeline.source.merge import Document
 from bub.testing.mocks import Mock
 
 
@@ -19,7 +19,7 @@ from bub.testing.mocks import Mock
 class Trial:
     """One test: `message` goes in, `mocks` stand in for stages and hook points, `expect` has to come of it.
 
-    `profile` is None where a run chooses it. `trouble` says why it cannot run: a reference that stands for
+    `profile` is None if a run chooses it. `trouble` says why it cannot run: a reference that stands for
     nothing, or for what cannot stand there.
     """
 
@@ -39,11 +39,11 @@ class Trial:
 
 
 def trials_of(document: Document, environment: Environment) -> Iterator[Trial]:
-    """The tests of a file that holds to the schema, in the order they are written."""
+    """Yield the tests of a file that holds to the schema, in the order they are written."""
     section = document.root.get("tests")
     for name, written in section.items() if section is not None else ():
         trouble: list[Diagnostic] = []
-        test = _resolved(written, document, environment, f"tests.{name}", trouble)
+        test = _resolve_references(written, document, environment, f"tests.{name}", trouble)
         if not trouble and test.plain() != written.plain():
             trouble += _check(name, test, document.root)
         profile, message, mock = test.get("profile"), test.get("message"), test.get("mock")
@@ -60,7 +60,7 @@ def trials_of(document: Document, environment: Environment) -> Iterator[Trial]:
 
 
 def _check(name: str, test: Node, root: Node) -> list[Diagnostic]:
-    """What the references of one test gave, checked like a file."""
+    """Return what the references of one test gave, checked like a file."""
     tests = replace(test, value={name: test})
     version = {key: node for key, node in root.items() if key == "version"}
     return check_layer(replace(root, value={**version, "tests": tests}))
@@ -71,11 +71,13 @@ def _mock(node: Node) -> Mock:
     return Mock(said.get("return"), said.get("raise"), parse_duration(str(said.get("delay"))) or 0.0)
 
 
-def _resolved(node: Node, document: Document, environment: Environment, path: str, trouble: list[Diagnostic]) -> Node:
-    """The node with its references replaced, each value still where it stands."""
+def _resolve_references(
+    node: Node, document: Document, environment: Environment, path: str, trouble: list[Diagnostic]
+) -> Node:
+    """Return the node with its references replaced, each value still at its place."""
 
     def below(child: Node, name: str) -> Node:
-        return _resolved(child, document, environment, f"{path}{name}", trouble)
+        return _resolve_references(child, document, environment, f"{path}{name}", trouble)
 
     if node.is_mapping:
         return replace(node, value={name: below(child, f".{name}") for name, child in node.items()})

@@ -4,6 +4,8 @@ It answers when no model is chosen, or one that begins with `local:`, and calls 
 by `BUB_LOCAL_MODEL` or by the setting `local_model.path`, else those that `bub local install` fetched.
 """
 
+# Long because a plugin with one idea is one module to read and copy: its settings, its answer and the thread of it.
+
 from __future__ import annotations
 
 import importlib
@@ -68,7 +70,7 @@ class LocalModel:
 
     @hookimpl
     async def call_model(self, request: Mapping[str, Any]) -> AsyncStreamEvents | None:
-        """The answer as a stream, or None when another model is asked or there is none to load."""
+        """Return the answer as a stream, or None when another model is asked or there is none to load."""
         chosen = str(request.get("model") or "").strip()
         if chosen and not chosen.lower().startswith(PREFIX):
             return None
@@ -83,13 +85,13 @@ class LocalModel:
             self._speaker = _Speaker(weights, own)
             weakref.finalize(self, self._speaker.close)
         job = _Job(_request(request, own), own.room, trio.lowlevel.current_trio_token())
-        answer = _Answer(job)
+        answer = _AnswerStream(job)
         self._speaker.submit(job)
         return AsyncStreamEvents(answer, answer.state)
 
 
 def _own_settings(framework: Any) -> _Settings:
-    """The section, and the `max_tokens` of the settings where it says none."""
+    """Return the section, and the `max_tokens` of the settings if it says none."""
     try:
         own = _Settings.of(framework)
     except BubError as error:
@@ -101,13 +103,13 @@ def _own_settings(framework: Any) -> _Settings:
 
 
 def _find_weights(model: str, own: _Settings) -> Path | None:
-    """The `.gguf` file to load. One that is named must be there; None when none is named and none is installed."""
+    """Find the `.gguf` file to load. A named one must be there; None if none is named and none is installed."""
     for source, named in (
         ("BUB_LOCAL_MODEL", os.environ.get("BUB_LOCAL_MODEL")),
         ("local_model.path", own.path),
     ):
         if named:
-            return _checked(Path(named).expanduser(), source)
+            return _check_weights(Path(named).expanduser(), source)
     name = model[len(PREFIX) :].strip()
     if name not in ("", KNOWN_NAME):
         raise _config(
@@ -122,26 +124,28 @@ def _find_weights(model: str, own: _Settings) -> Path | None:
     return files[0] if files else None
 
 
-def _checked(path: Path, source: str) -> Path:
+def _check_weights(path: Path, source: str) -> Path:
     try:
         with path.open("rb") as file:
             magic = file.read(4)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise _config(f"the model file {path} cannot be read: {reason}", _another(source)) from None
+        raise _config(f"the model file {path} cannot be read: {reason}", _suggest_another(source)) from None
     if magic != b"GGUF":
-        raise _config(f"{path} is not a model file (GGUF)", _another(source))
+        raise _config(f"{path} is not a model file (GGUF)", _suggest_another(source))
     return path
 
 
-def _another(source: str) -> str:
+def _suggest_another(source: str) -> str:
     return f"correct {source}, or leave it out and run `bub local install`"
 
 
 def _request(request: Mapping[str, Any], own: _Settings) -> dict[str, Any]:
     limit, temperature = request.get("max_tokens"), request.get("temperature")
     return {
-        "messages": [{"role": role, "content": text} for role, text in map(_plainly, request["messages"]) if text],
+        "messages": [
+            {"role": role, "content": text} for role, text in map(_plain_message, request["messages"]) if text
+        ],
         "max_tokens": own.max_tokens if limit is None else limit,
         "temperature": own.temperature if temperature is None else temperature,
         "top_p": 0.9,
@@ -153,8 +157,8 @@ def _request(request: Mapping[str, Any], own: _Settings) -> dict[str, Any]:
     }
 
 
-def _plainly(message: Mapping[str, Any]) -> tuple[str, str]:
-    """Who says what in a message. What tools answered is left out, since this model has none."""
+def _plain_message(message: Mapping[str, Any]) -> tuple[str, str]:
+    """Return who says what in a message. What tools answered is left out, since this model has none."""
     role, content = message.get("role"), message.get("content")
     if role not in ("system", "user", "assistant") or not content:
         return "", ""
@@ -162,8 +166,8 @@ def _plainly(message: Mapping[str, Any]) -> tuple[str, str]:
     return role, _encodable(text)
 
 
-def _shortened(messages: list[dict[str, str]], tokens: int, room: int) -> list[dict[str, str]]:
-    """The messages without the oldest, so that about `room` tokens of `tokens` are left.
+def _shorten(messages: list[dict[str, str]], tokens: int, room: int) -> list[dict[str, str]]:
+    """Return the messages without the oldest, so that about `room` tokens of `tokens` are left.
 
     The system prompt and what the user said last always stay. What goes is half a room or a multiple of it: then
     the next turns leave out the same, and the engine need not read again what it has read.
@@ -179,7 +183,7 @@ def _shortened(messages: list[dict[str, str]], tokens: int, room: int) -> list[d
 
 
 def _text_of_part(part: Any) -> str:
-    """The text of a part; what is no text is named, so that the model knows of it."""
+    """Return the text of a part; what is no text is named, so that the model knows of it."""
     text = part.get("text") if isinstance(part, Mapping) else part
     if isinstance(text, str):
         return text
@@ -215,7 +219,7 @@ class _Job:
         tokens = _tokens_of_prompt(chunk)
         if tokens > self.room:
             messages = self.request["messages"]
-            shorter = _shortened(messages, tokens, self.room)
+            shorter = _shorten(messages, tokens, self.room)
             if len(shorter) < len(messages):
                 self.request["messages"] = shorter
                 self.again = True
@@ -241,7 +245,7 @@ class _Job:
 
 
 def _tokens_of_prompt(chunk: Mapping[str, Any]) -> int:
-    """How many tokens the prompt has, where a chunk tells; 0 elsewhere."""
+    """Return how many tokens the prompt has, if a chunk says so; else 0."""
     for where, name in (("prompt_progress", "total"), ("error", "n_prompt_tokens")):
         told = chunk.get(where)
         if isinstance(told, Mapping) and isinstance(told.get(name), int):
@@ -249,7 +253,7 @@ def _tokens_of_prompt(chunk: Mapping[str, Any]) -> int:
     return 0
 
 
-class _Answer:
+class _AnswerStream:
     """The events of one answer. Closing it makes the engine stop with the token it is at."""
 
     def __init__(self, job: _Job) -> None:
@@ -259,7 +263,7 @@ class _Answer:
         self._finish_reason: str | None = None
         self._ended = False
 
-    def __aiter__(self) -> _Answer:
+    def __aiter__(self) -> _AnswerStream:
         return self
 
     async def __anext__(self) -> StreamEvent:
@@ -290,7 +294,7 @@ class _Answer:
 
     def _read(self, chunk: dict[str, Any]) -> StreamEvent | None:
         if chunk.get("error"):
-            raise self._failed(_engine_said(chunk["error"]))
+            raise self._fail(_engine_error(chunk["error"]))
         if chunk.get("usage"):
             self.state.usage = chunk["usage"]
             return StreamEvent("usage", chunk["usage"])
@@ -307,12 +311,12 @@ class _Answer:
     def _end(self) -> StreamEvent:
         self._ended = True
         if self.job.error is not None:
-            raise self._failed(self.job.error)
+            raise self._fail(self.job.error)
         if not self._has_text:
-            raise self._failed(_error("the small local model answered without a word", "bad_answer", "ask again"))
+            raise self._fail(_error("the small local model answered without a word", "bad_answer", "ask again"))
         return StreamEvent("final", {"finish_reason": self._finish_reason})
 
-    def _failed(self, error: ModelError) -> ModelError:
+    def _fail(self, error: ModelError) -> ModelError:
         self._ended = True
         self.job.unwanted = True
         self.state.error = error
@@ -369,7 +373,7 @@ class _Speaker:
 
 
 def _load(weights: Path, own: _Settings) -> Any:
-    """The engine with the weights in it. It holds Python's lock while it reads them, half a second, once a process."""
+    """Load the engine with its weights. It holds Python's lock while it reads them, half a second, once a process."""
     try:
         engine = importlib.import_module(_ENGINE)
     except ImportError as error:
@@ -396,7 +400,7 @@ def _load(weights: Path, own: _Settings) -> Any:
         ) from error
 
 
-def _engine_said(error: Any) -> ModelError:
+def _engine_error(error: Any) -> ModelError:
     message = str(error.get("message") if isinstance(error, Mapping) else error)[:200]
     kind = error.get("type") if isinstance(error, Mapping) else None
     if kind == "exceed_context_size_error":

@@ -22,9 +22,9 @@ import msgspec
 import trio
 
 from bub import BubFramework
-from bub.builtin.tapes import open_tape_store
 from bub.tape import Tape, TapeEntry
 from bub.tape.jsonl import JsonlTapeStore
+from bub.tape.opening import open_tape_store
 from bub.tape.sqlite import SqliteTapeStore
 from bub.tape.tape import tape_name
 from tests.bench._answers import answering

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 
-from bub.builtin.skills import Root, Skills
+from bub.agent.skills import Root, Skills
 
 SKILLS, ROUNDS, TURNS = 200, 15, 20
 TEXT = "---\nname: {name}\ndescription: How work of kind {name} is done.\n---\nDo it.\n"

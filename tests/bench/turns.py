@@ -1,4 +1,4 @@
-"""Framework time per turn with trivial hooks, against the same calls written by hand."""
+"""Framework time per turn with trivial hooks: without and with time-outs on every stage, and written by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import trio
 
 from bub import BubFramework
 
-ROUNDS, TURNS = 15, 400
+ROUNDS, TURNS = 300, 20
 MESSAGE = {"content": "hello", "channel": "bench", "chat_id": "1"}
 
 SYNC = """
@@ -36,30 +36,46 @@ from bub import hookimpl
     return "hi"
 """
 
+STAGES = (
+    "resolve_session",
+    "load_state",
+    "build_prompt",
+    "run_model",
+    "save_state",
+    "render_outbound",
+    "dispatch_outbound",
+)
+
 Turn = Callable[[], Awaitable[object]]
 
 
 def measure() -> None:
-    """Print microseconds per turn: ours, by hand, and the ratio, for 1, 8 and 64 plugins, plain and async."""
+    """Print microseconds per turn for 1, 8 and 64 plugins, plain and async.
+
+    Ours without and with a time-out on each of the seven stages and what those cost, then by hand, and the ratio of
+    ours without time-outs to it.
+    """
     print(f"framework time per turn, trivial hooks: microseconds of CPU, best of {ROUNDS} rounds of {TURNS} turns")
-    print(f"{'plugins':>8} {'hooks':>6} {'bub':>8} {'by hand':>8} {'ratio':>6}")
+    print(f"{'plugins':>8} {'hooks':>6} {'bub':>8} {'timed':>8} {'cost':>6} {'by hand':>8} {'ratio':>6}")
     for word in ("sync", "async"):
         for plugins in (1, 8, 64):
-            ours, floor = trio.run(_side_by_side, plugins, word)
-            print(f"{plugins:>8} {word:>6} {ours:8.1f} {floor:8.1f} {ours / floor:6.2f}")
+            ours, timed, floor = trio.run(_side_by_side, plugins, word)
+            cost = f"{timed / ours - 1:+.0%}"
+            print(f"{plugins:>8} {word:>6} {ours:8.1f} {timed:8.1f} {cost:>6} {floor:8.1f} {ours / floor:6.2f}")
 
 
-async def _side_by_side(plugins: int, word: str) -> tuple[float, float]:
-    with tempfile.TemporaryDirectory() as folder:
-        framework = _framework(Path(folder), plugins, word)
-        by_hand = _by_hand(framework, word)
-        async with framework.running():
-            turn = functools.partial(framework.process_inbound, MESSAGE)
-            ours, floor = [], []
+async def _side_by_side(plugins: int, word: str) -> tuple[float, float, float]:
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        plain = _framework(Path(one), plugins, word)
+        bounded = _framework(Path(other), plugins, word, timeouts=True)
+        by_hand = _by_hand(plain, word)
+        async with plain.running(), bounded.running():
+            ours, timed, floor = [], [], []
             for _ in range(ROUNDS):
-                ours.append(await _time(turn))
+                ours.append(await _time(functools.partial(plain.process_inbound, MESSAGE)))
+                timed.append(await _time(functools.partial(bounded.process_inbound, MESSAGE)))
                 floor.append(await _time(by_hand))
-    return min(ours), min(floor)
+    return min(ours), min(timed), min(floor)
 
 
 async def _time(turn: Turn) -> float:
@@ -69,7 +85,7 @@ async def _time(turn: Turn) -> float:
     return (process_time() - began) / TURNS * 1e6
 
 
-def _framework(folder: Path, plugins: int, word: str) -> BubFramework:
+def _framework(folder: Path, plugins: int, word: str, *, timeouts: bool = False) -> BubFramework:
     source = SYNC if word == "sync" else ASYNC
     names = [f"p{n}" for n in range(plugins)]
     for n, name in enumerate(names):
@@ -81,10 +97,12 @@ def _framework(folder: Path, plugins: int, word: str) -> BubFramework:
         (folder / f"{name}.py").write_text(text)
     listed = ", ".join(names)
     paths = ", ".join(f"{name}: {{path: {name}.py}}" for name in names)
+    stages = ", ".join(f"{name}: {{timeout: 60s}}" for name in STAGES) if timeouts else ""
     file = folder / "pipelines.yaml"
     file.write_text(f"""
 version: 1
 extends: bub:default
+stages: {{{stages}}}
 plugins: {{{paths}}}
 profiles: {{default: {{plugins: [{listed}]}}}}
 """)

@@ -9,12 +9,12 @@ from typing import Any
 import pluggy
 
 from bub.hookspecs import BUB_HOOK_NAMESPACE
-from bub.pipeline.compiler import compile as compile_graph
-from bub.pipeline.compiler import plan_for
-from bub.pipeline.engine import Turn
-from bub.pipeline.graph import Graph
-from bub.pipeline.merge import load_text
-from bub.plugins import LoadedPlugin, PluginSet
+from bub.pipeline.run.compiler import compile as compile_graph
+from bub.pipeline.run.compiler import plan_for
+from bub.pipeline.run.graph import Graph
+from bub.pipeline.run.turn import Turn
+from bub.pipeline.source.merge import load_text
+from bub.plugins.plugin_set import LoadedPlugin, PluginSet
 
 
 def plugin_set(**plugins: object) -> PluginSet:
@@ -34,12 +34,17 @@ def graph_of(
     return compile_graph(plan, plugin_set(**plugins))
 
 
-def turn_on(graph: Graph, **message: Any) -> Turn:
-    """A turn that has not begun; every session is a new one."""
+class WholeTurn(Turn):
+    """A turn that waits for nothing: every session is a new one, and free."""
+
+    async def run(self) -> None:
+        """Arrive, and answer."""
+        await self.arrive()
+        if self.ended_by is None:
+            await self.answer("new")
+
+
+def turn_on(graph: Graph, **message: Any) -> WholeTurn:
+    """A turn that has not begun."""
     inbound = {"channel": "cli", "chat_id": "local", "content": "hello", **message}
-
-    async def join(session_id: str) -> str:
-        return "new"
-
-    start = {"message": inbound, "inbound": inbound, "profile": graph.profile, "workspace": Path()}
-    return Turn(graph, start, join=join)
+    return WholeTurn(graph, {"message": inbound, "inbound": inbound, "profile": graph.profile, "workspace": Path()})

@@ -12,7 +12,7 @@ from fakes.toys import Toy, Workshop
 
 from bub import BubFramework
 from bub.channels import Channel, ChannelManager, ChannelMessage
-from bub.channels.mailbox import Mailbox
+from bub.inbox.mailbox import Mailbox
 from bub.streaming import StreamEvent
 
 Handler = Callable[[Any], Awaitable[None]]

@@ -18,8 +18,8 @@ from typing import Any
 import httpx
 import pytest
 
-from bub.builtin.models.chat import ChatRequest, ToolSpec, stream_chat
-from bub.builtin.models.endpoint import Endpoint, resolve_endpoint
+from bub.agent.models.chat import ChatRequest, ToolSpec, stream_chat
+from bub.agent.models.endpoint import Endpoint, resolve_endpoint
 from bub.errors import ModelError
 from bub.streaming import AsyncStreamEvents, StreamEvent
 

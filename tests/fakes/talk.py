@@ -63,7 +63,7 @@ class Talk:
         content = scripts[0] if len(scripts) == 1 and isinstance(scripts[0], str) else json.dumps(list(scripts))
         self.events = []
         message = {"channel": "cli", "chat_id": "local", "session_id": session, "content": content, **more}
-        given = {name: message.pop(name, None) for name in ("ask", "dispatch", "steering")}
+        given = {name: message.pop(name) for name in ("ask", "dispatch", "steering", "surface") if name in message}
         return await self.framework.process_inbound(
             message, on_event=lambda event, _: self.events.append(event), **given
         )

@@ -115,6 +115,9 @@ class State:
         self.newest_poll = 0
         self.resets = 0
 
+    def close(self) -> None:
+        self.db.close()
+
     def note(self) -> None:
         """Wake whoever waits for a change."""
         self.changes += 1

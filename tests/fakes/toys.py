@@ -14,6 +14,7 @@ import pytest
 import trio
 
 from bub import BubFramework, hookimpl
+from bub.hooks.admission import Admission
 from bub.streaming import AsyncStreamEvents, StreamEvent
 
 HELLO = {"channel": "cli", "chat_id": "local", "content": "hello"}
@@ -73,6 +74,26 @@ class Errors:
     @property
     def stages(self) -> list[str]:
         return [stage for stage, _ in self.all]
+
+
+async def session_of(framework: BubFramework, message: Any) -> str:
+    """The session of a message that arrives, and then is dropped."""
+    turn = framework.begin(message)
+    try:
+        await turn.arrive()
+        return turn.session_id
+    finally:
+        await turn.close()
+
+
+async def admission_of(framework: BubFramework, message: Any, busy: Admission) -> str | None:
+    """What plugins say becomes of a message that arrives, and then is dropped."""
+    turn = framework.begin(message)
+    try:
+        await turn.arrive()
+        return await turn.admit(busy)
+    finally:
+        await turn.close()
 
 
 def a_stream(*script: str | float | Exception | StreamEvent) -> AsyncStreamEvents:

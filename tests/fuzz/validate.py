@@ -25,11 +25,11 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from bub.pipeline.annotations import render_annotations
-from bub.pipeline.discovery import named_file
-from bub.pipeline.report import render_json, render_text, summary
-from bub.pipeline.sarif import render_sarif
-from bub.pipeline.validate import check_files
+from bub.pipeline.check.validate import check_files
+from bub.pipeline.report.annotations import render_annotations
+from bub.pipeline.report.report import render_json, render_text, summary
+from bub.pipeline.report.sarif import render_sarif
+from bub.pipeline.source.discovery import resolve_file
 
 from .inputs import ROOT, inputs
 
@@ -51,7 +51,7 @@ class Folder:
         """Raise whatever is wrong with what `bub validate` does about `data`."""
         (self.path / "pipelines.yaml").write_bytes(data)
         with chdir(self.path), _limited(SLOWEST):
-            found = check_files([named_file("pipelines.yaml")], environ={"FUZZ_SECRET": SECRET})
+            found = check_files([resolve_file("pipelines.yaml")], environ={"FUZZ_SECRET": SECRET})
             printed = {
                 "text": render_text(found.diagnostics, found.sources) + summary(found.diagnostics, 1),
                 "json": render_json(found.diagnostics, 1),

@@ -12,7 +12,7 @@ import trio
 import yaml
 
 from bub import BubFramework
-from bub.diagnostics import PipelineError
+from bub.base.diagnostics import PipelineError
 from bub.envelope import content_of
 
 PIPELINES = ("default", "classic", "ethos")

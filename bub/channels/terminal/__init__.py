@@ -1,6 +1,6 @@
-"""The channel of a person's own terminal: `bub chat`.
+"""The channel of a person's own terminal: `bub chat`. Questions of single commands are asked in `bub/cli/`.
 
-`Terminal` and `Offers` are imported when they are first used: most commands have no conversation.
+`Terminal` and `Completions` are imported when they are first used: most commands have no conversation.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-__all__ = ["Offers", "Terminal"]
+__all__ = ["Completions", "Terminal"]
 
-_HOMES = {"Offers": "bub.channels.terminal.offers", "Terminal": "bub.channels.terminal.channel"}
+_HOMES = {"Completions": "bub.channels.terminal.completion", "Terminal": "bub.channels.terminal.channel"}
 
 
 def __getattr__(name: str) -> Any:

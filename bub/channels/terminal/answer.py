@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from bub.channels.terminal.blocks import Blocks
-from bub.channels.terminal.safe import safe
+from bub.channels.terminal.escaping import escape_controls
 from bub.streaming import StreamEvent
 
 _LONGEST_VALUE = 60
@@ -19,26 +19,26 @@ Look: TypeAlias = Literal["markdown", "plain", "thought", "tool", "failed", "err
 person to judge, and shown letter by letter."""
 
 
-class Piece(NamedTuple):
+class Printout(NamedTuple):
     """Something that is printed once and stays."""
 
     look: Look
     text: str
 
 
-class Called(NamedTuple):
+class RunningCall(NamedTuple):
     """A tool that runs: what it was called with, in short, and since when."""
 
     label: str
     since: float
 
 
-class Answer:
-    """The answer that one turn makes; `of_command` where it is what a comma command did."""
+class LiveAnswer:
+    """The answer that one turn makes; `of_command` if it is what a comma command did."""
 
     def __init__(self, *, of_command: bool = False) -> None:
         self.since = time.monotonic()
-        self.calls: dict[str, Called] = {}
+        self.calls: dict[str, RunningCall] = {}
         self.of_command = of_command
         self._blocks = Blocks()
         self._thoughts = Blocks()
@@ -53,67 +53,67 @@ class Answer:
         """The reasoning that is not finished yet."""
         return self._thoughts.rest
 
-    def take(self, event: StreamEvent) -> Iterator[Piece]:
-        """What is finished by an event."""
+    def take(self, event: StreamEvent) -> Iterator[Printout]:
+        """Yield what is finished by an event."""
         data = event.data
         match event.kind:
             case "text":
                 yield from self._finish_thought()
-                yield from self._written(self._blocks.feed(str(data.get("delta") or "")))
+                yield from self._print_blocks(self._blocks.feed(str(data.get("delta") or "")))
             case "reasoning":
                 for thought in self._thoughts.feed(str(data.get("delta") or "")):
-                    yield Piece("thought", thought)
+                    yield Printout("thought", thought)
             case "tool_call":
                 yield from self._finish_text()
                 name, arguments = str(data.get("name") or "?"), data.get("arguments")
                 shown = arguments if isinstance(arguments, Mapping) else {"": str(data.get("raw") or "")}
-                self.calls[str(data.get("id"))] = Called(label_of(name, shown), time.monotonic())
+                self.calls[str(data.get("id"))] = RunningCall(label_of(name, shown), time.monotonic())
             case "tool_result":
                 yield from self._finish_text()
                 yield self._result(data)
             case "final":
                 yield from self._finish_text()
 
-    def end(self) -> Iterator[Piece]:
-        """What is left when the turn is over, however it ended."""
+    def end(self) -> Iterator[Printout]:
+        """Yield what is left when the turn is over, however it ended."""
         yield from self._finish_text()
         for call in self.calls.values():
-            yield Piece("failed", f"{call.label} · not finished")
+            yield Printout("failed", f"{call.label} · not finished")
         self.calls.clear()
 
-    def _finish_text(self) -> Iterator[Piece]:
+    def _finish_text(self) -> Iterator[Printout]:
         yield from self._finish_thought()
-        yield from self._written([self._blocks.finish()])
+        yield from self._print_blocks([self._blocks.finish()])
 
-    def _finish_thought(self) -> Iterator[Piece]:
+    def _finish_thought(self) -> Iterator[Printout]:
         if thought := self._thoughts.finish().strip():
-            yield Piece("thought", thought)
+            yield Printout("thought", thought)
 
-    def _written(self, blocks: Iterator[str] | list[str]) -> Iterator[Piece]:
+    def _print_blocks(self, blocks: Iterator[str] | list[str]) -> Iterator[Printout]:
         for block in blocks:
             if block.strip():
-                yield Piece("plain" if self.of_command else "markdown", block)
+                yield Printout("plain" if self.of_command else "markdown", block)
 
-    def _result(self, data: Mapping[str, Any]) -> Piece:
+    def _result(self, data: Mapping[str, Any]) -> Printout:
         call = self.calls.pop(str(data.get("id")), None)
         label = call.label if call is not None else str(data.get("name") or "?")
         took = data.get("took")
-        line = f"{label} · {duration(took)}" if isinstance(took, int | float) else label
+        line = f"{label} · {duration_in_words(took)}" if isinstance(took, int | float) else label
         if not data.get("is_error"):
-            return Piece("tool", line)
-        reason = " ".join(safe(str(data.get("content") or "")).split())
-        return Piece("failed", f"{line} · {reason[:_LONGEST_LABEL]}")
+            return Printout("tool", line)
+        reason = " ".join(escape_controls(str(data.get("content") or "")).split())
+        return Printout("failed", f"{line} · {reason[:_LONGEST_LABEL]}")
 
 
 def label_of(tool: str, arguments: Mapping[str, Any]) -> str:
-    """A call in one line: the tool, and its arguments in short."""
+    """Return a call in one line: the tool, and its arguments in short."""
     values = [(name, _in_short(value)) for name, value in arguments.items()]
     words = [value if len(values) == 1 else f"{name}={value}" for name, value in values]
-    return safe(" ".join([tool, *words])).replace("\n", " ")[:_LONGEST_LABEL].rstrip()
+    return escape_controls(" ".join([tool, *words])).replace("\n", " ")[:_LONGEST_LABEL].rstrip()
 
 
-def duration(seconds: float) -> str:
-    """A time as a person reads it."""
+def duration_in_words(seconds: float) -> str:
+    """Return a time as a person reads it."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(int(seconds), 60)

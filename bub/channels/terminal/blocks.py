@@ -40,18 +40,18 @@ class Blocks:
             yield from self._begin(self._line)
 
     def finish(self) -> str:
-        """The rest, which is thereby finished; "" where there is none."""
+        """Return the rest, which is thereby finished; "" if there is none."""
         rest = self.rest
         Blocks.__init__(self)
         return rest
 
     def _begin(self, line: str) -> Iterator[str]:
-        """What is finished since this line, of which the first letter is known, is part of another block."""
+        """Yield what is finished since this line, of which the first letter is known, is part of another block."""
         if self._is_behind_a_gap and line and not line[0].isspace():
             yield self._block()
 
     def _end(self, line: str) -> Iterator[str]:
-        """What is finished with the end of this line."""
+        """Yield what is finished with the end of this line."""
         self._lines.append(line)
         found = _FENCE.match(line.rstrip("\n"))
         if self._fence:

@@ -22,7 +22,7 @@ _STOPPING = 0.1
 
 
 @contextmanager
-def given_back(stdin: TextIO, out: TextIO) -> Iterator[None]:
+def restore_terminal(stdin: TextIO, out: TextIO) -> Iterator[None]:
     """Leave a terminal as it was, whatever happens to who draws on it."""
     before = termios.tcgetattr(stdin.fileno())
     try:
@@ -37,9 +37,9 @@ def given_back(stdin: TextIO, out: TextIO) -> Iterator[None]:
 
 
 @contextmanager
-def printing_to(show: Callable[[str], None]) -> Iterator[None]:
+def redirect_prints(show: Callable[[str], None]) -> Iterator[None]:
     """Show what anything else in this process prints meanwhile, whole lines at a time, so that it tears nothing."""
-    lines = _Lines(show)
+    lines = _LineWriter(show)
     with redirect_stdout(lines), redirect_stderr(lines):
         try:
             yield
@@ -47,8 +47,8 @@ def printing_to(show: Callable[[str], None]) -> Iterator[None]:
             lines.flush_rest()
 
 
-def keys_typed_ahead(keyboard: Input, stdin: TextIO) -> list[KeyPress]:
-    """The keys that were pressed before a terminal became raw, which had made the end of a line of each Enter."""
+def read_typed_ahead(keyboard: Input, stdin: TextIO) -> list[KeyPress]:
+    """Return the keys that were pressed before a terminal became raw; until then each Enter ended a line."""
     from prompt_toolkit.input.typeahead import get_typeahead
     from prompt_toolkit.input.vt100_parser import Vt100Parser
 
@@ -61,7 +61,7 @@ def keys_typed_ahead(keyboard: Input, stdin: TextIO) -> list[KeyPress]:
 
 
 def suspend() -> None:
-    """Let the shell have the terminal until the program is told to go on (`fg`)."""
+    """Let the shell have the terminal until the person continues the program (`fg`)."""
     from prompt_toolkit.application import run_in_terminal
 
     run_in_terminal(_stop)
@@ -72,7 +72,7 @@ def _stop() -> None:
     time.sleep(_STOPPING)  # this thread may be the last to stop, and must not make the terminal raw again before
 
 
-class _Lines(TextIOBase):
+class _LineWriter(TextIOBase):
     """A file whose lines are shown."""
 
     def __init__(self, show: Callable[[str], None]) -> None:

@@ -13,16 +13,16 @@ from pathlib import Path
 import trio
 
 from bub.asking import Question
+from bub.base.plain import plain
 from bub.channels.channel import Channel, Role, WhenBusy
 from bub.channels.message import COMMAND, ERROR, ChannelMessage
-from bub.channels.terminal.answer import Answer, Piece
+from bub.channels.terminal.answer import LiveAnswer, Printout
+from bub.channels.terminal.completion import Completions
+from bub.channels.terminal.escaping import escape_invisible
 from bub.channels.terminal.history import history_file
-from bub.channels.terminal.lines import Lines, Pipe
-from bub.channels.terminal.offers import Offers
-from bub.channels.terminal.person import Surface
-from bub.channels.terminal.safe import exact
+from bub.channels.terminal.lines import LineSurface, PipeSurface
+from bub.channels.terminal.person import ChatSurface
 from bub.channels.terminal.screen import Screen
-from bub.plain import plain
 from bub.streaming import StreamEvent
 
 _LEAVING = ("quit", "exit")
@@ -34,18 +34,18 @@ _AT_A_GLANCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _AnswerSoFar:
     """An answer as it is shown while it is made, and the pieces of its text so far."""
 
-    answer: Answer
-    said: list[str] = field(default_factory=list)
+    answer: LiveAnswer
+    texts: list[str] = field(default_factory=list)
 
 
 class Terminal(Channel):
     """A conversation with the person who started the program (BEHAVIOURS C35); see `bub chat`.
 
-    `prefix` is what commands begin with, `offers` what can be completed, `greeting` the first line that is shown. What
-    was typed in `workspace` is kept below `home`.
+    `prefix` is what commands begin with, `completions` what can be completed, `greeting` the first line that is shown.
+    What was typed in `workspace` is kept below `home`.
     """
 
     name = "cli"
@@ -60,32 +60,36 @@ class Terminal(Channel):
         workspace: Path,
         home: Path,
         prefix: str,
-        offers: Callable[[], Offers],
+        completions: Callable[[], Completions],
         greeting: str = "",
     ) -> None:
         self._handle = message_handler
         self._history = history_file(home, workspace)
         self._prefix = prefix
-        self._offers = offers
+        self._completions = completions
         self._greeting = greeting
         self._first, self._chat_id, self._session_id = "", "local", ""
         self._session_under_way = ""
-        self._surface: Surface | None = None
+        self._surface: ChatSurface | None = None
         self._numbers = count(1)
-        self._shown: dict[str, _Shown] = {}
+        self._shown: dict[str, _AnswerSoFar] = {}
         self._allowed: set[str] = set()
         self._asking = trio.Lock()
         self.has_failed = False
         """Whether an answer was that something failed."""
 
     def begin_with(self, prompt: str = "", *, chat_id: str = "local", session_id: str = "") -> None:
-        """What is sent first, in which chat, and which session is continued. To be said before the channel runs."""
+        """Choose what is sent first, in which chat, and which session goes on. Call it before the channel runs."""
         self._first, self._chat_id, self._session_id = prompt, chat_id, session_id
+
+    def hand_to(self, handler: Callable[[ChannelMessage], Awaitable[None]]) -> None:
+        """Hand over what is typed here to `handler` from now on, which knows by this that the operator typed it."""
+        self._handle = handler
 
     @property
     def is_conversation(self) -> bool:
         """Whether somebody was there to read each answer and to go on."""
-        return self._surface is not None and not isinstance(self._surface, Pipe)
+        return self._surface is not None and not isinstance(self._surface, PipeSurface)
 
     @property
     def failure(self) -> OSError | None:
@@ -111,22 +115,22 @@ class Terminal(Channel):
         content = message.content.strip()
         if message.kind == ERROR:
             self.has_failed = True
-            surface.show(Piece("error", content))
-        elif content and (shown is None or "".join(shown.said).strip() != content):
-            surface.show(Piece("plain" if shown is not None and shown.answer.of_command else "markdown", content))
+            surface.show(Printout("error", content))
+        elif content and (shown is None or "".join(shown.texts).strip() != content):
+            surface.show(Printout("plain" if shown is not None and shown.answer.of_command else "markdown", content))
 
     def on_event(self, event: StreamEvent, message: ChannelMessage) -> None:
         """Show the answer as it comes (BEHAVIOURS T18)."""
         if event.kind == "final" and event.data.get("ok") is False:
             self.has_failed = True
         if self._surface is not None:
-            shown = self._shown_for(message)
+            shown = self._answer_to(message)
             if event.kind == "text":
-                shown.said.append(str(event.data.get("delta") or ""))
-            self._surface.heard(shown.answer, event)
+                shown.texts.append(str(event.data.get("delta") or ""))
+            self._surface.show_event(shown.answer, event)
 
     def attending(self, message: ChannelMessage) -> AbstractContextManager[None]:
-        """The answer is in the making for as long as this is open."""
+        """Return a block in which the answer to a message is in the making."""
         return self._attending(message)
 
     async def ask(self, question: Question, message: ChannelMessage) -> bool:
@@ -136,8 +140,8 @@ class Terminal(Channel):
                 return False
             if question.tool in self._allowed:
                 return True
-            tool, arguments = exact(question.tool), arguments_of(question)
-            self._surface.show(Piece("asked", f"{tool} is to be called with\n{arguments}"))
+            tool, arguments = escape_invisible(question.tool), arguments_of(question)
+            self._surface.show(Printout("asked", f"{tool} is to be called with\n{arguments}"))
             beyond = f" with all {len(arguments):,} characters of this" if len(arguments) > _AT_A_GLANCE else ""
             key = await self._surface.ask(f"Allow {tool}{beyond}?")
             if key == "a":
@@ -146,8 +150,8 @@ class Terminal(Channel):
 
     # What the surface asks of it (`Person`).
 
-    async def said(self, line: str) -> bool:
-        """Take in what was typed; whether the person wants to leave."""
+    async def submit(self, line: str) -> bool:
+        """Take in what was typed; return whether the person wants to leave."""
         is_command = line.startswith(self._prefix)
         if is_command and line.removeprefix(self._prefix).strip() in _LEAVING:
             self.stop()
@@ -165,32 +169,32 @@ class Terminal(Channel):
         return False
 
     def stop(self) -> bool:
-        """Cancel what is under way; whether there was anything."""
+        """Cancel what is under way; return whether there was anything."""
         session = self._session_under_way or self._session_id or f"{self.name}:{self._chat_id}"
         return self.desk is not None and self.desk.cancel_turn(session)
 
-    async def answered(self) -> None:
+    async def wait_until_answered(self) -> None:
         """Wait until everything that was said is answered."""
         if self.desk is not None:
             await self.desk.settled()
 
-    def offers(self) -> Offers:
-        """What can be completed."""
-        return self._offers()
+    def completions(self) -> Completions:
+        """Return what can be completed."""
+        return self._completions()
 
     # Its own.
 
-    def _open_surface(self) -> Surface:
+    def _open_surface(self) -> ChatSurface:
         if not sys.stdin.isatty():
-            return Pipe(self)
+            return PipeSurface(self)
         if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":
-            return Lines(self)
+            return LineSurface(self)
         return Screen(self, prefix=self._prefix, history=self._history, greeting=self._greeting)
 
     @contextmanager
     def _attending(self, message: ChannelMessage) -> Iterator[None]:
         self._session_under_way = message.origin
-        answer = self._shown_for(message).answer
+        answer = self._answer_to(message).answer
         if self._surface is not None:
             self._surface.begin(answer)
         try:
@@ -199,19 +203,19 @@ class Terminal(Channel):
             if self._surface is not None:
                 self._surface.end(answer)
 
-    def _shown_for(self, message: ChannelMessage) -> _Shown:
+    def _answer_to(self, message: ChannelMessage) -> _AnswerSoFar:
         shown = self._shown.get(message.message_id)
         if shown is None:
-            shown = self._shown[message.message_id] = _Shown(Answer(of_command=message.kind == COMMAND))
+            shown = self._shown[message.message_id] = _AnswerSoFar(LiveAnswer(of_command=message.kind == COMMAND))
             while len(self._shown) > _MOST_REMEMBERED:
                 del self._shown[next(iter(self._shown))]
         return shown
 
 
 def arguments_of(question: Question) -> str:
-    """The very arguments of a call, a line each; a longer one goes on below itself, indented."""
+    """Return the very arguments of a call, a line each; a longer one goes on below itself, indented."""
     lines = []
     for name, value in question.arguments.items():
         text = value if isinstance(value, str) else str(plain(value))
-        lines.append(f"  {exact(f'{name}: {text}')}".replace("\n", "\n    "))
+        lines.append(f"  {escape_invisible(f'{name}: {text}')}".replace("\n", "\n    "))
     return "\n".join(lines) or "  nothing"

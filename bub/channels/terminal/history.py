@@ -7,21 +7,22 @@ import os
 from pathlib import Path
 from typing import Any
 
+from bub.base.private import open_private
 from bub.log import log_warning
 
 
 def history_file(home: Path, workspace: Path) -> Path:
-    """The file for a workspace, below Bub's own folder."""
+    """Return the file for a workspace, below Bub's own folder."""
     return home / "history" / hashlib.sha256(os.fsencode(workspace.absolute())).hexdigest()[:16]
 
 
 def history_in(file: Path) -> Any:
-    """The history in a file, for prompt_toolkit; one that lasts as long as the program where there can be none."""
+    """Return the history in a file, for prompt_toolkit; if there can be no file, one that ends with the program."""
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.close(open_private(file))
         file.chmod(0o600)
     except OSError as error:
         log_warning("chat.no_history", file=file, error=error)

@@ -1,4 +1,4 @@
-"""`bub chat` without a screen: line by line where a terminal can do no more, one message where it is a pipe."""
+"""`bub chat` without a screen: line by line if a terminal can do no more, one message if it is a pipe."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import TextIO
 
 import trio
 
-from bub.channels.terminal.answer import Answer, Piece
+from bub.channels.terminal.answer import LiveAnswer, Printout
+from bub.channels.terminal.escaping import encodable, escape_controls
 from bub.channels.terminal.person import Person
-from bub.channels.terminal.safe import encodable, safe
 from bub.streaming import StreamEvent
 
 _PROMPT = "> "
@@ -21,7 +21,7 @@ _ANSWERS = {"y": "y", "yes": "y", "a": "a", "always": "a"}
 _AT_ONCE = 64 * 1024
 
 
-class _Printing:
+class _PrintingSurface:
     """What both have in common: nothing is drawn over, so that an answer is printed as it comes.
 
     The answer goes to standard output, everything else to standard error.
@@ -35,27 +35,27 @@ class _Printing:
         self.failure: OSError | None = None
         """Why nothing can be printed any more, such as a full disk or a reader that has left."""
 
-    def show(self, piece: Piece) -> None:
+    def show(self, piece: Printout) -> None:
         self._end_line()
         is_answer = piece.look in ("markdown", "plain")
         stream = self._out if is_answer else self._err
         self._print(piece.text.strip("\n") + "\n", stream)
 
-    def begin(self, answer: Answer) -> None:
+    def begin(self, answer: LiveAnswer) -> None:
         pass
 
-    def heard(self, answer: Answer, event: StreamEvent) -> None:
+    def show_event(self, answer: LiveAnswer, event: StreamEvent) -> None:
         text = str(event.data.get("delta") or "") if event.kind == "text" else ""
         if text:
             self._print(text, self._out)
             self._is_in_a_line = not text.endswith("\n")
         self._show_doings(answer.take(event))
 
-    def end(self, answer: Answer) -> None:
+    def end(self, answer: LiveAnswer) -> None:
         self._show_doings(answer.end())
         self._end_line()
 
-    def _show_doings(self, pieces: Iterator[Piece]) -> None:
+    def _show_doings(self, pieces: Iterator[Printout]) -> None:
         for piece in pieces:
             if piece.look in ("tool", "failed") and self._err.isatty():
                 self.show(piece)
@@ -66,14 +66,14 @@ class _Printing:
             self._print("\n", self._out)
 
     def _print(self, text: str, stream: TextIO) -> None:
-        shown = encodable(safe(text), stream.encoding) if stream.isatty() else text
+        shown = encodable(escape_controls(text), stream.encoding) if stream.isatty() else text
         try:
             print(shown, end="", file=stream, flush=True)
         except OSError as error:
             self.failure = self.failure or error
 
 
-class Lines(_Printing):
+class LineSurface(_PrintingSurface):
     """A terminal on which nothing can be drawn (`TERM=dumb`), or of which the output goes elsewhere."""
 
     def __init__(self, person: Person) -> None:
@@ -85,11 +85,11 @@ class Lines(_Printing):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._hear_signals)
             await self._talk(nursery, first)
-            await self._person.answered()
+            await self._person.wait_until_answered()
             nursery.cancel_scope.cancel()
 
     async def ask(self, question: str) -> str:
-        """The answer that the next line is; anything but a clear yes, such as what was meant for the agent, is a no."""
+        """Ask, and return what the next line answers; anything but a clear yes, such as words to the agent, is a no."""
         self._end_line()
         self._answering, answers = trio.open_memory_channel[str](1)
         try:
@@ -104,20 +104,20 @@ class Lines(_Printing):
 
     async def _talk(self, nursery: trio.Nursery, first: str) -> None:
         if first:
-            await self._person.said(first)
-        nursery.start_soon(self._prompt_when_answered)
-        async for line in _lines_of(sys.stdin):
+            await self._person.submit(first)
+        nursery.start_soon(self._prompt_after_answer)
+        async for line in _read_lines(sys.stdin):
             if self._answering is not None:
                 self._answering.send_nowait(line)
                 self._answering = None
                 continue
-            if self.failure is not None or (line.strip() and await self._person.said(line.strip())):
+            if self.failure is not None or (line.strip() and await self._person.submit(line.strip())):
                 return
-            nursery.start_soon(self._prompt_when_answered)
+            nursery.start_soon(self._prompt_after_answer)
         self._print("\n", self._prompting)
 
-    async def _prompt_when_answered(self) -> None:
-        await self._person.answered()
+    async def _prompt_after_answer(self) -> None:
+        await self._person.wait_until_answered()
         self._print(_PROMPT, self._prompting)
 
     async def _hear_signals(self) -> None:
@@ -129,22 +129,22 @@ class Lines(_Printing):
                 self._print(f"\n({said})\n{_PROMPT}", self._prompting)
 
 
-class Pipe(_Printing):
+class PipeSurface(_PrintingSurface):
     """No terminal to type on: there is one message, and its answer is the output."""
 
     async def run(self, first: str = "") -> None:
         """Send the message, and wait for its answer."""
         if first:
-            await self._person.said(first)
-        await self._person.answered()
+            await self._person.submit(first)
+        await self._person.wait_until_answered()
 
     async def ask(self, question: str) -> str:
-        """Nobody is there."""
+        """Return a no: nobody is there to answer."""
         return "n"
 
 
-async def _lines_of(stdin: TextIO) -> AsyncIterator[str]:
-    """The lines of a terminal. They are read past Python's own buffer, which a reader cannot leave."""
+async def _read_lines(stdin: TextIO) -> AsyncIterator[str]:
+    """Yield the lines of a terminal. They are read past Python's own buffer, which a reader cannot leave."""
     decoder = codecs.getincrementaldecoder(stdin.encoding or "utf-8")("replace")
     rest = ""
     while True:

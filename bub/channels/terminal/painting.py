@@ -6,9 +6,9 @@ import io
 import re
 from typing import TYPE_CHECKING, Any
 
-from bub.channels.terminal.answer import Look, Piece
-from bub.channels.terminal.rows import folded
-from bub.channels.terminal.safe import encodable, safe
+from bub.channels.terminal.answer import Look, Printout
+from bub.channels.terminal.escaping import encodable, escape_controls
+from bub.channels.terminal.rows import fold
 from bub.log import log_exception
 
 if TYPE_CHECKING:  # importing it costs 70 ms and its Markdown 170, which the first answer pays, not the prompt
@@ -37,20 +37,20 @@ class Painter:
     def __init__(self, encoding: str | None) -> None:
         self._encoding = encoding
 
-    def paint(self, piece: Piece, width: int) -> str:
-        """A piece as lines that fit into `width` cells; each ends with a line end."""
-        text = safe(piece.text).strip("\n")
+    def paint(self, piece: Printout, width: int) -> str:
+        """Return a piece as lines that fit into `width` cells; each ends with a line end."""
+        text = escape_controls(piece.text).strip("\n")
         try:
-            painted = self._painted(piece.look, text, max(width, 10))
+            painted = self._render(piece.look, text, max(width, 10))
         except Exception as error:  # noqa: BLE001 (whatever a model writes, it is shown)
             log_exception("chat.unpaintable", error)
             painted = f"{text}\n"
         lines = _TRAILING.sub(_only_colours, painted)
         return encodable(f"{_EMPTY_ENDS.sub('', lines)}\n", self._encoding)
 
-    def _painted(self, look: Look, text: str, width: int) -> str:
+    def _render(self, look: Look, text: str, width: int) -> str:
         if look == "asked":
-            return "".join(f"{row}\n" for line in text.split("\n") for row in folded(line, width))
+            return "".join(f"{row}\n" for line in text.split("\n") for row in fold(line, width))
         if len(text) > _LONGEST:
             return f"{text}\n"
         from rich.text import Text
@@ -64,11 +64,11 @@ class Painter:
 
     def warm_up(self) -> None:
         """Load what painting needs, so that the first answer does not wait for it."""
-        self.paint(Piece("markdown", "**a**\n\n```python\nb\n```\n"), 40)
+        self.paint(Printout("markdown", "**a**\n\n```python\nb\n```\n"), 40)
 
 
 def _markdown(text: str) -> Any:
-    """A text as Markdown of which nothing is left out: what rich has no place for is shown as it was written."""
+    """Return a text as Markdown of which nothing is left out: what rich has no place for is shown as it was written."""
     from markdown_it import MarkdownIt
     from rich.markdown import Markdown
 
@@ -80,7 +80,7 @@ def _markdown(text: str) -> Any:
 
 
 def _with_sign(text: Any, sign: str) -> Any:
-    """A text with a sign before it, and its lines below each other."""
+    """Return a text with a sign before it, and its lines below each other."""
     if not sign:
         return text
     from rich.table import Table
@@ -113,7 +113,7 @@ def _console(width: int, encoding: str | None) -> tuple[Console, io.StringIO]:
 
 
 class _Paper(io.StringIO):
-    """What a console writes to; it draws with plainer signs where the encoding has no others."""
+    """What a console writes to; it draws with plainer signs if the encoding has no others."""
 
     def __init__(self, encoding: str | None) -> None:
         super().__init__()

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from bub.channels.terminal.answer import Answer, Piece
-from bub.channels.terminal.offers import Offers
+from bub.channels.terminal.answer import LiveAnswer, Printout
+from bub.channels.terminal.completion import Completions
 from bub.streaming import StreamEvent
 
 
 class Person(Protocol):
     """Who hears what is typed. All is called in the task that runs the surface."""
 
-    async def said(self, line: str) -> bool:
-        """Something was sent; whether the person wants to leave."""
+    async def submit(self, line: str) -> bool:
+        """Take in a line that was typed; return whether the person wants to leave."""
 
     def stop(self) -> bool:
-        """What is under way is to end; whether there was anything."""
+        """End what is under way; return whether there was anything."""
 
-    async def answered(self) -> None:
+    async def wait_until_answered(self) -> None:
         """Wait until nothing is under way."""
 
-    def offers(self) -> Offers:
-        """What can be completed."""
+    def completions(self) -> Completions:
+        """Return the names that can be completed."""
 
 
-class Surface(Protocol):
+class ChatSurface(Protocol):
     """Where a conversation is seen and typed; `failure` is why nothing can be shown on it any more."""
 
     failure: OSError | None
@@ -33,17 +33,17 @@ class Surface(Protocol):
     async def run(self, first: str = "") -> None:
         """Let the person talk until they leave; `first` is sent before anything else."""
 
-    def show(self, piece: Piece) -> None:
+    def show(self, piece: Printout) -> None:
         """Print something for good."""
 
-    def begin(self, answer: Answer) -> None:
-        """An answer begins."""
+    def begin(self, answer: LiveAnswer) -> None:
+        """Show an answer from now on."""
 
-    def heard(self, answer: Answer, event: StreamEvent) -> None:
-        """An event of an answer, which the surface lets it take."""
+    def show_event(self, answer: LiveAnswer, event: StreamEvent) -> None:
+        """Let an answer take an event, and show what that finishes."""
 
-    def end(self, answer: Answer) -> None:
-        """An answer is over, which the surface lets it end."""
+    def end(self, answer: LiveAnswer) -> None:
+        """Let an answer end, and show what is left of it."""
 
     async def ask(self, question: str) -> str:
-        """The answer to a question: "y", "n" or "a" for always."""
+        """Ask, and return the answer: "y", "n" or "a" for always."""

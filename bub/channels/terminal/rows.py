@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from bub.channels.terminal.safe import safe
+from bub.channels.terminal.escaping import escape_controls
 
 _FURTHER = 6
 """How far, in cells, the further rows of a line are indented that is shown letter by letter."""
 
 
 def last_rows(text: str, width: int, most: int) -> list[str]:
-    """The last rows that a text takes in `width` cells, at most so many."""
-    text = safe(text).expandtabs(4).strip("\n")
+    """Return the last rows that a text takes in `width` cells, at most so many."""
+    text = escape_controls(text).expandtabs(4).strip("\n")
     if not text:
         return []
     rows: list[str] = []
     for line in reversed(text[-most * width :].split("\n")[-most:]):
-        rows = [*_wrapped(line, max(width - 1, 2)), *rows]
+        rows = [*_wrap(line, max(width - 1, 2)), *rows]
         if len(rows) >= most:
             break
     return rows[-most:]
 
 
-def _wrapped(line: str, width: int) -> list[str]:
-    """A line in rows, broken between words where there are any."""
+def _wrap(line: str, width: int) -> list[str]:
+    """Return a line in rows, broken between words where there are any."""
     from prompt_toolkit.utils import get_cwidth
 
     rows, row, room = [], "", width
@@ -42,13 +42,13 @@ def _wrapped(line: str, width: int) -> list[str]:
     return [*rows, row]
 
 
-def cut(text: str, width: int) -> str:
-    """A text cut to so many letters."""
+def shorten(text: str, width: int) -> str:
+    """Return a text cut to so many letters."""
     return text if len(text) <= width else f"{text[: max(width - 1, 1)]}…"
 
 
-def folded(line: str, width: int) -> list[str]:
-    """A line in rows, letter by letter: no blank is left out, and what goes on below is indented."""
+def fold(line: str, width: int) -> list[str]:
+    """Return a line in rows, letter by letter: no blank is left out, and what goes on below is indented."""
     from prompt_toolkit.utils import get_cwidth
 
     rows, room = [""], width

@@ -1,5 +1,8 @@
 """The screen of `bub chat`: a line to write on that never goes away, and above it the conversation."""
 
+# Long because the screen is one object of two threads: whoever changes what it shows has to see which thread does what,
+# how its keys are bound, and how it is drawn.
+
 from __future__ import annotations
 
 import os
@@ -15,14 +18,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import trio
 
-from bub.channels.terminal.answer import Answer, Look, Piece, duration
-from bub.channels.terminal.borrowing import given_back, keys_typed_ahead, printing_to, suspend
+from bub.channels.terminal.answer import LiveAnswer, Look, Printout, duration_in_words
+from bub.channels.terminal.borrowing import read_typed_ahead, redirect_prints, restore_terminal, suspend
+from bub.channels.terminal.completion import make_completer
+from bub.channels.terminal.escaping import encodable
 from bub.channels.terminal.history import history_in
-from bub.channels.terminal.offers import completer
 from bub.channels.terminal.painting import Painter
 from bub.channels.terminal.person import Person
-from bub.channels.terminal.rows import cut, last_rows
-from bub.channels.terminal.safe import encodable
+from bub.channels.terminal.rows import last_rows, shorten
 from bub.streaming import StreamEvent
 
 if TYPE_CHECKING:  # importing it costs 120 ms, which only a person at a terminal pays
@@ -33,13 +36,13 @@ if TYPE_CHECKING:  # importing it costs 120 ms, which only a person at a termina
     from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 
 _TICK = 0.1
-"""How often, in seconds, what moves is drawn anew."""
+"""How many seconds lie between two drawings of what moves."""
 _QUIET = 0.4
 """How long, in seconds, no key may have been pressed before a question listens: nobody answers one by typing on."""
 _ENDING = 2.0
 """How long, in seconds, the terminal may take to be given back."""
 _ESCAPE_SECONDS = 0.1
-"""How long a terminal may take to send what follows an Esc where that begins a key."""
+"""How long a terminal may take to send the rest of a key whose code begins with Esc."""
 _ROWS_BESIDE = 8
 """How many rows of a terminal the unfinished answer leaves to everything else."""
 _MOST_THOUGHTS = 4
@@ -50,7 +53,7 @@ _PLAIN_FRAMES = "-\\|/"
 
 
 @dataclass(eq=False, slots=True)
-class _Asked:
+class _PendingQuestion:
     """A question that waits for a key; it listens once no key was pressed for a moment."""
 
     text: str
@@ -70,13 +73,13 @@ class Screen:
         self._greeting = greeting
         self._out: TextIO = sys.stdout
         self._painter = Painter(sys.stdout.encoding)
-        self._answers: list[Answer] = []
+        self._answers: list[LiveAnswer] = []
         self._busy_since: float | None = None
         self._is_shell = False
         self._is_leaving = False
         self._was_stopped = False
         self._hint = ""
-        self._asked: _Asked | None = None
+        self._asked: _PendingQuestion | None = None
         self._key_at = 0.0
         self._last_look: Look | None = None
         self._first = ""
@@ -100,7 +103,7 @@ class Screen:
         self._lines, lines = trio.open_memory_channel[str | None](float("inf"))
         self._first = first
         ended = trio.Event()
-        with given_back(sys.stdin, self._out), printing_to(lambda lines: self.show(Piece("note", lines))):
+        with restore_terminal(sys.stdin, self._out), redirect_prints(lambda lines: self.show(Printout("note", lines))):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._draw_in_a_thread, ended)
                 try:
@@ -115,21 +118,21 @@ class Screen:
         if self._failure is not None:
             raise self._failure
 
-    def show(self, piece: Piece) -> None:
+    def show(self, piece: Printout) -> None:
         """Print a piece above the line, for good."""
         self._call(self._print, piece)
 
-    def begin(self, answer: Answer) -> None:
+    def begin(self, answer: LiveAnswer) -> None:
         """Show an answer while it is being made."""
         self._call(self._answers.append, answer)
         self.refresh()
 
-    def heard(self, answer: Answer, event: StreamEvent) -> None:
+    def show_event(self, answer: LiveAnswer, event: StreamEvent) -> None:
         """Print what an event finishes; the rest is shown in the making."""
         self._call(self._take, answer, event)
 
-    def end(self, answer: Answer) -> None:
-        """The answer is over: nothing of it is in the making."""
+    def end(self, answer: LiveAnswer) -> None:
+        """Print what is left of an answer; nothing of it is in the making any more."""
         self._call(self._end, answer)
 
     def refresh(self) -> None:
@@ -138,38 +141,38 @@ class Screen:
             self._app.invalidate()
 
     async def ask(self, text: str) -> str:
-        """The key of the answer to a question: "y", "n" or "a"; "n" where it is taken back."""
+        """Ask, and return the key of the answer: "y", "n" or "a"; "n" if the question is taken back."""
         answered = trio.Event()
-        asked = _Asked(text, partial(self._tell, answered.set))
-        self._call(self._put, asked)
+        asked = _PendingQuestion(text, partial(self._tell, answered.set))
+        self._call(self._show_question, asked)
         try:
             await answered.wait()
         finally:
-            self._call(self._put_away, asked)
+            self._call(self._hide_question, asked)
         return asked.answer or "n"
 
     async def _hear(self, lines: trio.MemoryReceiveChannel[str | None]) -> None:
         async with trio.open_nursery() as nursery:
             async for line in lines:
-                if line is None or (line and await self._person.said(line)):
+                if line is None or (line and await self._person.submit(line)):
                     break
                 self._call(self._wait)  # again, where what came before it was answered in this moment
                 nursery.start_soon(self._wait_for_answer)
             self._is_leaving = True
             self.refresh()
-            await self._person.answered()
+            await self._person.wait_until_answered()
             nursery.cancel_scope.cancel()
         self._call(self._exit)
 
     async def _wait_for_answer(self) -> None:
-        await self._person.answered()
+        await self._person.wait_until_answered()
         self._call(self._rest)
 
     def _rest(self) -> None:
         self._busy_since = None
         if self._was_stopped:
             self._was_stopped = False
-            self._print(Piece("note", "stopped"))
+            self._print(Printout("note", "stopped"))
         self.refresh()
 
     async def _draw_in_a_thread(self, ended: trio.Event) -> None:
@@ -223,7 +226,7 @@ class Screen:
         output.enable_cpr = False
         keyboard = create_input(sys.stdin)
         with create_app_session(input=keyboard, output=output), keyboard.raw_mode():
-            typed_ahead = keys_typed_ahead(keyboard, sys.stdin)
+            typed_ahead = read_typed_ahead(keyboard, sys.stdin)
             app = self._app = self._application(ColorDepth.from_env())
             loop.set_exception_handler(partial(self._fail, app))
             # In the first column: what was typed meanwhile is echoed there, and comes back on the line.
@@ -234,7 +237,7 @@ class Screen:
             for function in self._early:
                 function()
             if self._first:
-                self._print(Piece("said", self._first))
+                self._print(Printout("said", self._first))
                 self._hand_over(self._first)
             spinning = asyncio.ensure_future(self._tick(moving))
             try:
@@ -266,7 +269,7 @@ class Screen:
             self._app.key_processor.feed_multiple(keys)
             self._app.key_processor.process_keys()
 
-    def _print(self, piece: Piece) -> None:
+    def _print(self, piece: Printout) -> None:
         app, out = self._app, self._out
         width = app.output.get_size().columns if app is not None else 80
         is_below_a_like = _GROUPS.get(piece.look, 0) == _GROUPS.get(self._last_look or "said", 1)
@@ -282,12 +285,12 @@ class Screen:
         app.output.flush()
         app._redraw()
 
-    def _take(self, answer: Answer, event: StreamEvent) -> None:
+    def _take(self, answer: LiveAnswer, event: StreamEvent) -> None:
         for piece in answer.take(event):
             self._print(piece)
         self.refresh()
 
-    def _end(self, answer: Answer) -> None:
+    def _end(self, answer: LiveAnswer) -> None:
         if answer in self._answers:
             self._answers.remove(answer)
         for piece in answer.end():
@@ -295,7 +298,7 @@ class Screen:
         self.refresh()
 
     async def _tick(self, moving: asyncio.Event) -> None:
-        """Draw anew while something moves."""
+        """Draw again and again while something moves."""
         import asyncio
 
         while True:
@@ -318,12 +321,12 @@ class Screen:
         if self._moving is not None:
             self._moving.set()
 
-    def _put(self, asked: _Asked) -> None:
+    def _show_question(self, asked: _PendingQuestion) -> None:
         self._asked = asked
         self._move()
         self.refresh()
 
-    def _put_away(self, asked: _Asked) -> None:
+    def _hide_question(self, asked: _PendingQuestion) -> None:
         if self._asked is asked:
             self._asked = None
             self._focus("line")
@@ -333,7 +336,7 @@ class Screen:
         asked = self._asked
         if asked is not None:
             asked.answer = key
-            self._put_away(asked)
+            self._hide_question(asked)
             asked.done()
 
     def _focus(self, name: str) -> None:
@@ -357,7 +360,7 @@ class Screen:
         buffer.reset()
         if self._is_shell and not line.startswith(self._prefix):
             line = self._prefix + line
-        self._print(Piece("said", line))
+        self._print(Printout("said", line))
         self._hand_over(line)
 
     def _hand_over(self, line: str | None) -> None:
@@ -394,7 +397,7 @@ class Screen:
         buffer = Buffer(
             multiline=True,
             history=history_in(self._history),
-            completer=completer(self._person.offers, self._prefix, lambda: self._is_shell),
+            completer=make_completer(self._person.completions, self._prefix, lambda: self._is_shell),
             complete_while_typing=Condition(self._completes_while_typing),
         )
         self._buffer = buffer
@@ -460,7 +463,7 @@ class Screen:
         return [("class:question", f"{encodable(asked.text, self._out.encoding)}  "), ("", keys)]
 
     def _live(self) -> Any:
-        """What is in the making: thoughts, the unfinished text, tools that run, how long it has taken."""
+        """Return the rows of what is in the making: thoughts, unfinished text, tools that run, the time taken."""
         assert self._app is not None
         size = self._app.output.get_size()
         width, most = size.columns, max(3, size.rows - _ROWS_BESIDE)
@@ -475,11 +478,11 @@ class Screen:
         frames = _FRAMES if encodable(_FRAMES, self._out.encoding) == _FRAMES else _PLAIN_FRAMES
         frame = frames[int(now / _TICK) % len(frames)]
         for label, began in calls:
-            took = f" {duration(now - began)}"
-            rows.append(("class:dim", f"{frame} {cut(label, width - len(took) - 3)}{took}"))
+            took = f" {duration_in_words(now - began)}"
+            rows.append(("class:dim", f"{frame} {shorten(label, width - len(took) - 3)}{took}"))
         if since is not None and self._asked is None:
             doing = "leaving when this is done" if self._is_leaving else "Ctrl-C stops"
-            rows.append(("class:dim", cut(f"{frame} {duration(now - since)} · {doing}", width - 1)))
+            rows.append(("class:dim", shorten(f"{frame} {duration_in_words(now - since)} · {doing}", width - 1)))
         fragments = [("", "\n")] if rows else []
         for at, (style, row) in enumerate(rows):
             fragments.append((style, encodable(row, self._out.encoding) + ("\n" if at < len(rows) - 1 else "")))

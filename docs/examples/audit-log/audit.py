@@ -17,7 +17,7 @@ class AuditSettings(Settings, section="audit"):
 class Audit:
     def __init__(self, framework: BubFramework) -> None:
         self._file = framework.workspace / AuditSettings.of(framework).file
-        self._covered = framework.mask.value
+        self._framework = framework
 
     @hookimpl
     def message_received(self, session_id: str, message: Any) -> None:
@@ -37,7 +37,7 @@ class Audit:
 
     def _note(self, what: str, session_id: str | None, **facts: Any) -> None:
         line = {"at": datetime.now(UTC).isoformat(), "what": what, "session": session_id, **facts}
-        data = json.dumps(self._covered(line), ensure_ascii=False) + "\n"
+        data = json.dumps(self._framework.mask.value(line), ensure_ascii=False) + "\n"
         with self._file.open("ab", buffering=0) as file:  # one write, so that no other one comes between
             file.write(data.encode())
 

@@ -23,5 +23,5 @@ class Telegram:
 
     @hookimpl
     def provide_channels(self, message_handler: Callable[[Any], Awaitable[None]]) -> list[TelegramChannel]:
-        """The channel `telegram`, which runs where there is a token (BEHAVIOURS C4)."""
+        """Return the channel `telegram`, which runs if there is a token (BEHAVIOURS C4)."""
         return [TelegramChannel(TelegramSettings.of(self._framework), message_handler)]

@@ -20,7 +20,7 @@ _NOT_CONNECTED_FOR = 3.0
 
 
 class _Beginning:
-    """Whether the channel has begun, which is told once."""
+    """Whether the channel has begun, which is announced once."""
 
     def __init__(self, task_status: trio.TaskStatus[None]) -> None:
         self._task_status = task_status
@@ -33,7 +33,7 @@ class _Beginning:
 
 
 class TelegramChannel(Channel):
-    """Telegram, for one bot. `message_handler` keeps a message on disk before Telegram is told that it came."""
+    """Telegram, for one bot. `message_handler` keeps a message on disk before Telegram learns that it came."""
 
     name = "telegram"
     needs_debounce = True
@@ -58,7 +58,7 @@ class TelegramChannel(Channel):
         Raises `BubError` when that is so from the beginning. Where Telegram cannot be reached, the channel has begun
         all the same, and tries on.
         """
-        from bub_plugins.telegram.connection import Connection, introduced, open_bot
+        from bub_plugins.telegram.connection import Connection, introduce_bot, open_bot
 
         if self._settings.guests.is_empty:
             log_warning(
@@ -66,7 +66,7 @@ class TelegramChannel(Channel):
             )
         async with open_bot(self._settings) as (bot, request):
             beginning = _Beginning(task_status)
-            me = await introduced(bot, beginning)
+            me = await introduce_bot(bot, beginning)
             if me is None:
                 return
             async with trio.open_nursery() as nursery:
@@ -102,14 +102,14 @@ class TelegramChannel(Channel):
             return
         connection = self._connection
         try:
-            with connection.typing.shown(message.chat_id):
+            with connection.typing.show(message.chat_id):
                 yield
         finally:
             if connection is self._connection:  # nothing can be begun on one that has ended meanwhile
                 await connection.sender.turn_over(message)
 
     async def prepare(self, message: ChannelMessage) -> ChannelMessage:
-        """The message with its media, as far as they are not too large (BEHAVIOURS C33)."""
+        """Return the message with its media, as far as they are not too large (BEHAVIOURS C33)."""
         if self._connection is None or not message.media:
             return message
         return await self._connection.with_media(message)

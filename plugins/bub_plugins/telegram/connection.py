@@ -13,16 +13,16 @@ from bub.channels import ChannelMessage
 from bub.errors import BubError
 from bub.log import log_exception, log_info, log_warning
 from bub_plugins.telegram.drafts import KeepDraft
-from bub_plugins.telegram.inbound import COMMANDS, Notice, Reader
-from bub_plugins.telegram.limits import Address
+from bub_plugins.telegram.inbound import COMMANDS, Notice, UpdateReader
+from bub_plugins.telegram.limits import ChatAddress
 from bub_plugins.telegram.media import with_media
-from bub_plugins.telegram.polling import HOLD_SECONDS, Polling, Trouble, asked_pause, is_refusal
+from bub_plugins.telegram.polling import HOLD_SECONDS, Polling, Trouble, is_refusal, pause_of
 from bub_plugins.telegram.request import Request, open_bot
 from bub_plugins.telegram.sending import Sender
 from bub_plugins.telegram.settings import TelegramSettings
 from bub_plugins.telegram.typing_sign import TypingSigns
 
-__all__ = ["Connection", "introduced", "open_bot"]
+__all__ = ["Connection", "introduce_bot", "open_bot"]
 
 _REFUSED = "Telegram refuses the token of the bot"
 _HELP = "get one from @BotFather, then run `bub config set telegram.token --secret`"
@@ -55,7 +55,7 @@ class Connection:
         self._request = request
         self._handle = handle
         self._media_limit = settings.media_limit
-        self._reader = Reader(settings, me)
+        self._reader = UpdateReader(settings, me)
         self._polling = Polling(bot, request, self._take, hold=HOLD_SECONDS)
         self._notices, waiting = trio.open_memory_channel[Notice](_MOST_NOTICES)
         self.typing = TypingSigns(bot, start_soon)
@@ -71,7 +71,7 @@ class Connection:
             log_warning("telegram.stopped", error=_REFUSED, help=_HELP)
 
     async def with_media(self, message: ChannelMessage) -> ChannelMessage:
-        """The message with its media."""
+        """Return the message with its media."""
         return await with_media(message, self._bot, self._request, self._media_limit)
 
     async def _set_up(self) -> None:
@@ -102,16 +102,16 @@ class Connection:
     async def _say(self, notices: trio.MemoryReceiveChannel[Notice]) -> None:
         """Send notices, one after another; one that cannot be sent is missed by nobody."""
         async for notice in notices:
-            where = Address.of(notice.chat_id)
+            where = ChatAddress.of(notice.chat_id)
             try:
                 await self._bot.send_message(where.chat, notice.text, message_thread_id=where.topic)
             except Exception as error:  # noqa: BLE001 (the answer may be anything)
                 log_info("telegram.notice_not_sent", chat=notice.chat_id, error=f"{type(error).__name__}: {error}")
-                await trio.sleep(asked_pause(error))
+                await trio.sleep(pause_of(error))
 
 
-async def introduced(bot: Bot, beginning: Beginning) -> User | None:
-    """Who the bot is; None when its token is refused after the channel has begun.
+async def introduce_bot(bot: Bot, beginning: Beginning) -> User | None:
+    """Return who the bot is; None when its token is refused after the channel has begun.
 
     The channel begins here when Telegram cannot be reached, so that nothing else has to wait for it. Raises `BubError`
     for a token that is refused before that.
@@ -135,7 +135,7 @@ async def introduced(bot: Bot, beginning: Beginning) -> User | None:
 
 
 async def _me(bot: Bot) -> User:
-    """Who the bot is, where the answer says so at all."""
+    """Return who the bot is, if the answer says so at all."""
     try:
         return await bot.get_me()
     except (TypeError, ValueError, AttributeError, LookupError) as error:

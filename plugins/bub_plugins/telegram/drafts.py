@@ -10,7 +10,7 @@ from telegram.error import BadRequest, Forbidden, NetworkError, RetryAfter, Tele
 from bub.channels import ChannelMessage
 from bub.log import log_exception, log_warning
 from bub.streaming import StreamEvent
-from bub_plugins.telegram.limits import Address
+from bub_plugins.telegram.limits import ChatAddress
 from bub_plugins.telegram.markup import Styled, end_of, render
 from bub_plugins.telegram.writing import GoneError, Writer
 
@@ -33,7 +33,7 @@ _SHOWN = frozenset({"text", "reasoning", "tool_call", "tool_result"})
 _LONGEST_SOURCE = 16_384
 
 
-class Draft:
+class DraftMessage:
     """The message that shows one answer so far.
 
     A placeholder is sent and its id kept before anything of the answer is shown under it, so that an answer that is
@@ -48,7 +48,7 @@ class Draft:
         self, message: ChannelMessage, writer: Writer, keep_draft: KeepDraft, *, first_after: float = FIRST_AFTER
     ) -> None:
         self._message = message
-        self._where = Address.of(message.chat_id)
+        self._where = ChatAddress.of(message.chat_id)
         self._writer = writer
         self._keep_draft = keep_draft
         self._first_after = first_after
@@ -67,7 +67,7 @@ class Draft:
 
     @staticmethod
     def shows(event: StreamEvent) -> bool:
-        """Whether an event changes what a draft shows."""
+        """Return whether an event changes what a draft shows."""
         return event.kind in _SHOWN
 
     def tell(self, event: StreamEvent) -> None:
@@ -117,7 +117,7 @@ class Draft:
             self._calling.deadline = min(self._calling.deadline, trio.current_time() + AT_ONCE)
 
     def _to_its_end(self, seconds: float) -> trio.CancelScope:
-        """A block for a call that is not to be cancelled when it is under way: it would arrive all the same."""
+        """Return a block for a call that is not to be cancelled when it is under way: it would arrive all the same."""
         self._calling = trio.CancelScope(shield=True, deadline=trio.current_time() + seconds)
         return self._calling
 
@@ -133,9 +133,9 @@ class Draft:
         await self.close()
 
     async def tidy(self) -> bool:
-        """Leave no unfinished message where no reply comes: what was said stays, a mere placeholder goes.
+        """Leave no unfinished message if no reply comes: what was said stays, a mere placeholder goes.
 
-        Returns whether that is done, or need not be any more. Raises `TryLaterError` where Telegram wants a pause.
+        Returns whether that is done, or need not be any more. Raises `TryLaterError` if Telegram wants a pause.
         """
         if self._is_taken or self.message_id is None:
             return True
@@ -181,7 +181,7 @@ class Draft:
             self._news.set()
 
     def _view(self) -> Styled:
-        """The end of the answer so far, and what is being done for it."""
+        """Return the end of the answer so far, and what is being done for it."""
         text = "".join(self._texts)[-_LONGEST_SOURCE:]
         tools = "\n".join(f"⚙ {name} …" for name in self._tools.values())
         said = render(text)
@@ -191,5 +191,5 @@ class Draft:
 
 
 def number_of(message_id: str) -> int | None:
-    """The number that names a message; None where it is none."""
+    """Return the number that names a message; None if it is none."""
     return int(message_id) if message_id.isdecimal() else None

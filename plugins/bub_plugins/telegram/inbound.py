@@ -42,7 +42,7 @@ class Notice:
     text: str
 
 
-class Reader:
+class UpdateReader:
     """Reads updates, each as JSON. `me` is the bot itself.
 
     A message that was edited is a new message, with `edited: yes` among its facts, when its text has changed.
@@ -59,7 +59,7 @@ class Reader:
         self._contents: OrderedDict[tuple[int, int], tuple[str, str]] = OrderedDict()
 
     def read(self, raw: Mapping[str, Any], now: float) -> ChannelMessage | Notice | None:
-        """What an update is to bring about, at the time `now` in seconds. Whatever it cannot understand it raises."""
+        """Read an update that came at the time `now`, in seconds. Raises if it cannot be understood."""
         is_edited = "edited_message" in raw
         given = raw.get("edited_message" if is_edited else "message")
         if given is None:
@@ -78,7 +78,7 @@ class Reader:
         text = message.text or message.caption or ""
         media = self._media(message)
         if not text and not media:
-            said = text = _described(message)
+            said = text = _describe(message)
         if not text and not media:
             return None  # somebody joined, a title was changed, …
         if sender is None or not self._guests.admits(message.chat.id, sender.id, sender.username):
@@ -87,7 +87,7 @@ class Reader:
         if is_edited and (message.location or not is_news):
             return None  # a place is edited again and again while somebody shares where they are
         is_active = self._is_active(message, sender, command, text)
-        replied = _replied(message)
+        replied = _replied_message(message)
         if command == ASK and replied is not None and not media:
             media = self._media(replied)
         says_nothing = command == ASK and not said and not media and replied is None
@@ -96,7 +96,7 @@ class Reader:
         return ChannelMessage(
             channel=NAME,
             chat_id=_place(message),
-            content=said if is_active and not message.forward_origin else _quoted(message, text),
+            content=said if is_active and not message.forward_origin else _quote(message, text),
             sender_id=str(sender.id),
             is_active=is_active,
             context=self._facts(message, sender, text, is_edited=is_edited),
@@ -108,7 +108,7 @@ class Reader:
     # Who is meant.
 
     def _command(self, message: Message) -> tuple[str, str]:
-        """The command that a message is for this bot ("" for none), and what it says beside that and a mention."""
+        """Return the command for this bot in a message ("" for none), and what it says beside that and a mention."""
         text = message.text or message.caption or ""
         if message.forward_origin is not None:
             return "", text
@@ -125,12 +125,12 @@ class Reader:
         return (name, said[found.end() :]) if name in COMMANDS else ("", text)
 
     def _is_active(self, message: Message, sender: User | Chat, command: str, text: str) -> bool:
-        """Whether a message asks the bot for an answer (BEHAVIOURS C29)."""
+        """Return whether a message asks the bot for an answer (BEHAVIOURS C29)."""
         if isinstance(sender, User) and sender.is_bot:
             return False  # two bots would never stop
         if message.chat.type == Chat.PRIVATE or command:
             return True
-        replied = _replied(message)
+        replied = _replied_message(message)
         if replied is not None and self._is_me(replied):
             return True
         if self._is_mentioned(message):
@@ -148,7 +148,7 @@ class Reader:
         return False
 
     def _is_news(self, message: Message, text: str, media: Sequence[Mapping[str, Any]], once: str) -> bool:
-        """Whether a message is not what it was: Telegram tells of edits that change nothing a bot can see.
+        """Return whether a message is not what it was: Telegram tells of edits that change nothing a bot can see.
 
         An update that could not be kept comes again, and is as new as before.
         """
@@ -164,7 +164,7 @@ class Reader:
     # What is said without a turn.
 
     def _refusal(self, message: Message, sender: User | Chat | None, *, is_start: bool, now: float) -> Notice | None:
-        """One sentence to who may not talk to the bot, once an hour; to groups none, unless they say `/start`."""
+        """Return a sentence for who may not talk to the bot, once an hour; none for groups unless they say `/start`."""
         is_private = message.chat.type == Chat.PRIVATE
         if sender is None or not (is_private or is_start):
             return None
@@ -186,7 +186,7 @@ class Reader:
     # What is known of a message.
 
     def _facts(self, message: Message, sender: User | Chat, text: str, *, is_edited: bool) -> dict[str, Any]:
-        """What the model should know beside the text (BEHAVIOURS C30), each fact one line."""
+        """Return what the model should know beside the text (BEHAVIOURS C30), each fact one line."""
         name = _name(sender)
         facts: dict[str, Any] = {
             "full_name": name,
@@ -206,10 +206,10 @@ class Reader:
             facts["edited"] = "yes"
         if message.forward_origin is not None:
             facts["forwarded_from"] = _origin(message.forward_origin)
-        if (replied := _replied(message)) is not None:
+        if (replied := _replied_message(message)) is not None:
             facts["reply_to_message_id"] = str(replied.message_id)
             facts["reply_to_author"] = "you" if self._is_me(replied) else _name(_sender(replied))
-            facts["reply_to"] = _line(replied.text or replied.caption or _described(replied) or self._kinds(replied))
+            facts["reply_to"] = _line(replied.text or replied.caption or _describe(replied) or self._kinds(replied))
         if message.quote is not None:
             facts["quote"] = _line(message.quote.text)
         facts["links"] = " ".join(
@@ -224,12 +224,12 @@ class Reader:
         return ", ".join(f"({one['kind']})" for one in self._media(message))
 
     def _media(self, message: Message) -> list[dict[str, Any]]:
-        """The media of a message, of which only the names are here so far."""
+        """Return the media of a message, of which only the names are here so far."""
         return [_entry(*one) for one in _files(message, self._media_limit)]
 
 
 def _files(message: Message, most: int) -> Iterator[tuple[str, Any, str, str]]:
-    """Each file of a message: its kind, the file, its type and its name, where it has none of its own."""
+    """Yield each file of a message: its kind, the file, its type and its name, if it has none of its own."""
     if message.photo:
         yield "image", _fitting(message.photo, most), "image/jpeg", ""
     if message.voice:
@@ -253,7 +253,7 @@ def _files(message: Message, most: int) -> Iterator[tuple[str, Any, str, str]]:
 
 
 def _fitting(photos: Sequence[PhotoSize], most: int) -> PhotoSize:
-    """The largest form of a picture that is not too large; else the smallest one."""
+    """Return the largest form of a picture that is not too large; else the smallest one."""
     fitting = [one for one in photos if one.file_size is None or one.file_size <= most]
     return max(fitting, key=lambda one: one.width * one.height) if fitting else photos[0]
 
@@ -270,8 +270,8 @@ def _entry(kind: str, file: Any, mime_type: str, name: str) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if value not in (None, "")}
 
 
-def _described(message: Message) -> str:
-    """What a message is in words that has neither text nor files: a place, a contact, a poll, …"""
+def _describe(message: Message) -> str:
+    """Return what a message is in words that has neither text nor files: a place, a contact, a poll, …"""
     if message.venue:
         return f"(a place: {_line(message.venue.title)}, {_line(message.venue.address)})"
     if message.location:
@@ -294,18 +294,18 @@ def _entities(message: Message) -> list[tuple[MessageEntity, str]]:
 
 
 def _sender(message: Message) -> User | Chat | None:
-    """Who wrote: a person; or a group or channel, in whose name its people can write."""
+    """Return who wrote: a person; or a group or channel, in whose name its people can write."""
     return message.sender_chat or message.from_user
 
 
-def _replied(message: Message) -> Message | None:
-    """What a message replies to. All messages of a topic reply to its beginning, which nobody means."""
+def _replied_message(message: Message) -> Message | None:
+    """Return what a message replies to. All messages of a topic reply to its beginning, which nobody means."""
     replied = message.reply_to_message
     return replied if replied is not None and replied.forum_topic_created is None else None
 
 
-def _quoted(message: Message, text: str) -> str:
-    """What is overheard or forwarded, with who said it: never a command to the bot, whatever it begins with."""
+def _quote(message: Message, text: str) -> str:
+    """Return what is overheard or forwarded, with who said it: never a command to the bot, whatever it begins with."""
     author = _origin(message.forward_origin) if message.forward_origin else _name(_sender(message))
     return f"[{author}]: {text}" if text else ""
 
@@ -317,7 +317,7 @@ def _name(who: User | Chat | None) -> str:
 
 
 def _origin(origin: Any) -> str:
-    """Who wrote first what was forwarded."""
+    """Return who wrote first what was forwarded."""
     if getattr(origin, "sender_user_name", None):
         return _line(origin.sender_user_name)
     for field in ("sender_user", "sender_chat", "chat"):
@@ -327,12 +327,12 @@ def _origin(origin: Any) -> str:
 
 
 def _place(message: Message) -> str:
-    """The chat of a message, and its topic: only topics have this mark, replies in other groups have a thread, too."""
+    """Return the chat of a message and its topic: only topics have this mark; other replies have a thread, too."""
     topic = f":{message.message_thread_id}" if message.is_topic_message and message.message_thread_id else ""
     return f"{message.chat.id}{topic}"
 
 
 def _line(text: str | None, most: int = _LONGEST_FACT) -> str:
-    """A text as one line, so that nobody can write a fact into another one."""
+    """Return a text as one line, so that nobody can write a fact into another one."""
     line = " ".join((text or "").split())
     return line if len(line) <= most else f"{line[:most]}…"

@@ -21,15 +21,15 @@ _OVERALL_COUNT, _OVERALL_SECONDS = 30, 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
-    """Where a message goes: a chat, and a topic in it where the chat has some."""
+class ChatAddress:
+    """Where a message goes: a chat, and a topic in it if the chat has some."""
 
     chat: str
     topic: int | None = None
 
     @classmethod
-    def of(cls, chat_id: str) -> Address:
-        """The address that a `chat_id` names: `CHAT`, or `CHAT:TOPIC`."""
+    def of(cls, chat_id: str) -> ChatAddress:
+        """Return the address that a `chat_id` names: `CHAT`, or `CHAT:TOPIC`."""
         chat, _, topic = chat_id.partition(":")
         return cls(chat, int(topic) if topic.isdecimal() else None)
 
@@ -91,10 +91,10 @@ class Pace:
         self._chats: dict[str, _Chat] = {}
 
     @asynccontextmanager
-    async def turn(self, where: Address, *, spare: bool = False) -> AsyncIterator[None]:
+    async def turn(self, where: ChatAddress, *, spare: bool = False) -> AsyncIterator[None]:
         """A block with one call to a chat, entered when that may go out. The time to the next one begins at its end.
 
-        Raises `TryLaterError` where Telegram wants to wait longer than `PATIENCE`; a spare call waits for however long.
+        Raises `TryLaterError` if Telegram wants to wait longer than `PATIENCE`; a spare call waits for however long.
         """
         chat = self._chat(where)
         await (self._spare_turn(chat) if spare else self._turn(chat))
@@ -129,12 +129,12 @@ class Pace:
             chat.is_taken.release()
             await trio.sleep_until(when)
 
-    def hold(self, where: Address, seconds: float) -> None:
+    def hold(self, where: ChatAddress, seconds: float) -> None:
         """Send nothing to a chat for so many seconds: Telegram said so."""
         chat = self._chat(where)
         chat.held_until = max(chat.held_until, trio.current_time() + seconds)
 
-    def _chat(self, where: Address) -> _Chat:
+    def _chat(self, where: ChatAddress) -> _Chat:
         chat = self._chats.get(where.chat)
         if chat is None:
             now = trio.current_time()

@@ -62,12 +62,12 @@ class Styled:
     entities: tuple[Entity, ...] = ()
 
     def __len__(self) -> int:
-        """The length in UTF-16 units, as Telegram counts."""
+        """Return the length in UTF-16 units, as Telegram counts."""
         return len(self.text.encode("utf-16-le")) // 2
 
 
 def plain(text: str) -> Styled:
-    """A text as it is, but for what cannot be sent: half a character is replaced, and lines end in one way."""
+    """Return a text without what cannot be sent: half a character is replaced, and lines end in one way."""
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return Styled(whole.replace("\r\n", "\n").replace("\r", "\n").rstrip())
 
@@ -86,15 +86,15 @@ def render(markdown: str) -> Styled:
     if not text:  # nothing of it can be seen, such as a list of the links of a page
         return Styled(source)
     entities = [
-        Entity(one.type, one.offset, one.length, _back(one.url), _back(one.language))
+        Entity(one.type, one.offset, one.length, _restore(one.url), _restore(one.language))
         for one in found
         if one.type in _KINDS and (one.type != "text_link" or str(one.url).lower().startswith(_SCHEMES))
     ]
-    return Styled(text, tuple(_nested(entities, len(Styled(text)))))
+    return Styled(text, tuple(_nest(entities, len(Styled(text)))))
 
 
 def split(styled: Styled, longest: int = LONGEST_TEXT) -> list[Styled]:
-    """The text in parts of at most `longest` units, cut between paragraphs where that can be, else lines, else words.
+    """Cut a text into parts of at most `longest` units: between paragraphs if possible, else lines, else words.
 
     What is styled across a cut is styled in both parts. Only white space at the cuts is left out.
     """
@@ -102,7 +102,7 @@ def split(styled: Styled, longest: int = LONGEST_TEXT) -> list[Styled]:
     parts, start = [], 0
     while start < len(styled.text):
         furthest = bisect_right(units, units[start] + longest) - 1
-        end, following = _cut_before(styled.text, start, furthest)
+        end, following = _find_cut(styled.text, start, furthest)
         part = _piece(styled, units, start, end)
         if part.text.strip():
             parts.append(part)
@@ -111,7 +111,7 @@ def split(styled: Styled, longest: int = LONGEST_TEXT) -> list[Styled]:
 
 
 def end_of(styled: Styled, longest: int = LONGEST_TEXT) -> Styled:
-    """The text, or its last `longest` units behind a sign that there is more."""
+    """Return the text, or its last `longest` units behind a sign that there is more."""
     units = _units(styled.text)
     if units[-1] <= longest:
         return styled
@@ -121,12 +121,12 @@ def end_of(styled: Styled, longest: int = LONGEST_TEXT) -> Styled:
 
 
 def _units(text: str) -> list[int]:
-    """Where each character begins, and where the last one ends, in UTF-16 units."""
+    """Return where each character begins, and where the last one ends, in UTF-16 units."""
     return list(accumulate((2 if one > "\uffff" else 1 for one in text), initial=0))
 
 
-def _cut_before(text: str, start: int, furthest: int) -> tuple[int, int]:
-    """Where a part that begins at `start` and goes to `furthest` at most ends, and where the next one begins."""
+def _find_cut(text: str, start: int, furthest: int) -> tuple[int, int]:
+    """Return where a part that begins at `start` and goes to `furthest` at most ends, and where the next one begins."""
     if furthest >= len(text):
         return len(text), len(text)
     least = start + (furthest - start) // 3  # a part is never cut so that next to nothing is left of it
@@ -151,8 +151,8 @@ def _piece(styled: Styled, units: list[int], start: int, end: int, *, before: st
     return Styled(before + text, tuple(entities))
 
 
-def _nested(entities: Iterable[Entity], length: int) -> list[Entity]:
-    """The entities in order, each within the text and within those that it begins in, and none in one of its kind."""
+def _nest(entities: Iterable[Entity], length: int) -> list[Entity]:
+    """Sort the entities: each lies within the text and within those that it begins in, none in one of its kind."""
     nested: list[Entity] = []
     around: list[Entity] = []
     for one in sorted(entities, key=lambda one: (one.offset, -one.length)):
@@ -170,13 +170,13 @@ def _is_like(one: Entity, other: Entity) -> bool:
     return one.type == other.type or ("blockquote" in one.type and "blockquote" in other.type)
 
 
-def _back(value: str | None) -> str | None:
+def _restore(value: str | None) -> str | None:
     return value.translate(_BACK) if value else None
 
 
 @cache
 def _look() -> RenderConfig:
-    """How headings, lists and tasks are marked: as soberly as it goes."""
+    """Return the configuration that marks headings, lists and tasks as soberly as possible."""
     look = RenderConfig.isolated()
     symbols = look.markdown_symbol
     symbols.heading_level_1 = symbols.heading_level_2 = symbols.heading_level_3 = symbols.heading_level_4 = ""

@@ -25,7 +25,7 @@ MISSING = "not_shown"
 
 
 async def with_media(message: ChannelMessage, bot: Bot, request: Request, most: int) -> ChannelMessage:
-    """The message with its files of at most so many bytes; of each other one its context says that it is missing.
+    """Fetch a message's files of at most so many bytes; the context says of each other one that it is missing.
 
     A file whose size nobody knows is fetched as far as it may be large (BEHAVIOURS C33). Many at once, such as those
     that came while nobody was there, are fetched as long as they are not `AT_ONCE` times as large together.
@@ -42,10 +42,10 @@ async def with_media(message: ChannelMessage, bot: Bot, request: Request, most: 
         except TooLargeError:
             is_large = left >= most or (one.get("size") or 0) > most
             why = f"is larger than {_amount(most)}" if is_large else "came with too much else"
-            missing.append(f"{_named(one)} {why}")
+            missing.append(f"{_name_media(one)} {why}")
         except TelegramError as error:
             log_warning("telegram.media_not_fetched", error=f"{type(error).__name__}: {error}")
-            missing.append(f"{_named(one)} could not be fetched")
+            missing.append(f"{_name_media(one)} could not be fetched")
         else:
             left -= len(data)
             url = f"data:{one['mime_type']};base64,{base64.b64encode(data).decode()}"
@@ -68,7 +68,7 @@ async def _fetch(file_id: str, size: int | None, bot: Bot, request: Request, mos
     raise TelegramError(f"it took longer than {PATIENCE:g} seconds")
 
 
-def _named(one: Mapping[str, Any]) -> str:
+def _name_media(one: Mapping[str, Any]) -> str:
     size = f", {_amount(one['size'])}" if one.get("size") else ""
     return f"{one.get('name') or 'a file'} ({one.get('kind', 'document')}{size})"
 

@@ -50,7 +50,7 @@ class Trouble:
             log_warning(f"telegram.{self._what}", error=said)
         self._pause = min(self._pause * 2 or _FIRST_PAUSE, LONGEST_PAUSE)
         least = _CONFLICT_PAUSE if isinstance(error, Conflict) else 0.0
-        await trio.sleep(max(asked_pause(error), least, self._pause * random.uniform(0.7, 1.0)))
+        await trio.sleep(max(pause_of(error), least, self._pause * random.uniform(0.7, 1.0)))
 
     def over(self) -> None:
         """Tell that it works again."""
@@ -73,15 +73,15 @@ class Trouble:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether the token is refused. The library says so of each status 404 as well, which a proxy answers at times.
+    """Return whether the token is refused. The library says so of each status 404, too, which a proxy may answer.
 
     A page of a proxy is no JSON, which is then the cause of the error.
     """
     return isinstance(error, InvalidToken) and error.__cause__ is None and "unauthorized" in error.message.lower()
 
 
-def asked_pause(error: Exception) -> float:
-    """How many seconds Telegram wants to be left alone; 0 where it does not say."""
+def pause_of(error: Exception) -> float:
+    """Return how many seconds Telegram wants to be left alone; 0 if it does not say."""
     return seconds_of(error) if isinstance(error, RetryAfter) else 0.0
 
 
@@ -121,7 +121,7 @@ class Polling:
                 await untaken.wait(error)
 
     async def _fetch(self) -> Sequence[dict[str, Any]]:
-        """The next updates as they come: the library would refuse all of them for one that it does not understand."""
+        """Fetch the next updates as raw JSON: the library would refuse them all for one that it does not understand."""
         asked: dict[str, Any] = {"timeout": self._hold, "limit": _MOST, "allowed_updates": json.dumps(_KINDS)}
         if self._offset is not None:
             asked["offset"] = self._offset

@@ -64,7 +64,7 @@ class Request(BaseRequest):
         connect_timeout: Any = BaseRequest.DEFAULT_NONE,
         pool_timeout: Any = BaseRequest.DEFAULT_NONE,
     ) -> tuple[int, bytes]:
-        """One request: the status and the body of its answer. Raises `TimedOut` and `NetworkError`, never with the URL.
+        """Send a request; return status and body of the answer. Raises `TimedOut` and `NetworkError`, without the URL.
 
         The URL has the token in it.
         """
@@ -87,17 +87,17 @@ class Request(BaseRequest):
 
     @staticmethod
     def parse_json_payload(payload: bytes) -> dict[str, Any]:
-        """The JSON of an answer, halves of characters replaced. The library's own would log what is none."""
+        """Return the JSON of an answer, halves of characters replaced. The library's own would log what is none."""
         try:
             found = msgspec.json.decode(payload)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             found = _lenient(payload)
         if not isinstance(found, dict):
             raise TelegramError(_NO_ANSWER)
-        return _Answer(found)
+        return _ApiAnswer(found)
 
     async def download(self, url: str, most: int) -> bytes:
-        """A file of at most so many bytes. Raises `TooLargeError`, having read no more, and `TelegramError`."""
+        """Return a file of at most so many bytes. Raises `TooLargeError`, having read no more, and `TelegramError`."""
         with _as_telegram_errors():
             async with self._client.stream("GET", url) as answer:
                 if answer.status_code != httpx.codes.OK:
@@ -108,7 +108,7 @@ class Request(BaseRequest):
         return data
 
 
-class _Answer(dict[str, Any]):
+class _ApiAnswer(dict[str, Any]):
     """What the Bot API answers, if it is that: what the library takes for granted may be missing, or be anything."""
 
     def __init__(self, found: dict[str, Any]) -> None:
@@ -140,7 +140,7 @@ class _as_telegram_errors:  # noqa: N801 (reads as a function)
 
 
 async def _beginning(answer: httpx.Response, most: int) -> bytes:
-    """The body of an answer; of one with more than `most` bytes a beginning that has more, too."""
+    """Return the body of an answer; of one with more than `most` bytes a beginning that has more, too."""
     data = bytearray()
     pieces = answer.aiter_bytes()
     async for piece in pieces:
@@ -192,7 +192,7 @@ async def open_bot(settings: TelegramSettings) -> AsyncIterator[tuple[Bot, Reque
         raise BubError(f"{wrong} cannot be used", help="write it as `http://host:port`") from None
     request, token = Request(client), settings.token or ""
     async with client:
-        with _left_out(token):
+        with _hide_token(token):
             bot = Bot(
                 token,
                 base_url=f"{official}/bot",
@@ -204,7 +204,7 @@ async def open_bot(settings: TelegramSettings) -> AsyncIterator[tuple[Bot, Reque
 
 
 @contextmanager
-def _left_out(token: str) -> Iterator[None]:
+def _hide_token(token: str) -> Iterator[None]:
     """A block in which two loggers that name addresses leave the token out, for whoever listens to them."""
 
     def leave_out(record: logging.LogRecord) -> bool:

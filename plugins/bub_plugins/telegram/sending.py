@@ -19,8 +19,8 @@ from telegram.error import BadRequest, Forbidden, RetryAfter, TelegramError
 
 from bub.channels import ChannelMessage, TryLaterError, UndeliverableError
 from bub.streaming import StreamEvent
-from bub_plugins.telegram.drafts import FIRST_AFTER, Draft, KeepDraft, number_of
-from bub_plugins.telegram.limits import PATIENCE, Address, Pace
+from bub_plugins.telegram.drafts import FIRST_AFTER, DraftMessage, KeepDraft, number_of
+from bub_plugins.telegram.limits import PATIENCE, ChatAddress, Pace
 from bub_plugins.telegram.markup import LONGEST_CAPTION, Styled, plain, render, split
 from bub_plugins.telegram.writing import ALBUM_FORMS, GoneError, Upload, Writer, seconds_of
 
@@ -62,7 +62,7 @@ class _Sending:
 
 
 class Sender:
-    """Sends replies, and shows answers while they are made where it is told to `stream`.
+    """Sends replies, and shows answers while they are made if it is told to `stream`.
 
     `bot` speaks to Telegram, `start_soon` starts a task that ends with the channel, and `keep_draft` is the desk's.
     A reply that has to be tried again goes on behind the part of it that had arrived.
@@ -84,14 +84,14 @@ class Sender:
         self._keep_draft = keep_draft
         self._first_after = first_after
         self._tidy_after = tidy_after
-        self._drafts: dict[tuple[str, str], Draft] = {}
+        self._drafts: dict[tuple[str, str], DraftMessage] = {}
         self._unfinished: dict[str, _Sending] = {}
 
     # Answers while they are made.
 
     def on_event(self, event: StreamEvent, message: ChannelMessage) -> None:
         """Take note of an event of the answer to `message`; what it changes is shown by a task."""
-        if not self._stream or not message.message_id or message.output_channel or not Draft.shows(event):
+        if not self._stream or not message.message_id or message.output_channel or not DraftMessage.shows(event):
             return
         draft = self._drafts.get(_answer_to(message))
         if draft is None:
@@ -115,7 +115,7 @@ class Sender:
         with contextlib.suppress(RuntimeError):  # the channel has ended meanwhile, and so has all that it would do
             self._start_soon(self._tidy, _answer_to(message), draft)
 
-    async def _tidy(self, answer_to: tuple[str, str], draft: Draft) -> None:
+    async def _tidy(self, answer_to: tuple[str, str], draft: DraftMessage) -> None:
         pause = self._tidy_after
         for _ in range(_TIDY_TRIES):
             await trio.sleep(pause)
@@ -130,16 +130,16 @@ class Sender:
         if self._drafts.get(answer_to) is draft:
             del self._drafts[answer_to]
 
-    def _draft(self, message: ChannelMessage) -> Draft:
-        return Draft(message, self._writer, self._keep_draft, first_after=self._first_after)
+    def _draft(self, message: ChannelMessage) -> DraftMessage:
+        return DraftMessage(message, self._writer, self._keep_draft, first_after=self._first_after)
 
     # Replies.
 
     async def send(self, message: ChannelMessage) -> None:
-        """Deliver one reply: into its draft where it has one, in as many messages as it takes.
+        """Deliver one reply: into its draft if it has one, in as many messages as it takes.
 
         Blank content without media is skipped (BEHAVIOURS C32). Raises `UndeliverableError` where Telegram will never
-        take it, `TryLaterError` where it wants a longer pause; the network's errors are the library's own.
+        take it, `TryLaterError` if it wants a longer pause; the network's errors are the library's own.
         """
         name = sha256(json.dumps(message.as_dict(), sort_keys=True, default=str).encode()).hexdigest()
         sending = self._unfinished.get(name)
@@ -148,7 +148,7 @@ class Sender:
             self._unfinished[name] = sending
             if len(self._unfinished) > _MOST_UNFINISHED:
                 del self._unfinished[next(iter(self._unfinished))]
-        where = Address.of(message.chat_id)
+        where = ChatAddress.of(message.chat_id)
         answers = number_of(message.answers) if where.is_group else None
         try:
             if sending.draft is not None and not (sending.steps and isinstance(sending.steps[0], _Text)):
@@ -163,7 +163,7 @@ class Sender:
         self._unfinished.pop(name, None)
 
     async def _begin(self, message: ChannelMessage) -> _Sending:
-        """What a reply consists of. Its draft is closed, also one that was begun too late for the reply to name it."""
+        """Begin a reply: close its draft, even one that began too late for the reply to name it, and plan its steps."""
         draft = number_of(message.draft)
         for answer_to, shown in list(self._drafts.items()):
             is_its = answer_to[1] == message.answers or (draft is not None and shown.message_id == draft)
@@ -173,21 +173,21 @@ class Sender:
                 draft = draft if draft is not None else shown.message_id
         return _Sending(_steps(message, can_caption=draft is None), draft)
 
-    async def _clear_draft(self, where: Address, sending: _Sending) -> None:
+    async def _clear_draft(self, where: ChatAddress, sending: _Sending) -> None:
         """Remove a draft that no text takes the place of."""
         draft = sending.draft
         if draft is not None:
             with contextlib.suppress(BadRequest):  # it is gone already
-                await self._obeying(lambda: self._writer.remove(where, draft))
+                await self._obey_pauses(lambda: self._writer.remove(where, draft))
             sending.draft = None
 
-    async def _step(self, where: Address, sending: _Sending, answers: int | None) -> None:
+    async def _step(self, where: ChatAddress, sending: _Sending, answers: int | None) -> None:
         """Bring the next step on its way; media that cannot be sent as they are become other steps."""
         step = sending.steps[sending.done]
         if isinstance(step, _Media):
             try:
                 uploads = [await _load(item) for item in step.items]
-                await self._obeying(lambda: self._writer.upload(where, uploads, step.caption, answers=answers))
+                await self._obey_pauses(lambda: self._writer.upload(where, uploads, step.caption, answers=answers))
             except (OSError, ValueError) as error:
                 sending.steps[sending.done : sending.done + 1] = _instead(step, str(error), is_there=False)
                 return
@@ -199,15 +199,15 @@ class Sender:
         elif sending.done == 0 and sending.draft is not None:
             draft = sending.draft
             try:
-                await self._obeying(lambda: self._writer.edit(where, draft, step.styled))
-            except (GoneError, BadRequest):  # somebody deleted it, or it cannot become this: it is said anew
+                await self._obey_pauses(lambda: self._writer.edit(where, draft, step.styled))
+            except (GoneError, BadRequest):  # somebody deleted it, or it cannot become this: it is said again
                 await self._clear_draft(where, sending)
                 return
         else:
-            await self._obeying(lambda: self._writer.say(where, step.styled, answers=answers))
+            await self._obey_pauses(lambda: self._writer.say(where, step.styled, answers=answers))
         sending.done += 1
 
-    async def _obeying(self, call: Callable[[], Awaitable[object]]) -> None:
+    async def _obey_pauses(self, call: Callable[[], Awaitable[object]]) -> None:
         """Make a call, again after a pause that Telegram asks for, unless that is a long one."""
         for tries_left in reversed(range(_TRIES)):
             try:
@@ -225,7 +225,7 @@ def _answer_to(message: ChannelMessage) -> tuple[str, str]:
 
 
 def _is_refusal(error: TelegramError) -> bool:
-    """Whether Telegram will say no as often as it is asked."""
+    """Return whether Telegram will say no as often as it is asked."""
     return isinstance(error, BadRequest) or "too large" in error.message.lower()
 
 
@@ -233,7 +233,7 @@ def _is_refusal(error: TelegramError) -> bool:
 
 
 def _steps(message: ChannelMessage, *, can_caption: bool) -> list[_Text | _Media]:
-    """The messages that a reply makes: its text in parts, then what goes with it. A short text stands below that."""
+    """Return the messages that a reply makes: its text in parts, then its media. A short text is their caption."""
     content = _content_of(message)
     styled = plain(content) if message.kind in _PLAIN_KINDS else render(content)
     albums = _albums(message.media)
@@ -243,7 +243,7 @@ def _steps(message: ChannelMessage, *, can_caption: bool) -> list[_Text | _Media
 
 
 def _content_of(message: ChannelMessage) -> str:
-    """The content, or the `message` of content that is a JSON object with one (BEHAVIOURS C32)."""
+    """Return the content, or the `message` of content that is a JSON object with one (BEHAVIOURS C32)."""
     content = message.content.strip()
     if content.startswith("{"):
         with contextlib.suppress(ValueError, RecursionError):
@@ -266,7 +266,7 @@ def _albums(media: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]
 
 
 def _form_of(item: Mapping[str, Any]) -> str:
-    """How Telegram shows something: the word in the name of its method."""
+    """Return how Telegram shows something: the word in the name of its method."""
     kind, mime_type = str(item.get("kind") or ""), str(item.get("mime_type") or "").partition(";")[0].lower()
     if mime_type == "image/gif" and kind == "image":
         return "animation"
@@ -278,7 +278,7 @@ def _form_of(item: Mapping[str, Any]) -> str:
 
 
 def _instead(step: _Media, reason: str, *, is_there: bool) -> list[_Text | _Media]:
-    """What is sent in place of media that could not be: each by itself, else as a document, else a line about it."""
+    """Return what replaces media that could not be sent: each by itself, else as a document, else a line about it."""
     if len(step.items) > 1:
         return [_Media([item], step.caption if number == 0 else _NO_TEXT) for number, item in enumerate(step.items)]
     [item] = step.items
@@ -290,9 +290,9 @@ def _instead(step: _Media, reason: str, *, is_there: bool) -> list[_Text | _Medi
 
 
 async def _load(item: Mapping[str, Any]) -> Upload:
-    """What is to be sent: its bytes, or the address that Telegram fetches it from.
+    """Return what is to be sent: its bytes, or the address that Telegram fetches it from.
 
-    Raises `ValueError` where the entry names nothing, `OSError` where its file cannot be read.
+    Raises `ValueError` if the entry names nothing, `OSError` if its file cannot be read.
     """
     url, path, form = str(item.get("url") or ""), str(item.get("path") or ""), _form_of(item)
     mime_type = str(item.get("mime_type") or "")

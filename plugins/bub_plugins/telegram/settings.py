@@ -37,7 +37,7 @@ class TelegramSettings(Settings, section="telegram"):
 class GuestList:
     """Who may talk to the bot, and where; `users` are ids and names in small letters without `@`.
 
-    Where both are listed, the user and the chat have to be; where one is, that one decides; where none is, nobody may
+    If both are listed, the user and the chat have to be; if one is, that one decides; if none is, nobody may
     (BEHAVIOURS C28, decision 11). `*` stands for all.
     """
 
@@ -45,11 +45,11 @@ class GuestList:
     chats: frozenset[str]
 
     def admits(self, chat_id: int, user_id: int, username: str | None) -> bool:
-        """Whether what this user writes in this chat is answered."""
+        """Return whether what this user writes in this chat is answered."""
         if not self.users and not self.chats:
             return False
         names = {str(user_id), (username or "").casefold()}
-        return _has(self.users, names) and _has(self.chats, {str(chat_id)})
+        return _contains_any(self.users, names) and _contains_any(self.chats, {str(chat_id)})
 
     @property
     def is_empty(self) -> bool:
@@ -57,5 +57,5 @@ class GuestList:
         return not self.users and not self.chats
 
 
-def _has(listed: Collection[str], names: set[str]) -> bool:
+def _contains_any(listed: Collection[str], names: set[str]) -> bool:
     return not listed or EVERYONE in listed or any(name in listed for name in names if name)

@@ -11,7 +11,7 @@ from telegram import Bot
 from telegram.constants import ChatAction
 from telegram.error import TelegramError
 
-from bub_plugins.telegram.limits import Address
+from bub_plugins.telegram.limits import ChatAddress
 
 EVERY = 4.0
 """Telegram takes the sign away after five seconds."""
@@ -35,12 +35,12 @@ class TypingSigns:
         self._signs: dict[str, _Sign] = {}
 
     @contextmanager
-    def shown(self, chat_id: str) -> Iterator[None]:
+    def show(self, chat_id: str) -> Iterator[None]:
         """Show the sign in a chat for as long as the block."""
         sign = self._signs.get(chat_id)
         if sign is None:
             sign = self._signs[chat_id] = _Sign()
-            self._start_soon(self._show, Address.of(chat_id), sign.scope)
+            self._start_soon(self._show, ChatAddress.of(chat_id), sign.scope)
         sign.turns += 1
         try:
             yield
@@ -50,7 +50,7 @@ class TypingSigns:
                 del self._signs[chat_id]
                 sign.scope.cancel()
 
-    async def _show(self, where: Address, scope: trio.CancelScope) -> None:
+    async def _show(self, where: ChatAddress, scope: trio.CancelScope) -> None:
         """Show it again and again; whatever fails ends it, since nobody needs it."""
         with scope:
             try:

@@ -1,4 +1,4 @@
-"""The calls that write to Telegram: at the pace it allows, plainly where it refuses styles, after chats that move."""
+"""The calls that write to Telegram: at the pace it allows, plainly if it refuses styles, after chats that move."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from telegram import (
 )
 from telegram.error import BadRequest, ChatMigrated, RetryAfter
 
-from bub_plugins.telegram.limits import Address, Pace
+from bub_plugins.telegram.limits import ChatAddress, Pace
 from bub_plugins.telegram.markup import Styled
 
 T = TypeVar("T")
@@ -56,27 +56,27 @@ class Writer:
         self._pace = pace
         self._moved: dict[str, str] = {}
 
-    async def say(self, where: Address, styled: Styled, *, answers: int | None = None) -> None:
+    async def say(self, where: ChatAddress, styled: Styled, *, answers: int | None = None) -> None:
         """Send a text as a message, in answer to another one where `answers` says so."""
 
         async def send(chat: str, entities: Sequence[Any]) -> None:
             await self._bot.send_message(chat, styled.text, entities=entities, **_place(where, answers))
 
-        await self._styled(where, styled, send)
+        await self._send_styled(where, styled, send)
 
-    def spare_turn(self, where: Address) -> AbstractAsyncContextManager[None]:
-        """A block for one call that could be left out: `place`, or `edit` for a draft."""
+    def spare_turn(self, where: ChatAddress) -> AbstractAsyncContextManager[None]:
+        """Return a block for one call that could be left out: `place`, or `edit` for a draft."""
         return self._pace.turn(self._now_at(where), spare=True)
 
-    async def place(self, where: Address, *, answers: int | None = None) -> int:
+    async def place(self, where: ChatAddress, *, answers: int | None = None) -> int:
         """Send the placeholder of an answer, within a `spare_turn`. Returns its id."""
-        message = await self._moving(
+        message = await self._call_moving(
             where,
             lambda chat: self._bot.send_message(chat, PLACEHOLDER, **_place(where, answers)),
         )
         return message.message_id
 
-    async def edit(self, where: Address, message_id: int, styled: Styled, *, is_draft: bool = False) -> None:
+    async def edit(self, where: ChatAddress, message_id: int, styled: Styled, *, is_draft: bool = False) -> None:
         """Let a message of the bot say something else. Raises `GoneError` when that message is not to be had.
 
         That of a draft is made within a `spare_turn`.
@@ -89,7 +89,7 @@ class Writer:
             )
 
         try:
-            await self._styled(where, styled, change, is_draft=is_draft)
+            await self._send_styled(where, styled, change, is_draft=is_draft)
         except BadRequest as error:
             said = error.message.lower()
             if "message is not modified" in said:
@@ -98,12 +98,12 @@ class Writer:
                 raise GoneError(error.message) from error
             raise
 
-    async def remove(self, where: Address, message_id: int) -> None:
+    async def remove(self, where: ChatAddress, message_id: int) -> None:
         """Delete a message of the bot."""
-        await self._paced(where, lambda chat: self._bot.delete_message(chat, message_id))
+        await self._call_paced(where, lambda chat: self._bot.delete_message(chat, message_id))
 
     async def upload(
-        self, where: Address, uploads: Sequence[Upload], caption: Styled, *, answers: int | None = None
+        self, where: ChatAddress, uploads: Sequence[Upload], caption: Styled, *, answers: int | None = None
     ) -> None:
         """Send one upload, or several pictures and films as one album; the caption stands below the first."""
 
@@ -127,18 +127,18 @@ class Writer:
                 **_place(where, answers),
             )
 
-        await self._styled(where, caption, send)
+        await self._send_styled(where, caption, send)
 
-    async def _styled(
+    async def _send_styled(
         self,
-        where: Address,
+        where: ChatAddress,
         styled: Styled,
         call: Callable[[str, Sequence[Any]], Awaitable[None]],
         *,
         is_draft: bool = False,
     ) -> None:
         """Make a call with the entities of a text; without them when Telegram does not take those."""
-        through = self._moving if is_draft else self._paced
+        through = self._call_moving if is_draft else self._call_paced
         entities = [MessageEntity(*one[:3], url=one.url, language=one.language) for one in styled.entities]
         try:
             await through(where, lambda chat: call(chat, entities))
@@ -147,11 +147,11 @@ class Writer:
                 raise
             await through(where, lambda chat: call(chat, ()))
 
-    async def _paced(self, where: Address, call: Callable[[str], Awaitable[T]]) -> T:
+    async def _call_paced(self, where: ChatAddress, call: Callable[[str], Awaitable[T]]) -> T:
         async with self._pace.turn(self._now_at(where)):
-            return await self._moving(where, call)
+            return await self._call_moving(where, call)
 
-    async def _moving(self, where: Address, call: Callable[[str], Awaitable[T]]) -> T:
+    async def _call_moving(self, where: ChatAddress, call: Callable[[str], Awaitable[T]]) -> T:
         try:
             return await call(self._now_at(where).chat)
         except ChatMigrated as error:
@@ -161,20 +161,20 @@ class Writer:
             self._pace.hold(self._now_at(where), seconds_of(error))
             raise
 
-    def _now_at(self, where: Address) -> Address:
-        """The address that a chat has since it became a larger group."""
+    def _now_at(self, where: ChatAddress) -> ChatAddress:
+        """Return the address that a chat has since it became a larger group."""
         moved = self._moved.get(where.chat)
         return replace(where, chat=moved) if moved else where
 
 
 def seconds_of(error: RetryAfter) -> float:
-    """How long Telegram wants to wait."""
+    """Return how long Telegram wants to wait."""
     after = error.retry_after
     return after.total_seconds() if isinstance(after, timedelta) else float(after)
 
 
-def _place(where: Address, answers: int | None) -> Mapping[str, Any]:
-    """The topic of a message, and what it answers."""
+def _place(where: ChatAddress, answers: int | None) -> Mapping[str, Any]:
+    """Return the topic of a message, and what it answers."""
     place: dict[str, Any] = {}
     if where.topic is not None:
         place["message_thread_id"] = where.topic

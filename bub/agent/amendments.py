@@ -1,0 +1,48 @@
+"""What plugins may change in a request before a model gets it (BEHAVIOURS A19)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from types import UnionType
+from typing import Any
+
+from bub.errors import BubError
+
+_AMENDABLE: Mapping[str, tuple[str, type | UnionType]] = {
+    "model": ("a name", str),
+    "messages": ("a list of messages", list),
+    "tool_choice": ("a text", str),
+    "max_tokens": ("a whole number", int),
+    "temperature": ("a number", int | float),
+}
+"""What `before_llm_call` may change in a request, and what it has to be."""
+
+
+async def amend_request(
+    request: Mapping[str, Any], fire: Callable[..., Awaitable[Any]]
+) -> tuple[dict[str, Any], str | None]:
+    """Return a request as the plugins want it, and the text to finish with instead of asking, if there is one.
+
+    `fire` calls a hook point by its name. Raises BubError if a plugin makes something of the request that it cannot be.
+    """
+    amended = await fire("before_llm_call", request=copy_request(request)) or {}
+    result = dict(request)
+    for name, (expected, types) in _AMENDABLE.items():
+        value = amended.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, types) or (isinstance(value, list) and not all(map(_is_message, value))):
+            what = f"`before_llm_call` changed `{name}` into something that is not {expected}"
+            raise BubError(what, help=f"a plugin of the profile returned {value!r:.100}")
+        result[name] = value
+    finish = amended.get("finish")
+    return result, str(finish) if finish is not None else None
+
+
+def copy_request(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a request for those who only look at it: what they change of it changes nothing."""
+    return {**request, "messages": [dict(message) for message in request["messages"]]}
+
+
+def _is_message(message: Any) -> bool:
+    return isinstance(message, Mapping) and isinstance(message.get("role"), str)

@@ -1,0 +1,99 @@
+"""One answer of the model, as far as it has come: what it says and calls, and what became of the calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+from uuid import uuid4
+
+from bub.agent.models.request import call_ids_in
+from bub.agent.toolcalls import ToolCall, ToolOutcome
+from bub.errors import ModelError
+from bub.streaming import StreamEvent
+
+
+@dataclass(slots=True)
+class ModelAnswer:
+    """One answer of the model, as far as it has come, to one `request`."""
+
+    request: dict[str, Any] = field(default_factory=dict)
+    parts: list[str] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
+    outcomes: list[ToolOutcome | None] = field(default_factory=list)
+    usage: dict[str, Any] | None = None
+    finish_reason: str | None = None
+    asked_at: float = field(default_factory=perf_counter)
+    is_asked: bool = False
+    """Whether a model was asked for it, and that was not counted yet."""
+    is_last: bool = False
+    """Whether a plugin said that the turn ends with it."""
+    is_observed: bool = False
+    """Whether `after_llm_call` was told of it."""
+    is_noted: bool = False
+    """Whether the journal has what it says and calls."""
+    are_results_noted: bool = False
+
+    @property
+    def text(self) -> str:
+        """What the answer says so far."""
+        return "".join(self.parts)
+
+    def keep(self, event: Any, messages: Sequence[Mapping[str, Any]]) -> StreamEvent | None:
+        """Keep what an event says, and return the event that is passed on for it, if any.
+
+        `messages` are those of the request: a call gets an id that none of them has. Raises ModelError for what is no
+        event of a model.
+        """
+        if not isinstance(event, StreamEvent):
+            raise _refuse(f"a {type(event).__name__} among its events")
+        data = event.data
+        match event.kind:
+            case "text":
+                if not isinstance(data.get("delta"), str):
+                    raise _refuse("a text event without a text")
+                self.parts.append(data["delta"])
+            case "tool_call":
+                call = self._make_call(data, messages)
+                self.calls.append(call)
+                return StreamEvent("tool_call", {**data, "id": call.id, "name": call.name})
+            case "usage":
+                self.usage = dict(data)
+            case "final":
+                self.finish_reason = data.get("finish_reason")
+                return None
+        return event
+
+    def as_response(self, error: Exception | None) -> dict[str, Any]:
+        """Return the answer as `after_llm_call` is told of it."""
+        return {
+            "text": self.text,
+            "tool_calls": [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in self.calls],
+            "usage": self.usage,
+            "finish_reason": self.finish_reason,
+            "took": perf_counter() - self.asked_at,
+            "error": str(error) if error is not None else None,
+        }
+
+    def _make_call(self, data: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> ToolCall:
+        call_id, arguments = data.get("id"), data.get("arguments")
+        taken = call_ids_in(messages) | {call.id for call in self.calls}
+        if not isinstance(call_id, str) or not call_id or call_id in taken:
+            call_id = uuid4().hex[:9]
+        return ToolCall(
+            call_id,
+            str(data.get("name") or ""),
+            arguments if isinstance(arguments, Mapping) else None,
+            str(data.get("raw") or ("" if arguments is None else arguments)),
+            data.get("extra_content"),
+        )
+
+
+def _refuse(what: str) -> ModelError:
+    return ModelError(
+        f"the model's answer has {what}",
+        kind="bad_answer",
+        provider="plugin",
+        help="the plugin that brings the model has to give a stream of `StreamEvent`",
+    )

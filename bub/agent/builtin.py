@@ -1,0 +1,209 @@
+"""The builtin plugin: what happens at each step of a turn when no other plugin has a say."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from bub.agent.loop import answer
+from bub.agent.models.parts import Part
+from bub.agent.models.providers import LOCAL
+from bub.agent.onboarding import ask_for_model
+from bub.agent.prompt import prompt_of
+from bub.agent.skills import SKILL_TOOL, Skills, skill_roots
+from bub.agent.task import Task
+from bub.agent.tools.files import file_tools
+from bub.agent.tools.reach import ElsewhereError, regular_file
+from bub.agent.tools.session import session_tools
+from bub.agent.tools.shell import Shells, open_shells, shell_tools
+from bub.agent.tools.tape import tape_tools
+from bub.agent.tools.web import web_tools
+from bub.asking import Asking
+from bub.channels import terminal
+from bub.channels.commands import command_line, prefix_of
+from bub.envelope import Envelope, content_of, field_of
+from bub.hooks.facts import SESSION
+from bub.hookspecs import Fire, MessageHandler, hookimpl
+from bub.log import log_warning
+from bub.plugins.view import ProfileView
+from bub.streaming import AsyncStreamEvents
+from bub.tape import TapeContext, TapeStore
+from bub.tape.opening import open_tape_store
+from bub.tools import Tool
+
+# Worded so that the small local model keeps to it too: others make it drift into French or into a name of its own.
+DEFAULT_SYSTEM_PROMPT = "You are Bub, a helpful assistant. Be brief, and use the language of the person you talk to."
+
+INSTRUCTIONS_FILE = "AGENTS.md"
+LONGEST_INSTRUCTIONS = 256 * 1024
+"""How many bytes of the workspace's instructions are read; what comes after is left out, and said in the log."""
+
+
+class BuiltinPlugin:
+    """In every profile, below all other plugins."""
+
+    def __init__(self, framework: ProfileView) -> None:
+        self._framework = framework
+        self._instructions: tuple[tuple[int, int], str] | None = None
+        self.skills = Skills(skill_roots(framework.workspace, framework.home))
+
+    @hookimpl
+    def resolve_session(self, message: Envelope) -> str:
+        """The message's own session where it names one, else its channel and chat (BEHAVIOURS T5)."""
+        own = str(field_of(message, SESSION) or "").strip()
+        return own or f"{field_of(message, 'channel', 'default')}:{field_of(message, 'chat_id', 'default')}"
+
+    @hookimpl
+    def load_state(self, workspace: Path | None = None) -> dict[str, Any] | None:
+        """Where the agent works, and what comes for it while it does, where something can (BEHAVIOURS T7).
+
+        Nothing in a pipeline that does not tell the workspace.
+        """
+        if workspace is None:
+            return None
+        steering = self._framework.steering
+        if steering is None:
+            return {"_runtime_workspace": str(workspace)}
+        return {"_runtime_workspace": str(workspace), "_runtime_steering_inbox": steering}
+
+    @hookimpl
+    def build_prompt(self, message: Envelope) -> str | list[Part] | None:
+        """The message below the context that its channel gave it, with its media; None where it is bare (T33).
+
+        A command is its bare content, whatever came with it.
+        """
+        content = content_of(message)
+        if command_line(content, prefix_of(self._framework.settings)) is not None:
+            return content.strip()
+        return prompt_of(message) if field_of(message, "context_str") or field_of(message, "media") else None
+
+    @hookimpl
+    def system_prompt(self) -> str:
+        """A short default, what the workspace says in its `AGENTS.md` (BEHAVIOURS T35), and which skills there are."""
+        parts = [DEFAULT_SYSTEM_PROMPT]
+        if instructions := self._read_instructions():
+            parts.append(f"<workspace_instruction>\n{instructions}\n</workspace_instruction>")
+        if skills := self._list_skills():
+            parts.append(skills)
+        return "\n\n".join(parts)
+
+    @hookimpl
+    def run_model_stream(
+        self,
+        prompt: str | list[dict[str, Any]],
+        session_id: str | None,
+        state: dict[str, Any] | None,
+        system: str | None,
+        message: Envelope,
+        fire: Fire | None,
+    ) -> AsyncStreamEvents:
+        """The agent's answer: what a comma command did, or what the model says when its tools have run.
+
+        Below a prompt that mentions a skill as `$name` stands what the skill says (BEHAVIOURS A29).
+        """
+        if self._may_read_skills() and command_line(prompt, prefix_of(self._framework.settings)) is None:
+            prompt = self.skills.expand(prompt)
+        known = state if state is not None else {}
+        task = Task(prompt, session_id or "default", known, message, system, fire, self._framework.steering)
+        return answer(self._framework, task)
+
+    @hookimpl
+    def dispatch_outbound(self, message: Envelope) -> Awaitable[bool]:
+        """Hand the reply to who asked for the turn, such as the channel its message came from."""
+        return self._framework.dispatch(message)
+
+    @hookimpl
+    def provide_tools(self) -> list[Tool]:
+        """The tools of the agent."""
+        return [
+            *file_tools(),
+            *shell_tools(self._shells),
+            *web_tools(),
+            *tape_tools(),
+            *session_tools(self._framework, self.skills.block, self._stop_session),
+        ]
+
+    @hookimpl
+    def provide_channels(self, message_handler: MessageHandler) -> list[Any]:
+        """The terminal that `bub chat` talks on (BEHAVIOURS C35)."""
+        framework, prefix = self._framework, prefix_of(self._framework.settings)
+        model = framework.settings.get("model") or LOCAL
+        own = terminal.Terminal(
+            message_handler,
+            workspace=framework.workspace,
+            home=framework.home,
+            prefix=prefix,
+            completions=self._completions,
+            greeting=f"Bub · {model} · {prefix}help lists commands, Ctrl-D leaves",
+        )
+        return [own]
+
+    @hookimpl
+    def onboard_config(self, current_config: dict[str, Any], ask: Asking | None) -> dict[str, Any] | None:
+        """The model that answers, and its key (BEHAVIOURS O17); nothing where nobody can be asked."""
+        if ask is None:
+            return None
+        return ask_for_model(current_config, ask, has_local=bool(self._framework.implementations("call_model")))
+
+    @hookimpl
+    def provide_tape_store(self) -> AbstractContextManager[TapeStore]:
+        """Where tapes are kept: below Bub's own folder (DESIGN §6)."""
+        return open_tape_store(self._framework.home, self._framework.settings)
+
+    @hookimpl
+    def build_tape_context(self) -> TapeContext:
+        """What a model is sent of a tape: all since the last anchor (BEHAVIOURS P12)."""
+        return TapeContext()
+
+    def _completions(self) -> terminal.Completions:
+        """What a person at a terminal can be helped to write."""
+        box = self._framework.tools
+        tools = {name: box.tools[name] for name in box.usable()}
+        skills = self.skills.all() if self._may_read_skills() else {}
+        return terminal.Completions(
+            commands={**{name: tool.summary for name, tool in tools.items()}, "exit": "Leave."},
+            arguments={name: tool.arguments.__struct_fields__ for name, tool in tools.items()},
+            skills={name: skill.description for name, skill in skills.items()},
+            profiles=self._framework.profiles,
+        )
+
+    async def _shells(self) -> Shells:
+        return await self._framework.shared(open_shells)
+
+    async def _stop_session(self, session_id: str) -> None:
+        await (await self._shells()).kill_session(session_id)
+
+    def _read_instructions(self) -> str:
+        """The workspace's instructions, read again when the file has changed; "" when it has none of its own."""
+        file = self._framework.workspace / INSTRUCTIONS_FILE
+        try:
+            real, status = regular_file(file, within=file.parent)
+            version = (status.st_mtime_ns, status.st_size)
+            if self._instructions is None or self._instructions[0] != version:
+                with real.open("rb") as opened:
+                    data = opened.read(LONGEST_INSTRUCTIONS)
+                if status.st_size > LONGEST_INSTRUCTIONS:
+                    log_warning("workspace.instructions_cut", file=file, bytes=status.st_size)
+                self._instructions = (version, data.decode("utf-8", errors="replace").strip())
+        except FileNotFoundError:
+            return ""
+        except ElsewhereError as error:
+            log_warning("workspace.instructions_elsewhere", file=file, real=error.real)
+            return ""
+        except OSError as error:
+            log_warning("workspace.instructions_unreadable", file=file, error=error)
+            return ""
+        return self._instructions[1]
+
+    def _list_skills(self) -> str:
+        """The list of skills, where they may be read. The small local model is spared those that merely ship."""
+        if not self._may_read_skills():
+            return ""
+        model = str(self._framework.settings.get("model") or LOCAL)
+        return self.skills.fragment(shipped=model.partition(":")[0] != LOCAL)
+
+    def _may_read_skills(self) -> bool:
+        box = self._framework.tools
+        return SKILL_TOOL in box.tools and box.policy.permits(box.tools[SKILL_TOOL])

@@ -1,0 +1,101 @@
+"""Runs comma commands: a message that begins with the prefix calls a tool by its name, and no model is asked.
+
+How one is written stands in `bub/channels/commands.py`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Any
+from uuid import uuid4
+
+from bub.agent.task import Run, Task
+from bub.agent.toolcalls import ToolCall, ToolOutcome
+from bub.channels.commands import command_line, parse_command, prefix_of
+from bub.plugins.view import ProfileView
+from bub.tools import BY_NAME, ToolBox, ToolError
+
+
+def call_of(line: str, box: ToolBox) -> tuple[str, dict[str, Any]]:
+    """The tool that a command calls, and its arguments, unchecked.
+
+    A name that is no tool goes to the shell, the whole line as it is, where the profile allows `bash` by name; else
+    it is a `ToolError` with names that are close (BEHAVIOURS A2, decision 9).
+    """
+    try:
+        command = parse_command(line)
+    except ToolError:
+        name = line.split(maxsplit=1)[0] if line else ""
+        if not name or name in box.tools or not _has_shell(box):
+            raise
+        return BY_NAME, {"command": line}  # the shell reads quotes in its own way
+    if command.name not in box.tools and _has_shell(box):
+        return BY_NAME, {"command": line}
+    tool = box.find(command.name)
+    return tool.name, tool.from_words(command.positional, command.named)
+
+
+def _has_shell(box: ToolBox) -> bool:
+    return BY_NAME in box.usable()
+
+
+class CommandRun(Run):
+    """The answer to one comma command. `line` is the command without its prefix."""
+
+    def __init__(self, framework: ProfileView, task: Task, line: str) -> None:
+        super().__init__(framework, task, framework.tools)
+        self._line = line
+        self._name = line.split(maxsplit=1)[0] if line else ""
+        self._began: float | None = None
+        self._outcome: ToolOutcome | None = None
+
+    async def _begin(self) -> None:
+        task = self._task
+        if self._tape is not None:
+            await self._tape.ensure_bootstrap_anchor(task.session_id, self._framework.workspace)
+        self._began = perf_counter()
+        try:
+            self._name, arguments = call_of(self._line, self._box)
+        except ToolError as error:
+            said, ok = f"error: {error}", False  # BEHAVIOURS A5
+        else:
+            caller = self._caller(from_person=self._is_typed())
+            call = ToolCall(f"command-{uuid4().hex[:12]}", self._name, arguments, self._line)
+            outcome = await caller.call(call, self._take_outcome)
+            said, ok = outcome.content, not outcome.is_error
+        self._note("ok" if ok else "error", said)
+        self._next = None
+        await self._journal.write_last()
+        self._tell("text", delta=said)
+        self._tell("final", finish_reason="stop" if ok else "error", steps=0, ok=ok)
+
+    def _is_typed(self) -> bool:
+        """Whether the operator typed this very command, which is then its own yes (DESIGN §6, §13).
+
+        What a plugin makes of something else that was typed is not.
+        """
+        typed = self._framework.typed
+        return typed is not None and command_line(typed, prefix_of(self._framework.settings)) == self._line
+
+    def _take_outcome(self, outcome: ToolOutcome) -> None:
+        self._outcome = outcome
+
+    def _note(self, status: str, output: str) -> None:
+        """A command is noted also where it fails or is cancelled, secrets covered (BEHAVIOURS A6)."""
+        if self._began is None:
+            return
+        self._journal.event(
+            "command",
+            raw=self._line,
+            name=self._name,
+            status=status,
+            elapsed_ms=round((perf_counter() - self._began) * 1000, 3),
+            output=output,
+            date=datetime.now(UTC).isoformat(),
+        )
+
+    async def _leave(self, error: Exception | None) -> None:
+        self._note(
+            "cancelled" if error is None else "error", self._outcome.content if self._outcome is not None else ""
+        )
+        await super()._leave(error)

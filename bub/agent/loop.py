@@ -1,0 +1,400 @@
+"""The agent: asks the model, runs the tools it calls, and asks again until it has nothing more to call."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import trio
+
+from bub.agent.amendments import amend_request, copy_request
+from bub.agent.answer import ModelAnswer
+from bub.agent.budget import Budget, BudgetError, DailySpending, estimate_tokens
+from bub.agent.commands import CommandRun
+from bub.agent.journal import WRITING_PATIENCE, without_media
+from bub.agent.models.asking import ask_model
+from bub.agent.models.request import ChatRequest, ToolSpec
+from bub.agent.models.usage import count_directions, tokens_of
+from bub.agent.prompt import is_said, prompt_of
+from bub.agent.subagents import Subagents
+from bub.agent.task import Run, Task
+from bub.agent.toolcalls import ToolOutcome
+from bub.channels.commands import command_line, prefix_of
+from bub.errors import ModelError
+from bub.hooks.facts import RESERVED_STATE
+from bub.hooks.kinds.stream import close_stream
+from bub.log import log_exception
+from bub.plugins.view import ProfileView
+from bub.streaming import AsyncStreamEvents, StreamEvent
+from bub.tape import TapeContext, TapeEntry
+from bub.tape.settings import session_settings
+from bub.tools import ToolBox
+
+OVERFLOW = "auto_handoff/context_overflow"
+"""The anchor that is set when the context has become too long for the model (BEHAVIOURS A13)."""
+
+TALLY = f"{RESERVED_STATE}turn"
+"""Where the state of a turn tells what its agent has done so far: `steps`, `tokens`, and what it called."""
+
+
+def answer(framework: ProfileView, task: Task) -> AsyncStreamEvents:
+    """The agent's answer as a stream: a command's result, else what the model says and its tools do on the way.
+
+    `text`, `reasoning`, `tool_call`, `tool_result` and `usage` events, then one `final` with the `finish_reason`, the
+    number of `steps`, and `ok`. Nothing is done before it is read. A failure of the model leaves it as a `ModelError`,
+    a limit that is reached as a `BudgetError`.
+    """
+    line = command_line(task.prompt, prefix_of(framework.settings))
+    run = CommandRun(framework, task, line) if line is not None else _Loop(framework, task, framework.tools)
+    return AsyncStreamEvents(run, run.state)
+
+
+class _Loop(Run):
+    """The agent's loop (BEHAVIOURS A10): a step is one answer of the model and the tools that it calls."""
+
+    def __init__(
+        self,
+        framework: ProfileView,
+        task: Task,
+        box: ToolBox,
+        budget: Budget | None = None,
+        inherited: Sequence[dict[str, Any]] = (),
+    ) -> None:
+        super().__init__(framework, task, box.for_model())
+        self._budget = budget or Budget(framework.budget)
+        self._spending = DailySpending(framework.get_tape_store(), framework.profile)
+        self._offered = [self._box.tools[name] for name in self._box.usable()]
+        self._model = ""
+        self._system = ""
+        self._messages = list(inherited)
+        self._steps = 0
+        self._answer = ModelAnswer(is_observed=True, is_noted=True)
+        self._events: AsyncStreamEvents | None = None
+        self._reading: AsyncIterator[StreamEvent] | None = None
+        self._has_spoken = False
+        self._has_handed_off = False
+        self._heard: list[dict[str, Any]] = []
+        self._done: list[str] = []
+        counted = dict.fromkeys(("steps", "tokens", "tool_calls", "successful_tool_calls"), 0)
+        self._tally: dict[str, Any] = {**counted, "tools": []}
+        if budget is None:
+            task.state[TALLY] = self._tally  # a sub-agent's is not that of the turn
+        self._anew: Callable[[], Awaitable[None]] | None = None
+        self._subagents = Subagents(framework, task, self._box, fire=self._fire, start=self._start_subagent)
+
+    async def __anext__(self) -> StreamEvent:
+        # What the model says goes straight through: this is done for every token.
+        while self._reading is not None and not self._ready:
+            try:
+                event = await self._reading.__anext__()
+                is_passed_on = self._take(event)
+            except StopAsyncIteration:
+                self._reading = None
+            except Exception as error:  # noqa: BLE001 (raised by what comes next, unless there is a way out)
+                self._reading = None
+                self._next = partial(self._go_on_after, error)
+            else:
+                if is_passed_on:
+                    return self._ready.popleft() if self._ready else event
+        return await super().__anext__()
+
+    # The steps of a turn, each of which says what comes next.
+
+    async def _begin(self) -> None:
+        framework, task = self._framework, self._task
+        if not task.prompt or (isinstance(task.prompt, str) and not task.prompt.strip()):
+            self._next = None
+            self._tell("text", delta="error: the message is empty")  # BEHAVIOURS A9
+            self._tell("final", finish_reason="error", steps=0, ok=False)
+            return
+        if self._tape is not None:
+            await self._tape.ensure_bootstrap_anchor(task.session_id, framework.workspace)
+            self._model = str((await session_settings(self._tape)).get("model") or "")
+            self._messages += await self._tape.messages()
+        if task.system is None:
+            self._system = framework.get_system_prompt(task.prompt, dict(task.state))
+        else:
+            self._system = task.system
+        await self._journal.note_system(self._system)
+        self._messages.append({"role": "user", "content": task.prompt})
+        self._journal.note(TapeEntry.message(without_media({"role": "user", "content": task.prompt})))
+        self._journal.event("loop.start", model=self._model or str(framework.settings.get("model") or ""))
+        self._next = self._ask
+
+    async def _ask(self) -> None:
+        if self._budget.is_daily:
+            self._budget.used_today = await self._spending.today()
+        self._budget.step()
+        self._steps += 1
+        self._tally["steps"] = self._steps
+        self._answer = ModelAnswer(is_observed=True)
+        self._journal.event("loop.step.start", step=self._steps)
+        request, finish = await self._amend_request()
+        self._answer = ModelAnswer(request)
+        if finish is not None:
+            self._answer.finish_reason, self._answer.is_last = "stop", True
+            said = StreamEvent.text(finish)
+            self._take(said)
+            if not self._ready:
+                self._ready.append(said)
+            self._next = self._take_answer
+            return
+        asked = ChatRequest(
+            request["messages"],
+            request["max_tokens"],
+            request["temperature"],
+            [ToolSpec(tool.name, tool.description, tool.parameters) for tool in self._offered],
+            request["tool_choice"],
+        )
+        self._answer.is_asked = True
+        try:
+            self._events, model = await ask_model(self._framework, request["model"], asked, self._task.session_id)
+        except ModelError as error:
+            await self._go_on_after(error)
+            return
+        request["model"] = model
+        self._reading, self._next = aiter(self._events), self._take_answer
+
+    async def _go_on_after(self, error: Exception) -> None:
+        """Where the context was too long for the model, begin anew, once; any other failure is raised."""
+        answer = self._answer
+        is_overflow = isinstance(error, ModelError) and error.kind == "context_overflow"
+        if not is_overflow or self._has_handed_off or answer.parts or answer.calls:
+            raise error
+        self._has_handed_off = True
+        await self._end_answer("failed")
+        await self._observe(answer, error)
+        self._journal.event("loop.step", step=self._steps, status="auto_handoff", error=str(error))
+        state: dict[str, Any] = {"reason": "the conversation had become too long for the model"}
+        if self._done:
+            state["done for this prompt already"] = self._done  # what was done once is not to be done again
+        await self._begin_anew(OVERFLOW, state)
+        self._next = self._ask
+
+    async def _take_answer(self) -> None:
+        """The model has said all it had to say."""
+        answer = self._answer
+        await self._end_answer("ok")
+        await self._observe(answer)
+        self._has_spoken = self._has_spoken or bool(answer.parts)
+        if answer.calls:
+            self._next = self._run_tools
+            return
+        answer.is_noted = True
+        said = {"role": "assistant", "content": answer.text}
+        self._journal.note(TapeEntry.message(said))
+        if not answer.is_last and self._hear(behind=said):
+            self._note_step("continue")
+            self._next = self._ask
+            return
+        self._note_step("ok")
+        cost = {"usage": answer.usage, "tokens": self._budget.tokens}  # of the last answer, and of the whole turn
+        self._journal.event("run", status="ok", **cost, model=answer.request["model"], steps=self._steps)
+        await self._journal.write()
+        self._next = None
+        self._tell("final", finish_reason=answer.finish_reason, steps=self._steps, ok=True)
+
+    async def _run_tools(self) -> None:
+        answer = self._answer
+        answer.is_noted = True
+        asked = TapeEntry.tool_call([call.as_dict() for call in answer.calls], content=answer.text or None)
+        self._journal.note(asked)
+        # On the tape before anything is done: should this process die, nothing is done twice (BEHAVIOURS P14).
+        await self._journal.write()
+        answer.outcomes = [None] * len(answer.calls)
+        try:
+            for call in answer.calls:
+                self._budget.call(call.name, call.arguments if call.arguments is not None else call.written)
+        except BudgetError as error:
+            said = f"error: not done, since {error}"
+            answer.outcomes = [ToolOutcome(call, said, is_error=True) for call in answer.calls]
+            raise
+        await self._caller(turn=self).run(answer.calls, self._take_outcome)
+        for outcome in answer.outcomes:
+            self._budget.note_denial(outcome is not None and outcome.is_denied)
+        results = await self._collect_results()
+        self._journal.note(results)
+        answer.are_results_noted = True
+        for result in results.payload["results"]:
+            self._tell("tool_result", **result)
+        self._note_step("continue")
+        self._done += [f"{call.name} {call.in_short}" for call in answer.calls]
+        step = self._tape_context().messages([asked, results])
+        self._messages += step
+        if self._anew is not None:
+            begin, self._anew = self._anew, None
+            await begin()
+            self._journal.note(asked, results)
+            self._messages += step
+        said_next = await self._continue_prompt()
+        if said_next:
+            self._messages.append({"role": "user", "content": said_next})
+            self._journal.note(TapeEntry.message({"role": "user", "content": said_next}, continued=True))
+        self._hear()
+        self._next = self._ask
+
+    # The answer under way.
+
+    def _take(self, event: Any) -> bool:
+        """Keep what an event says; tell whether it is passed on, itself or what is ready in its place."""
+        answer = self._answer
+        passed = answer.keep(event, self._messages)
+        if passed is None:
+            return False
+        if passed is not event:
+            self._ready.append(passed)
+        elif event.kind == "usage":
+            self.state.usage = answer.usage
+        elif event.kind == "text" and self._has_spoken and len(answer.parts) == 1:
+            self._ready += (StreamEvent.text("\n\n"), event)  # what an earlier step said is another paragraph
+        return True
+
+    async def _end_answer(self, outcome: str) -> None:
+        """Close the stream of an answer, and count what it cost: what nobody counted is estimated (E21)."""
+        answer = self._answer
+        if answer.is_asked:
+            answer.is_asked = False
+            model = str(answer.request["model"] or self._framework.settings.get("model") or "")
+            sent, received = count_directions(answer.usage)
+            took = perf_counter() - answer.asked_at
+            self._framework.counts.model(model, outcome, took, sent=sent, received=received)
+        events, self._events = self._events, None
+        if events is None:
+            return
+        await close_stream(events)
+        tokens = tokens_of(self._answer.usage)
+        if not tokens and self._budget.counts_tokens:
+            tokens = estimate_tokens(self._answer.request["messages"], self._answer.text)
+        self._budget.spend_tokens(tokens)
+        self._tally["tokens"] = self._budget.tokens
+        if self._budget.is_daily:
+            await self._spending.add(tokens)
+
+    def _take_outcome(self, index: int, outcome: ToolOutcome) -> None:
+        self._answer.outcomes[index] = outcome
+        tally, name = self._tally, outcome.call.name
+        tally["tool_calls"] += 1
+        tally["successful_tool_calls"] += not outcome.is_error
+        if name not in tally["tools"]:
+            tally["tools"].append(name)
+
+    async def _collect_results(self) -> TapeEntry:
+        """What the tools have come to so far, in the order of the calls."""
+        outcomes = [outcome for outcome in self._answer.outcomes if outcome is not None]
+        short = [replace(outcome, content=await self._in_short(outcome.content)) for outcome in outcomes]
+        return TapeEntry.tool_result([{**outcome.as_dict(), "took": round(outcome.took, 6)} for outcome in short])
+
+    def _note_step(self, status: str, **more: Any) -> None:
+        self._journal.event("loop.step", step=self._steps, status=status, **more)
+
+    # Ending early.
+
+    async def _leave(self, error: Exception | None) -> None:
+        self._reading = None
+        if self._steps:
+            await self._note_rest()
+            if error is None:
+                self._note_step("cancelled")
+            else:
+                self._note_step("error", error=str(error))
+        await super()._leave(error)
+        try:
+            await self._end_answer("failed" if error is not None else "cancelled")
+            if error is not None:
+                await self._observe(self._answer, error)
+        except Exception as late:  # noqa: BLE001 (it must not mask how the turn ended)
+            log_exception("turn.end_failed", late)
+
+    async def _note_rest(self) -> None:
+        """What was said and done before the turn ended: the person has seen it, so the model must know of it."""
+        answer = self._answer
+        if not answer.is_noted:
+            answer.is_noted = True
+            if answer.parts:
+                self._journal.note(TapeEntry.message({"role": "assistant", "content": answer.text}, partial=True))
+        elif any(answer.outcomes) and not answer.are_results_noted:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITING_PATIENCE):
+                self._journal.note(await self._collect_results())
+                answer.are_results_noted = True
+
+    # What is fired on the way.
+
+    async def _amend_request(self) -> tuple[dict[str, Any], str | None]:
+        """The request of this step as the plugins want it, and the text to finish with instead of asking (A19)."""
+        system = [{"role": "system", "content": self._system}] if self._system else []
+        request: dict[str, Any] = {
+            "model": self._model,
+            "messages": [*system, *self._messages],
+            "tools": [tool.name for tool in self._offered],
+            "tool_choice": None,
+            "max_tokens": None,
+            "temperature": None,
+            "step": self._steps,
+        }
+        return await amend_request(request, self._fire)
+
+    async def _observe(self, answer: ModelAnswer, error: Exception | None = None) -> None:
+        """Tell of an answer, or of why there is none, once (BEHAVIOURS A22)."""
+        if not answer.is_observed:
+            answer.is_observed = True
+            await self._fire("after_llm_call", request=copy_request(answer.request), response=answer.as_response(error))
+
+    def _hear(self, *, behind: dict[str, Any] | None = None) -> bool:
+        """Put what came for the turn meanwhile before the model (BEHAVIOURS A10); says whether anything did.
+
+        It stands `behind` what the model said last, if that is given. Where the model may not be asked any more, it is
+        left to another turn.
+        """
+        steering = self._task.steering
+        if steering is None or self._budget.is_used_up:
+            return False
+        came = steering.take()
+        told = [{"role": "user", "content": prompt} for prompt in map(prompt_of, came) if is_said(prompt)]
+        if not told:
+            return False
+        self._messages += [*([behind] if behind is not None and behind["content"] else []), *told]
+        self._heard += told
+        for message in told:
+            self._journal.note(TapeEntry.message(without_media(message), steered=True))
+        return True
+
+    async def _continue_prompt(self) -> str | None:
+        said = await self._fire("continue_prompt", step=self._steps)
+        return str(said) if said else None
+
+    async def _fire(self, point: str, **payload: Any) -> Any:
+        """What a hook point of the loop comes to; None where this turn does not have it."""
+        fire = self._task.fire
+        if fire is None or point not in fire:
+            return None
+        return await fire(point, session_id=self._task.session_id, **payload)
+
+    # What is sent, and beginning anew.
+
+    def _tape_context(self) -> TapeContext:
+        return self._tape.context if self._tape is not None else TapeContext()
+
+    async def _begin_anew(self, name: str, state: Mapping[str, Any]) -> None:
+        """Set an anchor: what came before is left behind, but for what a person said in this turn."""
+        anchor = TapeEntry.anchor(name, state)
+        prompts = [{"role": "user", "content": self._task.prompt}, *self._heard]
+        self._journal.note(anchor, TapeEntry.event("handoff", {"name": name, "state": dict(state)}))
+        self._journal.note(*(TapeEntry.message(without_media(prompt), repeated=True) for prompt in prompts))
+        await self._journal.write()
+        self._messages = [*TapeContext().messages([anchor]), *prompts]
+
+    # What tools ask of the turn (`AgentTurn`).
+
+    def hand_off(self, name: str, state: Mapping[str, Any]) -> None:
+        """Begin anew behind this step."""
+        self._anew = partial(self._begin_anew, name, state)
+
+    async def delegate(self, prompt: str, *, session: str, tools: Sequence[str] | None) -> str:
+        """Let an agent of its own work on a prompt; it may at most what this one may, and starts none itself (A25)."""
+        return await self._subagents.run(prompt, session=session, tools=tools)
+
+    def _start_subagent(self, framework: ProfileView, task: Task, box: ToolBox, *, inherits: bool) -> Run:
+        return _Loop(framework, task, box, self._budget.for_subagent(), self._messages if inherits else ())

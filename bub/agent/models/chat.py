@@ -1,0 +1,192 @@
+"""Asking a model: one request, retried until the answer begins, then the answer as a stream of events."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import trio
+
+from bub.agent.models import anthropic, faults, openai
+from bub.agent.models.answer import Answer, Reader, unwind
+from bub.agent.models.client import CONNECT_SECONDS
+from bub.agent.models.draft import Draft
+from bub.agent.models.endpoint import Endpoint
+from bub.agent.models.faults import AttemptError
+from bub.agent.models.names import ToolNames
+from bub.agent.models.request import ChatRequest, ToolSpec, call_ids_in
+from bub.agent.models.wire import write_body
+from bub.base.backoff import Backoff
+from bub.streaming import AsyncStreamEvents
+
+if TYPE_CHECKING:  # imported where a model is asked: a turn that asks none, or one in this process, does without
+    import httpx
+
+__all__ = ["LONGEST_PAUSE", "ChatRequest", "ToolSpec", "stream_chat"]
+
+LONGEST_PAUSE = 30.0
+"""Seconds that a `Retry-After` may ask for; a server that wants more is not asked again in this turn."""
+
+_BACKOFF = Backoff(1.0, longest=8.0, spread=0.5)
+_LONGEST_ERROR = 64 * 1024
+_LONGEST_COMPLETION = 16 * 1024 * 1024
+
+
+class Dialect(Protocol):
+    """One API: how its requests are written, and who reads its answers."""
+
+    def headers(self, endpoint: Endpoint) -> dict[str, str]:
+        """What is sent beside the body, the key above all."""
+        ...
+
+    def body(self, endpoint: Endpoint, request: ChatRequest, names: ToolNames) -> dict[str, Any]:
+        """What is posted to the endpoint's URL."""
+        ...
+
+    def reader(self, endpoint: Endpoint, draft: Draft) -> Reader:
+        """Who reads the answer into the draft."""
+        ...
+
+
+_DIALECTS: Mapping[str, Dialect] = MappingProxyType({"openai": openai, "anthropic": anthropic})
+
+
+async def stream_chat(client: httpx.AsyncClient, endpoint: Endpoint, request: ChatRequest) -> AsyncStreamEvents:
+    """The model's answer, once it has begun: `text` and `reasoning`, each `tool_call`, `usage` if counted, `final`.
+
+    `final` carries the `finish_reason`, in OpenAI's words whichever API is asked. Until the answer has begun, what may
+    pass is tried again as often as the endpoint allows; afterwards nothing is. Close the stream to leave early: its
+    connection ends at once, and with it the server's work. Every failure is one `ModelError`, raised here or while
+    iterating; `state.error` keeps it.
+    """
+    call = _Call(client, endpoint, request)
+    attempt = 0
+    while True:
+        try:
+            answer = await call.attempt()
+            return AsyncStreamEvents(answer, answer.state)
+        except AttemptError as failed:
+            if attempt == endpoint.retries or not failed.again or (failed.retry_after or 0) > LONGEST_PAUSE:
+                raise failed.error from failed.__cause__
+            pause = _pause(attempt, failed)
+        attempt += 1
+        await trio.sleep(pause)
+
+
+def _pause(attempt: int, failed: AttemptError) -> float:
+    if failed.retry_after is not None:
+        # Everybody who was turned away is told the same time, and should not come back at the same moment.
+        return failed.retry_after * random.uniform(1.0, 1.1)
+    return _BACKOFF.pause_after(attempt + 1)
+
+
+class _Call:
+    """One request that can be sent again and again."""
+
+    __slots__ = (
+        "_body",
+        "_client",
+        "_dialect",
+        "_endpoint",
+        "_headers",
+        "_may_be_stale",
+        "_names",
+        "_taken_ids",
+        "_timeout",
+    )
+
+    def __init__(self, client: httpx.AsyncClient, endpoint: Endpoint, request: ChatRequest) -> None:
+        import httpx
+
+        self._client = client
+        self._endpoint = endpoint
+        self._dialect = _DIALECTS[endpoint.api]
+        self._names = ToolNames(request)
+        self._taken_ids = call_ids_in(request.messages)
+        self._body = write_body(self._dialect.body(endpoint, request, self._names))
+        self._headers = {
+            "content-type": "application/json",
+            "accept": "text/event-stream, application/json",
+            **self._dialect.headers(endpoint),
+        }
+        self._timeout = httpx.Timeout(endpoint.timeout, connect=CONNECT_SECONDS)
+        self._may_be_stale = True
+
+    async def attempt(self) -> Answer:
+        """An answer that has begun. Raises AttemptError."""
+        import httpx
+
+        try:
+            response = await self._send()
+        except httpx.TransportError as error:
+            raise faults.unreachable(self._endpoint, error) from error
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise faults.impossible_address(self._endpoint) from error
+        try:
+            return await self._begin(response)
+        except BaseException:
+            await response.aclose()
+            raise
+
+    async def _send(self) -> httpx.Response:
+        import httpx
+
+        # A server may close a kept connection just when it is used again. That is nobody's fault and says nothing
+        # about the next one, so the request is sent once more, at once.
+        try:
+            return await self._client.send(self._request(), stream=True)
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+            if not self._may_be_stale:
+                raise
+            self._may_be_stale = False
+        return await self._client.send(self._request(), stream=True)
+
+    def _request(self) -> httpx.Request:
+        return self._client.build_request(
+            "POST", self._endpoint.url, content=self._body, headers=self._headers, timeout=self._timeout
+        )
+
+    async def _begin(self, response: httpx.Response) -> Answer:
+        endpoint = self._endpoint
+        content_type = response.headers.get("content-type", "").lower()
+        if not response.is_success:
+            body = await _read_body(response, _LONGEST_ERROR)
+            said = faults.read_error_body(body or b"", content_type)
+            wait = faults.retry_after_seconds(response.headers.get("retry-after"))
+            raise faults.explain_refusal(endpoint, response.status_code, said, wait)
+        draft = Draft(endpoint, self._names, self._taken_ids)
+        answer = Answer(endpoint, response, draft, self._dialect.reader(endpoint, draft))
+        if "text/event-stream" in content_type:
+            try:
+                await answer.await_first()
+            except BaseException:
+                await answer.aclose()
+                raise
+        elif "json" in content_type:
+            body = await _read_body(response, _LONGEST_COMPLETION)
+            if body is None:
+                raise AttemptError(faults.broken_off(endpoint), again=True)
+            answer.take_whole(body)
+        else:
+            kind = faults.quote_words(content_type.partition(";")[0], endpoint) or "something unnamed"
+            raise AttemptError(faults.not_a_model_server(endpoint, f"answered with {kind}, not with a model's answer"))
+        return answer
+
+
+async def _read_body(response: httpx.Response, longest: int) -> bytes | None:
+    """The body up to `longest` bytes, or None when the connection broke before its end."""
+    import httpx
+
+    body = bytearray()
+    parts = response.aiter_bytes()
+    try:
+        async for part in parts:
+            body += part
+            if len(body) > longest:
+                await unwind(parts)
+                break
+    except httpx.HTTPError:
+        return None
+    return bytes(body)

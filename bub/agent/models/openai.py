@@ -1,0 +1,178 @@
+"""OpenAI's chat completions, which most servers speak: the request as they want it, and their answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from bub.agent.models import faults
+from bub.agent.models.draft import Draft
+from bub.agent.models.endpoint import Endpoint
+from bub.agent.models.names import ToolNames, fit_id
+from bub.agent.models.parts import AUDIO, VIDEO, not_sent
+from bub.agent.models.request import ChatRequest, ToolSpec, calls_in, name_in
+from bub.agent.models.wire import plain_text, read_json
+
+_AUDIO_FORMATS = ("mp3", "wav")
+
+
+class Message(msgspec.Struct, frozen=True):
+    """A message or a piece of one. Nothing in it is certain: servers differ, and what is unknown is skipped."""
+
+    content: Any = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    refusal: Any = None
+    tool_calls: Any = None
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One answer: a `delta` in a stream, the whole `message` in a plain completion."""
+
+    delta: Message | None = None
+    message: Message | None = None
+    finish_reason: str | None = None
+
+
+class Completion(msgspec.Struct, frozen=True):
+    """A chunk of a stream, or a plain completion."""
+
+    choices: list[Choice] | None = None
+    usage: dict[str, Any] | None = None
+    error: Any = None
+
+
+_decoder = msgspec.json.Decoder(Completion)
+
+
+def headers(endpoint: Endpoint) -> dict[str, str]:
+    """How the key is sent, where there is one."""
+    return {} if endpoint.api_key is None else {"authorization": f"Bearer {endpoint.api_key}"}
+
+
+def body(endpoint: Endpoint, request: ChatRequest, names: ToolNames) -> dict[str, Any]:
+    """The request as it is posted. Nothing in it changes from one step of a conversation to the next but its end."""
+    accepted = re.compile(endpoint.call_ids, re.DOTALL)
+    asked: dict[str, Any] = {
+        "model": endpoint.model,
+        "messages": [_message(message, names, accepted) for message in request.messages],
+        "stream": True,
+    }
+    if endpoint.asks_for_usage:
+        asked["stream_options"] = {"include_usage": True}
+    limit = endpoint.max_tokens if request.max_tokens is None else request.max_tokens
+    if limit is not None:
+        asked[endpoint.limit_field] = limit
+    temperature = endpoint.temperature if request.temperature is None else request.temperature
+    if temperature is not None:
+        asked["temperature"] = temperature
+    if request.tools:
+        asked["tools"] = [_tool(tool, names) for tool in request.tools]
+        if request.tool_choice is not None:
+            asked["tool_choice"] = _choice(request.tool_choice, names)
+    return asked
+
+
+def _message(message: Mapping[str, Any], names: ToolNames, accepted: re.Pattern[str]) -> Mapping[str, Any]:
+    if isinstance(message.get("content"), list | tuple):
+        message = {**message, "content": [_part(part) for part in message["content"]]}
+    if message.get("tool_calls"):
+        calls = []
+        for call in calls_in(message):
+            function = {**(call.get("function") or {}), "name": names.wire(name_in(call))}
+            calls.append({**call, "id": fit_id(call.get("id"), accepted), "function": function})
+        return {**message, "tool_calls": calls}
+    if "tool_call_id" in message:
+        return {**message, "tool_call_id": fit_id(message["tool_call_id"], accepted)}
+    return message
+
+
+def _part(part: Any) -> Any:
+    """A part of a message, or a line in its place where this API does not take it."""
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if kind == VIDEO or (kind == AUDIO and part[AUDIO].get("format") not in _AUDIO_FORMATS):
+        return not_sent(part)
+    return part
+
+
+def _tool(tool: ToolSpec, names: ToolNames) -> dict[str, Any]:
+    function = {"name": names.wire(tool.name), "description": tool.description, "parameters": dict(tool.parameters)}
+    return {"type": "function", "function": function}
+
+
+def _choice(choice: str, names: ToolNames) -> str | dict[str, Any]:
+    if choice in ("auto", "required", "none"):
+        return choice
+    return {"type": "function", "function": {"name": names.wire(choice)}}
+
+
+def reader(endpoint: Endpoint, draft: Draft) -> Reader:
+    """Who reads an answer into the draft."""
+    return Reader(endpoint, draft)
+
+
+class Reader:
+    """Reads chunks of a stream, or a plain completion, into a draft."""
+
+    __slots__ = ("_draft", "_endpoint")
+
+    def __init__(self, endpoint: Endpoint, draft: Draft) -> None:
+        self._endpoint = endpoint
+        self._draft = draft
+
+    def take(self, data: str) -> None:
+        """Take one chunk, or the `[DONE]` behind the last."""
+        if data == "[DONE]":
+            self._draft.end()
+        else:
+            self._take(read_json(data, _decoder))
+
+    def take_whole(self, body: bytes) -> None:
+        """Take a plain completion."""
+        self._take(read_json(body, _decoder))
+
+    def _take(self, completion: Completion) -> None:
+        if completion.error:
+            raise faults.explain_stream_error(self._endpoint, completion.error)
+        if completion.usage:
+            self._draft.usage(completion.usage)
+        if not completion.choices:
+            return
+        choice = completion.choices[0]
+        message = choice.delta or choice.message
+        if message is not None:
+            self._take_message(message)
+        if choice.finish_reason is not None:
+            self._draft.finish_reason = choice.finish_reason
+
+    def _take_message(self, message: Message) -> None:
+        draft = self._draft
+        thought = message.reasoning_content or message.reasoning
+        if thought and isinstance(thought, str):
+            draft.reasoning(thought)
+        content = message.content
+        if content:
+            draft.text(content if type(content) is str else plain_text(content))
+        if message.refusal and isinstance(message.refusal, str):
+            draft.text(message.refusal)
+        if message.tool_calls:
+            self._take_calls(message.tool_calls)
+
+    def _take_calls(self, calls: Any) -> None:
+        for call in calls if isinstance(calls, list) else ():
+            if not isinstance(call, dict):
+                continue
+            function = call.get("function")
+            if not isinstance(function, dict):
+                function = {}
+            # `extra_content` is Gemini's: it wants its signatures back with the call.
+            self._draft.call(
+                call.get("index"),
+                call.get("id"),
+                function.get("name"),
+                function.get("arguments"),
+                call.get("extra_content"),
+            )

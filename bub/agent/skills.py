@@ -1,0 +1,250 @@
+"""Skills: folders with a `SKILL.md` that says how one kind of work is done, read when it is needed (BEHAVIOURS A29)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeAlias
+
+from bub.agent.tools.reach import regular_file
+from bub.base.diagnostics import did_you_mean
+from bub.errors import BubError
+from bub.log import log_warning
+from bub.pipeline.source.yaml_reader import parse
+from bub.tools import ToolError
+
+FILE_NAME = "SKILL.md"
+LONGEST_NAME = 64
+LONGEST_DESCRIPTION = 1024
+LONGEST_FILE = 256 * 1024
+"""How many bytes a `SKILL.md` may have: all of it becomes part of a prompt."""
+_LONGEST_FRONT = 16 * 1024
+
+_AGENTS_SKILLS = Path(".agents", "skills")
+_SHIPPED = Path(__file__).parent / "shipped_skills"
+
+_NAME = "[a-z0-9]+(?:-[a-z0-9]+)*"
+_FRONT = re.compile(rb"\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?P<yaml>.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_MENTION = re.compile(
+    rf"(?<![^\s('\"\[])\$(?=[0-9-]*[a-z])({_NAME})(?![\w$-]|[./:=]\w)"  # not in `$5`, `${x}`, `a$b`, `$dir/file`
+)
+
+SKILL_TOOL = "skill"
+_HOW_TO_USE = "Each skill says how one kind of work is done. When one fits, read it with the tool `skill` first."
+
+_Prompt: TypeAlias = str | list[dict[str, Any]]
+"""A text, or parts as a message to a model has them."""
+
+
+class Root(NamedTuple):
+    """A folder of skills. Their files have to lie `within` a folder, where one is given, wherever links lead."""
+
+    folder: Path
+    within: Path | None = None
+    shipped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """What is known of a skill before it is read; `path` is its `SKILL.md`."""
+
+    name: str
+    description: str
+    path: Path
+    root: Root = field(repr=False)
+
+
+def skill_roots(workspace: Path, home: Path) -> tuple[Root, ...]:
+    """Where skills are looked for, the first that has a name counts: the workspace, Bub's own folder, the user's, Bub.
+
+    Of what a workspace brings, nothing is read that lies elsewhere.
+    """
+    users = [home / "skills"]
+    with contextlib.suppress(RuntimeError):  # a user without a home folder
+        users.append(Path.home() / _AGENTS_SKILLS)
+    workspace = workspace.absolute()
+    own = workspace / _AGENTS_SKILLS
+    project = [Root(own, workspace)] if own not in users else []
+    return (*project, *(Root(folder) for folder in users), Root(_SHIPPED, shipped=True))
+
+
+_Version: TypeAlias = tuple[int, ...] | str
+"""What tells one version of a file from the next; of what cannot be looked at, why."""
+
+
+class _Seen(NamedTuple):
+    version: _Version
+    skill: Skill | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """What was found at one time, by the path of the file and by name, and how a model is told of it."""
+
+    files: Mapping[str, _Seen]
+    skills: Mapping[str, Skill]
+    fragment: str
+    fragment_without_shipped: str
+
+    @classmethod
+    def of(cls, files: Mapping[str, _Seen]) -> _Index:
+        skills: dict[str, Skill] = {}
+        for _, skill in files.values():
+            if skill is not None:
+                skills.setdefault(skill.name, skill)
+        skills = dict(sorted(skills.items()))
+        others = [skill for skill in skills.values() if not skill.root.shipped]
+        return cls(files, MappingProxyType(skills), _render_list(skills.values()), _render_list(others))
+
+
+class Skills:
+    """The skills below some roots, the first root first; what changes on the disk is noticed at the next question.
+
+    A skill that breaks a rule is left out; one line of the log says why, for each version of its file. The questions
+    may be asked from several threads.
+    """
+
+    def __init__(self, roots: Iterable[Root]) -> None:
+        self._roots = tuple(roots)
+        self._index = _Index.of({})
+
+    def all(self) -> Mapping[str, Skill]:
+        """Every skill by its name."""
+        return self._look().skills
+
+    def fragment(self, *, shipped: bool = True) -> str:
+        """The list for the system prompt, a line each, without the `shipped` ones if so wanted; "" for none."""
+        index = self._look()
+        return index.fragment if shipped else index.fragment_without_shipped
+
+    def body(self, name: str) -> str:
+        """What a skill says below its front matter. `ToolError` for an unknown name, with one that is close."""
+        return _body_of(self._skill(name))
+
+    def block(self, name: str) -> str:
+        """A skill as a model is given it: its text, and the folder that holds its other files. Errors as `body`."""
+        skill = self._skill(name)
+        return f'<skill name="{name}" folder="{skill.path.parent}">\n{_body_of(skill)}\n</skill>'
+
+    def expand(self, prompt: _Prompt) -> _Prompt:
+        """The prompt, and below it the text of each skill that it mentions as `$name` (BEHAVIOURS A29)."""
+        parts = [prompt] if isinstance(prompt, str) else [str(part.get("text", "")) for part in prompt]
+        mentioned = dict.fromkeys(found[1] for part in parts if "$" in part for found in _MENTION.finditer(part))
+        known = self.all() if mentioned else {}
+        blocks = [self.block(name) for name in mentioned if name in known]
+        if isinstance(prompt, str):
+            return "\n\n".join([prompt, *blocks])
+        return [*prompt, *({"type": "text", "text": block} for block in blocks)]
+
+    def _skill(self, name: str) -> Skill:
+        skills = self.all()
+        if name not in skills:
+            known = f"there are: {', '.join(skills)}" if skills else "there are none"
+            raise ToolError(f"there is no skill `{name}`", help=did_you_mean(name, skills) or known, kind="unknown")
+        return skills[name]
+
+    def _look(self) -> _Index:
+        """The index as it is now: a file is read again only when it has changed."""
+        index, files, changed = self._index, {}, False
+        for root in self._roots:
+            for path, version in _files_below(str(root.folder)):
+                seen = index.files.get(path)
+                if seen is None or seen.version != version:
+                    seen, changed = _Seen(version, _read_skill(path, version, root)), True
+                files[path] = seen
+        if changed or len(files) != len(index.files):
+            index = self._index = _Index.of(files)
+        return index
+
+
+def _files_below(folder: str) -> Iterator[tuple[str, _Version]]:
+    """The skill files in a folder's folders."""
+    try:
+        names = os.listdir(folder)  # noqa: PTH208 (a `Path` for each takes three times as long, in every turn)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield folder, str(error)
+        return
+    for name in names:
+        path = f"{folder}/{name}/{FILE_NAME}"
+        try:
+            # Of the file that links lead to, so that a link which is turned elsewhere is a change.
+            found = os.stat(path)  # noqa: PTH116 (as above)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            yield path, str(error)
+        else:
+            yield path, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+class _LeftOutError(Exception):
+    """What is wrong with a skill."""
+
+
+def _read_skill(path: str, version: _Version, root: Root) -> Skill | None:
+    try:
+        if isinstance(version, str):
+            raise _LeftOutError(version)
+        return _skill_in(Path(path), root)
+    except (_LeftOutError, OSError) as error:
+        log_warning("skill.left_out", file=path, reason=str(error))
+        return None
+
+
+def _skill_in(path: Path, root: Root) -> Skill:
+    real, status = regular_file(path, within=root.within)
+    if status.st_size > LONGEST_FILE:
+        raise _LeftOutError(f"it is larger than {LONGEST_FILE // 1024} KB; move details to files beside it")
+    with real.open("rb") as file:
+        front = _FRONT.match(file.read(_LONGEST_FRONT))
+    if front is None:
+        raise _LeftOutError("it does not begin with front matter: `name` and `description` between two lines `---`")
+    said = _values(front["yaml"], str(path))
+    name, description = _text(said, "name"), _text(said, "description")
+    if not re.fullmatch(_NAME, name) or len(name) > LONGEST_NAME:
+        raise _LeftOutError(f"a name has small letters and digits, single `-` between, {LONGEST_NAME} in all at most")
+    if name != path.parent.name:
+        raise _LeftOutError(f"its name is `{name}`, but that of its folder `{path.parent.name}`")
+    if len(description) > LONGEST_DESCRIPTION:
+        raise _LeftOutError(f"its description is longer than {LONGEST_DESCRIPTION} characters")
+    return Skill(name, " ".join(description.split()), path, root)
+
+
+def _body_of(skill: Skill) -> str:
+    try:
+        real, _ = regular_file(skill.path, within=skill.root.within)
+        with real.open("rb") as file:
+            data = file.read(LONGEST_FILE)
+    except OSError as error:
+        raise BubError(f"the skill `{skill.name}` cannot be read: {error}", help=f"look at {skill.path}") from error
+    return _FRONT.sub(b"", data, count=1).decode("utf-8", errors="replace").strip()
+
+
+def _values(front: bytes, file: str) -> Mapping[str, object]:
+    parsed = parse(b"\n" + front, file=file, layer="skill")  # the line `---` counts as one
+    if parsed.root is None and front.strip():
+        wrong = next(finding for finding in parsed.findings if finding.severity == "error")
+        raise _LeftOutError(f"line {wrong.range.start.line}: {wrong.message}")
+    values = parsed.root.plain() if parsed.root is not None else {}
+    return values if isinstance(values, dict) else {}
+
+
+def _text(values: Mapping[str, object], key: str) -> str:
+    value = values.get(key)
+    if value is not None and not isinstance(value, str):
+        raise _LeftOutError(f"its `{key}` is no text; put it in quotes")
+    if not value or not value.strip():
+        raise _LeftOutError(f"its front matter has no `{key}`")
+    return value.strip()
+
+
+def _render_list(skills: Iterable[Skill]) -> str:
+    lines = [f"- {skill.name}: {skill.description}" for skill in skills]
+    return "\n".join(["<skills>", _HOW_TO_USE, *lines, "</skills>"]) if lines else ""

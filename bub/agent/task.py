@@ -1,0 +1,142 @@
+"""A task for the agent, and what commands and the loop share in doing it: events on request, and a tape."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from bub.agent.journal import Journal
+from bub.agent.runtime_events import EventfulTape, are_kept, events_file
+from bub.agent.toolcalls import Caller
+from bub.envelope import Envelope
+from bub.errors import TapeError
+from bub.hooks.admission import Steering
+from bub.hookspecs import Fire
+from bub.log import log_exception
+from bub.plugins.view import ProfileView
+from bub.streaming import StreamEvent, StreamState
+from bub.tape import Tape, TapeContext, TapeEntry
+from bub.tape.opening import archive_folder
+from bub.tape.spill import is_long, spill
+from bub.tape.tape import tape_name
+from bub.tools import AgentTurn, ToolBox, ToolContext
+
+TEMPORARY = "temp/"
+"""Sessions whose name begins like this leave nothing behind (BEHAVIOURS P16)."""
+
+LONGEST_RESULT = 4_000
+"""How many letters of a long result the context keeps where the rest cannot be laid aside."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What an agent is asked to do: the prompt, and the turn that asks.
+
+    `steering` holds what comes while it is done.
+    """
+
+    prompt: str | list[dict[str, Any]]
+    session_id: str
+    state: dict[str, Any]
+    message: Envelope = None
+    system: str | None = None
+    fire: Fire | None = None
+    steering: Steering | None = None
+
+
+class Run:
+    """The events of an answer, made as they are asked for. What happens is noted, also where it ends early.
+
+    `_next` is what is done when there is no event left to tell; None at the end.
+    """
+
+    def __init__(self, framework: ProfileView, task: Task, box: ToolBox) -> None:
+        self.state = StreamState()
+        self._framework = framework
+        self._task = task
+        self._box = box if task.fire is not None else box.narrow(())  # nobody could guard a call
+        self._ready: deque[StreamEvent] = deque()
+        self._next: Callable[[], Awaitable[None]] | None = self._begin
+        self._tape = self._open_tape()
+        self._journal = Journal(self._tape, framework.mask.value)
+
+    def __aiter__(self) -> AsyncIterator[StreamEvent]:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        if self._ready:
+            return self._ready.popleft()
+        if self._next is None:
+            raise StopAsyncIteration
+        try:
+            await self._next()
+        except Exception as error:
+            self._next = None
+            self.state.error = error
+            await self._leave(error)
+            raise
+        return await self.__anext__()
+
+    async def aclose(self) -> None:
+        """Leave early: what has happened so far is on the tape."""
+        self._ready.clear()
+        if self._next is not None:
+            self._next = None
+            await self._leave(None)
+
+    async def _begin(self) -> None:
+        """What is done first; each kind of run has its own."""
+        raise NotImplementedError
+
+    async def _leave(self, error: Exception | None) -> None:
+        """The run ends early: with an error, or because nobody wants to hear more."""
+        if error is not None:
+            self._journal.note(TapeEntry.error(error))
+        await self._journal.write_last()
+
+    def _tell(self, kind: str, **data: Any) -> None:
+        self._ready.append(StreamEvent(kind, data))
+
+    def _open_tape(self) -> Tape | None:
+        session_id, store = self._task.session_id, self._framework.get_tape_store()
+        if store is None or session_id.startswith(TEMPORARY):
+            return None
+        framework, given = self._framework, self._framework.build_tape_context()
+        name, context = tape_name(framework.workspace, session_id), given if isinstance(given, TapeContext) else None
+        if are_kept(framework.settings):
+            events = events_file(framework.workspace, session_id)
+            return EventfulTape(name, store, context or TapeContext(), events=events)
+        return Tape(name, store, context or TapeContext())
+
+    def _caller(self, *, turn: AgentTurn | None = None, from_person: bool = False) -> Caller:
+        framework, task = self._framework, self._task
+        context = ToolContext(
+            session_id=task.session_id,
+            workspace=framework.workspace,
+            message=task.message,
+            state=task.state,
+            settings=framework.settings,
+            tape=self._tape,
+            archive=archive_folder(framework.home),
+            own_files=framework.own_files,
+            policy=self._box.policy,
+            turn=turn,
+            from_person=from_person,
+            fire=task.fire,
+        )
+        return Caller(self._box, context, task.fire, lambda: framework.ask, framework.mask.text)
+
+    async def _in_short(self, content: str) -> str:
+        """A result that would fill the context is laid aside, and its beginning shown (BEHAVIOURS P22)."""
+        if not is_long(content):
+            return content
+        if self._tape is not None:
+            try:
+                return (await spill(self._tape, content)).preview
+            except TapeError as error:  # what stands beside the tape never breaks a turn (P21)
+                log_exception("tape.spill_failed", error, tape=self._tape.name)
+        return f"{content[:LONGEST_RESULT]}\n[… {len(content) - LONGEST_RESULT:,} characters left out …]"

@@ -1,0 +1,250 @@
+"""The tool calls of one step: amended, judged, asked about, run side by side, and told of, each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import msgspec
+import trio
+
+from bub.asking import Ask, Question
+from bub.base.cancellation import split_cancelled
+from bub.base.failures import flatten_error
+from bub.errors import BubError
+from bub.hooks.frozen import freeze
+from bub.hooks.kinds.verdicts import BROKEN_GATE
+from bub.hookspecs import Fire
+from bub.log import log_exception
+from bub.tape.entry import mended
+from bub.tools import Tool, ToolBox, ToolContext, ToolError
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as it was asked for: `arguments` is None where what was `written` is no JSON object."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any] | None
+    written: str = ""
+    extra: Any = None
+    """What the provider wants back with the call, such as a signature."""
+
+    @property
+    def in_short(self) -> str:
+        """The beginning of its arguments, as text."""
+        return f"{self.written or as_text(self.arguments):.200}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """As a tape keeps it."""
+        asked = self.arguments if self.arguments is not None else self.written
+        kept = {"id": self.id, "name": self.name, "arguments": asked}
+        return {**kept, "extra_content": self.extra} if self.extra else kept
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutcome:
+    """What came of a call: the text that the model is told, and how long it took, in seconds."""
+
+    call: ToolCall
+    content: str
+    is_error: bool = False
+    took: float = 0.0
+    is_denied: bool = False
+    """Whether it never ran, because a rule or a person was against it."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """As a tape keeps it."""
+        said = {"id": self.call.id, "name": self.call.name, "content": self.content}
+        return {**said, "is_error": True} if self.is_error else said
+
+
+class _RejectedError(ToolError):
+    """A plugin rejected the call before it was one (`before_tool_call`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Announced:
+    """A call that `before_tool_call` was told of: the tool and what it is given, or why it comes to nothing."""
+
+    call: ToolCall
+    tool: Tool | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    failure: Exception | SystemExit | None = None
+    took: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Calls tools for one turn.
+
+    `fire` is the turn's; without it nobody could guard a call, so nothing is called. `ask` puts a question to the
+    person of the turn. `cover` takes secrets out of a text.
+    """
+
+    box: ToolBox
+    context: ToolContext
+    fire: Fire | None
+    ask: Callable[[], Ask | None]
+    cover: Callable[[str], str] = str
+
+    async def run(self, calls: Sequence[ToolCall], done: Callable[[int, ToolOutcome], None]) -> None:
+        """Run the calls side by side; `done` is told of each outcome with its place as it comes (BEHAVIOURS A16).
+
+        Before any of them runs, all have been announced, in their order (E17). Whatever fails is an outcome; only a
+        cancellation, or what ends the program, leaves it.
+        """
+        announced = [await self._announce(call) for call in calls]
+
+        async def one(index: int) -> None:
+            await self._carry_out(announced[index], partial(done, index))
+
+        if len(calls) == 1:
+            await one(0)
+            return
+        interrupt: BaseException | None = None
+        try:
+            async with trio.open_nursery() as nursery:
+                for index in range(len(calls)):
+                    nursery.start_soon(one, index)
+        except BaseExceptionGroup as group:
+            # Every failure of a tool is an outcome: this is a cancellation, or what ends the program, which goes first.
+            _, failure = split_cancelled(group)
+            if failure is None:
+                raise
+            interrupt = next(flatten_error(failure))
+        if interrupt is not None:
+            raise interrupt
+
+    async def call(self, call: ToolCall, done: Callable[[ToolOutcome], None]) -> ToolOutcome:
+        """Run one call through all that has a say in it, in the order of DESIGN §3 (BEHAVIOURS A21)."""
+        return await self._carry_out(await self._announce(call), done)
+
+    async def _announce(self, call: ToolCall) -> _Announced:
+        """Let `before_tool_call` change or reject a call, before anything is done (BEHAVIOURS E17, E19)."""
+        began, tool = perf_counter(), None
+        try:
+            if call.arguments is None:
+                problem = f"the arguments of `{call.name}` are not a JSON object: {self.cover(call.written)[:200]}"
+                raise ToolError(problem, help="write them as one", kind="invalid_input")
+            tool = self.box.find(call.name)
+            given = await self._amend_arguments(tool, call, call.arguments)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (it is an outcome, at its turn)
+            return _Announced(call, tool, call.arguments or {}, error, perf_counter() - began)
+        return _Announced(call, tool, given, None, perf_counter() - began)
+
+    async def _carry_out(self, announced: _Announced, done: Callable[[ToolOutcome], None]) -> ToolOutcome:
+        """Judge a call, ask about it and run it.
+
+        `done` is told before the observers are, so that a cancellation among them does not lose the outcome.
+        """
+        began, call = perf_counter() - announced.took, announced.call
+        tool, arguments = announced.tool, announced.arguments
+        runs, observed, denied = False, True, False
+        try:
+            if announced.failure is not None:
+                raise announced.failure
+            assert tool is not None
+            checked = tool.check(arguments)
+            arguments = msgspec.to_builtins(checked)
+            await self._permit(tool, call, arguments)
+            runs = True
+            value = await tool.call(checked, replace(self.context, call_id=call.id))
+            content, is_error = as_text(value), False
+        except ToolError as error:
+            content, is_error = f"error: {error}", True
+            observed = not isinstance(error, _RejectedError)
+            denied = not runs and error.kind == "denied"
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (a failing tool is a result like any other, A17)
+            log_exception("tool.failed", error, tool=call.name, session=self.context.session_id)
+            content, is_error = f"error: {_words(error)}", True
+        outcome = ToolOutcome(call, self.cover(content), is_error, perf_counter() - began, denied)
+        done(outcome)
+        if observed:
+            await self._observe(tool, arguments, outcome)
+        return outcome
+
+    async def _permit(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
+        """Ask the gates, and a person where the profile wants that. Raises `ToolError`.
+
+        What the gates judge is what runs: nothing can change it from here on (BEHAVIOURS decision 2).
+        """
+        await self._judge(tool, call, freeze(arguments))
+        if self.box.policy.asks(tool) and not self.context.from_person:
+            await self._ask(tool, arguments)
+
+    async def _amend_arguments(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self.fire is None:
+            raise ToolError(f"the tool `{tool.name}` can only be called in a turn", kind="denied")
+        if "before_tool_call" not in self.fire:
+            return arguments
+        amended = await self.fire("before_tool_call", tool=tool.name, args=dict(arguments), **self._who(call))
+        amended = amended or {}
+        if amended.get("error"):
+            raise _RejectedError(str(amended["error"]), kind="denied")
+        given = amended.get("args", arguments)
+        if not isinstance(given, Mapping):
+            raise ToolError("a plugin changed the arguments into something that is none", kind="denied")
+        return given
+
+    async def _judge(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
+        assert self.fire is not None
+        if "tool_gate" not in self.fire:
+            return
+        try:
+            verdict = await self.fire("tool_gate", tool=tool.name, args=arguments, **self._who(call))
+        except Exception as error:  # noqa: BLE001 (whatever breaks a gate, it denies)
+            log_exception("tool.gate_failed", error, tool=tool.name)
+            verdict = {"deny": BROKEN_GATE}
+        if verdict is not None:
+            raise ToolError(str(verdict["deny"]), kind="denied")
+
+    async def _ask(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
+        """Get a person's yes. Raises `ToolError` without one; a question that breaks is a no."""
+        ask = self.ask()
+        if ask is None:
+            raise ToolError(f"`{tool.name}` needs a person's yes, and nobody can be asked here", kind="denied")
+        try:
+            allowed = await ask(Question(self.context.session_id, tool.name, arguments))
+        except Exception as error:  # noqa: BLE001 (whatever breaks, it was no yes)
+            log_exception("tool.ask_failed", error, tool=tool.name)
+            allowed = False
+        if allowed is not True:
+            raise ToolError(f"the person said no to `{tool.name}`", kind="denied")
+
+    async def _observe(self, tool: Tool | None, arguments: Mapping[str, Any], outcome: ToolOutcome) -> None:
+        """Tell the observers of a call, once, also where it was denied or failed (BEHAVIOURS A22)."""
+        fire, call = self.fire, outcome.call
+        if fire is None:
+            return
+        try:
+            if "after_tool_call" in fire:
+                result = {"content": outcome.content, "is_error": outcome.is_error, "took": outcome.took}
+                await fire("after_tool_call", tool=call.name, args=dict(arguments), result=result, **self._who(call))
+            if tool is not None and tool.path is not None and not outcome.is_error and "tool_end_with_path" in fire:
+                path = str(self.context.workspace / Path(str(arguments[tool.path])))
+                await fire("tool_end_with_path", tool=call.name, path=path, session_id=self.context.session_id)
+        except Exception as error:  # noqa: BLE001 (who only watches does not change what came of it)
+            log_exception("tool.observer_failed", error, tool=call.name)
+
+    def _who(self, call: ToolCall) -> dict[str, Any]:
+        return {"session_id": self.context.session_id, "call_id": call.id}
+
+
+def as_text(value: Any) -> str:
+    """What a tool returned as the text that the model is told."""
+    if value is None:
+        return "done"
+    value = mended(value)  # names of files may hold what no encoding can carry
+    return value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, BubError):
+        return f"{error} ({error.help})" if error.help else str(error)
+    return f"execution failed: {error!r}"

@@ -1,0 +1,315 @@
+"""The tools for files: `fs.read`, `fs.write`, `fs.edit`, `fs.list` and `fs.search`, inside the workspace."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Annotated, Any, BinaryIO
+
+import trio
+from msgspec import Meta
+
+from bub.agent.tools import search as searching
+from bub.agent.tools.reach import Place, Reach
+from bub.tools import Tool, ToolContext, ToolError, tool
+
+LONGEST_READ = 256 * 1024
+"""How many bytes of a file one call shows."""
+
+LARGEST_EDIT = 20_000_000
+"""The largest file, in bytes, that is edited: its text is held in memory several times over."""
+
+SEARCH_SECONDS = 20.0
+"""How long a search may take before it is stopped, and what it has found by then is the result."""
+
+LIST_SECONDS = 20.0
+"""How long a listing may take."""
+
+LONGEST_PATTERN = 10_000
+LONGEST_GLOB = 1000
+
+_BOM = "\ufeff"
+_CLOSEST_AMONG = 5000
+
+
+def file_tools() -> list[Tool]:
+    """The tools for files. Those of one call to this function change files one after another."""
+    changing = threading.Lock()
+
+    @tool(name="fs.write", path="path")
+    def write(
+        path: Annotated[str, "The file, from the workspace; folders that are missing are made."],
+        content: Annotated[str, "Its whole new text."],
+        *,
+        context: ToolContext,
+    ) -> str:
+        """Write a file as a whole, over an older one of that name. To change a part of a file, use fs.edit."""
+        place = Reach.of(context).place(path, writing=True)
+        data = _encode(content)
+        with changing, place.parent(make=True) as folder:
+            before = place.status(folder)
+            place.replace(folder, data, before)
+        over = f", over {before.st_size:,} bytes" if before is not None else ""
+        return f"wrote {len(data):,} bytes to {place.shown}{over}"
+
+    @tool(name="fs.edit", path="path")
+    def edit(
+        path: Annotated[str, "The file, from the workspace."],
+        old: Annotated[str, "The text to replace, exactly as it stands there and long enough to occur only once."],
+        new: Annotated[str, "The text that takes its place."],
+        all: Annotated[bool, "Replace every place where `old` occurs."] = False,  # noqa: A002 (the model's word)
+        *,
+        context: ToolContext,
+    ) -> str:
+        """Replace a text in a file. Line endings, the final newline and the file's mode stay as they are."""
+        old, new = (text.replace("\r\n", "\n") for text in (old, new))
+        if not old:
+            raise ToolError("`old` is empty", help="fs.write writes a whole file", kind="invalid_input")
+        if old == new:
+            raise ToolError("`old` and `new` are the same, so nothing would change", kind="invalid_input")
+        _encode(new)
+        place = Reach.of(context).place(path, writing=True)
+        with changing, place.parent() as folder:
+            status = place.status(folder)
+            data = _whole(place, folder)
+            # Bytes that are no UTF-8 go through unchanged, as everything does that is not replaced.
+            text = data.decode("utf-8", errors="surrogateescape")
+            changed, places = _replace_text(place.shown, text, old, new, all=all)
+            if _whole(place, folder) != data:
+                raise ToolError(f"{place.shown} was changed by somebody else meanwhile", help="read it again")
+            place.replace(folder, changed.encode("utf-8", errors="surrogateescape"), status)
+        return f"edited {place.shown} at {_lines_of(text, places)}"
+
+    return [read, write, edit, list_, search]
+
+
+@tool(name="fs.read", read_only=True, path="path")
+def read(
+    path: Annotated[str, "The file, from the workspace."],
+    offset: Annotated[int, "The number of the first line to show.", Meta(ge=1)] = 1,
+    limit: Annotated[int, "How many lines to show at most.", Meta(ge=1, le=100_000)] = 2000,
+    *,
+    context: ToolContext,
+) -> str:
+    """Read a text file. What is long is cut, and it is said how to go on."""
+    place = Reach.of(context).place(path)
+    with place.parent() as folder:
+        file, status = place.open(folder)
+        with file:
+            beginning = file.read(8192)
+            if b"\0" in beginning:
+                raise ToolError(f"{place.shown} is binary, {status.st_size:,} bytes", help="fs.read shows text only")
+            file.seek(0)
+            return _render_lines(file, place.shown, offset, limit)
+
+
+@tool(name="fs.list", read_only=True, path="path")
+def list_(
+    path: Annotated[str, "The folder, from the workspace."] = ".",
+    glob: Annotated[
+        str, "Which files to show, such as `*.py`, or `src/**/*.py` with `recursive`.", Meta(max_length=LONGEST_GLOB)
+    ] = "*",
+    recursive: Annotated[bool, "Show what is in the folders below, too."] = False,
+    limit: Annotated[int, "How many to show at most.", Meta(ge=1, le=10_000)] = 500,
+    *,
+    context: ToolContext,
+) -> str:
+    """List the files of a folder; the names of folders end in `/`. `.git` is left out below."""
+    place = Reach.of(context).place(path)
+    with place.folder() as folder:
+        found = list(islice(_names(place, folder, glob, recursive=recursive), limit + 1))
+    if not found:
+        return f"[nothing in {place.shown} fits `{glob}`]" if glob != "*" else f"[{place.shown} is empty]"
+    return _printable("\n".join(found[:limit])) + (
+        f"\n[cut after {limit}: there are more]" if len(found) > limit else ""
+    )
+
+
+@tool(name="fs.search", read_only=True, path="path")
+async def search(
+    pattern: Annotated[
+        str, "A regular expression, as Python writes them, for one line.", Meta(max_length=LONGEST_PATTERN)
+    ],
+    path: Annotated[str, "The folder or file, from the workspace."] = ".",
+    glob: Annotated[
+        str, "Which files to search, such as `*.py` or `src/**/*.py`.", Meta(max_length=LONGEST_GLOB)
+    ] = "*",
+    ignore_case: Annotated[bool, "Take capitals for small letters."] = False,
+    limit: Annotated[int, "How many lines to show at most.", Meta(ge=1, le=2000)] = 100,
+    *,
+    context: ToolContext,
+) -> str:
+    """Find lines in files by a regular expression; each is shown with its file and number. `.git` is left out."""
+    place = Reach.of(context).place(path)
+    in_folder = place.is_folder
+    wanted = {
+        "pattern": pattern,
+        "glob": glob,
+        "ignore_case": ignore_case,
+        "limit": limit,
+        "name": None if in_folder else place.path.name,
+        "kept": sorted(place.kept),
+    }
+    with place.folder() if in_folder else place.parent() as folder:
+        if not in_folder:
+            place.open(folder)[0].close()  # says what is wrong with it, if anything is
+        found, in_time = await _search(folder, wanted)
+    above = "" if place.shown == "." else place.shown
+    lines = [f"{_below(above, name) if in_folder else above}:{number}: {line}" for name, number, line in found]
+    if not in_time:
+        lines.append(f"[stopped after {SEARCH_SECONDS:g} s: not everything was searched]")
+    elif len(found) == limit:
+        lines.append(f"[cut after {limit}: there may be more]")
+    return _printable("\n".join(lines)) or "[nothing was found]"
+
+
+# Reading
+
+
+def _render_lines(file: BinaryIO, name: str, offset: int, limit: int) -> str:
+    """The lines of a file from `offset` on, and in brackets what is not shown of it."""
+    for number in range(1, offset):
+        if not _skip_line(file):
+            raise ToolError(f"{name} has no line {offset}: it has {number - 1}", kind="invalid_input")
+    shown = bytearray()
+    number = offset
+    notes = []
+    while number < offset + limit and (line := file.readline(LONGEST_READ - len(shown) + 1)):
+        if len(shown) + len(line) > LONGEST_READ:
+            # A single line may be longer than all that is shown.
+            shown += line[: LONGEST_READ - len(shown)] if not shown else b""
+            notes.append(f"cut after {len(shown):,} bytes")
+            number += number == offset
+            break
+        shown += line
+        number += 1
+    if file.read(1) or notes:
+        notes.append(f"go on with offset={number}")
+    text = shown.decode("utf-8", errors="replace").removeprefix(_BOM).replace("\r\n", "\n")
+    if "\ufffd" in text:
+        notes.append("what is not UTF-8 is shown as \ufffd")
+    if not text:
+        notes.append("the file is empty" if offset == 1 else f"there is nothing from line {offset} on")
+    if not notes:
+        return text
+    return f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}[{'; '.join(notes)}]"
+
+
+def _skip_line(file: BinaryIO) -> bool:
+    """Read one line and forget it, however long it is; false at the end of the file."""
+    piece = file.readline(LONGEST_READ)
+    found = bool(piece)
+    while piece and not piece.endswith(b"\n"):
+        if b"\0" in piece:  # a file can say that it is as large as no disk, and be nothing but a hole
+            raise ToolError("what comes before that line is binary", help="fs.read shows text only")
+        piece = file.readline(LONGEST_READ)
+    return found
+
+
+def _names(place: Place, folder: int, glob: str, *, recursive: bool) -> Iterator[str]:
+    above = "" if place.shown == "." else place.shown
+    until = time.monotonic() + LIST_SECONDS
+    for top, folders, files, _ in searching.walk(folder, sorted(place.kept)):
+        for name in sorted([*files, *(f"{name}/" for name in folders)]):
+            below = _below(top, name)
+            if searching.fits(below.removesuffix("/"), glob):
+                yield _below(above, below)
+        if not recursive:
+            return
+        if time.monotonic() > until:
+            said = f"to list {place.shown} took longer than {LIST_SECONDS:g} s"
+            raise ToolError(said, help="list a folder further down", kind="timeout")
+
+
+def _printable(names: str) -> str:
+    """Names of files, which can be any bytes, as text that every encoding can write."""
+    return names.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="replace")
+
+
+def _below(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
+
+async def _search(folder: int, wanted: Mapping[str, Any]) -> tuple[list[tuple[str, int, str]], bool]:
+    """What the program `search` finds, and whether it came to its end in time."""
+    command = [sys.executable, "-I", "-S", str(searching.__file__), json.dumps({**wanted, "folder": folder})]
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as trouble:
+        with trio.move_on_after(SEARCH_SECONDS) as scope:
+            done = await trio.run_process(
+                command, pass_fds=(folder,), stdout=output, stderr=trouble, check=False, env={}
+            )
+            if done.returncode != 0:
+                trouble.seek(0)
+                said = trouble.read(2000).decode("utf-8", errors="replace").strip().rpartition("\n")[2]
+                raise ToolError(f"this cannot be searched for: {said}", kind="invalid_input")
+        output.seek(0)
+        # A program that was stopped may have written only a half of its last line.
+        lines = [line for line in output if line.endswith(b"\n")]
+    return [tuple(json.loads(line)) for line in lines], not scope.cancelled_caught
+
+
+# Changing
+
+
+def _whole(place: Place, folder: int) -> bytes:
+    file, status = place.open(folder)
+    with file:
+        if status.st_size > LARGEST_EDIT:
+            raise ToolError(f"{place.shown} is too large to be edited: {status.st_size:,} bytes")
+        return file.read()
+
+
+def _encode(text: str) -> bytes:
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ToolError("the text holds half a character, which no file can hold", kind="invalid_input") from None
+
+
+def _replace_text(name: str, text: str, old: str, new: str, *, all: bool) -> tuple[str, list[int]]:  # noqa: A002 (as above)
+    """The text with `new` for `old`, and where that stood (BEHAVIOURS A27).
+
+    A line of `old` may end in the file as it does on Windows; the new text then does, too.
+    """
+    exact = r"(?:\r\n|(?<!\r)\n)".join(map(re.escape, old.split("\n")))
+    # Places that overlap are two places: which of them is meant, nobody can say.
+    places = [match.start() for match in re.finditer(exact if all else f"(?={exact})", text)]
+    if not places:
+        raise ToolError(f"`old` does not occur in {name}", help=_closest(text, old))
+    if len(places) > 1 and not all:
+        raise ToolError(
+            f"`old` occurs in {name} at {_lines_of(text, places)}",
+            help="add text around it so that it occurs once, or set `all`",
+        )
+    windows = text.count("\r\n") * 2 > text.count("\n")
+
+    def write_new(match: re.Match[str]) -> str:
+        ends = "\r\n" in match[0] if "\n" in match[0] else windows
+        return new.replace("\n", "\r\n") if ends else new
+
+    return re.sub(exact, write_new, text), places
+
+
+def _closest(text: str, old: str) -> str:
+    """What may have been meant: the line of the file that is most like the first line of `old`."""
+    wanted = next((line for line in old.split("\n") if line.strip()), "").strip()[:300]
+    lines = {line.strip()[:300]: number for number, line in enumerate(text.split("\n")[:_CLOSEST_AMONG], 1)}
+    close = difflib.get_close_matches(wanted, lines, n=1) if wanted else []
+    if not close:
+        return "read the file: nothing in it is like that"
+    return f"the closest is line {lines[close[0]]}: `{close[0]}`; spaces and indentation count"
+
+
+def _lines_of(text: str, places: list[int]) -> str:
+    """The first few places in words, as the numbers of their lines."""
+    if len(places) == 1:
+        return f"line {text.count(chr(10), 0, places[0]) + 1}"
+    shown = ", ".join(str(text.count("\n", 0, place) + 1) for place in places[:10])
+    return f"{len(places)} places, lines {shown}{', …' if len(places) > 10 else ''}"

@@ -1,0 +1,349 @@
+"""The tools for commands: `bash`, and `bash.output` and `bash.kill` for those that run in the background."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import trio
+from msgspec import Meta
+
+from bub.agent.tools.reach import Reach
+from bub.pipeline.plan.secret_values import secrets_among
+from bub.pipeline.source.schemas import whole_settings_schema
+from bub.secrets.names import SECRET_IN_ADDRESS, SECRET_VARIABLE
+from bub.tools import Tool, ToolContext, ToolError, tool
+
+LONGEST_OUTPUT = 32 * 1024
+"""How many bytes of what a command prints are shown: half of them from its beginning, half from its end."""
+
+KEPT_OUTPUT = 1024 * 1024
+"""How many bytes a command in the background may print before the first ones are forgotten."""
+
+MOST_BACKGROUND = 16
+"""How many commands of one session may run in the background at once."""
+
+GRACE = 2.0
+"""How long, in seconds, a command that is ended may take to do it by itself."""
+
+_REST = 0.5
+"""How long, in seconds, what an ended command has printed is waited for, where somebody still holds its output."""
+
+_SHORTEST_SECRET = 4
+"""A text of fewer characters would be found in every other variable."""
+
+_NOT_FOR_CHILDREN = frozenset({"BASH_ENV", "ENV"})
+"""Files that every shell would run first."""
+
+
+def child_environment(environ: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, str]:
+    """The environment for a command: without Bub's own variables and without what can be a key (BEHAVIOURS A26).
+
+    Left out are names such as `…_KEY` and `…_TOKEN`, addresses with a password, and whatever holds a secret of the
+    settings. The setting `bash.env` lists names that are passed on all the same.
+    """
+    let_through = set((settings.get("bash") or {}).get("env") or ())
+    found = secrets_among(settings, whole_settings_schema(settings))
+    secrets = {secret for secret in found if len(secret) >= _SHORTEST_SECRET}
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in let_through
+        or not (
+            name.upper().startswith("BUB_")
+            or name in _NOT_FOR_CHILDREN
+            or SECRET_VARIABLE.search(name)
+            or SECRET_IN_ADDRESS.search(value)
+            or any(secret in value for secret in secrets)
+        )
+    }
+
+
+class Output:
+    """What a command prints, read by a thread of its own as long as anybody holds the other end.
+
+    A thread, since a command in the background has no task to read for it, and a full pipe would stop it. Memory is
+    bounded: of what is long the first bytes and the last ones are kept.
+    """
+
+    def __init__(self, token: trio.lowlevel.TrioToken) -> None:
+        self.ended = trio.Event()
+        self._token = token
+        self._lock = threading.Lock()
+        self._first = bytearray()
+        self._last = bytearray()
+        self._total = 0
+
+    def read_in_thread(self, pipe: int) -> None:
+        """Read until nobody can write any more; then close the pipe and set `ended`. RuntimeError without threads."""
+        try:
+            threading.Thread(target=self._read, args=(pipe,), name="bub-bash", daemon=True).start()
+        except RuntimeError:
+            os.close(pipe)
+            raise
+
+    def _read(self, pipe: int) -> None:
+        try:
+            while data := os.read(pipe, 65536):
+                self._take(data)
+        finally:
+            os.close(pipe)
+            with suppress(trio.RunFinishedError):
+                self._token.run_sync_soon(self.ended.set)
+
+    def _take(self, data: bytes) -> None:
+        with self._lock:
+            self._total += len(data)
+            self._first += data[: LONGEST_OUTPUT // 2 - len(self._first)]
+            self._last += data
+            if len(self._last) > 2 * KEPT_OUTPUT:
+                del self._last[:-KEPT_OUTPUT]
+
+    def text(self) -> str:
+        """All of it, or the beginning and the end with how much was cut between them."""
+        half = LONGEST_OUTPUT // 2
+        with self._lock:
+            if self._total <= LONGEST_OUTPUT:
+                return _decode(self._last)
+            cut = f"\n[… {self._total - 2 * half:,} bytes cut …]\n"
+            return _decode(self._first) + cut + _decode(self._last[-half:])
+
+    def since(self, offset: int) -> tuple[str, int]:
+        """What was printed from a byte on, and the offset to go on from."""
+        with self._lock:
+            begin = self._total - len(self._last)
+            missed = f"[… {begin - offset:,} bytes are forgotten …]\n" if offset < begin else ""
+            start = min(max(offset, begin), self._total)
+            piece = self._last[start - begin :][:LONGEST_OUTPUT]
+        return missed + _decode(piece), start + len(piece)
+
+
+def _decode(data: bytes | bytearray) -> str:
+    return data.decode("utf-8", errors="replace")
+
+
+@dataclass(slots=True)
+class Command:
+    """A command that was started, in a process group of its own."""
+
+    process: trio.Process
+    output: Output
+    _swept: bool = False
+
+    @classmethod
+    async def start(cls, command: str, *, cwd: str, env: Mapping[str, str]) -> Command:
+        """Start a command; `ToolError` when that is not possible. Nothing can be typed into it."""
+        output = Output(trio.lowlevel.current_trio_token())
+        try:
+            reading, writing = os.pipe()
+        except OSError as error:
+            raise _explain_start(error) from None
+        try:
+            # First of all: who cannot be read from must not run.
+            output.read_in_thread(reading)
+            process = await trio.lowlevel.open_process(
+                [shutil.which("bash") or "/bin/sh", "-c", command],
+                stdin=subprocess.DEVNULL,
+                stdout=writing,
+                stderr=writing,
+                cwd=cwd,
+                env=env,
+                start_new_session=True,
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            raise _explain_start(error) from None
+        finally:
+            os.close(writing)
+        return cls(process, output)
+
+    @property
+    def ended(self) -> str | None:
+        """How it ended, None while it runs."""
+        code = self.process.returncode
+        if code is None:
+            return None
+        if code >= 0:
+            return f"ended with exit code {code}"
+        with suppress(ValueError):
+            return f"was ended by {signal.Signals(-code).name}"
+        return f"was ended by signal {-code}"
+
+    async def watch(self) -> None:
+        """Wait until it ends by itself, and end what it leaves running."""
+        await self.process.wait()
+        self._sweep()
+
+    async def end(self) -> None:
+        """End it with all of its group: asked first, and killed when it takes longer than `GRACE`.
+
+        A cancelled turn waits for it, which is bounded: nothing that was cancelled goes on in secret.
+        """
+        with trio.CancelScope(shield=True):
+            if self.process.returncode is None:
+                self._signal(signal.SIGTERM)
+                with trio.move_on_after(GRACE):
+                    await self.process.wait()
+            self._sweep()
+            with trio.move_on_after(GRACE):
+                await self.process.wait()
+            with trio.move_on_after(_REST):
+                await self.output.ended.wait()
+
+    def _sweep(self) -> None:
+        """Kill what is left of the group; once, for later its number may be that of somebody else's group."""
+        if not self._swept:
+            self._swept = True
+            self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, number)
+
+
+def _explain_start(error: Exception) -> ToolError:
+    return ToolError(f"the command cannot be started: {error}", kind="invalid_input")
+
+
+@dataclass(slots=True)
+class Shells:
+    """The commands of all sessions that run in the background."""
+
+    _commands: dict[str, dict[str, Command]] = field(default_factory=dict)
+    _started: int = 0
+    _changing: trio.Lock = field(default_factory=trio.Lock)
+
+    async def start(self, session_id: str, command: str, *, cwd: str, env: Mapping[str, str]) -> str:
+        """Start a command in the background and return its id; `ToolError` when too many run already."""
+        # One after another, as the calls of a step come all at once: whoever is counted is known, and will be ended.
+        async with self._changing:
+            own = self._commands.setdefault(session_id, {})
+            ended = [key for key, known in own.items() if known.ended is not None]
+            if len(own) - len(ended) >= MOST_BACKGROUND:
+                raise ToolError(
+                    f"{MOST_BACKGROUND} commands run in the background already", help="end one of them with bash.kill"
+                )
+            started = await Command.start(command, cwd=cwd, env=env)
+            # No task of a turn outlives the turn; this one ends with the command, which ends with `close`.
+            trio.lowlevel.spawn_system_task(started.watch)
+            for key in ended[: max(0, len(own) - MOST_BACKGROUND + 1)]:
+                del own[key]
+            self._started += 1
+            own[f"b{self._started}"] = started
+            return f"b{self._started}"
+
+    def find(self, session_id: str, key: str) -> Command:
+        """A command of this session; `ToolError` when it has none of that id."""
+        own = self._commands.get(session_id, {})
+        if key not in own:
+            there = ", ".join(own) or "none"
+            raise ToolError(f"there is no command `{key}` in the background", help=f"there are: {there}")
+        return own[key]
+
+    async def kill_session(self, session_id: str) -> None:
+        """End all commands of a session."""
+        async with self._changing:
+            commands = list(self._commands.pop(session_id, {}).values())
+        await _end_all(commands)
+
+    async def close(self) -> None:
+        """End all commands of all sessions, also where that is cancelled."""
+        with trio.CancelScope(shield=True):
+            async with self._changing:
+                commands = [command for own in self._commands.values() for command in own.values()]
+                self._commands.clear()
+            await _end_all(commands)
+
+
+async def _end_all(commands: list[Command]) -> None:
+    async with trio.open_nursery() as nursery:
+        for command in commands:
+            nursery.start_soon(command.end)
+
+
+@asynccontextmanager
+async def open_shells() -> AsyncIterator[Shells]:
+    """Commands in the background, all of which end with this; to be shared by the tools of all turns."""
+    shells = Shells()
+    try:
+        yield shells
+    finally:
+        await shells.close()
+
+
+def shell_tools(shells: Callable[[], Awaitable[Shells]]) -> list[Tool]:
+    """The tools for commands; `shells` gives what keeps those in the background."""
+
+    @tool(name="bash")
+    async def bash(
+        command: Annotated[str, "What to run."],
+        timeout: Annotated[float, "After how many seconds it is ended.", Meta(gt=0, le=3600)] = 30,  # noqa: ASYNC109
+        cwd: Annotated[str, "The folder to run it in, from the workspace."] = ".",
+        background: Annotated[bool, "Leave it running, without a timeout; bash.output shows what it prints."] = False,
+        *,
+        context: ToolContext,
+    ) -> str:
+        """Run a shell command and return what it prints. It cannot ask anything; what it leaves running is ended."""
+        place = Reach.of(context).place(cwd)
+        with place.folder():
+            env = child_environment(os.environ, context.settings)
+        if background:
+            key = await (await shells()).start(context.session_id, command, cwd=str(place.path), env=env)
+            return f"started in the background as `{key}`; bash.output shows what it prints, bash.kill ends it"
+        return await _run(command, timeout, cwd=str(place.path), env=env)
+
+    @tool(name="bash.output")
+    async def output(
+        id: Annotated[str, "What bash returned when it started the command."],  # noqa: A002 (the model's word)
+        offset: Annotated[int, "From which byte on; each call says where to go on.", Meta(ge=0)] = 0,
+        *,
+        context: ToolContext,
+    ) -> str:
+        """Show what a command in the background has printed, and whether it still runs."""
+        command = (await shells()).find(context.session_id, id)
+        ended = command.ended
+        if ended is not None:
+            with trio.move_on_after(_REST):
+                await command.output.ended.wait()
+        text, then = command.output.since(offset)
+        gap = "" if not text or text.endswith("\n") else "\n"
+        return f"{text}{gap}[{id} {ended or 'is still running'}; go on with offset={then}]"
+
+    @tool(name="bash.kill")
+    async def kill(
+        id: Annotated[str, "What bash returned when it started the command."],  # noqa: A002 (the model's word)
+        *,
+        context: ToolContext,
+    ) -> str:
+        """End a command in the background, with everything it has started."""
+        command = (await shells()).find(context.session_id, id)
+        before = command.ended
+        await command.end()
+        return f"{id} {before or 'was running and is ended now'}"
+
+    return [bash, output, kill]
+
+
+async def _run(command: str, seconds: float, *, cwd: str, env: Mapping[str, str]) -> str:
+    """Run a command to its end; `ToolError` with what it printed when it fails or takes too long (BEHAVIOURS A26)."""
+    started = await Command.start(command, cwd=cwd, env=env)
+    try:
+        with trio.move_on_after(seconds) as scope:
+            await started.process.wait()
+    finally:
+        # What it left in the background was never asked for.
+        await started.end()
+    text = started.output.text()
+    if scope.cancelled_caught:
+        said = f"the command took longer than {seconds:g} s and was ended"
+        raise ToolError(f"{said}; it printed:\n{text}" if text else f"{said}; it printed nothing", kind="timeout")
+    if started.process.returncode != 0:
+        said = f"the command {started.ended}"
+        raise ToolError(f"{said}; it printed:\n{text}" if text else f"{said} and printed nothing")
+    return text or "[it printed nothing]"

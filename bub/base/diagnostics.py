@@ -1,0 +1,306 @@
+"""Findings: what is wrong with a pipeline, exactly where, and what would be right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from typing import Any, Literal, NamedTuple
+
+from bub.errors import BubError
+
+Severity = Literal["error", "warning"]
+
+
+class Position(NamedTuple):
+    """A point in a text: line and column from 1, columns in code points."""
+
+    line: int
+    column: int
+
+
+class Range(NamedTuple):
+    """A stretch of text; `end` is the position just behind its last character."""
+
+    start: Position
+    end: Position
+
+
+START = Range(Position(1, 1), Position(1, 1))
+"""Where a finding about the document as a whole points."""
+
+
+NO_FILE = "the environment"
+"""The file of a finding about a variable of the environment: it stands in none."""
+
+STDIN = "<stdin>"
+"""What findings call the file that is piped in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A range in a file. `layer` says which part of the pipeline the text speaks for.
+
+    A layer is `bub:default` (a shipped parent), the file's own path as the user knows it, or `profile ci`.
+    """
+
+    file: str
+    range: Range = START
+    layer: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The place as in the JSON object of a finding."""
+        return {"file": self.file, "range": _range_dict(self.range)}
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.range.start.line}:{self.range.start.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """Another place that a finding is about, such as the first of two duplicate keys."""
+
+    message: str
+    file: str
+    range: Range
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding: `code` is stable (`B120`), `message` names what the user knows, `help` says what would be right.
+
+    `path` is the dotted path of the offending value (`stages.prompt.needs[0]`), `profile` the profile it holds
+    for when it holds for one only, `fix` the text that would repair the range when there is one sure repair.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    file: str
+    range: Range = START
+    path: str = ""
+    profile: str | None = None
+    help: str | None = None
+    fix: str | None = None
+    related: tuple[Related, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """The finding as the JSON object of DESIGN §8."""
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "message": self.message,
+            "file": self.file,
+            "range": _range_dict(self.range),
+            "path": self.path,
+            "profile": self.profile,
+            "help": self.help,
+            "fix": self.fix,
+            "related": [
+                {"message": other.message, "file": other.file, "range": _range_dict(other.range)}
+                for other in self.related
+            ],
+        }
+
+
+def _range_dict(span: Range) -> dict[str, dict[str, int]]:
+    return {
+        "start": {"line": span.start.line, "column": span.start.column},
+        "end": {"line": span.end.line, "column": span.end.column},
+    }
+
+
+class PipelineError(BubError):
+    """A pipeline that does not compile; `diagnostics` holds every finding, warnings included."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = sort_diagnostics(diagnostics)
+        errors = [finding for finding in self.diagnostics if finding.severity == "error"]
+        first = errors[0]
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        where = f"{first.file}:{first.range.start.line}:{first.range.start.column}"
+        super().__init__(f"{where}: {first.message}{more}", help=first.help)
+
+
+@dataclass(slots=True)
+class Findings:
+    """Collects findings while a document is read, merged and compiled."""
+
+    items: list[Diagnostic] = field(default_factory=list)
+    guesses: int = 0
+
+    def add(
+        self,
+        code: str,
+        message: str,
+        place: Place,
+        *,
+        severity: Severity = "error",
+        path: str = "",
+        profile: str | None = None,
+        help: str | None = None,  # noqa: A002 (the reader's word)
+        fix: str | None = None,
+        related: Iterable[Related] = (),
+    ) -> None:
+        """Add one finding at `place`."""
+        self.items.append(
+            Diagnostic(code, severity, message, place.file, place.range, path, profile, help, fix, tuple(related))
+        )
+
+    def warn(self, code: str, message: str, place: Place, **more: Any) -> None:
+        """Add one warning at `place`."""
+        self.add(code, message, place, severity="warning", **more)
+
+    def add_unknown(
+        self,
+        code: str,
+        message: str,
+        place: Place,
+        name: str,
+        known: Iterable[str],
+        *,
+        help: str | None = None,  # noqa: A002 (the reader's word)
+        **more: Any,
+    ) -> None:
+        """Add one finding about a `name` that is none of those `known`: what was meant, or else `help`."""
+        known = set(known)
+        meant = self.did_you_mean(name, known)
+        self.add(code, message, place, help=meant or help, fix=sure_repair(name, known) if meant else None, **more)
+
+    def did_you_mean(self, name: str, known: Iterable[str]) -> str | None:
+        """As the function `did_you_mean`, for the first names only: a file with more of them has no mere slips."""
+        self.guesses += 1
+        return did_you_mean(name, known) if self.guesses <= MOST_GUESSES else None
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether anything found so far keeps the pipeline from running."""
+        return any(item.severity == "error" for item in self.items)
+
+
+def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Findings in the order of a reader: by file, place and code; one said twice is said once.
+
+    A finding that holds for several profiles alike is one finding, and is of none of them.
+    """
+    alike: dict[tuple[Any, ...], list[Diagnostic]] = {}
+    for item in diagnostics:
+        general = item.message if item.profile is None else item.message.replace(f"profile `{item.profile}`", "profile")
+        alike.setdefault((item.file, item.range, item.code, general), []).append(item)
+    merged = [_as_one(items) for items in alike.values()]
+    return tuple(sorted(merged, key=lambda item: (item.file, item.range, item.code, item.message)))
+
+
+_MOST_NAMED = 3
+"""How many profiles one finding names, and points at."""
+
+
+def _as_one(items: list[Diagnostic]) -> Diagnostic:
+    """The first of several findings that differ in their profile only, with the other profiles named too.
+
+    What is an error in one of them is an error.
+    """
+    items = sorted(items, key=lambda item: item.severity != "error")
+    first = items[0]
+    profiles = list(dict.fromkeys(item.profile for item in items))
+    if len(profiles) == 1:
+        return first
+    message = first.message
+    if len({item.message for item in items}) > 1:
+        named = ", ".join(f"`{profile}`" for profile in profiles[1:_MOST_NAMED])
+        more = f" and {len(profiles) - _MOST_NAMED} more" if len(profiles) > _MOST_NAMED else ""
+        message += f" (the same in {named}{more})"
+    related = dict.fromkeys(other for item in items[:_MOST_NAMED] for other in item.related)
+    return replace(first, message=message, profile=None, related=tuple(related))
+
+
+MOST_GUESSES = 50
+"""How many wrong names of one file are told what was probably meant."""
+
+_LONGEST, _MOST_KNOWN, _MOST_COMPARED = 60, 2_000, 50
+
+
+def suggest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant, or None when none is close."""
+    import difflib  # only where a name is wrong
+
+    candidates = sorted(set(known))
+    exact = {candidate.casefold(): candidate for candidate in candidates}
+    if name.casefold() in exact:
+        return exact[name.casefold()]
+    if len(name) > _LONGEST or len(candidates) > _MOST_KNOWN:
+        return None
+    # To compare two names takes the product of their lengths, and a file may hold thousands of long ones.
+    candidates = [candidate for candidate in candidates if len(candidate) <= _LONGEST]
+    if len(candidates) > _MOST_COMPARED:
+        candidates = sorted(candidates, key=lambda other: -_shared_ends(name, other))[:_MOST_COMPARED]
+    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.65)
+    if not close:  # `msg` is farther from `message` than `volumes` from `routes`, and yet meant
+        kin = [other for other in candidates if _is_in(name, other) or _is_in(other, name)]
+        close = difflib.get_close_matches(name, kin, n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def _is_in(short: str, long: str) -> bool:
+    """Whether one name has all letters of another, in their order."""
+    letters = iter(long)
+    return all(letter in letters for letter in short)
+
+
+def _shared_ends(one: str, other: str) -> int:
+    """How many characters two names share at their beginning and at their end."""
+    sides = (zip(one, other, strict=False), zip(reversed(one), reversed(other), strict=False))
+    return sum(1 for side in sides for _ in takewhile(lambda pair: pair[0] == pair[1], side))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+    """The question "did you mean …?" for a help line, or None when nothing is close."""
+    meant = suggest(name, known)
+    return f"did you mean `{meant}`?" if meant else None
+
+
+_SHORTEST_REPAIRED = 4
+"""Shorter names come near each other by accident."""
+
+
+def sure_repair(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` can only be a slip for, or None: sure enough to be written without being asked.
+
+    The same name but for case, `-` and `_`; or one letter put in, left out, changed or swapped, of a name of four
+    letters or more that no other known name comes near. Names with different numbers are different things.
+    """
+    candidates = set(known)
+    if name in candidates or len(name) > _LONGEST or len(candidates) > _MOST_KNOWN:
+        return None
+    alike = [candidate for candidate in candidates if _plain(candidate) == _plain(name)]
+    if alike:
+        return alike[0] if len(alike) == 1 else None
+    near = [candidate for candidate in candidates if _within(2, name, candidate)]
+    if len(near) != 1 or len(near[0]) < _SHORTEST_REPAIRED or _digits(near[0]) != _digits(name):
+        return None
+    return near[0] if _within(1, name, near[0]) else None
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("-", "").replace("_", "")
+
+
+def _digits(name: str) -> list[str]:
+    return [letter for letter in name if letter.isdigit()]
+
+
+def _within(edits: int, one: str, other: str) -> bool:
+    """Whether so many edits at most (a letter put in, left out, changed, or two swapped) make one name of another."""
+    if one == other:
+        return True
+    if edits == 0 or abs(len(one) - len(other)) > edits:
+        return False
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    one, other = one[same:], other[same:]
+    left = edits - 1
+    return (
+        _within(left, one[1:], other[1:])
+        or _within(left, one[1:], other)
+        or _within(left, one, other[1:])
+        or (one[:2] == other[1::-1] and _within(left, one[2:], other[2:]))
+    )

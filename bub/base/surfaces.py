@@ -1,0 +1,32 @@
+"""The surfaces that hand over messages, and which of them the operator sits at.
+
+A message cannot say this of itself: whoever hands it over to the runtime says it, in the call (DESIGN §13).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Surface(Enum):
+    """Who hands a message over."""
+
+    TERMINAL = "terminal"
+    """Bub's own terminal: somebody at this machine typed it, or piped it into `bub chat`."""
+    RUN = "run"
+    """The command line of `bub run`."""
+    CHANNEL = "channel"
+    """A channel of a plugin, whatever its name is; and what the inbox kept over a restart."""
+    BUS = "bus"
+    """A bus, whoever publishes there."""
+    PROGRAM = "program"
+    """Code that calls `process_inbound`, a tool or a plugin among them."""
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether the operator stands behind the message, so that a command is its own yes (DESIGN §6)."""
+        return self in OPERATOR
+
+
+OPERATOR = frozenset({Surface.TERMINAL, Surface.RUN})
+"""The surfaces that the operator sits at."""

@@ -1,0 +1,66 @@
+"""How a comma command is written: the prefix, the name of a tool, and its arguments.
+
+Running one is the agent's business (`bub/agent/commands.py`).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bub.tools import ToolError
+
+DEFAULT_PREFIX = ","
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A line that calls a tool: `name`, its arguments as they were written, and the whole `line` without the prefix."""
+
+    line: str
+    name: str
+    positional: tuple[str, ...] = ()
+    named: Mapping[str, str] = field(default_factory=dict)
+
+
+def prefix_of(settings: Mapping[str, Any]) -> str:
+    """What commands begin with: the setting `command_prefix`, without blanks, else a comma (BEHAVIOURS A1)."""
+    prefix = settings.get("command_prefix")
+    return prefix if isinstance(prefix, str) and prefix and not any(map(str.isspace, prefix)) else DEFAULT_PREFIX
+
+
+def command_line(text: Any, prefix: str) -> str | None:
+    """The command in a text, without its prefix; None if the text is none (BEHAVIOURS A1)."""
+    if not isinstance(text, str):
+        return None
+    stripped = text.strip()
+    return stripped.removeprefix(prefix).strip() if stripped.startswith(prefix) else None
+
+
+def parse_command(line: str) -> Command:
+    """A line in words as a shell has them; `name=value` names an argument (BEHAVIOURS A3).
+
+    Raises `ToolError` when it is empty, a quote is not closed, or something unnamed follows something named.
+    """
+    if not line:
+        raise ToolError("the command is empty", help="`help` lists those there are", kind="invalid_input")
+    try:
+        name, *words = shlex.split(line)
+    except ValueError:
+        raise ToolError("a quote is not closed", help="close it, or write `\\'`", kind="invalid_input") from None
+    positional: list[str] = []
+    named: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if equals and key.isidentifier():
+            if key in named:
+                raise ToolError(f"`{key}` is given twice", kind="invalid_input")
+            named[key] = value
+        elif named:
+            what = f"`{word}` stands behind `{next(reversed(named))}=…`"
+            raise ToolError(what, help="put what has no name first", kind="invalid_input")
+        else:
+            positional.append(word)
+    return Command(line, name, tuple(positional), named)

@@ -1,0 +1,106 @@
+"""Channels that run: begun one after another, run again where they fail, and ended in reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import trio
+
+from bub.base.backoff import Backoff
+from bub.base.counts import Counts
+from bub.base.failures import is_ordinary
+from bub.channels.channel import Channel, Desk
+from bub.log import log_exception, log_warning
+
+ENDING = 10.0
+"""How long, in seconds, a channel may take to end."""
+
+_BACKOFF = Backoff(1.0, longest=60.0)
+
+
+@dataclass(eq=False, slots=True)
+class _Running:
+    """A channel that runs: `state` is "starting", "running", "failed" (until it runs again) or "ended"."""
+
+    channel: Channel
+    state: str = "starting"
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    ended: trio.Event = field(default_factory=trio.Event)
+
+
+class RunningChannels:
+    """Runs channels; `over` is called when nobody is left to be answered: all have ended, or an interface was left."""
+
+    def __init__(self, channels: Iterable[Channel], counts: Counts, *, over: Callable[[], None]) -> None:
+        self._running = [_Running(channel) for channel in channels]
+        self._counts = counts
+        self._over = over
+
+    @property
+    def states(self) -> dict[str, str]:
+        """What each channel is at: "starting", "running", "failed" (it is run again after a while) or "ended"."""
+        return {running.channel.name: running.state for running in self._running}
+
+    async def start(self, tasks: trio.Nursery, desk: Desk) -> None:
+        """Begin with all of them. Raises what one raises that cannot begin."""
+        for running in self._running:
+            running.channel.desk = desk
+            await tasks.start(self._keep_running, running)
+
+    async def stop(self) -> None:
+        """End the channels, the last one first; what one does about it does not keep the others (BEHAVIOURS C23)."""
+        for running in reversed(self._running):
+            if running.state == "starting":
+                continue
+            running.scope.cancel()
+            with trio.move_on_after(ENDING) as patience:
+                await running.ended.wait()
+            if patience.cancelled_caught:
+                log_warning("channel.does_not_end", channel=running.channel.name, seconds=ENDING)
+            running.channel.desk = None
+
+    async def _keep_running(self, running: _Running, *, task_status: trio.TaskStatus[None]) -> None:
+        """Run one channel, and again after a while where it fails once it had begun."""
+        channel, failures = running.channel, 0
+        begun = _Begun(running, task_status)
+        try:
+            with running.scope:
+                while True:
+                    since = trio.current_time()
+                    try:
+                        await channel.run(task_status=begun)
+                        break
+                    except BaseException as error:  # as for a plugin that calls `sys.exit`: it is run again
+                        if not begun.once or not is_ordinary(error):
+                            raise
+                        running.state = "failed"
+                        self._counts.failure("channel")
+                        ran_long = trio.current_time() - since > _BACKOFF.longest
+                        failures = 1 if ran_long else failures + 1
+                        pause = _BACKOFF.pause_after(failures)
+                        log_exception("channel.failed", error, channel=channel.name, again_in=pause)
+                    await trio.sleep(pause)
+            begun.started()  # one that was over at once
+        finally:
+            running.state = "ended"
+            running.ended.set()
+            people = [one for one in self._running if one.channel.role != "service"]
+            if channel.role == "interface" or all(one.ended.is_set() for one in people or self._running):
+                self._over()
+
+
+class _Begun:
+    """Passes on that a channel has begun, the first time; it may be run again."""
+
+    def __init__(self, running: _Running, task_status: trio.TaskStatus[None]) -> None:
+        self._running = running
+        self._task_status = task_status
+        self.once = False
+
+    def started(self, value: None = None) -> None:
+        """The channel brings in messages from now on."""
+        self._running.state = "running"
+        if not self.once:
+            self.once = True
+            self._task_status.started()

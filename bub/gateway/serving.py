@@ -1,0 +1,237 @@
+"""A gateway: the channels of a framework run until a signal ends them, while its files may change."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import trio
+
+from bub import __version__
+from bub.base.diagnostics import Diagnostic, PipelineError, Place
+from bub.errors import BubError
+from bub.framework import BubFramework
+from bub.gateway.monitor import ListenAddress, Monitor
+from bub.inbox.mailbox import Mailbox, inbox_file
+from bub.inbox.manager import ChannelManager
+from bub.log import covered, log_exception, log_info, log_warning
+
+_LOOK_EVERY = 0.5
+"""How often, in seconds, watched files are looked at. A change counts once it is the same for two looks."""
+
+_ONE_SIGNAL = 0.2
+"""Within how many seconds two equal signals are one: `timeout` and the like tell a process and then its group."""
+
+_HANGUP: int | None = getattr(signal, "SIGHUP", None)  # Windows has none
+
+_Looks: TypeAlias = Mapping[Path, tuple[int, int, int] | None]
+"""What tells one state of a file from another: when and how long it was written, and which file it is."""
+
+
+class Reload(NamedTuple):
+    """What became of a reload, and what was found; with a finding that is an error, nothing was changed."""
+
+    at: str
+    outcome: str
+    findings: tuple[str, ...]
+
+
+class Gateway:
+    """Runs the channels that `names` mean until they have ended, or a signal ends them.
+
+    SIGTERM and SIGINT let the turns under way finish within `shutdown_grace`; the second one ends them at once. SIGHUP
+    loads the files of the framework again; with `watch`, so does a change of one of them. A file that does not compile
+    changes nothing. With `listen`, `/healthz` and `/metrics` are served there.
+    """
+
+    def __init__(
+        self,
+        framework: BubFramework,
+        names: Iterable[str],
+        *,
+        listen: ListenAddress | None = None,
+        watch: bool = False,
+    ) -> None:
+        self._framework = framework
+        self._names = tuple(names)
+        self._listen = listen
+        self._watches = watch
+        self._ended_by: int | None = None
+        self._begun = _StartFlag()
+        self._reload: Reload | None = None
+        self._want, self._wanted = trio.open_memory_channel[None](1)
+        self._terminal = next((stream for stream in range(3) if os.isatty(stream)), None)
+
+    async def run(self) -> int | None:
+        """Run to the end; the signal that ended it, None if the channels have ended by themselves.
+
+        Raises `BubError` if no channel can run, if one cannot begin, and if the port cannot be had.
+        """
+        framework = self._framework
+        with trio.open_signal_receiver(*_signals()) as signals:
+            async with framework.running(), trio.open_nursery() as beside:
+                mailbox = Mailbox(inbox_file(framework.home), framework.workspace)
+                manager = ChannelManager(framework, self._names, mailbox=mailbox, counts=framework.counts)
+                if not manager.names:
+                    raise _no_channel(self._names, manager.disabled)
+                for name, why in manager.disabled.items():
+                    log_info("channel.disabled", channel=name, help=why)
+                with trio.CancelScope() as work:
+                    beside.start_soon(self._hear, signals, manager, work)
+                    if self._listen is not None:
+                        monitor = Monitor(framework.counts, partial(self._health, manager))
+                        await beside.start(monitor.serve, self._listen)
+                    beside.start_soon(self._serve_reloads)
+                    if self._watches:
+                        beside.start_soon(self._watch)
+                    await manager.run(task_status=self._begun)
+                beside.cancel_scope.cancel()
+        log_info("gateway.ended", signal=_name_of(self._ended_by))
+        return self._ended_by
+
+    # Signals.
+
+    async def _hear(self, signals: AsyncIterator[int], manager: ChannelManager, work: trio.CancelScope) -> None:
+        since = -_ONE_SIGNAL
+        async for number in signals:
+            if number == _HANGUP and not self._has_lost_its_terminal:
+                self._want_reload(_name_of(number))
+            elif self._ended_by is None and self._begun.is_so:
+                self._ended_by, since = number, trio.current_time()
+                log_info("gateway.ending", signal=_name_of(number), turns=manager.turns)
+                manager.drain()
+            elif number == self._ended_by and trio.current_time() - since < _ONE_SIGNAL:
+                continue
+            else:
+                self._ended_by = number
+                log_info("gateway.ending_at_once", signal=_name_of(number), turns=manager.turns)
+                work.cancel()
+
+    @property
+    def _has_lost_its_terminal(self) -> bool:
+        """Whether the window it was started in was closed: then nobody is there who could mean a reload."""
+        return self._terminal is not None and not os.isatty(self._terminal)
+
+    # Reloading.
+
+    def _want_reload(self, cause: str) -> None:
+        log_info("gateway.reloading", cause=cause)
+        with suppress(trio.WouldBlock):  # the one that waits will see what has changed by then
+            self._want.send_nowait(None)
+
+    async def _serve_reloads(self) -> None:
+        async for _ in self._wanted:
+            try:
+                await trio.to_thread.run_sync(self._framework.reload, abandon_on_cancel=True)
+            except PipelineError as error:
+                self._note_reload("refused", map(format_finding, error.diagnostics))
+            except BubError as error:
+                self._note_reload("refused", [f"{error} ({error.help})" if error.help else str(error)])
+            except (Exception, SystemExit) as error:  # noqa: BLE001 (code of plugins: what runs is not to suffer from it)
+                log_exception("pipeline.reload_failed", error)
+                self._note_reload("refused", [f"{type(error).__name__}: {error}"])
+            else:
+                self._note_reload("ok", map(format_finding, self._framework.warnings))
+
+    def _note_reload(self, outcome: str, findings: Iterable[str]) -> None:
+        """Keep what became of a reload, for the log and `/healthz`."""
+        found = tuple(covered(finding) for finding in findings)
+        self._framework.counts.reload(outcome)
+        self._reload = Reload(datetime.now(UTC).isoformat(timespec="seconds"), outcome, found)
+        for finding in found:
+            log_warning("pipeline.finding", finding=finding)
+
+    async def _watch(self) -> None:
+        seen = await self._look()
+        while True:
+            await trio.sleep(_LOOK_EVERY)
+            now = await self._look()
+            if _has_changed(seen, now):
+                before: _Looks = {}
+                while now != before:  # an editor or a checkout may still be at it
+                    await trio.sleep(_LOOK_EVERY)
+                    before, now = now, await self._look()
+                self._want_reload("a file was changed")
+            seen = now
+
+    async def _look(self) -> _Looks:
+        files = tuple(self._framework.watched_files)
+        return await trio.to_thread.run_sync(lambda: {file: _stat_of(file) for file in files}, abandon_on_cancel=True)
+
+    # Health.
+
+    def _health(self, manager: ChannelManager) -> tuple[bool, Mapping[str, Any]]:
+        states = manager.states
+        status = "ok" if all(state in ("running", "ended") for state in states.values()) else "degraded"
+        if manager.is_draining:
+            status = "draining"
+        elif not self._begun.is_so:
+            status = "starting"
+        elif "running" not in states.values():
+            status = "failing"
+        return status in ("ok", "degraded"), {
+            "status": status,
+            "version": __version__,
+            "channels": states,
+            "turns": manager.turns,
+            "inbox": manager.waiting,
+            "outbox": manager.undelivered,
+            "reload": self._reload._asdict() if self._reload is not None else None,
+        }
+
+
+class _StartFlag(trio.TaskStatus[None]):
+    """Whether all channels have begun."""
+
+    is_so = False
+
+    def started(self, value: None = None) -> None:
+        self.is_so = True
+
+
+def _signals() -> list[int]:
+    """Return the signals to listen to; not SIGINT if the process ignores it, as in `bub gateway &` of a script."""
+    is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    return [signal.SIGTERM, *([] if is_ignored else [signal.SIGINT]), *([] if _HANGUP is None else [_HANGUP])]
+
+
+def _name_of(number: int | None) -> str:
+    return signal.Signals(number).name if number is not None else "none"
+
+
+def _has_changed(seen: _Looks, now: _Looks) -> bool:
+    """Return whether a file is another one now; one that is only watched since the last reload is none."""
+    return any(file in seen and seen[file] != look for file, look in now.items())
+
+
+def _stat_of(file: Path) -> tuple[int, int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def format_finding(finding: Diagnostic) -> str:
+    """Return a finding as a line of the log: where, what, and what to do."""
+    hint = f" ({finding.help})" if finding.help else ""
+    return f"{Place(finding.file, finding.range)}: {finding.severity}[{finding.code}] {finding.message}{hint}"
+
+
+def _no_channel(names: tuple[str, ...], disabled: Mapping[str, str]) -> BubError:
+    """Return why nothing runs, and what to do about each channel (BEHAVIOURS C4)."""
+    if not names:
+        return BubError("the profile opens no channel", help="name some in its `channels:`, or say --enable-channel")
+    if names and all(name.startswith("!") for name in names):
+        return BubError("no channel is left to run", help="say `--enable-channel all` beside what is left out")
+    hints = [f"{name}: {why}" for name, why in disabled.items()] or [
+        "list a plugin that brings one, such as `telegram`"
+    ]
+    ways = "`bub onboard` asks for what a channel needs; `bub chat` talks to the agent right here"
+    return BubError("there is no channel that could run", help="\n".join([*hints, ways]))

@@ -1,0 +1,146 @@
+"""Facts about the kinds of hook: which keys each knows, its order, its defaults. Calling them is the engine's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+Policy = Literal["propagate", "skip", "deny"]
+
+BUILTIN = "builtin"
+"""The name of the plugin that is in every profile, below all others (BEHAVIOURS H2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How the implementations of a hook point are called, in the words of DESIGN §3.
+
+    `keys` are the stage keys that only some kinds know; `policies` what `on_failure` may be, its default first.
+    `barrier`: nothing of the turn passes the stage or runs beside it. `frozen`: the implementations get read-only
+    values. `handled_as` is the kind that `HookRegistry` registers handlers as which are called in front of it.
+    """
+
+    name: str
+    runs: str
+    combines: str
+    policies: tuple[Policy, ...]
+    keys: frozenset[str]
+    barrier: bool = False
+    tunable: bool = False
+    """Whether the pipeline's own `on_failure` is this kind's default."""
+    frozen: bool = False
+    handled_as: str | None = None
+
+
+def _kind(
+    name: str, runs: str, combines: str, policies: tuple[Policy, ...], keys: str, **more: Any
+) -> tuple[str, Kind]:
+    return name, Kind(name, runs, combines, policies, frozenset(keys.split()), **more)
+
+
+_OPEN: tuple[Policy, ...] = ("skip", "propagate")
+_STRICT: tuple[Policy, ...] = ("propagate", "skip")
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    dict(
+        (
+            _kind(
+                "firstresult",
+                "one after another, stops at the first answer",
+                "the first value that is not None",
+                _STRICT,
+                "into default default_if cleanup_for retry",
+                tunable=True,
+            ),
+            _kind(
+                "broadcast",
+                "one after another, all",
+                "what `combine` says",
+                _STRICT,
+                "into default default_if combine for_each cleanup_for retry",
+                tunable=True,
+            ),
+            _kind("observer", "one after another, all", "nothing", _OPEN, "for_each cleanup_for", handled_as="void"),
+            _kind("void", "all at once, all awaited", "nothing", _OPEN, "for_each cleanup_for", handled_as="void"),
+            _kind(
+                "modifying",
+                "one after another, all, each on the frozen original",
+                "the first value per key that is not None, applied as `changes` says",
+                _OPEN,
+                "changes for_each",
+                frozen=True,
+                handled_as="modifying",
+            ),
+            _kind(
+                "claiming",
+                "one after another, stops at the first claim",
+                'the first {"handled": True, …}; a claimed turn ends there',
+                _OPEN,
+                "for_each",
+                barrier=True,
+                handled_as="claiming",
+            ),
+            _kind(
+                "gate",
+                "one after another, stops at the first denial",
+                'allow when all return None; {"deny": "reason"} denies',
+                ("deny",),
+                "for_each",
+                barrier=True,
+                frozen=True,
+            ),
+            _kind(
+                "stream",
+                "picks as firstresult, then pulled event by event",
+                "the text of the `text` events",
+                _STRICT,
+                "into default default_if retry",
+                tunable=True,
+            ),
+        )
+    )
+)
+"""Every kind by name, in the order of DESIGN §3."""
+
+KIND_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        key: tuple(kind.name for kind in KINDS.values() if key in kind.keys)
+        for key in ("into", "default", "default_if", "combine", "changes", "for_each", "cleanup_for", "retry")
+    }
+)
+"""The one table of what only some kinds know: stage key → the kinds that know it."""
+
+COMMON_KEYS = (
+    "kind",
+    "hook",
+    "needs",
+    "before",
+    "after",
+    "when",
+    "enabled",
+    "timeout",
+    "on_failure",
+    "only",
+    "thread",
+)
+"""The stage keys that every kind knows."""
+
+STAGE_KEYS = (*COMMON_KEYS[:5], *KIND_KEYS, *COMMON_KEYS[5:])
+"""Every key of a stage."""
+
+HOOK_KEYS = ("kind", "takes", "timeout", "on_failure", "only", "thread", "description")
+"""Every key of an entry under `hooks:`."""
+
+START_VALUES = ("message", "inbound", "profile", "workspace", "fire")
+"""The values that exist before the first stage."""
+
+RESERVED_STATE = "_runtime_"
+"""Keys of the state that begin like this belong to the runtime: no plugin overwrites them (BEHAVIOURS T8)."""
+
+OUTBOUNDS = "outbounds"
+"""The value that holds the replies of a turn; what a denied or claimed turn still sends goes through it."""
+
+SESSION = "session_id"
+"""The value whose making puts a turn into its session; the message carries it from then on (BEHAVIOURS T6)."""

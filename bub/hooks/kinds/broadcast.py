@@ -1,0 +1,80 @@
+"""`broadcast`: one after another, all, and what they return is combined."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import trio
+
+from bub.base.waiting import PLAIN, Wait, is_awaitable
+from bub.hooks.binding import Calls, Values
+from bub.hooks.facts import KINDS
+from bub.hooks.kinds.runnable import DEFAULTED, DONE, Failed, Outcome, RunnableKind, Stage
+
+
+async def broadcast(calls: Calls, values: Values, wait: Wait, failed: Failed) -> list[Any]:
+    """What every implementation returned, in call order, None included (H8); one that failed has no part in it."""
+    arguments = calls.arguments(values)
+    results = []
+    for call in calls.items:
+        try:
+            value = call.function(*arguments[call.signature])
+            if type(value) not in PLAIN and is_awaitable(value):
+                value = await wait(value)
+            results.append(value if value is None or call.returns is None else call.checked(value))
+        except Exception as error:  # noqa: BLE001 (the policy decides)
+            await failed(call, error)
+    return results
+
+
+async def broadcast_shielded(calls: Calls, values: Values, seconds: float, failed: Failed) -> list[Any]:
+    """`broadcast` for a clean-up: nothing cancels it, and each implementation has `seconds` to itself.
+
+    One scope serves them all for as long as nobody's time is up: opening one for each costs more than most
+    clean-ups. Its deadline is moved on once a hundredth of the time has passed, which is added for everybody.
+    """
+    arguments = calls.arguments(values)
+    results = []
+    slack = seconds / 100 if len(calls.items) > 1 else 0.0
+    position = 0
+    while position < len(calls.items):
+        armed = -math.inf
+        with trio.CancelScope(shield=True) as scope:
+            for call in calls.items[position:]:
+                position += 1
+                try:
+                    value = call.function(*arguments[call.signature])
+                    if type(value) not in PLAIN and is_awaitable(value):
+                        now = trio.current_time()
+                        if now - armed > slack:
+                            armed, scope.deadline = now, now + seconds + slack
+                        value = await value
+                    results.append(value if value is None or call.returns is None else call.checked(value))
+                except Exception as error:  # noqa: BLE001 (the policy decides)
+                    await failed(call, error)
+                if scope.cancel_called:
+                    break  # one that shielded itself has outstayed its time; the next one gets a scope of its own
+        if scope.cancelled_caught:
+            late = calls.items[position - 1]
+            await failed(late, trio.TooSlowError(f"plugin `{late.plugin}` took longer than {seconds:g} seconds"))
+    return results
+
+
+def finish(stage: Stage, values: list[Any], came: list[Any], each: bool) -> Outcome:
+    """Keep what the results come to together, or what the stage yields if that is nothing."""
+    combine = stage.combine
+    if combine is None:
+        return DONE
+    value = combine.together(came)
+    # An empty value says nobody answered, unless somebody did and answered with just that.
+    if not value and (stage.falsy or not combine.is_answer_if_empty or came.count(None) == len(came)):
+        stage.yield_nothing(values, each)
+        return DEFAULTED
+    stage.put(values, value, each)
+    return DONE
+
+
+BROADCAST = RunnableKind(
+    KINDS["broadcast"], broadcast, finish, unanswered=list, late_fired=list, shielded=broadcast_shielded
+)

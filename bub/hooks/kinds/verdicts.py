@@ -1,0 +1,17 @@
+"""What a gate says against what follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BROKEN_GATE = "This could not be checked, so it was not done."
+"""What a person is told when a gate itself broke; the detail is in the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """Why a gate did not allow: the reason for the person, who said so, and whether the gate itself broke."""
+
+    reason: str
+    plugin: str
+    broken: bool = False

@@ -1,0 +1,153 @@
+"""Taking in what channels bring: kept on the disk, and collected until it is time to answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import trio
+
+from bub.base.counts import Counts
+from bub.base.surfaces import Surface
+from bub.channels.channel import Channel
+from bub.channels.message import COMMAND, ChannelMessage
+from bub.inbox.debounce import Debounce, Timing
+from bub.inbox.ledger import Ledger
+from bub.inbox.store import Received
+from bub.log import log_warning
+
+MOST_WAITING = 10_000
+"""How many messages may wait for their turns; channels that bring more wait themselves."""
+
+_MOST_BUFFERS = 10_000
+
+Origin: TypeAlias = tuple[str, str]
+"""Where messages come from, so that they keep their order: the channel, and the session as far as they say it (C6)."""
+
+
+class Intake:
+    """Takes in messages, and hands on each batch that is to be answered as one.
+
+    `is_command` tells a comma command by its text, `start_soon` starts a task.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        channels: Mapping[str, Channel],
+        timing: Timing,
+        counts: Counts,
+        *,
+        is_command: Callable[[str], bool],
+        hand_on: Callable[[list[Received]], None],
+        start_soon: Callable[..., Any],
+    ) -> None:
+        self._ledger = ledger
+        self._channels = channels
+        self._timing = timing
+        self._counts = counts
+        self._is_command = is_command
+        self._hand_on = hand_on
+        self._start_soon = start_soon
+        self._buffers: dict[Origin, Debounce[Received]] = {}
+        self._early: list[Received] | None = []
+        self._room = trio.lowlevel.ParkingLot()
+        self._is_closed = False
+
+    async def receive(self, message: ChannelMessage, surface: Surface = Surface.CHANNEL) -> None:
+        """Take a message in: it is kept on the disk when this returns, and answered as soon as it can be.
+
+        `surface` is who hands it over. One whose channel does not run is dropped, with a warning (BEHAVIOURS C5), and
+        one that is only overheard while nobody has asked for anything is none of the agent's business (C8). Raises
+        `BubError` when it cannot be kept.
+        """
+        channel = self._channels.get(message.channel)
+        if channel is None:
+            log_warning("inbound.unknown_channel", channel=message.channel)
+            return
+        if message.kind == "normal" and self._is_command(message.content):
+            message = replace(message, kind=COMMAND)
+        if channel.needs_debounce and self._early is None and not self._concerns(message):
+            return
+        while self._early is None and len(self._ledger) >= MOST_WAITING:
+            await self._room.park()
+        with trio.CancelScope(shield=True):  # what is kept has to be answered, too
+            received = await self._ledger.receive(message)
+            if received is not None:
+                self._counts.received(message.channel)
+                kept = replace(received.message, lifespan=message.lifespan)
+                received = replace(received, message=kept, surface=surface)
+                if self._early is not None:
+                    self._early.append(received)  # what was kept from before the start comes first
+                else:
+                    self._take_in(received)
+        await trio.lowlevel.checkpoint()
+
+    def open(self, kept: Sequence[Received]) -> None:
+        """Begin to hand on: first what was kept from before the start, then what has come in since."""
+        self.take_up(kept)
+        early, self._early = self._early or [], None
+        for received in early:
+            self._take_in(received)
+
+    def take_up(self, kept: Sequence[Received]) -> None:
+        """Hand on what was found on the disk: what was only overheard had been listened to, else it were not there."""
+        for received in kept:
+            self._take_in(received, is_heard=True)
+
+    def close(self) -> None:
+        """Hand on no more: what comes in is only kept."""
+        self._is_closed = True
+
+    def look_for_room(self) -> None:
+        """Go on with the channels that wait, where messages have been answered."""
+        if len(self._ledger) < MOST_WAITING:
+            self._room.unpark_all()
+
+    def _concerns(self, message: ChannelMessage) -> bool:
+        buffer = self._buffers.get((message.channel, message.origin))
+        is_heard = buffer is not None and buffer.listens(trio.current_time())
+        return message.is_active or message.kind == COMMAND or is_heard
+
+    def _take_in(self, received: Received, *, is_heard: bool = False) -> None:
+        if self._is_closed:
+            return
+        message = received.message
+        origin = (message.channel, message.origin)
+        if not self._channels[message.channel].needs_debounce:
+            self._pass_on([received])
+            return
+        buffer = self._buffers.get(origin)
+        if buffer is None:
+            self._forget_old_buffers()
+            buffer = self._buffers[origin] = Debounce(self._timing)
+        if message.kind == COMMAND:
+            self._flush(buffer)  # a command never overtakes what was said before it (C14)
+            self._pass_on([received])
+            return
+        was_waiting = buffer.deadline is not None
+        if not buffer.add(received, trio.current_time(), is_active=message.is_active, is_heard=is_heard):
+            self._start_soon(self._ledger.finish, [received.id])
+        elif not was_waiting:
+            self._start_soon(self._wait_for_more, buffer)
+
+    def _forget_old_buffers(self) -> None:
+        if len(self._buffers) >= _MOST_BUFFERS:
+            now = trio.current_time()
+            self._buffers = {origin: buffer for origin, buffer in self._buffers.items() if buffer.listens(now)}
+
+    async def _wait_for_more(self, buffer: Debounce[Received]) -> None:
+        while buffer.deadline is not None and trio.current_time() < buffer.deadline:  # noqa: ASYNC110 (it moves)
+            # What comes meanwhile can bring it forward, from `max_wait` to `debounce` (C11): look in between.
+            await trio.sleep_until(min(buffer.deadline, trio.current_time() + self._timing.debounce))
+        self._flush(buffer)
+
+    def _flush(self, buffer: Debounce[Received]) -> None:
+        batch = buffer.take()
+        if batch and not self._is_closed:
+            self._pass_on(batch)
+
+    def _pass_on(self, batch: list[Received]) -> None:
+        self._ledger.batch([received.id for received in batch])
+        self._hand_on(batch)

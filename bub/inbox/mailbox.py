@@ -1,0 +1,280 @@
+"""The durable inbox and outbox: what was received is on disk before anybody is told, and leaves when it is answered."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from functools import partial
+from hashlib import sha256
+from io import FileIO
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import trio
+
+from bub.base.failures import explain_os_error
+from bub.base.private import lock_file, make_private, open_private
+from bub.channels.message import ChannelMessage
+from bub.inbox.sqlite import SqliteInbox, inbox_file
+from bub.inbox.store import Claim, FencedError, Id, MailboxError, Outgoing, Received, Token
+
+__all__ = ["Mailbox", "MailboxError", "Outgoing", "Received", "inbox_file"]
+
+GIVEN_UP = 30.0
+"""How long, in seconds, an answer of the disk is waited for: well behind the patience with another process."""
+
+_T = TypeVar("_T")
+_NOTHING_YET = object()
+
+
+class _Asked:
+    """Something to do: `called` when it has come to something, or when whoever asked is to lead the next ones."""
+
+    __slots__ = ("called", "came", "work")
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.work = work
+        self.called = trio.Event()
+        self.came: Any = _NOTHING_YET
+
+
+class Mailbox:
+    """Keeps the messages that a workspace received until they are answered, and the replies until they are delivered.
+
+    `path` is its file, made at the first use for its owner only; None keeps everything in memory. What a method was
+    asked is on disk when it returns, also after a power cut. Everything that is asked while the disk is busy becomes
+    one transaction, in which each caller still stands or falls alone.
+
+    Cancelled before it has begun, a method does nothing; once begun it is done to its end, and returns. Raises
+    MailboxError, which says what to do, when the file cannot be used.
+    """
+
+    def __init__(self, path: Path | None, workspace: Path) -> None:
+        self._letters = SqliteInbox(path, workspace)
+        self._lock: FileIO | None = None
+        self._asked: list[_Asked] = []
+        self._led = False
+        self._limiter = trio.CapacityLimiter(1)
+        self._is_open = False
+        self._times_requeued = 0
+        self._token: Token = ""
+
+    async def open(self) -> None:
+        """Open the file, for nobody else. Raises MailboxError where another gateway has it for this workspace."""
+        with trio.move_on_after(GIVEN_UP) as scope:
+            scope.shield = True  # what was half opened would stay locked
+            await self._in_thread(self._open)
+            self._token = uuid4().hex
+            self._is_open = True
+            return
+        raise self._unanswered()
+
+    async def close(self) -> None:
+        """Close the file once everything that was asked is done."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        with trio.move_on_after(GIVEN_UP) as scope:
+            scope.shield = True
+            with suppress(MailboxError):  # whoever asked for something is told what became of it
+                await self._ask(lambda: None)
+            await self._in_thread(self._close)
+
+    # The inbox.
+
+    async def receive(self, message: ChannelMessage) -> Received | None:
+        """Keep a message; None where one of its channel with the same `once` was received before."""
+        return await self._do(self._letters.receive, *self._letters.write(message))
+
+    async def waiting(self) -> list[Received]:
+        """The messages that wait for their turn, in the order received. One that cannot be read is set aside."""
+        return await self._do(self._letters.waiting)
+
+    async def claim(self, partitions: Collection[str]) -> Claim:
+        """What waits in partitions, which are names of channels. The claim lasts until the mailbox is closed.
+
+        The lock of the file keeps everybody else from claiming meanwhile.
+        """
+        replies = [one for one in await self.outgoing() if one.message.channel in partitions]
+        messages = [one for one in await self.waiting() if one.message.channel in partitions]
+        return Claim(self._token, tuple(messages), tuple(replies))
+
+    async def begin(self, ids: Sequence[Id], *, token: Token | None = None) -> None:
+        """Count one attempt more, before the turn begins."""
+        self._check(token)
+        await self._do(self._letters.begin, ids)
+
+    async def give_back(self, ids: Sequence[Id], *, token: Token | None = None) -> None:
+        """Count one attempt less: the turn was cancelled, and is not to blame."""
+        self._check(token)
+        await self._do(self._letters.give_back, ids)
+
+    async def keep_draft(self, id: int, draft: str) -> None:  # noqa: A002 (the reader's word)
+        """Keep the channel's name for what shows the answer to a message, which is its `draft` from now on."""
+        await self._do(self._letters.keep_draft, id, draft)
+
+    async def finish(
+        self, ids: Sequence[Id], replies: Sequence[ChannelMessage] = (), *, token: Token | None = None
+    ) -> list[Outgoing]:
+        """Take messages out of the inbox and put their replies into the outbox, all or nothing."""
+        self._check(token)
+        return await self._do(self._letters.finish, ids, [self._letters.write(reply) for reply in replies])
+
+    async def set_aside(
+        self, ids: Sequence[Id], reason: str, replies: Sequence[ChannelMessage] = (), *, token: Token | None = None
+    ) -> list[Outgoing]:
+        """Put messages out of the way, kept for `bub inbox`, and what is replied into the outbox, all or nothing."""
+        self._check(token)
+        return await self._do(self._letters.give_up, ids, reason, [self._letters.write(reply) for reply in replies])
+
+    def as_kept(self, message: ChannelMessage) -> ChannelMessage:
+        """A message as it comes out again. Raises MailboxError for one that cannot be kept, since it is no JSON."""
+        return self._letters.write(message)[1]
+
+    # The outbox.
+
+    async def outgoing(self) -> list[Outgoing]:
+        """The replies that wait for their delivery, in order. One that cannot be read is set aside."""
+        return await self._do(self._letters.outgoing)
+
+    async def delivered(self, id: int) -> None:  # noqa: A002
+        """Take a reply out of the outbox."""
+        await self._do(self._letters.delivered, id)
+
+    async def put_off(self, id: int, *, not_before: float) -> None:  # noqa: A002
+        """Count a delivery that failed; the next one is for a Unix time."""
+        await self._do(self._letters.put_off, id, not_before)
+
+    async def undeliverable(self, id: int, reason: str) -> None:  # noqa: A002
+        """Put a reply out of the way, and keep it for `bub inbox`."""
+        await self._do(self._letters.set_aside, "reply", [id], reason)
+
+    async def requeued(self) -> bool:
+        """Whether `bub inbox` changed something of this workspace since this was last asked, or since the opening."""
+        times, before = await self._do(self._letters.times_requeued), self._times_requeued
+        self._times_requeued = times
+        return times != before
+
+    def _check(self, token: Token | None) -> None:
+        """Raise `FencedError` for a claim of an earlier opening, or of another mailbox."""
+        if token is not None and token != self._token:
+            raise FencedError("what was claimed of the inbox was claimed anew since")
+
+    # One transaction for all who ask at the same time.
+
+    async def _do(self, work: Callable[..., _T], *given: Any) -> _T:
+        if not self._is_open:
+            raise MailboxError("the inbox is not open")
+        return await self._ask(partial(work, *given))
+
+    async def _ask(self, work: Callable[[], _T]) -> _T:
+        if self._letters.path is None:
+            await trio.lowlevel.checkpoint()
+            return self._letters.alone(work)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        asked = _Asked(work)
+        self._asked.append(asked)
+        with trio.move_on_after(GIVEN_UP) as scope:
+            scope.shield = True
+            if self._led:
+                await asked.called.wait()
+            if asked.came is _NOTHING_YET:
+                await self._lead()
+        if asked.came is _NOTHING_YET:
+            self._asked.remove(asked)
+            if asked.called.is_set():
+                self._hand_over()
+            raise self._unanswered()
+        if isinstance(asked.came, Exception):
+            raise asked.came
+        came: _T = asked.came
+        return came
+
+    async def _lead(self) -> None:
+        """Do all that is asked by now; who asks meanwhile is next, and the first of them leads."""
+        self._led = True
+        together, self._asked = self._asked, []
+        try:
+            all_came = await self._in_thread(self._letters.together, [asked.work for asked in together])
+            for asked, came in zip(together, all_came, strict=True):
+                asked.came = came
+        finally:
+            for asked in together:
+                if asked.came is _NOTHING_YET:
+                    asked.came = self._unanswered()
+                asked.called.set()
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Let whoever has waited longest lead."""
+        self._led = bool(self._asked)
+        if self._asked:
+            self._asked[0].called.set()
+
+    async def _in_thread(self, work: Callable[..., _T], *given: Any) -> _T:
+        if self._letters.path is None:
+            await trio.lowlevel.checkpoint()  # a virtual clock would jump while a thread is waited for
+            return work(*given)
+        # A disk that hangs keeps its thread, and with it the limiter, but nobody who waits.
+        return await trio.to_thread.run_sync(partial(work, *given), limiter=self._limiter, abandon_on_cancel=True)
+
+    def _open(self) -> None:
+        path = self._letters.path
+        if path is not None:
+            self._lock = _locked(path, self._letters.workspace)
+        try:
+            self._letters.open()
+            self._times_requeued = self._letters.alone(self._letters.times_requeued)
+        except BaseException:
+            self._close()
+            raise
+
+    def _close(self) -> None:
+        self._letters.close()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _unanswered(self) -> MailboxError:
+        return MailboxError(
+            f"the inbox {self._letters.path} has not answered for {GIVEN_UP:g} seconds",
+            help="see whether its disk can be reached",
+        )
+
+
+def _locked(path: Path, workspace: str) -> FileIO:
+    """The file beside the inbox that whoever works on this workspace holds; the system lets go of it with the process.
+
+    Raises MailboxError when another process holds it.
+    """
+    name = sha256(workspace.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    beside = path.with_name(f"{path.stem}-{name}.lock")
+    try:
+        make_private(path.parent)
+        file = FileIO(open_private(beside), "r+")
+    except OSError as error:
+        problem = f"{beside} cannot be opened: {explain_os_error(error)}"
+        raise MailboxError(problem, help="see that the folder is yours to write") from error
+    try:
+        lock_file(file.fileno(), wait=False)
+    except OSError as error:
+        holder = _holder(file)
+        file.close()
+        if isinstance(error, BlockingIOError):
+            problem, remedy = f"another gateway works on {workspace}{holder}", "end it, or name another --workspace"
+        else:
+            problem, remedy = f"{beside} cannot be locked: {explain_os_error(error)}", "keep it on a disk of your own"
+        raise MailboxError(problem, help=remedy) from error
+    with suppress(OSError):  # a disk that is full is told of by whoever writes what matters
+        file.truncate(0)
+        file.write(str(os.getpid()).encode())
+    return file
+
+
+def _holder(file: FileIO) -> str:
+    with suppress(OSError):  # Windows lets nobody read what is locked
+        said = file.read(32) or b""
+        return f" (process {said.decode()})" if said.isdigit() else ""
+    return ""

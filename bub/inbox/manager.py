@@ -1,0 +1,253 @@
+"""Runs channels: has what they bring taken in, answered and replied to, and ends in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import trio
+
+from bub.base.counts import Counts
+from bub.base.duration import parse_duration
+from bub.base.failures import unwrap_group
+from bub.base.surfaces import Surface
+from bub.channels.channel import Channel
+from bub.channels.commands import command_line, prefix_of
+from bub.channels.enabling import ALL, chosen
+from bub.channels.message import ChannelMessage
+from bub.channels.supervisor import ENDING, RunningChannels
+from bub.channels.terminal.channel import Terminal
+from bub.envelope import Envelope
+from bub.errors import BubError
+from bub.inbox.debounce import Timing
+from bub.inbox.dispatcher import MOST_INTERRUPTIONS, Framework, Turns
+from bub.inbox.intake import Intake
+from bub.inbox.ledger import Ledger
+from bub.inbox.outbox import Outbox
+from bub.inbox.store import InboxStore
+from bub.log import log_exception, log_info, log_warning
+
+SHUTDOWN_GRACE = 20.0
+"""How long, in seconds, turns under way may take when all is to end."""
+
+MOST_TURNS = 256
+"""How many turns run at once; the others wait."""
+
+LOOK_AGAIN = 2.0
+"""How often, in seconds, it is asked whether the disk has something new."""
+
+
+class ChannelManager:
+    """Runs channels until they have ended or `drain` is called.
+
+    `names` are the channels that are meant (BEHAVIOURS C3), `mailbox` is where messages and replies are kept (in memory
+    where left out), `counts` the numbers to keep. The framework has to be `running()`. Raises what `chosen` raises.
+    """
+
+    def __init__(
+        self,
+        framework: Framework,
+        names: Iterable[str] = (ALL,),
+        *,
+        mailbox: InboxStore,
+        counts: Counts | None = None,
+    ) -> None:
+        self._framework = framework
+        self._mailbox = mailbox
+        counts = counts if counts is not None else Counts()
+        available = framework.get_channels(self.receive)
+        channels = {channel.name: channel for channel in chosen(available, tuple(names))}
+        self.disabled = {name: channel.why_disabled for name, channel in available.items() if not channel.enabled}
+        """The channels that cannot run as they are set up, each with what to do about it."""
+        section = framework.settings.get("gateway")
+        said = section if isinstance(section, Mapping) else {}
+        self._grace = _seconds(said, "shutdown_grace", SHUTDOWN_GRACE)
+        self._draining = trio.Event()
+        self._settling = trio.lowlevel.ParkingLot()
+        self._tasks: trio.Nursery | None = None
+        self._channels = channels
+        for channel in channels.values():
+            if type(channel) is Terminal:  # not what a plugin derives from it, or names like it
+                channel.hand_to(self._receive_typed)
+        self._running = RunningChannels(channels.values(), counts, over=self.drain)
+        start_soon, settled = self._start_soon, self._settled
+        self._outbox = Outbox(mailbox, channels, counts, start_soon=start_soon, settled=settled)
+        self._ledger = Ledger(mailbox, self._outbox, counts, settled=settled)
+        self._turns = Turns(
+            framework,
+            self._ledger,
+            mailbox,
+            channels,
+            counts,
+            most=int(said.get("turns") or MOST_TURNS),
+            start_soon=start_soon,
+            settled=settled,
+        )
+        self._intake = Intake(
+            self._ledger,
+            channels,
+            _timing(said),
+            counts,
+            is_command=self._is_command,
+            hand_on=self._turns.hand_on,
+            start_soon=start_soon,
+        )
+        counts.gauge("running_turns", lambda: self.turns)
+        counts.gauge("inbox_messages", lambda: self.waiting)
+        counts.gauge("outbox_messages", lambda: self.undelivered)
+
+    # What can be seen from outside.
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The channels that run, in the order they are started."""
+        return tuple(self._channels)
+
+    def channel(self, name: str) -> Channel:
+        """One of the channels that run, by its name."""
+        return self._channels[name]
+
+    @property
+    def states(self) -> dict[str, str]:
+        """What each channel is at: "starting", "running", "failed" (it is run again after a while) or "ended"."""
+        return self._running.states
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether all is to end: no turn begins any more."""
+        return self._draining.is_set()
+
+    @property
+    def turns(self) -> int:
+        """How many turns are under way, those that wait for room included."""
+        return len(self._turns)
+
+    @property
+    def waiting(self) -> int:
+        """How many messages have been received and not answered yet."""
+        return len(self._ledger)
+
+    @property
+    def undelivered(self) -> int:
+        """How many replies have not arrived yet."""
+        return self._outbox.waiting
+
+    # Running.
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run the channels until they have ended or `drain` is called; tells `task_status` when all have begun.
+
+        A channel that cannot begin ends those that have, and its error is raised (BEHAVIOURS C23). Cancelling ends
+        everything at once: what was not answered is answered after the next start.
+        """
+        await self._mailbox.open()
+        try:
+            async with trio.open_nursery() as tasks:
+                self._tasks = tasks
+                try:
+                    await self._running.start(tasks, self)
+                    await self._take_up(self._intake.open)
+                    tasks.start_soon(self._look_again)
+                    log_info("channels.running", channels=", ".join(self.names))
+                    task_status.started()
+                    await self._draining.wait()
+                    await self._wind_down()
+                finally:
+                    await self._running.stop()  # not shielded: who cancels wants an end at once
+                tasks.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise unwrap_group(group) from group.__cause__
+        finally:
+            self._tasks = None
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + ENDING):
+                await self._mailbox.close()
+
+    def drain(self) -> None:
+        """Begin to end: turns under way may finish within `shutdown_grace`, what comes in is only kept."""
+        self._intake.close()
+        self._turns.close()
+        self._draining.set()
+
+    async def _wind_down(self) -> None:
+        """Let turns and deliveries come to an end while there is time, then cancel those that have not."""
+        with trio.move_on_after(self._grace):
+            while self.turns or not self._outbox.is_settled:
+                await self._settling.park()
+            return
+        log_warning("channels.grace_is_over", turns=self.turns, seconds=self._grace)
+        self._turns.cancel_all()
+        with trio.move_on_after(ENDING):
+            while self.turns:
+                await self._settling.park()
+
+    def _start_soon(self, function: Callable[..., Any], *args: Any) -> None:
+        if self._tasks is not None:
+            self._tasks.start_soon(function, *args)
+
+    def _settled(self) -> None:
+        self._settling.unpark_all()
+        self._intake.look_for_room()
+
+    # What was kept: from before the start, by `bub inbox retry`, and by a disk that took its time.
+
+    async def _take_up(self, hand_on: Callable[[list[Any]], None]) -> None:
+        found = await self._ledger.take_up(self._channels)
+        hand_on([received for received in found if received.attempts < MOST_INTERRUPTIONS])
+        for received in found:
+            if received.attempts >= MOST_INTERRUPTIONS:
+                await self._turns.give_up(received)
+
+    async def _look_again(self) -> None:
+        while not self.is_draining:
+            await trio.sleep(LOOK_AGAIN)
+            try:
+                if await self._ledger.has_changed():
+                    await self._take_up(self._intake.take_up)
+            except BubError as error:
+                log_exception("inbox.unreadable", error)
+
+    # Taking in.
+
+    async def receive(self, message: Envelope) -> None:
+        """Take a message in: it is kept on disk when this returns, and answered as soon as it can be.
+
+        One whose channel does not run is dropped, with a warning (BEHAVIOURS C5). Raises `BubError` when it cannot be
+        kept; the other side must then not be told that it was received.
+        """
+        await self._intake.receive(ChannelMessage.of(message))
+
+    async def _receive_typed(self, message: ChannelMessage) -> None:
+        """Take in what somebody typed at Bub's own terminal."""
+        await self._intake.receive(message, Surface.TERMINAL)
+
+    def _is_command(self, content: str) -> bool:
+        return command_line(content, prefix_of(self._framework.settings)) is not None
+
+    # What channels ask (`Desk`).
+
+    async def keep_draft(self, message: ChannelMessage, draft: str) -> None:
+        """Remember a channel's name for the message that shows the answer while it is made."""
+        await self._turns.keep_draft(message, draft)
+
+    def cancel_turn(self, session_id: str) -> bool:
+        """Cancel what runs in a session and forget what waits for it (BEHAVIOURS C25)."""
+        return self._turns.cancel(session_id)
+
+    async def settled(self) -> None:
+        """Wait until everything that came in so far is answered, and the replies have arrived."""
+        while self.waiting or not self._outbox.is_settled:
+            await self._settling.park()
+
+
+def _timing(section: Mapping[str, Any]) -> Timing:
+    usual = Timing()
+    return Timing(
+        _seconds(section, "debounce", usual.debounce),
+        _seconds(section, "max_wait", usual.max_wait),
+        _seconds(section, "active_window", usual.active_window),
+    )
+
+
+def _seconds(section: Mapping[str, Any], key: str, usual: float) -> float:
+    said = section.get(key)
+    return (parse_duration(said) if isinstance(said, str) else None) or usual

@@ -1,0 +1,168 @@
+"""Getting replies to where they go: in order for each chat, again and again until they have arrived."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import trio
+
+from bub.base.backoff import Backoff
+from bub.base.counts import Counts
+from bub.base.failures import is_ordinary
+from bub.channels.channel import Channel, TryLaterError, UndeliverableError
+from bub.errors import BubError
+from bub.inbox.state import OF_REPLIES, Entries, State
+from bub.inbox.store import Id, InboxStore, Outgoing
+from bub.log import log_exception, log_warning
+
+LONGEST_PAUSE = 300.0
+"""The longest wait, in seconds, between two attempts where the channel does not say how long to wait."""
+
+_BACKOFF = Backoff(1.0, longest=LONGEST_PAUSE, spread=0.5)  # never all chats at the same moment
+
+MOST_FAILURES = 100
+"""After how many failures, some hours at the longest pause, a reply is set aside for `bub inbox`."""
+
+SHORTEST_PAUSE = 0.1
+"""The shortest wait, in seconds, before the next attempt, whatever the channel says."""
+
+LONGEST_PATIENCE = 86_400.0
+"""The longest wait, in seconds, before the next attempt, whatever the channel, or the clock of the machine, says."""
+
+_NOTING = 10.0
+"""How long, in seconds, it may take to note what became of a reply while everything is being ended."""
+_DISK_PAUSE = 5.0
+
+
+class _Lane:
+    """The replies that wait for one chat."""
+
+    __slots__ = ("pauses", "queue")
+
+    def __init__(self) -> None:
+        self.queue: deque[Outgoing] = deque()
+        self.pauses = False
+
+
+class Outbox:
+    """Sends what is in the outbox, chats side by side and the replies to one chat one after another.
+
+    `start_soon` starts a task, `settled` is called whenever there may be nothing more to do for now.
+    """
+
+    def __init__(
+        self,
+        mailbox: InboxStore,
+        channels: Mapping[str, Channel],
+        counts: Counts,
+        *,
+        start_soon: Callable[..., None],
+        settled: Callable[[], None],
+    ) -> None:
+        self._mailbox = mailbox
+        self._channels = channels
+        self._counts = counts
+        self._start_soon = start_soon
+        self._settled = settled
+        self._lanes: dict[tuple[str, str], _Lane] = {}
+        self._entries = Entries(OF_REPLIES)
+
+    @property
+    def waiting(self) -> int:
+        """How many replies have not arrived yet."""
+        return len(self._entries)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing to do now: no reply waits, but for those that are tried again later."""
+        return all(lane.pauses for lane in self._lanes.values())
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Hold this open while the store is read and the replies it gave are added."""
+        return self._entries.reading()
+
+    def add(self, outgoing: Outgoing) -> None:
+        """Send a reply behind those that wait for its chat; one that is known already is left alone."""
+        if not self._entries.enter(outgoing.id, State.ANSWERED):
+            return
+        address = (outgoing.message.channel, outgoing.message.chat_id)
+        lane = self._lanes.get(address)
+        if lane is None:
+            lane = self._lanes[address] = _Lane()
+            self._start_soon(self._work, address, lane)
+        lane.queue.append(outgoing)
+
+    async def _work(self, address: tuple[str, str], lane: _Lane) -> None:
+        try:
+            while lane.queue:
+                outgoing = lane.queue[0]
+                await self._pause(lane, outgoing.not_before - time.time())
+                await self._deliver(lane, outgoing)
+                lane.queue.popleft()
+        finally:
+            del self._lanes[address]
+            self._settled()
+
+    async def _deliver(self, lane: _Lane, outgoing: Outgoing) -> None:
+        """Try until the reply has arrived, or never will."""
+        message, failures = outgoing.message, 0
+        where = {"channel": message.channel, "chat": message.chat_id, "reply": outgoing.id}
+        while True:
+            channel = self._channels.get(message.channel)
+            try:
+                if channel is None:
+                    raise UndeliverableError(f"there is no channel `{message.channel}` here")
+                await channel.send(message)
+            except UndeliverableError as error:
+                log_warning("outbound.undeliverable", **where, error=error)
+                await self._note("given_up", channel, self._mailbox.undeliverable, outgoing.id, str(error))
+                self._entries.advance([outgoing.id], State.SET_ASIDE)
+                return
+            except BaseException as error:  # `sys.exit` in a channel ends nobody else; a cancellation passes
+                if not is_ordinary(error):
+                    raise
+                failures += not isinstance(error, TryLaterError)  # who asks for patience has not failed
+                if failures >= MOST_FAILURES:
+                    log_exception("outbound.given_up", error, **where, failures=failures)
+                    reason = f"{failures} attempts have failed, the last one with: {error}"
+                    await self._note("given_up", channel, self._mailbox.undeliverable, outgoing.id, reason)
+                    self._entries.advance([outgoing.id], State.SET_ASIDE)
+                    return
+                wanted = error.seconds if isinstance(error, TryLaterError) else _BACKOFF.pause_after(failures)
+                seconds = min(LONGEST_PATIENCE, max(SHORTEST_PAUSE, wanted))
+                log_warning("outbound.put_off", **where, seconds=round(seconds, 1), error=error)
+                await self._note("again", channel, self._put_off, outgoing.id, seconds)
+                await self._pause(lane, seconds)
+            else:
+                await self._note("sent", channel, self._mailbox.delivered, outgoing.id)
+                self._entries.advance([outgoing.id], State.DELIVERED)
+                return
+
+    async def _put_off(self, outgoing: Id, seconds: float) -> None:
+        await self._mailbox.put_off(outgoing, not_before=time.time() + seconds)
+
+    async def _note(self, outcome: str, channel: Channel | None, note: Callable[..., Any], *what: Any) -> None:
+        """Write down what became of a reply, as soon as the disk takes it: what has been sent is not sent again."""
+        if channel is not None:
+            self._counts.delivery(channel.name, outcome)
+        while True:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + _NOTING):
+                try:
+                    await note(*what)
+                    return
+                except BubError as error:
+                    log_exception("outbound.not_noted", error, outcome=outcome, again_in=_DISK_PAUSE)
+            await trio.sleep(_DISK_PAUSE)
+
+    async def _pause(self, lane: _Lane, seconds: float) -> None:
+        if seconds > 0:
+            lane.pauses = True
+            self._settled()
+            try:
+                await trio.sleep(min(seconds, LONGEST_PATIENCE))
+            finally:
+                lane.pauses = False

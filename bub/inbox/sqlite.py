@@ -1,0 +1,383 @@
+"""What a mailbox keeps, in one SQLite file: messages that wait for a turn, replies that wait for their delivery."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from bub.base.database import PATIENCE, explain_failure, make_tables, open_database, transaction
+from bub.base.private import make_private
+from bub.channels.message import ChannelMessage
+from bub.inbox.store import MailboxError, Outgoing, Received
+from bub.tape.entry import mended
+
+REMEMBERED = 10_000
+"""How many names of messages that came are remembered for each channel, so that none is taken twice."""
+
+_VERSION = 1
+
+# No id is ever given twice: people name letters by them. A letter with a `reason` was set aside. `requeued` counts
+# what `bub inbox` changed, so that a gateway that runs can tell.
+_TABLES = """
+create table workspaces (id integer primary key, path text not null unique, requeued integer not null default 0);
+create table messages (
+    id integer primary key autoincrement, workspace integer not null references workspaces, channel text not null,
+    chat_id text not null, body text not null, draft text not null, attempts integer not null default 0,
+    at real not null, reason text
+);
+create table replies (
+    id integer primary key autoincrement, workspace integer not null references workspaces, channel text not null,
+    chat_id text not null, body text not null, attempts integer not null default 0, not_before real not null default 0,
+    at real not null, reason text
+);
+create index messages_of_workspace on messages (workspace, id);
+create index replies_of_workspace on replies (workspace, id);
+create table taken (
+    workspace integer not null, channel text not null, number integer not null, name text not null,
+    primary key (workspace, channel, number), unique (workspace, channel, name)
+) without rowid;
+"""
+
+_T = TypeVar("_T")
+
+Kind = Literal["message", "reply"]
+
+_TABLE_OF: dict[Kind, str] = {"message": "messages", "reply": "replies"}
+_END_OF_TIME = 1e11
+"""Some Unix time that still has a date."""
+_UNREADABLE = (msgspec.MsgspecError, TypeError, ValueError, RecursionError)
+
+
+def inbox_file(home: Path) -> Path:
+    """Where the inbox lies in Bub's own folder: with the tapes."""
+    return home / "tapes" / "inbox.db"
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message or a reply as people look through them; `message` is None where it cannot be read.
+
+    `reason` says why it was set aside; None where it waits.
+    """
+
+    kind: Kind
+    id: int
+    channel: str
+    chat_id: str
+    at: float
+    attempts: int
+    reason: str | None
+    message: ChannelMessage | None
+
+
+class SqliteInbox:
+    """The letters of one workspace in the file at `path`, or in memory; for one thread at a time.
+
+    Everything between `together` and its end is one transaction; nothing may be asked outside of one. Raises
+    MailboxError where the file cannot be used.
+    """
+
+    def __init__(self, path: Path | None, workspace: Path) -> None:
+        self.path = path
+        self.workspace = os.path.realpath(workspace)
+        self._connection: sqlite3.Connection | None = None
+        self._key = 0
+        self._encode = msgspec.json.Encoder(enc_hook=_plain).encode
+        self._decode = msgspec.json.Decoder(ChannelMessage).decode
+
+    # The file.
+
+    def open(self) -> None:
+        """Open the file, which is made, as its folder is, where it is not there; it is for its owner only."""
+        with self._explain_errors():
+            if self.path is None:
+                db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+                make_tables(db, _TABLES, _VERSION)
+            else:
+                make_private(self.path.parent)
+                db = open_database(self.path, _TABLES, _VERSION, synchronous="full", patience=PATIENCE)
+            # A text that somebody spoilt must not keep the others from being read.
+            db.text_factory = lambda data: data.decode("utf-8", "replace")
+            self._connection = db
+            try:
+                self._key = self._own_key(db)
+            except BaseException:
+                self.close()
+                raise
+
+    def close(self) -> None:
+        """Close the file. Whoever closes it last leaves one file behind."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def alone(self, work: Callable[[], _T]) -> _T:
+        """What some work comes to, done in a transaction of its own."""
+        (came,) = self.together([work])
+        if isinstance(came, Exception):
+            raise came
+        return came
+
+    def together(self, works: Sequence[Callable[[], _T]]) -> list[_T | Exception]:
+        """Do several works in one transaction: what each comes to. One that fails comes to its error, undone by itself.
+
+        Where the transaction as a whole fails, each is done in one of its own: what does not fit on the disk must not
+        keep others from making room.
+        """
+        try:
+            with self._explain_errors(), transaction(self._db):
+                return [self._one_of_many(work) for work in works]
+        except MailboxError as error:
+            busy = getattr(error.__cause__, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY
+            if len(works) == 1 or busy:  # who waited once in vain need not wait for each
+                return [MailboxError(str(error), help=error.help) for _ in works]  # each is raised somewhere else
+        return [came for work in works for came in self.together([work])]
+
+    def _one_of_many(self, work: Callable[[], _T]) -> _T | Exception:
+        self._db.execute("savepoint work")
+        try:
+            came: _T | Exception = work()
+        except Exception as error:
+            if not self._db.in_transaction:  # a full disk ends it by itself
+                raise
+            self._db.execute("rollback to work")
+            came = self._unusable(error) if isinstance(error, sqlite3.Error) else error
+        self._db.execute("release work")
+        return came
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise MailboxError("the inbox is not open")
+        return self._connection
+
+    def _own_key(self, db: sqlite3.Connection) -> int:
+        path = mended(self.workspace)
+        with transaction(db):
+            db.execute("insert into workspaces (path) values (?) on conflict do nothing", (path,))
+            (key,) = db.execute("select id from workspaces where path = ?", (path,)).fetchone()
+        return int(key)
+
+    @contextmanager
+    def _explain_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: sqlite3.Error | OSError) -> MailboxError:
+        problem, remedy = explain_failure(error)
+        unusable = MailboxError(f"the inbox {self.path or 'in memory'} cannot be used: {problem}", help=remedy)
+        unusable.__cause__ = error
+        return unusable
+
+    # Messages.
+
+    def receive(self, body: str, message: ChannelMessage) -> Received | None:
+        """Keep a message, whose text for the file is `body`; None where its `once` was taken before."""
+        if message.once and not self._take(message.channel, message.once):
+            return None
+        at = time.time()
+        key = self._db.execute(
+            "insert into messages (workspace, channel, chat_id, body, draft, at) values (?, ?, ?, ?, ?, ?)",
+            (self._key, message.channel, message.chat_id, body, message.draft, at),
+        ).lastrowid
+        assert key is not None
+        return Received(key, message, 0, at)
+
+    def _take(self, channel: str, name: str) -> bool:
+        """Remember the name of a message that came, and forget the oldest one; says whether it is new."""
+        own = (self._key, channel)
+        (last,) = self._db.execute(
+            "select coalesce(max(number), 0) from taken where workspace = ? and channel = ?", own
+        ).fetchone()
+        new = self._db.execute(
+            "insert into taken (workspace, channel, number, name) values (?, ?, ?, ?) on conflict do nothing",
+            (*own, last + 1, name),
+        ).rowcount
+        if new:
+            self._db.execute(
+                "delete from taken where workspace = ? and channel = ? and number <= ?", (*own, last + 1 - REMEMBERED)
+            )
+        return bool(new)
+
+    def begin(self, ids: Sequence[int]) -> None:
+        """Count a turn that is about to begin."""
+        self._each("update messages set attempts = attempts + 1 where id = ?", ids)
+
+    def give_back(self, ids: Sequence[int]) -> None:
+        """Do not count a turn that was begun."""
+        self._each("update messages set attempts = max(attempts - 1, 0) where id = ?", ids)
+
+    def keep_draft(self, key: int, draft: str) -> None:
+        """Keep the name of what shows the answer to a message."""
+        self._db.execute("update messages set draft = ? where id = ?", (mended(draft), key))
+
+    def finish(self, ids: Sequence[int], replies: Sequence[tuple[str, ChannelMessage]]) -> list[Outgoing]:
+        """Take messages out, and put replies in, each with its text for the file.
+
+        Nothing where the messages are out already: a disk that was given up did it after all, and the replies are in.
+        """
+        if self._each("delete from messages where id = ?", ids) == 0 and ids:
+            return []
+        return [self._post(body, message) for body, message in replies]
+
+    def give_up(self, ids: Sequence[int], reason: str, replies: Sequence[tuple[str, ChannelMessage]]) -> list[Outgoing]:
+        """Set messages aside, and put replies in that say so; nothing where that was done already."""
+        if self.set_aside("message", ids, reason) == 0:
+            return []
+        return [self._post(body, message) for body, message in replies]
+
+    def _post(self, body: str, message: ChannelMessage) -> Outgoing:
+        key = self._db.execute(
+            "insert into replies (workspace, channel, chat_id, body, at) values (?, ?, ?, ?, ?)",
+            (self._key, message.channel, message.chat_id, body, time.time()),
+        ).lastrowid
+        assert key is not None
+        return Outgoing(key, message, 0, 0.0)
+
+    def waiting(self) -> list[Received]:
+        """The messages that wait, in the order received."""
+        found: list[Received] = []
+        rows = self._db.execute(
+            "select id, body, draft, attempts, at from messages where workspace = ? and reason is null order by id",
+            (self._key,),
+        ).fetchall()
+        for key, body, draft, attempts, at in rows:
+            try:
+                message = replace(self.read(body), draft=str(draft))
+                found.append(Received(key, message, int(attempts), float(at)))
+            except _UNREADABLE as error:
+                self.set_aside("message", [key], f"it cannot be read: {error}")
+        return found
+
+    # Replies.
+
+    def outgoing(self) -> list[Outgoing]:
+        """The replies that wait, in order."""
+        found: list[Outgoing] = []
+        rows = self._db.execute(
+            "select id, body, attempts, not_before from replies where workspace = ? and reason is null order by id",
+            (self._key,),
+        ).fetchall()
+        for key, body, attempts, not_before in rows:
+            try:
+                found.append(Outgoing(key, self.read(body), int(attempts), float(not_before)))
+            except _UNREADABLE as error:
+                self.set_aside("reply", [key], f"it cannot be read: {error}")
+        return found
+
+    def delivered(self, key: int) -> None:
+        """Take a reply out."""
+        self._db.execute("delete from replies where id = ?", (key,))
+
+    def put_off(self, key: int, not_before: float) -> None:
+        """Count a delivery that failed, and say when to try again."""
+        self._db.execute("update replies set attempts = attempts + 1, not_before = ? where id = ?", (not_before, key))
+
+    # What was set aside.
+
+    def set_aside(self, kind: Kind, ids: Sequence[int], reason: str) -> int:
+        """Put letters that wait out of the way, and say how many; they stay until somebody decides."""
+        statement = f"update {_TABLE_OF[kind]} set reason = ? where id = ? and reason is null"
+        return self._db.executemany(statement, [(mended(reason), key) for key in ids]).rowcount
+
+    def letters(self) -> list[Letter]:
+        """All letters of the workspace: messages, then replies, each in order."""
+        found: list[Letter] = []
+        for kind, table in _TABLE_OF.items():
+            rows = self._db.execute(
+                f"select id, channel, chat_id, at, attempts, reason, body from {table} where workspace = ? order by id",
+                (self._key,),
+            )
+            for key, channel, chat_id, at, attempts, reason, body in rows:
+                told = None if reason is None else str(reason)
+                where = (str(channel), str(chat_id), _number(at), int(_number(attempts)))
+                found.append(Letter(kind, key, *where, told, self._read_or_none(body)))
+        return found
+
+    def retry(self, kind: Kind, ids: Sequence[int]) -> None:
+        """Let letters that were set aside wait again, as if nothing had been tried."""
+        also = ", not_before = 0" if kind == "reply" else ""
+        self._each(f"update {_TABLE_OF[kind]} set reason = null, attempts = 0{also} where id = ?", ids)
+        self._count_requeued()
+
+    def drop(self, kind: Kind, ids: Sequence[int]) -> None:
+        """Take letters out for good."""
+        self._each(f"delete from {_TABLE_OF[kind]} where id = ?", ids)
+        self._count_requeued()
+
+    def _count_requeued(self) -> None:
+        self._db.execute("update workspaces set requeued = requeued + 1 where id = ?", (self._key,))
+
+    def times_requeued(self) -> int:
+        """How often somebody changed what was set aside."""
+        (times,) = self._db.execute("select requeued from workspaces where id = ?", (self._key,)).fetchone()
+        return int(times)
+
+    def set_aside_elsewhere(self) -> dict[str, int]:
+        """How many letters were set aside in each other workspace that has any."""
+        counted = " union all ".join(
+            f"select workspace from {table} where reason is not null" for table in _TABLE_OF.values()
+        )
+        return dict(
+            self._db.execute(
+                f"select path, count(*) from ({counted}) join workspaces on id = workspace"
+                " where id <> ? group by path order by path",
+                (self._key,),
+            ).fetchall()
+        )
+
+    # Texts for the file.
+
+    def write(self, message: ChannelMessage) -> tuple[str, ChannelMessage]:
+        """The text that a message is kept as, and the message as it will be read from there, with its lifespan.
+
+        Raises MailboxError for what JSON does not know.
+        """
+        try:
+            known = message.as_dict()
+            try:
+                body = self._encode(known)
+            except UnicodeEncodeError:  # one letter that is none must not cost the whole message
+                body = self._encode(mended(msgspec.to_builtins(known, enc_hook=_plain)))
+            return body.decode(), replace(self._decode(body), lifespan=message.lifespan)
+        except (*_UNREADABLE, OverflowError) as error:
+            raise MailboxError(
+                f"a message of the channel `{mended(str(message.channel))}` cannot be kept: {error}",
+                help="a message is texts, and JSON in its `context` and `media`",
+            ) from error
+
+    def read(self, body: Any) -> ChannelMessage:
+        """The message of a text in the file."""
+        return replace(self._decode(body), lifespan=None)
+
+    def _read_or_none(self, body: Any) -> ChannelMessage | None:
+        try:
+            return self.read(body)
+        except _UNREADABLE:
+            return None
+
+    def _each(self, statement: str, ids: Iterable[int]) -> int:
+        """Do something with each letter; says how many there were."""
+        return self._db.executemany(statement, [(key,) for key in ids]).rowcount
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has for a value that it does not know by itself."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    raise TypeError(f"a {type(value).__name__} is nothing that JSON knows")
+
+
+def _number(value: Any) -> float:
+    """A number of a row that somebody may have spoilt."""
+    return float(value) if isinstance(value, int | float) and 0 <= value < _END_OF_TIME else 0.0

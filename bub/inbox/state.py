@@ -1,0 +1,126 @@
+"""The one state machine of the inbox: where a message is on its way, and where it may go from there.
+
+    received → batched → admitted → running → answered → delivered
+
+From each step before its end it can be set aside instead, or be done with early: a message that is dropped, overheard
+or cancelled is answered with nothing. The message itself ends as answered; its replies begin there, and end as
+delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum
+from types import MappingProxyType
+
+from bub.errors import BubError
+from bub.inbox.store import Id
+
+
+class State(Enum):
+    """Where a message or a reply is."""
+
+    RECEIVED = "received"
+    """It is in the store, and waits for others or for its channel."""
+    BATCHED = "batched"
+    """It is to be answered as one with those that came close to it."""
+    ADMITTED = "admitted"
+    """Its session is known: it waits for its turn, or was given to one that runs."""
+    RUNNING = "running"
+    """A turn answers it, which was counted."""
+    ANSWERED = "answered"
+    """The message has left the inbox; its replies, if any, are in the outbox."""
+    DELIVERED = "delivered"
+    """A reply has arrived."""
+    SET_ASIDE = "set aside"
+    """It is a dead letter. `bub inbox retry` lets it begin anew, as received or as answered."""
+
+
+TRANSITIONS: Mapping[State, frozenset[State]] = MappingProxyType(
+    {
+        State.RECEIVED: frozenset({State.BATCHED, State.ANSWERED, State.SET_ASIDE}),
+        State.BATCHED: frozenset({State.ADMITTED, State.ANSWERED, State.SET_ASIDE}),
+        State.ADMITTED: frozenset({State.RUNNING, State.ANSWERED, State.SET_ASIDE}),
+        State.RUNNING: frozenset({State.RECEIVED, State.ANSWERED, State.SET_ASIDE}),
+        State.ANSWERED: frozenset({State.DELIVERED, State.SET_ASIDE}),
+        State.DELIVERED: frozenset(),
+        State.SET_ASIDE: frozenset(),
+    }
+)
+"""Where each state may lead. A turn that the end of the process cut short leads back to received."""
+
+OF_MESSAGES = frozenset({State.ANSWERED, State.SET_ASIDE})
+"""Where messages end."""
+
+OF_REPLIES = frozenset({State.DELIVERED, State.SET_ASIDE})
+"""Where replies end."""
+
+
+class IllegalTransitionError(BubError):
+    """Something was to go where it cannot go from where it is; a mistake in Bub. Nothing was changed."""
+
+    def __init__(self, id: Id, state: State | None, to: State) -> None:  # noqa: A002
+        where = f"is {state.value}" if state is not None else "is none that waits"
+        super().__init__(f"{id} of the inbox cannot become {to.value}: it {where}")
+        self.id = id
+        self.state = state
+        self.to = to
+
+
+class Entries:
+    """Owns the state of all messages, or of all replies, that this process has claimed, until they are at their `ends`.
+
+    What the store gave while something came to its end may still have it: `reading` tells them apart.
+    """
+
+    def __init__(self, ends: frozenset[State]) -> None:
+        self._ends = ends
+        self._states: dict[Id, State] = {}
+        self._ended: set[Id] | None = None
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def state(self, id: Id) -> State | None:  # noqa: A002
+        """Where something is; None if it has come to its end, or was never entered."""
+        return self._states.get(id)
+
+    def enter(self, id: Id, state: State) -> bool:  # noqa: A002
+        """Let something begin in a state; False if it has begun already, or ended while the store was read."""
+        if id in self._states or (self._ended is not None and id in self._ended):
+            return False
+        self._states[id] = state
+        return True
+
+    def check(self, ids: Iterable[Id], to: State) -> None:
+        """Raise `IllegalTransitionError` if one of these cannot go there."""
+        for one in ids:
+            state = self._states.get(one)
+            if state is None or to not in TRANSITIONS[state]:
+                raise IllegalTransitionError(one, state, to)
+
+    def advance(self, ids: Iterable[Id], to: State) -> None:
+        """Let all of these go on to a state. Raises `IllegalTransitionError`, and then none of them has moved."""
+        ids = tuple(ids)
+        self.check(ids, to)
+        for one in ids:
+            if to in self._ends:
+                self.forget(one)
+            else:
+                self._states[one] = to
+
+    def forget(self, id: Id) -> None:  # noqa: A002
+        """Have no more to do with something, whatever it is at: the store knows."""
+        self._states.pop(id, None)
+        if self._ended is not None:
+            self._ended.add(id)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Hold this open while the store is read and what it gave is entered."""
+        self._ended = set()
+        try:
+            yield
+        finally:
+            self._ended = None

@@ -1,0 +1,123 @@
+"""What the inbox asks of a store: the protocol `InboxStore`, and the values that go through it.
+
+Nothing above this module knows which store it is (DESIGN §13). One contract test suite holds for all of them:
+`tests/test_inbox_stores.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from bub.base.surfaces import Surface
+from bub.channels.message import ChannelMessage
+from bub.errors import BubError
+
+Id: TypeAlias = int
+"""Names a message or a reply in its store. Nobody reads more from it than its order: what came later is greater."""
+
+Token: TypeAlias = str
+"""Names a claim. Nobody reads anything from it."""
+
+
+class MailboxError(BubError):
+    """The inbox cannot be used, or a message cannot be kept in it."""
+
+
+class FencedError(MailboxError):
+    """A claim is over: what it had claimed may be somebody else's by now, and nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message in the inbox, received `at` a Unix time; `attempts` counts the turns that were begun for it.
+
+    `surface` is who handed it over, which no store keeps.
+    """
+
+    id: Id
+    message: ChannelMessage
+    attempts: int
+    at: float
+    surface: Surface = Surface.CHANNEL
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A reply in the outbox, to be delivered at the Unix time `not_before` (0: at once); `attempts` have failed."""
+
+    id: Id
+    message: ChannelMessage
+    attempts: int
+    not_before: float
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What waited in some partitions: `messages` for their turns, `replies` for their delivery, both in order.
+
+    It is the claimer's until the store is closed. `token` proves it.
+    """
+
+    token: Token
+    messages: tuple[Received, ...]
+    replies: tuple[Outgoing, ...]
+
+
+class InboxStore(Protocol):
+    """Keeps messages until they are answered, and replies until they are delivered.
+
+    What a method was asked is kept for good when it returns. Cancelled before it has begun, a method does nothing;
+    once begun it is done to its end. Everything raises `MailboxError` if the store cannot be used; whoever is given a
+    `token` of a claim that is over raises `FencedError` and does nothing. Without a token the caller vouches for it.
+    """
+
+    async def open(self) -> None:
+        """Open the store, so that messages can be received and claimed."""
+
+    async def close(self) -> None:
+        """Close the store once everything that was asked is done; every claim is over."""
+
+    async def receive(self, message: ChannelMessage) -> Received | None:
+        """Keep a message, as one of the partition's claim; None if one with the same `once` was received before."""
+
+    async def claim(self, partitions: Collection[str]) -> Claim:
+        """Take what waits in partitions, which are names of channels; what cannot be read is set aside.
+
+        Claiming again gives what waits by now, under the same token.
+        """
+
+    async def begin(self, ids: Sequence[Id], *, token: Token | None = None) -> None:
+        """Count one attempt more for each message, before its turn begins."""
+
+    async def give_back(self, ids: Sequence[Id], *, token: Token | None = None) -> None:
+        """Count one attempt less: the turn was cancelled, and is not to blame."""
+
+    async def finish(
+        self, ids: Sequence[Id], replies: Sequence[ChannelMessage] = (), *, token: Token | None = None
+    ) -> list[Outgoing]:
+        """Take messages out and put their replies into the outbox, all or nothing; nothing if they were out already."""
+
+    async def set_aside(
+        self, ids: Sequence[Id], reason: str, replies: Sequence[ChannelMessage] = (), *, token: Token | None = None
+    ) -> list[Outgoing]:
+        """Make dead letters of messages, and put what is replied into the outbox, all or nothing."""
+
+    async def keep_draft(self, id: Id, draft: str) -> None:  # noqa: A002
+        """Keep the channel's name for what shows the answer to a message."""
+
+    def as_kept(self, message: ChannelMessage) -> ChannelMessage:
+        """A message as it comes out again. Raises `MailboxError` for one that cannot be kept."""
+
+    async def delivered(self, id: Id) -> None:  # noqa: A002
+        """Take a reply out of the outbox."""
+
+    async def put_off(self, id: Id, *, not_before: float) -> None:  # noqa: A002
+        """Count a delivery that failed; the next one is for a Unix time."""
+
+    async def undeliverable(self, id: Id, reason: str) -> None:  # noqa: A002
+        """Make a dead letter of a reply."""
+
+    async def requeued(self) -> bool:
+        """Whether somebody else changed what waits since this was last asked, or since the opening."""

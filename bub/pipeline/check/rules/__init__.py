@@ -1,0 +1,81 @@
+"""What a schema cannot know: one rule a module, with its code, each a function that adds to a plan's findings.
+
+Those that need the plugins loaded are listed by the compiler, which alone has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bub.pipeline.check.rules import (
+    cleanup_for_each,
+    cleanup_without_timeout,
+    gate_guards_nothing,
+    hook_outside_a_turn,
+    key_of_another_kind,
+    kind_changed,
+    kind_not_permitted,
+    misspelt_value,
+    no_kind,
+    no_stages,
+    plugin_not_allowed,
+    policy_of_another_kind,
+    ran_and_skipped,
+    route_never_matches,
+    stage_beside_two,
+    stage_off_in_test,
+    stage_waits_in_vain,
+    stage_without_place,
+    unchangeable_value,
+    unknown_exception,
+    unknown_expected_stage,
+    unknown_hook,
+    unknown_mock,
+    unknown_profile,
+    unknown_stage,
+    unknown_test_profile,
+    unreached_profile,
+    value_made_twice,
+    value_may_be_missing,
+    value_nobody_makes,
+)
+from bub.pipeline.plan.cases import Case
+from bub.pipeline.plan.plan import Plan
+
+RULES: tuple[Callable[[Plan], None], ...] = (
+    no_kind.check,
+    kind_not_permitted.check,
+    kind_changed.check,
+    key_of_another_kind.check,
+    policy_of_another_kind.check,
+    unknown_stage.check,
+    stage_waits_in_vain.check,
+    stage_without_place.check,
+    stage_beside_two.check,
+    cleanup_without_timeout.check,
+    cleanup_for_each.check,
+    value_nobody_makes.check,
+    value_made_twice.check,
+    value_may_be_missing.check,
+    misspelt_value.check,
+    unchangeable_value.check,
+    gate_guards_nothing.check,
+    unknown_hook.check,
+    hook_outside_a_turn.check,
+    unknown_profile.check,
+    plugin_not_allowed.check,
+    route_never_matches.check,
+    unreached_profile.check,
+    unknown_test_profile.check,
+    no_stages.check,
+)
+"""The rules that need no plugin, in the order they are applied; `no_stages` asks what the others found."""
+
+CASE_RULES: tuple[Callable[[Plan, Case], None], ...] = (
+    unknown_mock.check,
+    unknown_expected_stage.check,
+    stage_off_in_test.check,
+    ran_and_skipped.check,
+    unknown_exception.check,
+)
+"""The rules about each of the file's `tests:`, seen from the profile that it runs in."""

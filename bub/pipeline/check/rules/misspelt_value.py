@@ -1,0 +1,24 @@
+"""What a stage makes has the name that is taken."""
+
+from __future__ import annotations
+
+from bub.base.diagnostics import sure_repair
+from bub.pipeline.plan.plan import NAME, Plan
+
+CODE = "B133"
+
+
+def check(plan: Plan) -> None:
+    """Find values that nobody takes, while a hook takes a missing one that is spelt almost alike."""
+    for stage in plan.stages:
+        meant, into = plan.flow.slips.get(stage.id), stage.node.get("into")
+        # What cannot be a name is the schema's to report.
+        if meant is not None and into is not None and NAME.fullmatch(into.value):
+            plan.findings.add(
+                CODE,
+                f"{stage} makes `{into.value}`, which nobody takes, while `{meant}` is taken and never made",
+                into.place,
+                path=f"stages.{stage.id}.into",
+                help=f"did you mean `{meant}`?",
+                fix=sure_repair(into.value, [meant]),
+            )

@@ -1,0 +1,24 @@
+"""A stage stands directly beside one other."""
+
+from __future__ import annotations
+
+from bub.base.diagnostics import Related
+from bub.pipeline.plan.plan import Plan
+
+CODE = "B123"
+
+
+def check(plan: Plan) -> None:
+    """Find stages that say both `before` and `after`."""
+    for layer in plan.layers:
+        for name, node in layer.stages.items():
+            before, after = node.get("before"), node.get("after")
+            if before is not None and after is not None:
+                plan.findings.add(
+                    CODE,
+                    f"stage `{name}` says both `before` and `after`",
+                    after.where,
+                    path=f"stages.{name}",
+                    help="it stands directly beside one stage; keep one of the two",
+                    related=[Related("the other one is here", before.where.file, before.where.range)],
+                )

@@ -1,0 +1,54 @@
+"""The exceptions that a test names exist, as far as that can be told without importing the plugins."""
+
+from __future__ import annotations
+
+import builtins
+import re
+
+from bub import errors
+from bub.base.diagnostics import sure_repair
+from bub.pipeline.plan.cases import Case
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.scalars import text_of
+
+CODE = "B175"
+
+_CLASS_NAME = re.compile("([A-Z][a-z0-9]*){2,}")
+
+_OF_TRIO = (
+    "BrokenResourceError",
+    "BusyResourceError",
+    "Cancelled",
+    "ClosedResourceError",
+    "EndOfChannel",
+    "RunFinishedError",
+    "TooSlowError",
+    "TrioInternalError",
+    "WouldBlock",
+)
+"""What trio raises, by name: a check of a file does not import trio."""
+
+
+def check(plan: Plan, case: Case) -> None:
+    """Find names that are almost those of an exception; others may be of a plugin's own (warnings)."""
+    named = [(f"mock.{name}.raise", mock.get("raise")) for name, mock in case.mocks()]
+    named.append(("expect.error.type", case.node.get("expect", "error", "type")))
+    for key, said in named:
+        name = text_of(said)
+        if said is None or name is None or _CLASS_NAME.fullmatch(name) is None:
+            continue
+        meant = sure_repair(name, _known())
+        if meant is not None:
+            plan.findings.warn(
+                CODE,
+                f"{case} names the exception `{name}`, which does not exist",
+                said.place,
+                path=f"{case.path}.{key}",
+                # No `fix`: a plugin may have an exception of that very name.
+                help=f"did you mean `{meant}`?",
+            )
+
+
+def _known() -> set[str]:
+    classes = [*vars(builtins).items(), *vars(errors).items()]
+    return {*_OF_TRIO, *(name for name, it in classes if isinstance(it, type) and issubclass(it, BaseException))}

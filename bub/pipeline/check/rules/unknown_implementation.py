@@ -1,0 +1,22 @@
+"""A plugin implements hooks that exist."""
+
+from __future__ import annotations
+
+from bub.pipeline.plan.offers import Offers
+from bub.pipeline.plan.plan import Plan
+
+CODE = "B201"
+
+
+def check(plan: Plan, offers: Offers) -> None:
+    """Find implementations of hooks that neither Bub nor this pipeline knows; nobody would call them."""
+    for name, found in offers.by_hook.items():
+        for implementation in found:
+            if name not in offers.points and not implementation.wrapper:
+                plan.findings.add(
+                    CODE,
+                    f"plugin `{implementation.plugin}` implements `{name}`, which is no hook",
+                    offers.place_of(implementation),
+                    help=plan.findings.did_you_mean(name, offers.points)
+                    or f"declare it under `hooks:`, or rename `{name}`",
+                )

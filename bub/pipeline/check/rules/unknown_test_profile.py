@@ -1,0 +1,27 @@
+"""Every test runs in a profile that exists."""
+
+from __future__ import annotations
+
+from bub.pipeline.plan.plan import Plan, known_profiles
+from bub.pipeline.plan.scalars import text_of
+
+CODE = "B170"
+
+
+def check(plan: Plan) -> None:
+    """Find tests of profiles that do not exist."""
+    section = plan.document.root.get("tests")
+    known = known_profiles(plan)
+    for name, test in section.items() if section is not None else ():
+        said = test.get("profile")
+        profile = text_of(said)
+        if said is not None and profile is not None and profile not in known:
+            plan.findings.add_unknown(
+                CODE,
+                f"test `{name}` is for profile `{profile}`, which does not exist",
+                said.place,
+                profile,
+                known,
+                path=f"tests.{name}.profile",
+                help=f"add `{profile}` under `profiles:`, or test one that is there",
+            )

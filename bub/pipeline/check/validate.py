@@ -1,0 +1,232 @@
+"""Checking pipeline files without importing a plugin: what `bub validate` and every compile share."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+from bub.base.diagnostics import Diagnostic, sort_diagnostics
+from bub.errors import UsageError
+from bub.pipeline.check.rules import CASE_RULES, RULES, no_stages
+from bub.pipeline.check.schema import check_layer, check_sections, literal_secrets, sections_of
+from bub.pipeline.check.variables import check_variables
+from bub.pipeline.plan.cases import cases_of
+from bub.pipeline.plan.plan import Plan, make_plan
+from bub.pipeline.plan.scalars import flag_of, text_of
+from bub.pipeline.source import interpolate
+from bub.pipeline.source.discovery import PipelineFile, leads_astray
+from bub.pipeline.source.document import Node
+from bub.pipeline.source.merge import DEFAULT_PROFILE, Document, Layer, Parents, load_document, load_text
+from bub.plugins.finding import Declared, EntryPoints, find_plugins, read_entry_points
+
+READ_OTHERWISE = "B012"
+"""The warning about a word such as `yes`, which is text here and a truth value in other tools."""
+
+
+NOT_READ = ("B001", "B005")
+"""The findings about a value that the reader left as it is: an unknown anchor, a tag."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFile:
+    """What a check of one file or of several found, and the text of every file that was read for it, by name."""
+
+    diagnostics: tuple[Diagnostic, ...]
+    sources: Mapping[str, str]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing found keeps the file from running."""
+        return not any(finding.severity == "error" for finding in self.diagnostics)
+
+
+class Shared:
+    """What the files of one run have in common, so that it is read and checked once: parents, `.env`, packages.
+
+    `environ` is the environment of the process; left out, whether variables are set is not asked.
+    """
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self.parents = Parents()
+        self.entry_points: Callable[[], EntryPoints] = cache(read_entry_points)
+        self._environ = environ
+        self._environments: dict[Path, tuple[Mapping[str, str] | None, tuple[Diagnostic, ...]]] = {}
+        self._layers: dict[tuple[int, int, frozenset[str]], list[Diagnostic]] = {}
+
+    def environment(self, folder: Path) -> tuple[Mapping[str, str] | None, tuple[Diagnostic, ...]]:
+        """The variables that a file in `folder` sees, and what is wrong with the `.env` there."""
+        if folder not in self._environments:
+            environ = self._environ
+            self._environments[folder] = (
+                (None, ()) if environ is None else interpolate.read_environment(folder, environ)
+            )
+        return self._environments[folder]
+
+    def check_parent(
+        self, layer: Layer, declared: Node | None, environment: Mapping[str, str] | None
+    ) -> list[Diagnostic]:
+        """What is wrong with a parent by itself, as `_check_layer` finds it; it has to be one of `parents`."""
+        from_files = frozenset(name for name, said in _items(declared) if said.get("path") is not None)
+        key = (id(layer.root), id(environment), from_files)  # root and environment live as long as this object
+        if key not in self._layers:
+            self._layers[key] = _check_layer(layer, declared, environment)
+        return self._layers[key]
+
+
+Further: TypeAlias = Callable[[PipelineFile, Sequence[str]], Iterable[Diagnostic]]
+"""A check of a file and its profiles that goes beyond what can be told without its plugins."""
+
+
+def check_files(
+    files: Iterable[PipelineFile],
+    *,
+    profiles: Sequence[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    further: Further | None = None,
+) -> CheckedFile:
+    """Find everything that is wrong with pipeline files for `profiles` (None: all that each has), parents included.
+
+    Nothing of the checked project is imported or run, unless `further` does. With `environ`, the environment of the
+    process, variables that neither it nor the `.env` beside a file sets are warnings. Raises `UsageError` when a file
+    cannot be read.
+    """
+    shared = Shared(environ)
+    findings: list[Diagnostic] = []
+    sources: dict[str, str] = {}
+    for file in files:
+        document = _load(file, shared.parents)
+        environment, found = shared.environment(document.base) if document.base is not None else (None, ())
+        if environment is not None:
+            found += check_variables(document, environment)
+        checked = [*found, *_check(document, profiles, environment, shared)]
+        if further is not None:
+            checked += _without_sequels(further(file, profiles or profiles_of(document)), checked)
+        findings += checked
+        sources.update(document.sources)
+    return CheckedFile(sort_diagnostics(findings), sources)
+
+
+def _without_sequels(found: Iterable[Diagnostic], known: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """What was found, but where a file is `known` to be broken in itself, that it has no stages follows from it."""
+    broken = any(finding.severity == "error" for finding in known)
+    return [finding for finding in found if not (broken and finding.code == no_stages.CODE)]
+
+
+def check_loaded(
+    document: Document, *, profiles: Sequence[str] | None = None, environment: Mapping[str, str] | None = None
+) -> CheckedFile:
+    """Check one document that has been read, as `check_files` does, with the variables it sees as its `environment`."""
+    return CheckedFile(sort_diagnostics(_check(document, profiles, environment, Shared())), document.sources)
+
+
+def _load(file: PipelineFile, parents: Parents) -> Document:
+    if file.path is None:
+        return load_text(file.data, file=file.name, base=Path(), parents=parents)
+    if file.shipped:
+        return load_document(file.path, display=file.name, parents=parents)
+    if leads_astray(file.path):
+        raise UsageError(f"{file.name} is a link to a file that is no YAML", help="name the pipeline file itself")
+    return load_document(file.path, parents=parents)
+
+
+def _check(
+    document: Document, profiles: Sequence[str] | None, environment: Mapping[str, str] | None, shared: Shared
+) -> list[Diagnostic]:
+    found = check_document(document, environment, shared)
+    seen = [check_profile(document, profile, shared) for profile in profiles or profiles_of(document)]
+    return [*found, *_without_sequels(itertools.chain(*seen), found)]
+
+
+def profiles_of(document: Document) -> tuple[str, ...]:
+    """The profiles a document has; `default` is there by itself."""
+    return tuple(dict.fromkeys([DEFAULT_PROFILE, *(name for name, _ in _items(document.root.get("profiles")))]))
+
+
+def check_document(
+    document: Document, environment: Mapping[str, str] | None = None, shared: Shared | None = None
+) -> list[Diagnostic]:
+    """What is wrong with the files of a document, each taken by itself: YAML, schema, references, secrets.
+
+    With `shared`, its parents are those of `document`, too.
+    """
+    found = []
+    declared = document.root.get("plugins")
+    for index, layer in enumerate(document.layers):
+        is_parent = index < len(document.layers) - 1
+        check = shared.check_parent if shared is not None and is_parent else _check_layer
+        found += check(layer, declared, environment)
+    # What a tag or an unknown anchor would have stood for is not known, so nothing else is said of such a value;
+    # but of a setting, since a report covers the secrets that findings tell of.
+    unread = {(finding.file, finding.path) for finding in document.findings if finding.code in NOT_READ}
+    found = [item for item in found if (item.file, item.path) not in unread or "settings" in item.path.split(".")]
+    wrong = {(finding.file, finding.range) for finding in found if finding.severity == "error"}
+    read = [finding for finding in document.findings if finding.code != READ_OTHERWISE]
+    warned = [finding for finding in document.findings if finding.code == READ_OTHERWISE]
+    # `enabled: yes` is one mistake: that it has the wrong type says all there is to say. So is the key `on:`.
+    return [*read, *(finding for finding in warned if (finding.file, finding.range) not in wrong), *found]
+
+
+def _check_layer(layer: Layer, declared: Node | None, environment: Mapping[str, str] | None) -> list[Diagnostic]:
+    """What is wrong with one file; `declared` is the `plugins` of the whole document."""
+    found = []
+    # Bub's own files are held to the schema where Bub is made; to do so again would cost each start 60 ms.
+    if not layer.shipped:
+        found += check_layer(layer.root)
+        sections, trouble = sections_of(layer.root, declared)
+        found += [*trouble, *check_sections(layer.root, sections)]
+    references = interpolate.check(layer.root, environment)
+    if not layer.shipped:
+        # A value with a broken reference is mended first: what is left in plain text shows then.
+        broken = {finding.path for finding in references if finding.code == interpolate.MALFORMED}
+        secrets = literal_secrets(layer.root, sections)
+        found += [finding for finding in secrets if finding.path not in broken]
+    return [*found, *references]
+
+
+def check_profile(document: Document, profile: str, shared: Shared | None = None) -> list[Diagnostic]:
+    """What is wrong with a document as one profile sees it, its plugins not loaded."""
+    plan = make_plan(document, profile)
+    check_plan(plan)
+    declared = declared_plugins(plan)
+    listed = [item for item in plan.allowlist if not _may_be_missing(declared.get(item[0]))]
+    entry_points = shared.entry_points if shared is not None else None
+    plan.findings.items += find_plugins(listed, declared=declared, base=document.base, entry_points=entry_points)
+    return plan.findings.items
+
+
+def check_plan(plan: Plan) -> None:
+    """Apply every rule to a plan; none where a part of the document is missing, since the answer may lie there."""
+    if plan.document.complete:
+        for rule in RULES:
+            rule(plan)
+        for case in cases_of(plan):
+            for case_rule in CASE_RULES:
+                case_rule(plan, case)
+
+
+def declared_plugins(plan: Plan) -> dict[str, Declared]:
+    """What the `plugins:` section says of each name; a path is seen from the file that says it."""
+    found = {}
+    for name, node in _items(plan.root.get("plugins")):
+        said = node.get("path")
+        path = text_of(said)
+        folder = plan.document.folders.get(said.place.file) if said is not None else None
+        place = said.place if said is not None else node.where
+        full = Path(path) if path is not None else None
+        if full is not None and folder is not None and folder != plan.document.base:
+            full = folder.absolute() / full  # said by a file in another folder than the one that is read
+        found[name] = Declared(name, full, flag_of(node.get("optional")) is True, place)
+    return found
+
+
+def _may_be_missing(said: Declared | None) -> bool:
+    return said is not None and said.optional and said.path is None
+
+
+def _items(node: Node | None) -> Iterator[tuple[str, Node]]:
+    if node is not None:
+        yield from node.items()

@@ -1,0 +1,60 @@
+"""Variables of the environment that look like settings of a pipeline, and set none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bub.base.diagnostics import NO_FILE, Diagnostic, Findings, Place
+from bub.pipeline.plan.scalars import names_of
+from bub.pipeline.plan.settings import RESERVED, unknown_variables, variable_of, variables_of
+from bub.pipeline.source.document import Node, walk
+from bub.pipeline.source.interpolate import Environment, Reference, dotenv_place, references
+from bub.pipeline.source.merge import Document
+from bub.pipeline.source.schemas import whole_settings_schema
+from bub.plugins.schemas import installed_sections
+
+CODE = "B035"
+
+
+def check_variables(document: Document, environment: Environment) -> tuple[Diagnostic, ...]:
+    """Each `BUB_…` variable that sets nothing, as a warning with its place; of none the value is told.
+
+    Left alone are variables that the files refer to, and those that begin like a plugin whose section has no schema,
+    since only the plugin knows what it reads.
+    """
+    findings = Findings()
+    section = document.root.get("settings")
+    written = section.plain() if section is not None and section.is_mapping else {}
+    if not unknown_variables(environment, whole_settings_schema(), written):
+        return ()
+    schema = whole_settings_schema(section.plugin for section in installed_sections())
+    plugins = {name for name in _plugins(document) if name not in schema["properties"]}
+    beginnings = tuple(f"{variable_of([name])}_" for name in plugins)
+    used = {reference.name for layer in document.layers for reference in _references(layer.root)}
+    known = {*variables_of(schema, written), *RESERVED}
+    for variable in unknown_variables(environment, schema, written):
+        if variable in used or variable.startswith(beginnings):
+            continue
+        findings.warn(
+            CODE,
+            f"the environment variable `{variable}` sets nothing",
+            dotenv_place(variable, environment[variable], document.base) or Place(NO_FILE),
+            help=findings.did_you_mean(variable, known)
+            or "no setting has this name; if another program uses it, leave it",
+        )
+    return tuple(findings.items)
+
+
+def _plugins(document: Document) -> Iterator[str]:
+    """Every name that a document gives to a plugin."""
+    for section in (document.root.get("plugins"), document.root.get("settings")):
+        yield from (name for name, _ in section.items()) if section is not None else ()
+    profiles = document.root.get("profiles")
+    for _, profile in profiles.items() if profiles is not None else ():
+        yield from (name for name, _ in names_of(profile.get("plugins")))
+
+
+def _references(root: Node) -> Iterator[Reference]:
+    for _, node in walk(root):
+        if isinstance(node.value, str) and "$" in node.value:
+            yield from references(node.value)

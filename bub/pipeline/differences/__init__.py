@@ -1,1 +1,0 @@
-"""What can differ in behaviour between two pipelines, one concern a module."""

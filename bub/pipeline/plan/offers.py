@@ -1,0 +1,84 @@
+"""What the plugins of a profile offer a pipeline: their implementations, by plugin and by hook."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bub.base.diagnostics import Place, Position, Range
+from bub.hooks.implementations import Implementation, implementations_of
+from bub.hookspecs import HOOK_POINTS, HookPoint
+from bub.pipeline.plan.plan import HookPlan, Plan
+from bub.plugins.plugin_set import LoadedPlugin, PluginSet
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """The implementations that a profile's plugins bring, and the hooks they are for.
+
+    `hooks` are those that this pipeline calls or declares, `points` these and all that Bub knows.
+    """
+
+    plan: Plan
+    plugins: PluginSet
+    by_plugin: Mapping[str, tuple[Implementation, ...]]
+    by_hook: Mapping[str, tuple[Implementation, ...]]
+    hooks: Mapping[str, HookPlan]
+    points: Mapping[str, HookPoint]
+
+    def fitting(self) -> Iterator[tuple[Implementation, HookPoint]]:
+        """The plain implementations of hooks that exist, each with its hook point."""
+        for name, found in self.by_hook.items():
+            for implementation in found if name in self.points else ():
+                if not implementation.wrapper:
+                    yield implementation, self.points[name]
+
+    def place_of(self, implementation: Implementation) -> Place:
+        """Where an implementation is written; the profile's list where Python does not know."""
+        if implementation.source is None:
+            return self.listed_at(implementation.plugin)
+        file, line = implementation.source
+        shown = Path(file)
+        base = self.plan.document.base
+        if base is not None and shown.is_relative_to(base.resolve()):
+            shown = shown.relative_to(base.resolve())
+        name = getattr(implementation.function, "__name__", implementation.hook)
+        return Place(str(shown), _name_at(file, line, name))
+
+    def listed_at(self, plugin: str) -> Place:
+        """Where the profile lists a plugin; the file itself for one that is there without."""
+        return next((place for name, place in self.plan.allowlist if name == plugin), self.plan.root.place)
+
+
+def _name_at(file: str, first: int, name: str) -> Range:
+    """Where the name of a function stands whose first decorator is in line `first`; that line, if there is no `def`."""
+    linecache.checkcache(file)
+    for number, text in enumerate(linecache.getlines(file)[first - 1 :], first):
+        if found := re.match(rf"\s*(?:async\s+)?def\s+({re.escape(name)})\b", text):
+            return Range(Position(number, found.start(1) + 1), Position(number, found.end(1) + 1))
+    return Range(Position(first, 1), Position(first, 1))
+
+
+def offers_of(plan: Plan, plugins: PluginSet) -> Offers:
+    """What the loaded plugins implement, with the hooks of this pipeline beside it."""
+    hooks = {**{stage.hook.point.name: stage.hook for stage in plan.stages}, **plan.hooks}
+    by_plugin = {plugin.name: _implementations(plugins, plugin) for plugin in plugins.plugins}
+    by_hook: dict[str, tuple[Implementation, ...]] = {}
+    for found in by_plugin.values():
+        for implementation in found:
+            by_hook[implementation.hook] = (*by_hook.get(implementation.hook, ()), implementation)
+    points = {**HOOK_POINTS, **{name: hook.point for name, hook in hooks.items()}}
+    return Offers(plan, plugins, by_plugin, by_hook, hooks, points)
+
+
+def _implementations(plugins: PluginSet, plugin: LoadedPlugin) -> tuple[Implementation, ...]:
+    callers = plugins.manager.get_hookcallers(plugin.plugin) or []
+    return tuple(
+        implementation
+        for caller in callers
+        for implementation in implementations_of(plugins.manager, caller.name)
+        if implementation.plugin == plugin.name
+    )

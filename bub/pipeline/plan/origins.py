@@ -1,0 +1,280 @@
+"""Where the values of a pipeline come from: every place that sets one, and which of them may be shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from bub.base.diagnostics import Place
+from bub.base.json_schema import Schema, Steps, merged, part_at
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.settings import environment_settings, for_the_same_provider, resolve_settings
+from bub.pipeline.source.document import Node
+from bub.pipeline.source.interpolate import dotenv_place, read_environment, references, resolve
+from bub.pipeline.source.merge import Document, Layer
+from bub.pipeline.source.profiles import effective
+from bub.pipeline.source.scalars import read_scalar
+from bub.pipeline.source.schemas import pipeline_schema, whole_settings_schema
+from bub.secrets.names import SECRET_WORDS
+from bub.secrets.verdict import is_kept_secret, is_named, is_secret
+
+_OWN = ("extends", "description")
+"""What a profile does not take over from the one it extends."""
+
+_SECRET_IN_URL = re.compile(rf"(?i)(?<=://)[^/?#\s]*(?=@)|(?<=[?&])([^=&#\s]*{SECRET_WORDS}=)[^&#\s]+")
+"""The user of a URL, and what its query calls a secret."""
+_PLAIN_TEXT = re.compile(r"(?!-+$)[A-Za-z0-9_./+$-](?:[\w ./*+@:=$-]*[\w./*+@$-])?", re.ASCII)
+_ENVIRONMENT = "the environment"
+_SETTINGS = "#/$defs/settings"
+_OPEN = (None, "object", "array")
+_ANYTHING: Schema = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """One place that sets a value: `value` as it may be shown, `path` under which it is set there.
+
+    `place` is None for a `variable` of the environment itself; one of `.env` has both. `layer` is as in `Place`.
+    """
+
+    value: Node
+    path: str
+    place: Place | None
+    layer: str = ""
+    variable: str = ""
+    secret: bool = False
+
+    @property
+    def where(self) -> str:
+        """The place in words: `pipelines.yaml:12:35`, `BUB_MODEL in .env:3`, `BUB_MODEL in the environment`."""
+        if not self.variable:
+            return str(self.place)
+        place = f"{self.place.file}:{self.place.range.start.line}" if self.place is not None else _ENVIRONMENT
+        return f"{self.variable} in {place}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What values are looked up in: a pipeline for one profile, and the variables of the process.
+
+    `settings` is the schema of the settings, with the sections of the plugins that the profile knows of.
+    """
+
+    plan: Plan
+    environ: Mapping[str, str]
+    settings: Schema
+
+    @property
+    def document(self) -> Document:
+        return self.plan.document
+
+    def covered(self, node: Node, steps: Steps) -> Node:
+        """A value with every secret in it replaced by its source: the reference, or "a literal in FILE:LINE:COLUMN"."""
+        if node.is_mapping:
+            return replace(node, value={name: self.covered(child, (*steps, name)) for name, child in node.items()})
+        if node.is_sequence:
+            items = enumerate(node.elements())
+            return replace(node, value=tuple(self.covered(child, (*steps, index)) for index, child in items))
+        if self.is_secret(node, steps):
+            return replace(node, value=_source(node))
+        return replace(node, value=_SECRET_IN_URL.sub(r"\1…", node.value)) if isinstance(node.value, str) else node
+
+    def is_secret(self, node: Node, steps: Steps) -> bool:
+        """Whether a value is a secret: of a setting as `bub.secrets.verdict` says, of any other value by its name."""
+        if node.value is None or isinstance(node.value, bool | dict | tuple):
+            return False
+        setting = setting_of(steps)
+        if setting is not None:
+            return is_secret(node.value, setting, self.settings)
+        names = [step for step in steps if isinstance(step, str)]
+        suspects = names if names[:1] and names[0].startswith("x-") else names[-1:]
+        return is_named(tuple(suspects))
+
+    def is_kept_secret(self, setting: Steps) -> bool:
+        """Whether a setting holds a secret, whatever its value; see `bub.secrets.verdict`."""
+        return is_kept_secret(setting, self.settings)
+
+
+def scope_of(plan: Plan, environ: Mapping[str, str]) -> Scope:
+    """The scope of a plan; `environ` is the real environment, `.env` is read where it lies."""
+    section, declared = plan.root.get("settings"), plan.root.get("plugins")
+    names = [*(name for name, _ in plan.allowlist), *(name for name, _ in (section.items() if section else ()))]
+    # A plugin that comes from a file has nothing to do with an installed package of its name.
+    packages = [name for name in names if declared is None or declared.get(name, "path") is None]
+    return Scope(plan, environ, whole_settings_schema(dict.fromkeys(packages)))
+
+
+# Values
+
+
+def value_at(scope: Scope, steps: Steps) -> Node | None:
+    """The value that counts at a path of the file, as it is written; None where no file sets one."""
+    if steps[:1] == ("profiles",) and len(steps) > 1:
+        merged = effective(scope.document, str(steps[1])).profile_node
+        return merged.get(*steps[2:]) if merged is not None else None
+    return scope.plan.effective.root.get(*steps)
+
+
+def origins_of(scope: Scope, steps: Steps) -> tuple[Origin, ...]:
+    """Every place that sets the value at a path, weakest first, so that the last one counts."""
+    return _origins(scope, steps, _variables(scope) if steps[:1] == ("settings",) else {})
+
+
+def _origins(scope: Scope, steps: Steps, variables: Mapping[Steps, list[Origin]]) -> tuple[Origin, ...]:
+    listed = next((index for index, step in enumerate(steps) if isinstance(step, int)), None)
+    found = []
+    for layer, path in _said(scope, steps):
+        node = layer.root.get(*path)
+        if node is not None:
+            shown, secret = scope.covered(node, path), scope.is_secret(node, path)
+            found.append(Origin(shown, dotted(path), node.place, node.place.layer, secret=secret))
+    if listed is not None:
+        return tuple(found[-1:])  # a list replaces the one below it, so no other place has a say
+    return (*found, *variables.get(steps, ()))
+
+
+def leaves_of(scope: Scope, steps: Steps) -> list[tuple[Steps, Origin]]:
+    """The values at and below a path, each with the place that counts; lists and empty mappings are values."""
+    node = value_at(scope, steps)
+    below = dict.fromkeys(_leaves(node, steps) if node is not None else ())
+    variables = _variables(scope)  # looked up once for all of them
+    below.update(dict.fromkeys(inner for inner in variables if inner[: len(steps)] == steps))
+    found = ((inner, _origins(scope, inner, variables)) for inner in below)
+    return [(inner, origins[-1]) for inner, origins in found if origins]
+
+
+def _leaves(node: Node, steps: Steps) -> Iterator[Steps]:
+    if not node.is_mapping or not node.value:
+        yield steps
+    for name, child in node.items():
+        yield from _leaves(child, (*steps, name))
+
+
+def _said(scope: Scope, steps: Steps) -> Iterator[tuple[Layer, Steps]]:
+    """The layers that can say something about a path, weakest first, each with the path at which it does."""
+    document, top = scope.document, steps[:1]
+    if top == ("profiles",) and len(steps) > 1:
+        chain = effective(document, str(steps[1])).chain
+        for name in chain[-1:] if steps[2:3] and steps[2] in _OWN else chain:
+            yield from ((layer, ("profiles", name, *steps[2:])) for layer in document.layers)
+    elif top == ("extends",):
+        yield from ((layer, steps) for layer in document.layers[-1:])
+    else:
+        yield from ((layer, steps) for layer in scope.plan.effective.layers)
+
+
+# Settings of the environment
+
+
+def is_variable(scope: Scope, steps: Steps, variable: str) -> bool:
+    """Whether an environment variable of that name would set the value at a path."""
+    return ("settings", *next((path for path, _ in _set_by({variable: "?"}, scope)), ())) == steps
+
+
+def _set_by(variables: Mapping[str, str], scope: Scope) -> Iterator[tuple[tuple[str, ...], str]]:
+    node = scope.plan.effective.root.get("settings")
+    written = node.plain() if node is not None and node.is_mapping else {}
+    return environment_settings(variables, scope.settings, written)
+
+
+def _variables(scope: Scope) -> dict[Steps, list[Origin]]:
+    """The settings that variables set, by path: `.env` before the environment itself, which is stronger."""
+    base = scope.document.base
+    found: dict[Steps, list[Origin]] = {}
+    beside, _ = read_environment(base, {})
+    for variables, in_file in ((beside, True), (scope.environ, False)):
+        for path, name in _set_by(variables, scope):
+            steps = ("settings", *path)
+            place = dotenv_place(name, variables[name], base) if in_file else None
+            value = Node(variables[name], place or Place(_ENVIRONMENT), quoted=True)
+            secret = scope.is_kept_secret(path)
+            shown = replace(value, value=f"the variable {name}") if secret else scope.covered(value, steps)
+            origin = Origin(shown, dotted(steps), place, _ENVIRONMENT, name, secret)
+            found.setdefault(steps, []).append(origin)
+    return found
+
+
+def given_for_another(scope: Scope, name: str) -> bool:
+    """Whether a general key or URL (`api_key`, `api_base`) is left out, since it was given for another provider."""
+    document, schema = scope.document, scope.settings
+    beside, _ = read_environment(document.base, {})
+    both = {**beside, **{name: value for name, value in scope.environ.items() if value}}
+    said: list[Mapping[str, Any]] = []
+    for layer in scope.plan.effective.layers:
+        node = layer.root.get("settings")
+        if node is not None and node.is_mapping:
+            said.append(resolve(node, both, base=document.base, folders=document.folders)[0] or {})
+    for variables in (beside, scope.environ):
+        general = environment_settings(variables, schema, {})
+        said.append({path[0]: variables[variable] for path, variable in general if len(path) == 1})
+    root, folders = scope.plan.effective.root, document.folders
+    settings, _ = resolve_settings(root, both, base=document.base, schema=schema, folders=folders)
+    return name in settings and name not in for_the_same_provider(settings, said)
+
+
+# The schema
+
+
+def schema_at(scope: Scope, steps: Steps) -> Schema | None:
+    """What the schema says of the value at a path, or None when it knows no such value."""
+    return _descend(pipeline_schema(), pipeline_schema(), steps, scope.settings)
+
+
+def _descend(schema: Schema, whole: Schema, steps: Steps, settings: Schema) -> Schema | None:
+    # The published file leaves the sections of plugins open.
+    if schema.get("$ref") == _SETTINGS:
+        schema = whole = settings
+    schema = merged(schema, whole)
+    if not steps:
+        return schema
+    said = part_at(schema, steps[0])
+    if not isinstance(said, Mapping):
+        is_open = said is None and not schema.get("properties") and schema.get("type") in _OPEN
+        return _ANYTHING if said is True or is_open else None
+    return _descend(said, whole, steps[1:], settings)
+
+
+# Secrets
+
+
+def setting_of(steps: Steps) -> Steps | None:
+    """The way from the settings to a value among them; None for a value elsewhere."""
+    if steps[:1] == ("settings",):
+        return steps[1:]
+    return steps[3:] if steps[:1] == ("profiles",) and steps[2:3] == ("settings",) else None
+
+
+def _source(node: Node) -> str:
+    """Where a secret comes from: the references of its text, without their defaults, or the place of the literal."""
+    found = references(node.value) if isinstance(node.value, str) else []
+    if not found:
+        return f"a literal in {node.place}"
+    names = (f"${{{one.kind}:{one.name}{':-…' if one.default is not None else ''}}}" for one in found)
+    rest = len(node.value) - sum(one.end - one.start for one in found)
+    return "…".join(names) + ("…" if rest else "")
+
+
+# As text
+
+
+def dotted(steps: Steps) -> str:
+    """A path as people write it: `stages.prompt.needs[0]`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
+
+
+def flow(value: Any) -> str:
+    """A plain value in one line of YAML."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{flow(name)}: {flow(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(flow(item) for item in value) + "]"
+    if isinstance(value, str):
+        lone = references(value)
+        is_reference = len(lone) == 1 and (lone[0].start, lone[0].end) == (0, len(value)) and '"' not in value
+        is_plain = _PLAIN_TEXT.fullmatch(value) and ": " not in value and isinstance(read_scalar(value), str)
+        return value if is_plain or is_reference else json.dumps(value, ensure_ascii=False)
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)

@@ -1,0 +1,51 @@
+"""What each code of a finding means: the sections of `docs/diagnostics.md`, one a code, as a terminal shows them."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping
+from functools import cache
+
+from bub.base.resources import shipped
+
+_WIDTH = 80
+
+_HEADING = re.compile(r"^## (B\d{3}): (.*)$", re.MULTILINE)
+_FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
+
+
+def codes() -> Mapping[str, str]:
+    """Return every code with its title, which has no full stop, in the order of the codes."""
+    return {code: title for code, (title, _) in _sections().items()}
+
+
+def page_of(code: str) -> str | None:
+    """Return what a code means, with a bad and a mended example, for a terminal; None for a code that there is not.
+
+    It is Markdown without fences and links, examples indented and the rest 80 columns wide. It ends with a line break.
+    """
+    found = _sections().get(code)
+    if found is None:
+        return None
+    title, text = found
+    # Split at its fenced blocks, a text alternates between prose and what stands in a block.
+    paragraphs = [f"{code}: {title}"]
+    for index, part in enumerate(_FENCED.split(text)):
+        paragraphs += [textwrap.indent(part.rstrip(), "    ")] if index % 2 else _fill_paragraphs(part)
+    return "\n\n".join(paragraphs) + "\n"
+
+
+def _fill_paragraphs(prose: str) -> list[str]:
+    """Return the paragraphs of a text, each wrapped, with its links as their words."""
+    plain = _LINK.sub(r"\1", prose).strip()
+    return [textwrap.fill(part, _WIDTH, break_on_hyphens=False) for part in plain.split("\n\n") if part]
+
+
+@cache
+def _sections() -> Mapping[str, tuple[str, str]]:
+    """Return the title and the text of each code's section."""
+    page = (shipped("docs") / "diagnostics.md").read_text(encoding="utf-8")
+    _, *parts = _HEADING.split(page)
+    return {code: (title, text) for code, title, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True)}

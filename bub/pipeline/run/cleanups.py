@@ -1,0 +1,41 @@
+"""Clean-ups: stages that run whatever became of the stage they are for, and that nothing cancels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+
+from bub.base.waiting import MovingDeadline, Within
+from bub.hooks.kinds.runnable import Failed
+from bub.pipeline.run.graph import Step
+from bub.pipeline.run.state import TurnState
+
+
+async def clean_up(turn: TurnState, step: Step, limit: MovingDeadline, failed: Failed) -> Any:
+    """Run a clean-up: each implementation has its own time, and all of them run; returns what its kind came to.
+
+    The first error counts if the policy propagates; the others are told. `limit` is that of the stages around it.
+    """
+    turn.cleaned.add(step.id)
+    kept = turn.kept[step.id] = []
+    assert step.timeout is not None
+    try:
+        if step.kind.shielded is not None and step.waits:
+            came = await step.kind.shielded(step.calls, turn.values, step.timeout, failed)
+        else:
+            wait = Within(step.timeout, shield=True)
+            came = await step.call(turn.calls_of(step), turn.values, wait, failed)
+    finally:
+        del turn.kept[step.id]
+    if kept:
+        limit.release()
+    first = kept[0][1] if kept and step.on_failure == "propagate" else None
+    for call, error in kept:
+        if error is not first:
+            await turn.report(f"{call.hook}:{call.plugin}", error)
+    if isinstance(first, trio.TooSlowError):
+        turn.late.append(first)
+    if first is not None:
+        raise first
+    return came

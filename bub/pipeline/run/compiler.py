@@ -1,0 +1,138 @@
+"""From a document to a graph: everything is checked, and what fits together is made ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from bub.base.diagnostics import Diagnostic, Findings, PipelineError
+from bub.hooks.kinds.runnable import RunnableKind
+from bub.hooks.kinds.table import RUNNABLE_KINDS
+from bub.pipeline.check.rules import (
+    async_where_nothing_waits,
+    both_twins,
+    empty_plugin,
+    hook_wrapper,
+    never_called,
+    nothing_implements,
+    unknown_argument,
+    unknown_implementation,
+)
+from bub.pipeline.check.schema import check_layer
+from bub.pipeline.check.validate import check_document, check_plan, declared_plugins
+from bub.pipeline.plan.offers import Offers, offers_of
+from bub.pipeline.plan.plan import Plan, make_plan
+from bub.pipeline.run.graph import Graph
+from bub.pipeline.run.layout import GraphLayout, StandIn
+from bub.pipeline.run.provided import provided_tools
+from bub.pipeline.source.document import Node
+from bub.pipeline.source.interpolate import lone_reference, resolve
+from bub.pipeline.source.merge import Document
+from bub.pipeline.source.profiles import effective
+from bub.plugins.plugin_set import PluginSet
+
+RESOLVED = ("stages", "hooks", "plugins", "routes", "on_failure")
+"""The sections whose references are resolved for a run; settings are, when they are asked for."""
+
+_TYPED = ("enabled", "thread", "optional", "times")
+"""The keys whose value is no text, so that a reference alone has to be read as one."""
+
+TOOLS = "tools"
+"""The key of a profile that says which tools it may use."""
+
+_FOR_WHOM = ("when", "only")
+"""The keys of a stage or a hook that say whom it is for."""
+
+PLUGIN_RULES: tuple[Callable[[Plan, Offers], None], ...] = (
+    unknown_implementation.check,
+    unknown_argument.check,
+    async_where_nothing_waits.check,
+    nothing_implements.check,
+    both_twins.check,
+    hook_wrapper.check,
+    empty_plugin.check,
+    never_called.check,
+)
+"""The rules that need the profile's plugins loaded (DESIGN §4, second list)."""
+
+__all__ = ["StandIn", "compile", "declared_plugins", "plan_for"]
+
+
+def plan_for(document: Document, profile: str, environment: Mapping[str, str]) -> Plan:
+    """The plan of a profile with every check that needs no plugin, references resolved in `environment`."""
+    view = effective(document, profile)
+    references = _References(document, environment)
+    root = references.replaced_in(view.root)
+    tools = view.profile_node.get(TOOLS) if view.profile_node is not None else None
+    plan = make_plan(document, profile, root, references.replaced(tools, (TOOLS,)) if tools is not None else None)
+    plan.findings.items += [*check_document(document), *references.findings]
+    check_plan(plan)
+    return plan
+
+
+def compile(  # noqa: A001 (the design's word, and what it does)
+    plan: Plan,
+    plugins: PluginSet,
+    stand_ins: Mapping[str, StandIn] = MappingProxyType({}),
+    kinds: Mapping[str, RunnableKind] = RUNNABLE_KINDS,
+) -> Graph:
+    """Prove that a pipeline fits together with the plugins of its profile, and make it ready to run.
+
+    What is proved is proved of the plugins; in the graph, `stand_ins` answer at the stages and hook points they are
+    named for. `kinds` are those that stages and hook points may be of. Raises `PipelineError` with every finding
+    there is when one of them is an error (DESIGN §4). Changes nothing it is given, and the graph holds no part of
+    the document.
+    """
+    # What is wrong in the file itself is said there already; a plugin finding at the same place follows from it.
+    plan = replace(plan, findings=Findings([*plan.findings.items]))
+    said = {(finding.file, finding.range) for finding in plan.findings.items if finding.severity == "error"}
+    plan.findings.items += [finding for finding in plugins.findings if (finding.file, finding.range) not in said]
+    offers = offers_of(plan, plugins)
+    for rule in PLUGIN_RULES:
+        rule(plan, offers)
+    tools = provided_tools(plan, offers)
+    if plan.findings.has_errors:
+        raise PipelineError(plan.findings.items)
+    return GraphLayout(plan, plugins, stand_ins, kinds, tools).build()
+
+
+@dataclass(slots=True)
+class _References:
+    """Replaces the references of a document for a run, and notes what is wrong with them."""
+
+    document: Document
+    environment: Mapping[str, str]
+    findings: list[Diagnostic] = field(default_factory=list)
+
+    def replaced_in(self, root: Node) -> Node:
+        """The root with the references of its `RESOLVED` sections replaced; what they gave is checked like a file."""
+        sections = {name: self.replaced(node, (name,)) if name in RESOLVED else node for name, node in root.items()}
+        result = replace(root, value={name: node for name, node in sections.items() if node is not None})
+        if result.plain() != root.plain():
+            self.findings += check_layer(result)
+        return result
+
+    def replaced(self, node: Node, path: tuple[str, ...]) -> Node | None:
+        """A node with its references replaced; None where it is only one that stands for nothing.
+
+        That is an error in what says whom something is for: without a part of it, a guard would be for others.
+        """
+        if node.is_mapping:
+            children = {key: self.replaced(child, (*path, key)) for key, child in node.items()}
+            return replace(node, value={key: child for key, child in children.items() if child is not None})
+        if node.is_sequence:
+            items = (self.replaced(child, path) for child in node.elements())
+            return replace(node, value=tuple(item for item in items if item is not None))
+        if not isinstance(node.value, str) or "$" not in node.value:
+            return node
+        typed = path[-1] in _TYPED and lone_reference(node.value) is not None
+        base, folders = self.document.base, self.document.folders
+        value, found = resolve(node, self.environment, base=base, folders=folders, typed=typed)
+        self.findings += [replace(one, severity="error") for one in found] if _says_for_whom(path) else found
+        return None if value is None else replace(node, value=value, quoted=True)
+
+
+def _says_for_whom(path: tuple[str, ...]) -> bool:
+    """Whether what stands at a path says whom a stage or a hook is for, or which tools may be used."""
+    return path[0] == TOOLS or (path[0] in ("stages", "hooks") and len(path) > 2 and path[2] in _FOR_WHOM)

@@ -1,0 +1,71 @@
+"""Points that implementations fire themselves, through the `fire` that a stage gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import partial
+from typing import Any
+
+import trio
+
+from bub.base.diagnostics import did_you_mean
+from bub.base.waiting import Expired, Until, Wait, unlimited
+from bub.errors import BubError
+from bub.hooks.binding import Call
+from bub.hooks.kinds.stream import Pulled
+from bub.pipeline.run.failures import MORE_TIME, TooSlowError
+from bub.pipeline.run.graph import FiredPoint, Step
+from bub.pipeline.run.state import TurnState
+
+
+class Fire:
+    """What an implementation is given as `fire` (DESIGN §2): calls the points that its pipeline declares."""
+
+    __slots__ = ("_step", "_turn")
+
+    def __init__(self, turn: TurnState, step: Step) -> None:
+        self._turn = turn
+        self._step = step
+
+    def __call__(self, name: str, /, **payload: Any) -> Awaitable[Any]:
+        """Call a hook point that the pipeline declares under `hooks:`; returns what its kind combines.
+
+        Its implementations may name the payload and every value that the firing stage can see. A gate gives
+        {"deny": reason} or None. Raises BubError if there is no such point, and what the point's policy lets through.
+        """
+        return self._fire(name, payload)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._turn.graph.fired
+
+    async def _fire(self, name: str, payload: dict[str, Any]) -> Any:
+        turn, step = self._turn, self._step
+        point = turn.graph.fired.get(name)
+        if point is None:
+            known = turn.graph.fired
+            advice = did_you_mean(name, known) or "declare it under `hooks:` in the pipeline file"
+            raise BubError(f"stage `{step.id}` fires `{name}`, which this pipeline does not have", help=advice)
+        if not point.implementations and name not in turn.registered:
+            return point.kind.unanswered()
+        seen = {value: turn.values[slot] for value, slot in step.sources.items()}
+        values = {**seen, "fire": Fire(turn, step), **payload}
+        calls = turn.calls_of_fired(point, values)
+        for item in point.implementations:
+            for argument in item.required:
+                values.setdefault(argument, None)
+        wait: Wait = unlimited if point.timeout is None else Until(trio.current_time() + point.timeout)
+        more = (partial(turn.tell, step), Pulled([]), point.manner) if point.kind.pulls else ()
+        try:
+            return point.kind.fired(await point.kind.call(calls, values, wait, partial(self._failed, point), *more))
+        except Expired:
+            late = TooSlowError(f"hook `{name}` took longer than {point.timeout:g} seconds", help=MORE_TIME)
+            if point.on_failure == "propagate":
+                raise late from None
+            await turn.report(name, late)
+            return point.kind.late_fired()
+
+    async def _failed(self, point: FiredPoint, call: Call, error: Exception) -> None:
+        """Raise what an implementation of a fired point failed with, or tell of it, as the point's policy says."""
+        if call.on_failure == "propagate":
+            raise error
+        await self._turn.report(f"{call.hook}:{call.plugin}", error)

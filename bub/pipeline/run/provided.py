@@ -1,0 +1,164 @@
+"""What the plugins of a profile provide, and what the profile says of it: tools, commands, channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+
+from bub.base.diagnostics import Findings, Related
+from bub.base.globs import is_glob
+from bub.errors import HookTypeError
+from bub.hooks.binding import Call, bind
+from bub.hooks.facts import BUILTIN
+from bub.hooks.implementations import Implementation
+from bub.hookspecs import HOOK_POINTS
+from bub.log import log_exception
+from bub.pipeline.plan.offers import Offers
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.scalars import names_of
+from bub.plugins.failures import in_one_line
+from bub.plugins.plugin_set import PluginSet
+from bub.tools import Tool
+
+HOOK = "provide_tools"
+
+ONE_NAME = "B208"
+"""Two plugins bring a tool, or a command, of one name."""
+
+NOT_BROUGHT = "B210"
+"""A plugin fails when it is asked for what it brings."""
+
+NO_TOOL = "B211"
+"""A profile's `tools:` names what no plugin of it brings."""
+
+NO_CHANNEL = "B212"
+"""A profile's `channels:` names what no plugin of it brings."""
+
+ALL, EXCEPT = "all", "!"
+"""Every channel that can run, and what stands before the name of one that is left out (BEHAVIOURS C3)."""
+
+
+def provided_tools(plan: Plan, offers: Offers) -> Mapping[str, Tool]:
+    """Every tool of the profile by name. What is wrong with them, and with the names in its `tools:`, is found here.
+
+    A plugin that is `optional` and fails is a warning, and the profile runs without its tools.
+    """
+    owners: dict[str, str] = {}
+    tools: dict[str, Tool] = {}
+    for implementation, call in _callable(offers):
+        try:
+            brought = _brought(call)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (code of others: whatever it raises is its failure)
+            tell_failure(plan.findings, offers, implementation, "its tools", error)
+            continue
+        for tool in brought:
+            if tool.name not in tools:
+                owners[tool.name], tools[tool.name] = call.plugin, tool
+            else:
+                tell_one_name(plan.findings, offers, f"the tool `{tool.name}`", owners[tool.name], call.plugin)
+    _check_names(plan, offers, tools)
+    return MappingProxyType(tools)
+
+
+def tell_failure(
+    findings: Findings, offers: Offers, implementation: Implementation, what: str, error: BaseException
+) -> None:
+    """Find that a plugin failed when it was asked for `what` it brings; the traceback goes to the log."""
+    plugin = implementation.plugin
+    log_exception("plugin.failed", error, plugin=plugin, hook=implementation.hook)
+    optional = any(one.optional for one in offers.plugins.plugins if one.name == plugin)
+    findings.add(
+        NOT_BROUGHT,
+        f"plugin `{plugin}` does not bring {what}: {in_one_line(error)}",
+        offers.place_of(implementation),
+        severity="warning" if optional else "error",
+        help=getattr(error, "help", None) or "repair the plugin or take it off the list; the traceback is in the log",
+    )
+
+
+def tell_one_name(findings: Findings, offers: Offers, what: str, one: str, other: str) -> None:
+    """Find that two plugins bring `what` of one name, at the later one in the profile's list."""
+    order = {name: index for index, (name, _) in enumerate(offers.plan.allowlist)}
+    first, second = sorted((one, other), key=lambda name: order.get(name, -1))
+    if first == second:
+        message = f"plugin `{first}` brings {what} twice"
+    else:
+        message = f"plugins `{first}` and `{second}` both bring {what}"
+    place = offers.listed_at(first)
+    listed = first != second and first in order
+    findings.add(
+        ONE_NAME,
+        message,
+        offers.listed_at(second),
+        help=f"take `{second}` off the list, or rename it there" if first == BUILTIN else "take one off the list",
+        related=[Related(f"`{first}` is listed here", place.file, place.range)] if listed else (),
+    )
+
+
+def check_channels(
+    plan: Plan, plugins: PluginSet, names: Iterable[str], channels: Iterable[str], findings: Findings
+) -> None:
+    """Find which of the `names` that a profile's `channels:` comes to are those of no channel (BEHAVIOURS C3)."""
+    node = plan.effective.profile_node.get("channels") if plan.effective.profile_node is not None else None
+    places = dict(names_of(node)) if node is not None else {}
+    all_there = all(status.state == "loaded" for status in plugins.statuses)
+    for said in names:
+        name = said.removeprefix(EXCEPT)
+        if name == ALL or name in channels:
+            continue
+        findings.add_unknown(
+            NO_CHANNEL,
+            f"no plugin of profile `{plan.profile}` brings a channel `{name}`",
+            places.get(said) or (node or plan.root).place,
+            name,
+            channels,
+            severity="error" if all_there else "warning",
+            path=f"profiles.{plan.profile}.channels",
+            profile=plan.profile,
+            help="take it out, or list the plugin that brings it",
+        )
+
+
+def _callable(offers: Offers) -> Iterator[tuple[Implementation, Call]]:
+    """Who can be asked, highest priority first; those who cannot be are found by rules of their own."""
+    point = HOOK_POINTS[HOOK]
+    for implementation in sorted(offers.by_hook.get(HOOK, ()), key=lambda one: one.rank):
+        if not (implementation.wrapper or implementation.required or implementation.is_async):
+            yield implementation, bind([implementation], point, {}, skip_awaitables=True).items[0]
+
+
+def _brought(call: Call) -> list[Tool]:
+    answer = call.function()
+    brought = list(call.checked(answer)) if answer is not None else []
+    for tool in brought:
+        if not isinstance(tool, Tool):
+            raise HookTypeError(call.hook, call.plugin, "a list of what `@bub.tool` makes", tool)
+    return brought
+
+
+def _check_names(plan: Plan, offers: Offers, tools: Mapping[str, Tool]) -> None:
+    """Find what the profile itself says of tools that nobody brings; what it inherits, its base answers for."""
+    # What is missing may be in a plugin that did not load, or that did not bring its tools: told once already.
+    found = (*offers.plugins.findings, *(item for item in plan.findings.items if item.code == NOT_BROUGHT))
+    if any(finding.severity == "error" for finding in found):
+        return
+    all_there = not found and all(status.state == "loaded" for status in offers.plugins.statuses)
+    files = [layer.root for layer in plan.document.layers if not layer.shipped]
+    for key, said in plan.tools.items() if plan.tools is not None else ():
+        if not any(root.get("profiles", plan.profile, "tools", key) for root in files):
+            continue
+        for name, place in names_of(said):
+            if any(fnmatchcase(tool, name) for tool in tools):
+                continue
+            plan.findings.add_unknown(
+                NO_TOOL,
+                f"no plugin of profile `{plan.profile}` brings a tool `{name}`",
+                place,
+                name,
+                tools,
+                severity="error" if all_there and not is_glob(name) else "warning",
+                path=f"profiles.{plan.profile}.tools.{key}",
+                profile=plan.profile,
+                help="take it out, or list the plugin that brings it; `bub run ,help` shows the tools there are",
+            )

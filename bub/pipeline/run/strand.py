@@ -1,0 +1,204 @@
+"""Running stages: what one task of a turn runs, one stage after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass, replace
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from bub.base.waiting import MovingDeadline, Wait, unlimited
+from bub.envelope import Envelope, addressed, unpack_batch
+from bub.hooks.binding import Call
+from bub.hooks.facts import SESSION
+from bub.hooks.kinds.runnable import Outcome, Verdict
+from bub.hooks.kinds.stream import Pulled
+from bub.hooks.kinds.verdicts import Denial
+from bub.log import log_exception
+from bub.pipeline.run.cleanups import clean_up
+from bub.pipeline.run.failures import MORE_TIME, TooSlowError
+from bub.pipeline.run.firing import Fire
+from bub.pipeline.run.graph import GraphNode, Step
+from bub.pipeline.run.state import TurnState
+
+EXPIRED = object()
+"""What a stage comes to whose time is up."""
+
+
+class Ends(Exception):  # noqa: N818 (the turn ends; nothing went wrong)
+    """A gate of the turn denied, or a claim took it over; never leaves `Turn.run`."""
+
+    def __init__(self, step: Step, verdict: Denial | Mapping[str, Any]) -> None:
+        super().__init__(step.id)
+        self.step = step
+        self.verdict = verdict
+
+
+class Strand:
+    """Runs stages of a turn one after another in one task; `limit` bounds those that have a time-out."""
+
+    __slots__ = ("_limit", "_turn")
+
+    def __init__(self, turn: TurnState, limit: MovingDeadline) -> None:
+        self._turn = turn
+        self._limit = limit
+
+    async def run_node(self, node: GraphNode) -> None:
+        """Run the stages of a node, item by item if it has a list."""
+        await (self.run(node.steps) if node.each is None else self.run_each(node))
+
+    async def run_each(self, node: GraphNode) -> None:
+        """Run the stages of a node item by item; one failing item does not stop the others (BEHAVIOURS T28)."""
+        turn = self._turn
+        values, registered = turn.values, turn.registered
+        items = unpack_batch(values[node.items])
+        if node.idle and not (registered and any(step.hook in registered for step in node.steps)):
+            values[node.kept] = items
+            for step in node.steps:
+                turn.record(step, perf_counter(), "ok" if step.enabled else "off")
+            return
+        kept: list[Envelope] = []
+        failure: Exception | None = None
+        for step in node.steps:
+            if step.into is not None:
+                values[step.into] = []
+        for item in items:
+            values[node.item] = item
+            try:
+                if await self.run(node.steps, each=True) is None:
+                    kept.append(values[node.item])
+            except Exception as error:  # noqa: BLE001 (the first is raised when every item had its turn)
+                kept.append(values[node.item])
+                if failure is None:
+                    failure = error
+                else:
+                    log_exception("turn.item_failed", error, list=node.each)
+        values[node.kept] = kept
+        if failure is not None:
+            raise failure
+
+    async def run(self, steps: Iterable[Step], *, each: bool = False) -> Verdict:
+        """Run stages, each as one coroutine of its kind.
+
+        What a gate or claim says ends the turn (`Ends`); what it says of one item only is returned, and the item is
+        done.
+        """
+        turn, limit, failed = self._turn, self._limit, self._failed
+        values, records, registered = turn.values, turn.records, turn.registered
+        began = perf_counter()
+        for step in steps:
+            if step.guarded and not self._begin(step, each):
+                if step.marks:
+                    self._mark(step)
+                began = perf_counter()
+                continue
+            try:
+                if step.direct:  # what nearly every stage is, so the shortest way
+                    if limit.is_set:
+                        limit.release()
+                    calls = turn.calls_of(step) if registered else step.calls
+                    came = await step.call(calls, values, unlimited, failed)
+                elif step.cleanup_for is not None:
+                    came = await clean_up(turn, step, limit, failed)
+                elif step.timeout is None:
+                    limit.release()
+                    came = await self._stream(step, unlimited)
+                else:
+                    limit.start(step.timeout)
+                    try:
+                        if step.kind.pulls:
+                            came = await self._stream(step, limit)
+                        else:
+                            calls = turn.calls_of(step) if registered else step.calls
+                            came = await step.call(calls, values, limit, failed)
+                    except BaseException as error:
+                        if not limit.has_ended(error):
+                            raise
+                        came = EXPIRED
+                if came is EXPIRED:
+                    verdict, who, outcome = await self._go_on_late(step, each)
+                else:
+                    verdict, who, outcome = step.kind.finish(step, values, came, each)
+            except BaseException as error:
+                turn.record_failure(step, began, error)
+                raise
+            ended = perf_counter()
+            records.append((step.id, who, began, ended, outcome))
+            began = ended
+            if step.marks:
+                self._mark(step)
+            if verdict is not None:
+                if not each:
+                    raise Ends(step, verdict)
+                return verdict
+        return None
+
+    def _begin(self, step: Step, each: bool) -> bool:
+        """Note that a stage starts; false if it is off or its `when` does not match, and what it yields is there."""
+        turn = self._turn
+        values = turn.values
+        if not step.enabled or (step.when is not None and not step.when.matches(values[step.message], turn.known)):
+            step.yield_nothing(values, each)
+            turn.record(step, perf_counter(), "skipped" if step.enabled else "off")
+            return False
+        if step.has_cleanup:
+            turn.started.add(step.id)
+        if step.fire is not None:
+            values[step.fire] = Fire(turn, step)
+        return True
+
+    def _mark(self, step: Step) -> None:
+        """Do what follows for the turn once a stage has made the message or the session's id."""
+        values, into = self._turn.values, step.into
+        assert into is not None
+        if step.joins is None:
+            values[into] = addressed(values[into])
+        elif values[into] is None:
+            values[step.joins] = values[step.message]
+        else:
+            session_id = values[into] = str(values[into])
+            values[step.joins] = with_session(values[step.message], session_id)
+
+    async def _go_on_late(self, step: Step, each: bool) -> Outcome:
+        """Finish a stage whose time is up, as its policy says: the turn fails, or the error observers are told."""
+        late = TooSlowError(f"stage `{step.id}` took longer than {step.timeout:g} seconds", help=MORE_TIME)
+        if step.on_failure == "propagate":
+            self._turn.late.append(late)
+            raise late
+        await self._turn.report(step.id, late)
+        return step.kind.late(step, self._turn.values, each)
+
+    async def _stream(self, step: Step, wait: Wait) -> Any:
+        turn = self._turn
+        pulled = Pulled([], heard=turn.on_event is not None)
+        tell = partial(turn.tell, step)
+        try:
+            return await step.call(step.calls, turn.values, wait, self._failed, tell, pulled, step.manner)
+        except BaseException:
+            # Who cleans up after this stage is told the text so far (DESIGN §2, `cleanup_for`).
+            step.put(turn.values, pulled.text, each=False)
+            raise
+
+    async def _failed(self, call: Call, error: Exception) -> None:
+        """Keep what an implementation failed with, in a clean-up; else raise it or tell of it as the policy says."""
+        kept = self._turn.kept.get(call.stage)
+        if kept is not None:
+            kept.append((call, error))
+        elif call.on_failure == "propagate":
+            raise error
+        else:
+            self._limit.move()
+            await self._turn.report(f"{call.hook}:{call.plugin}", error)
+
+
+def with_session(message: Envelope, session_id: str) -> Envelope:
+    """The message with its session's id; a copy, since the caller's own is not ours to change (BEHAVIOURS T6)."""
+    if isinstance(message, dict):
+        return {**message, SESSION: session_id}
+    if is_dataclass(message) and not isinstance(message, type) and hasattr(message, SESSION):
+        try:
+            return replace(message, **{SESSION: session_id})
+        except (TypeError, ValueError):  # it will not be made anew with another session
+            return message
+    return message

@@ -1,0 +1,147 @@
+"""Running a graph: one turn, from the values it starts with to the values it leaves.
+
+The engine knows kinds, stages and values, and no hook by name: any graph runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import trio
+
+from bub.base.trace import Ending
+from bub.base.waiting import MovingDeadline
+from bub.envelope import Envelope
+from bub.errors import NoAnswerError
+from bub.hooks.facts import SESSION
+from bub.log import log_exception, log_info
+from bub.pipeline.run.endings import deliver_ending, unwind
+from bub.pipeline.run.graph import Chain, GraphNode, Part
+from bub.pipeline.run.handover import catch_up, plugins_asked, values_kept
+from bub.pipeline.run.state import TurnState
+from bub.pipeline.run.strand import Ends, Strand, with_session
+
+_Given = TypeVar("_Given")
+
+
+class Turn(TurnState):
+    """One run of a graph, in two halves: `arrive` finds the session, and `answer` goes on once that one is free.
+
+    Nothing runs between the two, so a turn may wait there as long as it takes; one that does not go on is to be
+    `abandon`ed. `handlers` are those that come and go at run time; a stage calls, in front of its plugins, the ones
+    that are registered when it begins.
+    """
+
+    __slots__ = ()
+
+    async def arrive(self) -> None:
+        """Run the stages up to the last one that makes the session's id; none if no stage makes it.
+
+        A claim, a denial or a failure may end the turn here: then `ended_by` says so. Raises what `answer` raises.
+        """
+        await self._run(self._run_parts, self.graph.arriving)
+
+    async def answer(self, session: str = "known") -> None:
+        """Run all other stages; `session` says whether the turn is the first of its session: "new" or "known".
+
+        Raises what the first failing stage raised, after its clean-ups have run (DESIGN §5). A failure is told to the
+        error observers before it leaves; a cancellation is not (BEHAVIOURS T29).
+        """
+        session_id = self.session_id
+        if session_id is not None:
+            self.known = {SESSION: session_id, "session": session}
+        await self._run(self._run_parts, self.graph.answering)
+
+    async def abandon(self, error: BaseException | None = None) -> None:
+        """End a turn that does not go on: its clean-ups run, and the error observers are told of an `error`."""
+        await unwind(self)
+        if isinstance(error, Exception):
+            stage = self.stage_of(error)
+            self.ended_by = Ending("failed", stage)
+            log_info("turn.stages", stages=str(self.trace))
+            if isinstance(error, NoAnswerError):
+                stage = error.stage
+            elif not any(step.id == stage and step.joins is not None for step in self.graph.steps):
+                stage = "turn"  # a session that cannot be found is told by the stage that looked (decision 14)
+            await self.report(stage, error, shield=True)
+
+    def complete(self, message: Envelope, completed: Envelope) -> None:
+        """Put a message that was completed since in the place of the one that came, wherever that one still stands."""
+        values, session_id = self.values, self.session_id
+        values[self.graph.start["inbound"]] = completed
+        for slot, value in enumerate(values):
+            if value is message:
+                values[slot] = completed
+        for node in self.graph.arrival:
+            for step in node.steps:
+                if step.joins is not None and session_id is not None:
+                    values[step.joins] = with_session(values[step.message], session_id)
+
+    async def take_over(self, before: Turn, session_id: str) -> None:
+        """Stand where another turn of the same message stands that has arrived on its own graph, and was abandoned.
+
+        What is still owed above the session runs (`catch_up`), so that no gate is skipped. Raises what `arrive` raises.
+        """
+        self.records, self.zero = before.records, before.zero
+        self.asked = plugins_asked(before)
+        await self._run(self._catch_up, {**values_kept(before), SESSION: session_id})
+
+    async def _run(self, work: Callable[[_Given, MovingDeadline], Awaitable[None]], given: _Given) -> None:
+        try:
+            try:
+                with MovingDeadline() as limit:
+                    await work(given, limit)
+            except Ends as ends:
+                await unwind(self)
+                await deliver_ending(self, ends)
+        except BaseException as error:
+            await self.abandon(error)
+            raise
+
+    async def _catch_up(self, kept: dict[str, Any], limit: MovingDeadline) -> None:
+        await catch_up(self, Strand(self, limit), kept)
+
+    async def _run_parts(self, parts: tuple[Part, ...], limit: MovingDeadline) -> None:
+        strand = Strand(self, limit)
+        for part in parts:
+            if isinstance(part, Chain):
+                await strand.run(part.steps)
+            elif isinstance(part, GraphNode):
+                await strand.run_each(part)
+            else:
+                limit.release()
+                await self._run_side_by_side(part.nodes)
+
+    async def _run_side_by_side(self, group: tuple[int, ...]) -> None:
+        """Run nodes as tasks, each once those it waits for are over; the first failure cancels the others."""
+        over = {index: trio.Event() for index in group}
+        failures: list[BaseException] = []
+
+        async def run(index: int) -> None:
+            for other in self.graph.waits[index]:
+                if other in over:
+                    await over[other].wait()
+            try:
+                with MovingDeadline() as limit:
+                    await Strand(self, limit).run_node(self.graph.nodes[index])
+            except trio.Cancelled:
+                raise
+            except BaseException as error:  # noqa: BLE001 (raised below by itself, not in a group)
+                failures.append(error)
+                nursery.cancel_scope.cancel()
+            else:
+                over[index].set()
+
+        raised = False
+        try:
+            async with trio.open_nursery() as nursery:
+                for index in group:
+                    nursery.start_soon(run, index)
+            if failures:
+                raised = True
+                raise failures[0]
+        finally:
+            for error in failures[raised:]:  # what cannot leave the turn must not be lost
+                if not isinstance(error, Ends):
+                    log_exception("turn.stage_failed", error)

@@ -1,0 +1,166 @@
+"""What holds for a stage or a hook point of a plan, wherever it is written and however it is spelt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from bub.base.duration import parse_duration
+from bub.base.globs import covers
+from bub.pipeline.plan.plan import HookPlan, Plan, StagePlan, policy_of
+from bub.pipeline.source.document import Node, Plain
+
+GATE = "gate"
+
+POINT_KEYS = ("kind", "takes", "timeout", "on_failure", "only", "thread")
+"""The keys of a hook point that do something; a stage that calls it inherits them."""
+
+STAGE_KEYS: Mapping[str, str] = MappingProxyType(
+    {
+        "enabled": "stages",
+        "hook": "stages",
+        "kind": "policies",
+        "when": "policies",
+        "on_failure": "policies",
+        "timeout": "policies",
+        "retry": "policies",
+        "cleanup_for": "policies",
+        "only": "policies",
+        "thread": "policies",
+        "takes": "values",
+        "for_each": "values",
+        "into": "values",
+        "combine": "values",
+        "changes": "values",
+        "default": "values",
+        "default_if": "values",
+    }
+)
+"""What each key of a stage is about; `needs`, `before` and `after` show in the order."""
+
+_DEFAULTS: Mapping[str, Plain] = MappingProxyType(
+    {"enabled": True, "thread": False, "combine": "list", "changes": [], "default_if": "none"}
+)
+"""What holds if a key is left out, if that is anything."""
+
+_SETS = ("takes", "changes", "only", "channels")
+"""Lists whose order means nothing."""
+
+_DURATIONS = ("timeout", "backoff")
+
+
+class Fact(NamedTuple):
+    """A value, if it is written (None: nowhere), and its sense, which is one for all that mean the same."""
+
+    value: Any
+    node: Node | None
+    sense: str
+
+
+def fact(key: str, *nodes: Node | None, unset: Plain = None) -> Fact:
+    """Return what the first node that is there says, else `unset`; `key` tells how it is to be understood."""
+    node = next((node for node in nodes if node is not None), None)
+    value = node.plain() if node is not None else unset
+    return Fact(value, node, json.dumps(_sense(key, value), sort_keys=True))
+
+
+def _sense(key: str, value: Plain) -> Plain:
+    if key in _SETS and isinstance(value, list):
+        return sorted(value, key=str)
+    if key in _DURATIONS and isinstance(value, str):
+        return parse_duration(value) or value
+    if key == "retry" and isinstance(value, dict):
+        return {name: _sense(name, inner) for name, inner in value.items()}
+    return value or None if key == "when" else value
+
+
+def stage_fact(stage: StagePlan, key: str) -> Fact:
+    """Return what holds for a stage: what it says itself, else what its hook point says, else what is usual."""
+    hook = stage.hook.node
+    own, inherited = stage.node.get(key), hook.get(key) if hook is not None and key in POINT_KEYS else None
+    match key:
+        case "hook":
+            return fact(key, own, unset=stage.id)
+        case "on_failure":
+            return fact(key, own, inherited, unset=stage.on_failure)
+        case "takes":
+            return fact(key, inherited, unset=list(stage.hook.takes))
+        case "combine" if kind_of(stage) != "broadcast":
+            return fact(key, own)
+        case _:
+            return fact(key, own, inherited, unset=_DEFAULTS.get(key))
+
+
+def point_fact(hook: HookPlan, key: str) -> Fact:
+    """Return what holds for a hook point as such."""
+    node = hook.node.get(key) if hook.node is not None else None
+    match key:
+        case "kind":
+            return fact(key, node, unset=hook.point.kinds[0])
+        case "takes":
+            return fact(key, node, unset=list(hook.takes))
+        case "on_failure" if hook.node is not None:
+            return fact(key, node, unset=policy_of(hook.node, hook, hook.kind, None))
+        case _:
+            return fact(key, node, unset=_DEFAULTS.get(key))
+
+
+def comes_from_elsewhere(was: StagePlan, now: StagePlan, key: str) -> bool:
+    """Return whether the difference lies in the stage's hook point, or in the pipeline's `on_failure`."""
+    if was.hook.point.name != now.hook.point.name:
+        return key == "takes"
+    if key not in POINT_KEYS or any(stage.node.get(key) is not None for stage in (was, now)):
+        return False
+    declared = [stage.hook.node is not None for stage in (was, now)]
+    return all(declared) or (key == "on_failure" and not any(declared) and was.kind == now.kind)
+
+
+# Gates
+
+
+def kind_of(stage: StagePlan) -> str:
+    return stage.kind.name if stage.kind is not None else str(stage_fact(stage, "kind").value)
+
+
+def is_gate(stage: StagePlan) -> bool:
+    """Return whether it is a gate that is on, or may be on if a reference says so."""
+    return stage.enabled and kind_of(stage) == GATE
+
+
+def stages_behind(gate: StagePlan, plan: Plan) -> list[StagePlan]:
+    """Return the stages that a gate stops when it denies; a gate for each item stops those that work on the list."""
+    below = plan.stages[plan.position[gate.id] + 1 :]
+    # What cleans up runs whether the gate allows or not.
+    running = [stage for stage in below if stage.enabled and stage.cleanup_for is None]
+    return running if gate.each is None else [stage for stage in running if gate.each in stage.taken]
+
+
+def gates_of(plan: Plan) -> dict[str, list[str] | None]:
+    """Return every gate, stage or hook point, with the plugins that it asks; None for all of the profile."""
+    points = {name: point_fact(hook, "only").value for name, hook in plan.hooks.items() if kind_of_point(hook) == GATE}
+    return points | {stage.id: stage_fact(stage, "only").value for stage in plan.stages if is_gate(stage)}
+
+
+def kind_of_point(hook: HookPlan) -> str:
+    return hook.kind.name if hook.kind is not None else str(point_fact(hook, "kind").value)
+
+
+def opens(key: str, old: Any, new: Any) -> bool:
+    """Return whether a gate whose `key` changes so may let something pass that it did not before."""
+    match key:
+        case "kind" | "hook" | "for_each":
+            return True
+        case "enabled":
+            return new is not True
+        case "when":  # a message that does not match is allowed
+            return any(name not in (old or {}) or not _as_wide(glob, old[name]) for name, glob in (new or {}).items())
+        case "only":
+            return new is not None and (old is None or not set(old) <= set(new))
+        case _:
+            return False
+
+
+def _as_wide(new: Plain, old: Plain) -> bool:
+    return new == old or (isinstance(new, str) and isinstance(old, str) and covers(new, old))

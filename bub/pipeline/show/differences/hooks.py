@@ -1,0 +1,38 @@
+"""Which hook points are declared, and what holds for each."""
+
+from __future__ import annotations
+
+from bub.pipeline.plan.plan import HookPlan, Plan
+from bub.pipeline.show.differences.changes import Changes, describe_change
+from bub.pipeline.show.differences.facts import GATE, POINT_KEYS, is_gate, kind_of_point, opens, point_fact
+
+
+def compare(old: Plan, new: Plan, changes: Changes) -> None:
+    """Tell which hook points are new or gone under `hooks:`, and what changes about the others."""
+    asked = {stage.hook.point.name for stage in old.stages if is_gate(stage)}
+    for name, now in new.hooks.items():
+        if name in old.hooks:
+            _compare_point(old.hooks[name], now, name in asked, changes)
+        else:
+            kind = kind_of_point(now)
+            area, word = ("gates", "gate") if kind == GATE else ("hooks", "hook point")
+            changes.add(f"{area}.declared", f"{word} `{name}` is declared", f"hooks.{name}", now.node, new=kind)
+    for name, was in old.hooks.items():
+        if name not in new.hooks:
+            kind = kind_of_point(was)
+            danger = kind == GATE and name not in asked  # the gate that a stage asks is reported as that stage
+            area, word = ("gates", "gate") if danger else ("hooks", "hook point")
+            message = f"{word} `{name}` is no longer declared"
+            changes.add(f"{area}.undeclared", message, f"hooks.{name}", was.node, old=kind, danger=danger)
+
+
+def _compare_point(was: HookPlan, now: HookPlan, asked: bool, changes: Changes) -> None:
+    name = was.point.name
+    guards = asked or kind_of_point(was) == GATE
+    for key in POINT_KEYS:
+        before, after = point_fact(was, key), point_fact(now, key)
+        if before.sense != after.sense:
+            danger = guards and opens(key, before.value, after.value)
+            message = describe_change(key, f"{'gate' if guards else 'hook point'} `{name}`", before, after)
+            kind = f"{'gates' if danger else 'hooks'}.{key}"
+            changes.add_differing(kind, message, f"hooks.{name}.{key}", before, after, now.node, danger=danger)

@@ -1,0 +1,109 @@
+"""Which stages there are, what holds for each, and what the gates among them guard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bub.pipeline.plan.plan import Plan, StagePlan
+from bub.pipeline.show.differences.changes import Changes, describe_change, list_names
+from bub.pipeline.show.differences.facts import (
+    GATE,
+    STAGE_KEYS,
+    comes_from_elsewhere,
+    fact,
+    is_gate,
+    kind_of,
+    opens,
+    stage_fact,
+    stages_behind,
+)
+from bub.pipeline.show.differences.order import describe_position
+from bub.pipeline.source.document import Node
+
+
+def compare(old: Plan, new: Plan, changes: Changes) -> None:
+    """Tell which stages are new or gone, and what changes about the others; their order aside."""
+    before, after = ({stage.id: stage for stage in plan.stages} for plan in (old, new))
+    for name, stage in after.items():
+        if name in before:
+            _compare_stage(before[name], stage, old, new, changes)
+        else:
+            _report_added(stage, new, changes)
+    for name, stage in before.items():
+        if name not in after:
+            _report_removed(stage, old, changes)
+    was, now = (fact("on_failure", plan.root.get("on_failure"), unset="propagate") for plan in (old, new))
+    if was.sense != now.sense:
+        message = describe_change("on_failure", "the pipeline", was, now)
+        changes.add_differing("policies.on_failure", message, "on_failure", was, now)
+
+
+def _report_added(stage: StagePlan, plan: Plan, changes: Changes) -> None:
+    where, path = describe_position(list(plan.position), stage.id), f"stages.{stage.id}"
+    if is_gate(stage):
+        message = f"gate `{stage.id}` is new, {where}: it stands before {list_names(_ids(stages_behind(stage, plan)))}"
+        changes.add("gates.added", message, path, stage.node, new=GATE)
+    else:
+        off = "" if stage.enabled else ", switched off"
+        message = f"stage `{stage.id}` ({kind_of(stage)}) is new, {where}{off}"
+        changes.add("stages.added", message, path, stage.node, new=kind_of(stage))
+
+
+def _report_removed(stage: StagePlan, plan: Plan, changes: Changes) -> None:
+    path = f"stages.{stage.id}"
+    if is_gate(stage):
+        message = f"gate `{stage.id}` is gone: it stood before {list_names(_ids(stages_behind(stage, plan)))}"
+        changes.add("gates.removed", message, path, stage.node, old=GATE, danger=True)
+    else:
+        message = f"stage `{stage.id}` ({kind_of(stage)}) is gone"
+        changes.add("stages.removed", message, path, stage.node, old=kind_of(stage))
+
+
+def _compare_stage(was: StagePlan, now: StagePlan, old: Plan, new: Plan, changes: Changes) -> None:
+    guards = is_gate(was)
+    who = f"gate `{was.id}`" if guards else f"stage `{was.id}`"
+    for key, area in STAGE_KEYS.items():
+        before, after = stage_fact(was, key), stage_fact(now, key)
+        if before.sense == after.sense or comes_from_elsewhere(was, now, key):
+            continue
+        danger = guards and opens(key, before.value, after.value)
+        message = describe_change(key, who, before, after)
+        if key == "enabled" and isinstance(after.value, bool):
+            message = f"{who} is switched {'on' if after.value else 'off'}"
+        kind, path = f"{'gates' if danger else area}.{key}", f"stages.{was.id}.{key}"
+        changes.add_differing(kind, message, path, before, after, now.node, danger=danger)
+    if guards and is_gate(now):
+        _report_unguarded(was, now, old, new, changes)
+
+
+def _report_unguarded(was: StagePlan, now: StagePlan, old: Plan, new: Plan, changes: Changes) -> None:
+    """Tell what a gate guarded and guards no longer: stages, and hook points that are called beside it now."""
+    guarded, still = stages_behind(was, old), {now.id, *_ids(stages_behind(now, new))}
+    points = _points(guarded) - _points(stage for stage in old.above(was) if stage.enabled)
+    for stage in new.stages:
+        if stage.id in still or not stage.enabled:
+            continue
+        if stage.id in _ids(guarded):
+            message = f"gate `{was.id}` no longer stands before `{stage.id}`"
+        elif points & _points([stage]):
+            message = f"gate `{was.id}` does not stand before `{stage.id}`, which also calls `{stage.hook.point.name}`"
+        else:
+            continue
+        # Either may have been moved, or the stage made a clean-up.
+        keys = (stage.node.get("cleanup_for"), *_anchors(stage), *_anchors(now))
+        path = f"stages.{stage.id}"
+        changes.add("gates.passed", message, path, *keys, stage.node, old=was.id, new=stage.id, danger=True)
+
+
+def _anchors(stage: StagePlan) -> tuple[Node | None, Node | None]:
+    return stage.node.get("before"), stage.node.get("after")
+
+
+def _points(stages: Iterable[StagePlan]) -> set[str]:
+    """Return the hook points that some stages call: a point and its twin are called together."""
+    points = [stage.hook.point for stage in stages]
+    return {name for point in points for name in (point.name, point.twin) if name is not None}
+
+
+def _ids(stages: Iterable[StagePlan]) -> list[str]:
+    return [stage.id for stage in stages]

@@ -1,0 +1,202 @@
+"""The profiles of a file side by side: what each may do, and which messages it gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bub.base.diagnostics import Place
+from bub.base.layout import EMPTY, Line, Span, cells, indent_text, label_text, line
+from bub.pipeline.check.validate import profiles_of
+from bub.pipeline.plan.origins import Scope, flow, origins_of, scope_of
+from bub.pipeline.plan.plan import make_plan
+from bub.pipeline.plan.routes import match_in_words
+from bub.pipeline.plan.scalars import flag_of, names_of, text_of
+from bub.pipeline.source.document import Node
+from bub.pipeline.source.merge import Document
+
+_LABEL = 9
+_BY_NAME = "bash"
+"""The tool that no glob allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """A route that leads to a profile: its place, and the messages it is for."""
+
+    match: Mapping[str, Any]
+    place: Place
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"match": dict(self.match), **_place(self.place)}
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The tools of a profile as it says them; `allow` is None for those that only read."""
+
+    allow: tuple[str, ...] | None
+    deny: tuple[str, ...]
+    ask: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """What the agent may use there."""
+        parts = [_describe_allowed(self.allow)]
+        if self.deny:
+            parts.append(f"never {', '.join(self.deny)}")
+        if self.ask:
+            parts.append(f"asks a person before {', '.join(self.ask)}")
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileFacts:
+    """One profile as a turn in it would find it, what it takes over from others included.
+
+    `plugins` are its allowlist without `builtin`, lowest priority first, with what is said of each. `place` is None for
+    a `default` that nobody wrote. `at_start` says whether it is the one for messages that no route takes. Values that
+    are secrets stand as their source.
+    """
+
+    name: str
+    place: Place | None
+    at_start: bool
+    bases: tuple[str, ...]
+    description: str
+    plugins: Mapping[str, str]
+    tools: Tools
+    channels: tuple[str, ...] | None
+    model: str | None
+    limits: Mapping[str, Any]
+    leads: tuple[Lead, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        allow = list(self.tools.allow) if self.tools.allow is not None else None
+        return {
+            "name": self.name,
+            "place": _place(self.place) if self.place is not None else None,
+            "chosen_at_start": self.at_start,
+            "extends": list(self.bases),
+            "description": self.description or None,
+            "plugins": [{"name": name, "note": note or None} for name, note in self.plugins.items()],
+            "tools": {"allow": allow, "deny": list(self.tools.deny), "ask": list(self.tools.ask)},
+            "channels": list(self.channels) if self.channels is not None else None,
+            "model": self.model,
+            **{name: self.limits.get(name) for name in ("budget", "concurrency")},
+            "routes": [lead.as_dict() for lead in self.leads],
+        }
+
+
+def profiles(document: Document, chosen_at_start: str, environ: Mapping[str, str]) -> tuple[ProfileFacts, ...]:
+    """Return every profile of a document in the order they are written; a broken one as far as it can be read.
+
+    `environ` is the real environment: a variable can choose the model.
+    """
+    return tuple(_facts(document, name, chosen_at_start, environ) for name in profiles_of(document))
+
+
+def _facts(document: Document, name: str, chosen_at_start: str, environ: Mapping[str, str]) -> ProfileFacts:
+    plan = make_plan(document, name)
+    scope = scope_of(plan, environ)
+    written = document.root.get("profiles", name)
+    profile = scope.covered(plan.effective.profile_node or Node({}, Place(document.file)), ("profiles", name))
+    channels = profile.get("channels")
+    return ProfileFacts(
+        name=name,
+        place=written.where if written is not None else None,
+        at_start=name == chosen_at_start,
+        bases=tuple(reversed(plan.effective.chain[:-1])),
+        description=text_of(profile.get("description")) or "",
+        plugins={plugin: _note_on_plugin(plan.root.get("plugins", plugin)) for plugin, _ in plan.allowlist},
+        tools=_tools(profile.get("tools")),
+        channels=_texts(channels) if channels is not None else None,
+        model=_model(scope),
+        limits={key: node.plain() for key, node in profile.items() if key in ("budget", "concurrency")},
+        leads=tuple(_leads(document, name)),
+    )
+
+
+def _note_on_plugin(plugin: Node | None) -> str:
+    if plugin is None:
+        return ""
+    optional = "optional" if flag_of(plugin.get("optional")) else None
+    return ", ".join(part for part in (text_of(plugin.get("path")), optional) if part)
+
+
+def _tools(said: Node | None) -> Tools:
+    allow, deny, ask = (said.get(key) if said is not None else None for key in ("allow", "deny", "ask"))
+    return Tools(_texts(allow) if allow is not None else None, _texts(deny), _texts(ask))
+
+
+def _texts(listed: Node | None) -> tuple[str, ...]:
+    return tuple(name for name, _ in names_of(listed))
+
+
+def _model(scope: Scope) -> str | None:
+    origins = origins_of(scope, ("settings", "model"))
+    value = origins[-1].value.plain() if origins else None
+    return value if isinstance(value, str) and value else None
+
+
+def _leads(document: Document, profile: str) -> Iterator[Lead]:
+    section = document.root.get("routes")
+    for route in section.elements() if section is not None else ():
+        match = route.get("match")
+        if match is not None and match.is_mapping and text_of(route.get("profile")) == profile:
+            yield Lead({name: glob.plain() for name, glob in match.items()}, route.place)
+
+
+def _describe_allowed(allow: Sequence[str] | None) -> str:
+    if allow is None:
+        return "the read-only ones"
+    if "*" not in allow:
+        return ", ".join(allow) or "none"
+    return "all" if _BY_NAME in allow else f"all but {_BY_NAME}"
+
+
+def _place(place: Place) -> dict[str, Any]:
+    return {"file": place.file, "line": place.range.start.line, "column": place.range.start.column}
+
+
+# As a person reads it
+
+
+def profiles_page(found: Iterable[ProfileFacts], width: int) -> list[Line]:
+    """Return the profiles one below the other, in lines of at most `width` cells."""
+    lines: list[Line] = []
+    for facts in found:
+        lines += [*([EMPTY] if lines else []), *_profile(facts, width)]
+    return lines
+
+
+def _profile(facts: ProfileFacts, width: int) -> Iterator[Line]:
+    yield from _title(facts, width)
+    yield from indent_text(facts.description, width, 2)
+    plugins = (f"{name} ({note})" if note else name for name, note in facts.plugins.items())
+    yield from label_text("  plugins", ", ".join(["builtin", *plugins]), width, _LABEL + 2)
+    yield from label_text("  tools", facts.tools.words, width, _LABEL + 2)
+    if facts.channels is not None:
+        yield from label_text("  channels", ", ".join(facts.channels) or "none", width, _LABEL + 2)
+    yield from label_text("  model", facts.model or "none is chosen", width, _LABEL + 2)
+    for name, limit in facts.limits.items():
+        yield from label_text(f"  {name}", flow(limit), width, max(_LABEL + 2, len(name) + 3))
+    label = "  gets"
+    for lead in facts.leads:
+        yield from label_text(label, f"{match_in_words(lead.match)} ({lead.place})", width, _LABEL + 2)
+        label = ""
+    if facts.at_start and all(lead.match for lead in facts.leads):
+        yield from label_text(label, "every message that no route takes", width, _LABEL + 2)
+    elif not facts.leads:
+        yield from label_text(label, f"nothing, unless `--profile {facts.name}` is said", width, _LABEL + 2)
+
+
+def _title(facts: ProfileFacts, width: int) -> Iterator[Line]:
+    over = f" over {', over '.join(facts.bases)}" if facts.bases else ""
+    place = str(facts.place) if facts.place is not None else "not written, and always there"
+    if cells(facts.name) + cells(over) + 2 + cells(place) <= width:
+        yield (Span(facts.name, "strong"), Span(over), Span(f"  {place}", "faint"))
+    else:
+        yield line(facts.name, "strong")
+        yield from indent_text(f"{over} {place}", width, 2, "faint")

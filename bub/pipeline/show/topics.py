@@ -1,0 +1,98 @@
+"""From a topic that a person names (`settings.model`, a stage, a hook point) to what it means in a pipeline."""
+
+from __future__ import annotations
+
+import re
+
+from bub.base.diagnostics import did_you_mean
+from bub.base.json_schema import Steps
+from bub.errors import UsageError
+from bub.hookspecs import HOOK_POINTS
+from bub.pipeline.plan.origins import (
+    Scope,
+    dotted,
+    origins_of,
+    schema_at,
+    value_at,
+)
+from bub.pipeline.plan.plan import HookPlan, Plan, StagePlan
+from bub.pipeline.source.merge import DEFAULT_PROFILE
+from bub.pipeline.source.schemas import pipeline_schema
+
+_NAMED = ("stages", "hooks", "plugins", "profiles", "tests")
+"""Sections whose keys are names: what nobody wrote there does not exist."""
+
+
+def find_stage(plan: Plan, topic: str) -> StagePlan | None:
+    name = topic.removeprefix("stages.")
+    return next((stage for stage in plan.stages if stage.id == name), None)
+
+
+def find_hook(plan: Plan, topic: str) -> HookPlan | None:
+    name = topic.removeprefix("hooks.")
+    said = plan.hooks.get(name) or next((stage.hook for stage in plan.stages if stage.hook.point.name == name), None)
+    known = HOOK_POINTS.get(name)
+    if said is not None or known is None:
+        return said
+    return HookPlan(known, None, None, known.takes, narrowed=False, known=True)
+
+
+def resolve_path(scope: Scope, topic: str) -> Steps:
+    """Return the path that a topic means; UsageError, with the nearest one there is, for a path of nothing."""
+    steps: list[str | int] = []
+    rest = topic
+    while rest:
+        index = re.match(r"\[([0-9]{1,6})\]\.?", rest) if steps else None
+        if index:
+            steps.append(int(index[1]))
+            rest = rest[index.end() :]
+            if value_at(scope, tuple(steps)) is None:
+                raise UsageError(f"there is no `{dotted(tuple(steps))}`", help=f"look at `{dotted(tuple(steps[:-1]))}`")
+            continue
+        # A name may have dots in it, as those of plugins do.
+        names = [name for name in _names_at(scope, tuple(steps)) if re.match(re.escape(name) + r"(?:$|[.\[])", rest)]
+        name = max(names, key=len) if names else re.split(r"[.\[]", rest)[0]
+        if not name or not _is_there(scope, (*steps, name)):
+            raise _unknown(scope, topic, tuple(steps), name, rest[len(name) :])
+        steps.append(name)
+        rest = rest[len(name) :].removeprefix(".")
+    if not steps:
+        raise _unknown(scope, topic, (), topic, "")
+    return tuple(steps)
+
+
+def _names_at(scope: Scope, steps: Steps) -> list[str]:
+    """Return the keys that there are, or could be, at a path."""
+    node = value_at(scope, steps) if steps else scope.plan.effective.root
+    schema = schema_at(scope, steps) or {}
+    written = [name for name, _ in node.items()] if node is not None else []
+    own = {"stages": [stage.id for stage in scope.plan.stages], "hooks": list(HOOK_POINTS)}
+    points = own.get(str(steps[0]), []) if len(steps) == 1 else []
+    return list(dict.fromkeys([*written, *schema.get("properties", ()), *points]))
+
+
+def _is_there(scope: Scope, steps: Steps) -> bool:
+    if value_at(scope, steps) is not None or origins_of(scope, steps):
+        return True
+    if len(steps) == 2 and steps[0] in _NAMED:
+        return steps[1] in _names_at(scope, steps[:1]) or steps == ("profiles", DEFAULT_PROFILE)
+    schema = schema_at(scope, steps)
+    return schema is not None and "description" in schema and schema.get("title") != "plugin section"
+
+
+def _unknown(scope: Scope, topic: str, above: Steps, name: str, rest: str) -> UsageError:
+    known = _names_at(scope, above)
+    if above:
+        near = did_you_mean(name, known)
+        if near is not None:
+            near = near.replace("`", f"`{dotted(above)}.", 1).replace("`?", f"{rest}`?")
+        listed = ", ".join(f"`{one}`" for one in known[:20])
+        hint = near or (f"known there: {listed}" if known else "`bub explain` shows the whole pipeline")
+        return UsageError(f"`{dotted(above)}` has no `{name}`", help=hint)
+    stages = [stage.id for stage in scope.plan.stages]
+    profiles = scope.document.root.get("profiles")
+    if profiles is not None and profiles.get(name) is not None:
+        return UsageError(f"`{topic}` is a profile", help=f"explain `profiles.{topic}`, or `--profile {name}`")
+    known = [*stages, *scope.plan.hooks, *HOOK_POINTS, *pipeline_schema()["properties"]]
+    hint = did_you_mean(name, known) or f"stages are {', '.join(f'`{one}`' for one in stages)}"
+    return UsageError(f"this pipeline has no stage, hook point or path `{topic}`", help=hint)

@@ -1,0 +1,58 @@
+"""The JSON Schemas of pipeline files and of settings: those that are shipped, and those that plugins bring."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from bub.base.resources import shipped_schema
+from bub.plugins.schemas import embedded, installed_section
+
+Schema = Mapping[str, Any]
+
+
+@cache
+def pipeline_schema() -> Schema:
+    """Return the schema of a pipeline file as it is published for editors."""
+    return _load("pipeline.schema.json")
+
+
+@cache
+def settings_schema() -> Schema:
+    """Return the schema of `settings`: Bub's own keys; any other key is a plugin's section and a mapping."""
+    return _load("settings", "builtin.schema.json")
+
+
+@cache
+def shipped_sections() -> Mapping[str, Schema]:
+    """Return the schemas of the shipped plugins' sections of `settings`, by plugin."""
+    names = (path.name for path in shipped_schema("settings").glob("*.schema.json"))
+    plugins = sorted(name.removesuffix(".schema.json") for name in names if not name.startswith("builtin."))
+    return {plugin: _load("settings", f"{plugin}.schema.json") for plugin in plugins}
+
+
+def whole_settings_schema(plugins: Iterable[str] = (), *, pointer: str = "#") -> dict[str, Any]:
+    """Return the schema of `settings` with plugins' sections: the shipped ones, and what is installed for `plugins`.
+
+    `pointer` says where it will stand in another schema.
+    """
+    own, sections = settings_schema(), dict(shipped_sections())
+    for plugin in plugins:
+        found = installed_section(plugin) if plugin not in sections and plugin not in own["properties"] else None
+        if found is not None and found.schema is not None:
+            sections[plugin] = found.schema
+    return settings_schema_with(sections, pointer=pointer)
+
+
+def settings_schema_with(sections: Mapping[str, Schema], *, pointer: str = "#") -> dict[str, Any]:
+    """Return the schema of `settings` with these schemas for the plugins' sections in it; `pointer` is as above."""
+    own = settings_schema()
+    placed = {plugin: embedded(sections[plugin], f"{pointer}/properties/{plugin}") for plugin in sorted(sections)}
+    return {**own, "properties": {**own["properties"], **placed}}
+
+
+def _load(*parts: str) -> Schema:
+    loaded: Schema = json.loads(shipped_schema(*parts).read_text(encoding="utf-8"))
+    return loaded

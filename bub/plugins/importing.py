@@ -1,0 +1,100 @@
+"""Importing what a listed name stands for, and making a plugin of it."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from bub.plugins.finding import ListedPlugin
+
+
+class _FreshSource(SourceFileLoader):
+    """Reads a plugin's file anew each time: cached bytecode is only as exact as a file's time and size."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
+        return code
+
+
+def import_plugin(listed: ListedPlugin, modules: list[str]) -> object:
+    """Import what a listed name stands for; the name of a file's module is added to `modules`.
+
+    Raises whatever the import raises.
+    """
+    if listed.file is not None:
+        module = _import_file(listed.name, listed.file)
+        modules.append(module.__name__)
+        return module
+    assert listed.entry is not None, "a plugin that was found is a file or an entry point"
+    thing: object = listed.entry.load()
+    if thing is None:
+        raise TypeError(f"{listed.entry.value} is None, not a plugin")
+    return thing
+
+
+def _import_file(name: str, file: Path) -> ModuleType:
+    """Make a fresh module from `file`, under a name that nobody imports by accident.
+
+    It stands in `sys.modules`, since dataclasses and pickle look their module up there; its folder does not
+    become importable.
+    """
+    private = f"_bub_plugin_{re.sub(r'[^0-9a-zA-Z]', '_', name)}_{os.urandom(8).hex()}"
+    spec = spec_from_file_location(private, file, loader=_FreshSource(private, str(file)))
+    assert spec is not None and spec.loader is not None, "a spec with a loader of its own always has one"
+    module = module_from_spec(spec)
+    sys.modules[private] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[private]
+        raise
+    return module
+
+
+def make_plugin(thing: object, framework: object, has_hooks: Callable[[object], bool]) -> object:
+    """Make the plugin that an imported module, class, factory or object stands for.
+
+    `has_hooks` says whether something has hook implementations itself. Raises `TypeError` for what makes no plugin,
+    and whatever a class or factory raises.
+    """
+    if isinstance(thing, ModuleType):
+        chosen = getattr(thing, "plugin", None)
+        # A package whose submodule is called `plugin` has it as an attribute too, without having chosen it.
+        if chosen is None or isinstance(chosen, ModuleType):
+            return thing
+        if has_hooks(thing):
+            raise TypeError("the module has `plugin` and hook functions beside it, which would never be called")
+        thing = chosen
+    if not inspect.isclass(thing) and (not callable(thing) or has_hooks(thing)):
+        return thing
+    made: object = thing(*_arguments(thing, framework))
+    if inspect.iscoroutine(made):
+        made.close()
+        raise TypeError("a function that makes a plugin cannot be async")
+    if made is None:
+        raise TypeError("the function that makes the plugin returned None")
+    return made
+
+
+def _arguments(make: Callable[..., Any], framework: object) -> tuple[object, ...]:
+    """Choose what a class or factory is called with: the framework, or nothing if it takes nothing."""
+    try:
+        signature = inspect.signature(make)
+    except ValueError:  # some classes written in C do not tell
+        return (framework,)
+    for arguments in ((framework,), ()):
+        try:
+            signature.bind(*arguments)
+        except TypeError:
+            continue
+        return arguments
+    raise TypeError(f"it wants {signature}, but a plugin is made with the framework alone or with nothing")

@@ -1,0 +1,160 @@
+"""Loading the plugins that a profile lists, and no others, into a pluggy manager of their own."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import pluggy
+
+from bub.base.diagnostics import Place, Position, Range, Related
+from bub.hooks.facts import BUILTIN
+from bub.hookspecs import BUB_HOOK_NAMESPACE
+from bub.log import open_log
+from bub.plugins.failures import in_one_line, line_in, remedy_for, syntax_range
+from bub.plugins.finding import Declared, ListedPlugin, Search, read_entry_points
+from bub.plugins.importing import import_plugin, make_plugin
+from bub.plugins.plugin_set import LoadedPlugin, PluginSet, PluginStatus
+
+_T = TypeVar("_T")
+
+
+def load_plugins(
+    names: Sequence[tuple[str, Place]],
+    *,
+    builtin: object,
+    declared: Mapping[str, Declared],
+    framework: object,
+    base: Path | None,
+) -> PluginSet:
+    """Import and register the plugins that a profile lists, lowest priority first, above `builtin`.
+
+    `names` are the items of the profile's list and where each stands; nothing else is imported. A `path` of
+    `declared` is relative to `base`, the folder of the file that says it, so one that an extended file in another
+    folder brought has to be absolute; it goes before an installed package of the same name.
+
+    All are imported before the first one is made, so no plugin's constructor sees half of them (BEHAVIOURS H24).
+    A module is a plugin itself, unless it has an attribute `plugin`, which then is the plugin; a class or another
+    callable without hooks of its own is called with `framework`, or with nothing when it takes nothing. What
+    cannot be loaded becomes a finding and the others go on: B160 no such plugin, B161 one name or object twice,
+    B200 it fails (a warning when it is optional). An optional plugin that is not there is no finding at all.
+    Only `KeyboardInterrupt` and its like pass.
+
+    Argument names and hook names are not checked here: the compiler reports them all at once. Instances and
+    files are fresh for every call, but a module or a ready-made object of an installed package is Python's one.
+    """
+    loading = _Loading(Search(declared, base, read_entry_points))
+    loading.register(ListedPlugin(BUILTIN, False, BUILTIN), builtin)
+    imported = []
+    for listed in loading.search.find(names):
+        thing = loading.attempt(listed, functools.partial(import_plugin, listed, loading.modules))
+        if thing is not None:
+            imported.append((listed, thing))
+    if "loguru" in sys.modules:
+        open_log()  # a plugin that writes with loguru itself writes to Bub's log, from its constructor on
+    for listed, thing in imported:
+        plugin = loading.attempt(listed, functools.partial(make_plugin, thing, framework, loading.manager.has_hooks))
+        if plugin is not None:
+            loading.attempt(listed, functools.partial(loading.register, listed, plugin))
+    return loading.result()
+
+
+class _Manager(pluggy.PluginManager):
+    """A plugin manager that runs no property while it looks for hooks (pluggy 1.6 does, 1.7 does not)."""
+
+    def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
+        written = inspect.getattr_static(plugin, name, None)
+        if isinstance(written, property | functools.cached_property):
+            return None
+        return super().parse_hookimpl_opts(plugin, name)
+
+    def has_hooks(self, plugin: object) -> bool:
+        """Whether anything in `plugin` is marked as a hook implementation."""
+        return any(self.parse_hookimpl_opts(plugin, name) is not None for name in dir(plugin))
+
+
+@dataclass(slots=True)
+class _Loading:
+    """What one call of `load_plugins` has gathered so far."""
+
+    search: Search
+    manager: _Manager = field(default_factory=lambda: _Manager(BUB_HOOK_NAMESPACE))
+    plugins: list[LoadedPlugin] = field(default_factory=list)
+    failures: list[tuple[str, BaseException]] = field(default_factory=list)
+    modules: list[str] = field(default_factory=list)
+
+    def attempt(self, listed: ListedPlugin, step: Callable[[], _T]) -> _T | None:
+        """Take a `step` for a plugin; returns None if it fails, which becomes a finding at the plugin's name."""
+        try:
+            return step()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (code of others: whatever it raises is its failure)
+            self._fail(listed, error)
+            return None
+
+    def register(self, listed: ListedPlugin, plugin: object) -> None:
+        """Give `plugin` to the manager under its listed name."""
+        for other in self.plugins:
+            # pluggy compares by equality and refuses in words that print every plugin, settings and all.
+            if other.plugin is plugin or other.plugin == plugin:
+                self._same_object(listed, other, "one and the same object" if other.plugin is plugin else "equal")
+                return
+        try:
+            self.manager.register(plugin, listed.name)
+        except BaseException:
+            if self.manager.get_plugin(listed.name) is not None:  # pluggy 1.6 keeps what it could not register
+                self.manager.unregister(name=listed.name)
+            raise
+        self.plugins.append(LoadedPlugin(listed.name, plugin, listed.source, listed.optional))
+        self.search.statuses[listed.name] = PluginStatus(listed.name, "loaded", listed.source)
+
+    def _same_object(self, listed: ListedPlugin, other: LoadedPlugin, relation: str) -> None:
+        message = f"plugins `{other.name}` and `{listed.name}` are {relation}"
+        self.search.findings.add(
+            "B161",
+            message,
+            self.search.places[listed.name],
+            help="list one of the two, or have each made as an object of its own",
+            related=[self.search.listing_of(other.name)] if other.name in self.search.places else (),
+        )
+        self.search.statuses[listed.name] = PluginStatus(listed.name, "failed", listed.source, message)
+
+    def _fail(self, listed: ListedPlugin, error: BaseException) -> None:
+        place = self.search.places[listed.name]
+        related: list[Related] = []
+        if isinstance(error, SyntaxError) and listed.file is not None and error.filename == str(listed.file):
+            related.append(self.search.listing_of(listed.name))
+            place = Place(listed.shown, syntax_range(error), place.layer)
+            detail = f"{type(error).__name__}: {error.msg}"
+        else:
+            detail = in_one_line(error)
+            line = line_in(error, listed.file)
+            if line is not None:
+                start = Position(line, 1)
+                related.append(Related("it fails here", listed.shown, Range(start, start)))
+        self.search.findings.add(
+            "B200",
+            f"plugin `{listed.name}` does not load: {detail}",
+            place,
+            severity=listed.severity,
+            help=remedy_for(listed, error),
+            related=related,
+        )
+        self.search.statuses[listed.name] = PluginStatus(listed.name, "failed", listed.source, detail)
+        self.failures.append((listed.name, error))
+
+    def result(self) -> PluginSet:
+        """Give what was gathered, with the statuses in the order of the list."""
+        statuses = self.search.statuses
+        return PluginSet(
+            manager=self.manager,
+            plugins=tuple(self.plugins),
+            statuses=tuple(statuses[name] for name in (BUILTIN, *self.search.places) if name in statuses),
+            findings=tuple(self.search.findings.items),
+            failures=tuple(self.failures),
+            modules=tuple(self.modules),
+        )

@@ -1,0 +1,115 @@
+"""The hooks that are called outside of turns: what the plugins of a profile bring to the program around them."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import Any
+
+from bub.asking import Asking
+from bub.base.diagnostics import Diagnostic, Findings, PipelineError
+from bub.base.waiting import settled
+from bub.bus import BusProtocol, MessageBus, check_bus
+from bub.configure import merge
+from bub.envelope import Envelope
+from bub.hooks.kinds.stream import as_events
+from bub.hookspecs import HOOK_POINTS, MessageHandler
+from bub.pipeline.run import provided
+from bub.runtime.snapshot import CHANNELS, Profile, bind_bootstrap
+from bub.streaming import AsyncStreamEvents
+
+
+def provide_channels(profile: Profile, message_handler: MessageHandler) -> dict[str, tuple[str, Any]]:
+    """The channels of a profile by name, each behind the plugin that brings it.
+
+    Of two with one name, that of the higher priority counts (BEHAVIOURS C1, H32).
+    """
+    channels: dict[str, tuple[str, Any]] = {}
+    for plugin, brought in profile.hooks.call_each_sync(CHANNELS, message_handler=message_handler):
+        for channel in brought or ():
+            channels.setdefault(channel.name, (plugin, channel))
+    return channels
+
+
+def check_channels(profile: Profile) -> tuple[Diagnostic, ...]:
+    """Prove that there are the channels that a profile opens; returns warnings.
+
+    Raises `PipelineError` for those that no plugin of it brings; if a plugin was left out, that is a warning.
+    """
+    findings = Findings()
+    if profile.channels is not None:
+        plan, names = profile.plan, provide_channels(profile, _take_nothing)
+        provided.check_channels(plan, profile.plugins, profile.channels, names, findings)
+    if findings.has_errors:
+        raise PipelineError(findings.items)
+    return tuple(findings.items)
+
+
+async def _take_nothing(message: Envelope) -> None:
+    """Takes the messages of channels that are only looked at."""
+
+
+def provide_bus(profile: Profile) -> BusProtocol:
+    """The bus of the first plugin that provides one, else a `MessageBus` (BEHAVIOURS U4).
+
+    A plugin that fails, or provides what is no bus, is an error: falling back from a durable bus to memory would
+    lose messages unseen (U5).
+    """
+    calls = bind_bootstrap(profile.graph, "provide_bus")
+    for call in calls.items:
+        try:
+            brought = call.function(*calls.arguments({})[call.signature])
+            if brought is not None:
+                return check_bus(brought, call.plugin)
+        except Exception as error:
+            profile.hooks.notify_error_sync(stage=f"provide_bus:{call.plugin}", error=error)
+            raise
+    return MessageBus()
+
+
+async def call_model(profile: Profile, request: Mapping[str, Any], session_id: str) -> AsyncStreamEvents | None:
+    """The answer of the first plugin that brings the model itself; None if Bub's own providers are meant."""
+    calls, values = profile.models, {"request": request, "session_id": session_id}
+    for call in calls.items:
+        answer = await settled(call.function(*calls.arguments(values)[call.signature]))
+        if answer is not None:
+            return as_events(call, answer)
+    return None
+
+
+def collect_onboard_config(
+    profile: Profile,
+    current_config: Mapping[str, Any] | None = None,
+    *,
+    ask: Asking | None = None,
+    only: Container[str] | None = None,
+) -> dict[str, Any]:
+    """The configuration with every plugin's fragment laid over it, high priority last, so that it wins.
+
+    Each plugin gets a copy of the configuration so far, and `ask` to put questions with; with `only`, no others
+    than these plugins are asked. A fragment that is neither a dict nor None is a `HookTypeError` that names the
+    plugin (BEHAVIOURS decision 8).
+    """
+    collected = merge(current_config or {}, {})
+    calls = bind_bootstrap(profile.graph, "onboard_config")
+    for call in reversed(calls.items):
+        if only is None or call.plugin in only:
+            values = {"current_config": merge(collected, {}), "ask": ask}
+            try:
+                fragment = call.function(*calls.arguments(values)[call.signature])
+            except Exception as error:
+                error.add_note(f"(in `onboard_config` of plugin `{call.plugin}`)")
+                raise
+            if fragment is not None:
+                collected = merge(collected, call.checked(fragment))
+    return collected
+
+
+def kind_of(profile: Profile, hook: str) -> str:
+    """The kind that the pipeline gives a hook, else the usual one of its point."""
+    for step in profile.plan.stages:
+        if step.hook.point.name == hook or step.hook.point.twin == hook:
+            return step.kind.name if step.kind is not None else ""
+    fired = profile.graph.fired.get(hook)
+    if fired is not None:
+        return fired.kind.name
+    return HOOK_POINTS[hook].kinds[0] if hook in HOOK_POINTS else ""

@@ -1,0 +1,228 @@
+"""Loading: from a pipeline file, a profile and the environment to a snapshot, or to everything that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from bub.base.diagnostics import Diagnostic, PipelineError, sort_diagnostics
+from bub.base.locate import bub_home, find_pipeline
+from bub.hook_runtime import HookRuntime
+from bub.hookspecs import PERSONALITY_POINT
+from bub.log import log_exception
+from bub.pipeline.check.validate import declared_plugins, profiles_of
+from bub.pipeline.check.variables import check_variables
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.routes import routes_of
+from bub.pipeline.plan.secret_values import redactor_of
+from bub.pipeline.plan.settings import environment_settings, for_the_same_provider, resolve_settings
+from bub.pipeline.run.compiler import StandIn, plan_for
+from bub.pipeline.run.compiler import compile as compile_graph
+from bub.pipeline.source.interpolate import read_environment, resolve
+from bub.pipeline.source.merge import SHIPPED, Document, Layer, load_document, load_shipped
+from bub.pipeline.source.schemas import whole_settings_schema
+from bub.plugins.loading import load_plugins
+from bub.plugins.plugin_set import PluginSet
+from bub.plugins.view import ProfileView
+from bub.runtime.runtime import Learn
+from bub.runtime.snapshot import Profile, Snapshot, bind_bootstrap
+from bub.runtime.trust import require_trust
+from bub.runtime.view import PluginView
+from bub.secrets.redactor import Redactor
+from bub.tools import ToolBox, ToolPolicy
+
+
+def find_document(config_file: str | None, workspace: Path, environ: Mapping[str, str]) -> Document:
+    """Find the pipeline file as DESIGN §2 says, and read it.
+
+    `config_file` is a path, `bub:NAME` for a shipped pipeline, or None. Raises `UsageError` when a named file does not
+    exist, and `NotTrustedError` when the workspace's file may not be used yet.
+    """
+    if config_file is not None and config_file.startswith(SHIPPED):
+        return load_shipped(config_file.removeprefix(SHIPPED))
+    found = find_pipeline(Path(config_file) if config_file is not None else None, workspace, environ)
+    require_trust(found, bub_home(environ), environ)
+    return load_document(found.path) if found.path is not None else load_shipped("default")
+
+
+def _learn_nothing(settings: Mapping[str, Mapping[str, Any]], mask: Redactor) -> None:
+    """For a caller that shows nothing of what is loaded."""
+
+
+def load(
+    document: Document,
+    learn: Learn = _learn_nothing,
+    *,
+    profile: str,
+    workspace: Path,
+    environ: Mapping[str, str],
+    builtin: Callable[[ProfileView], object],
+    routed: bool = True,
+    mocks: Mapping[str, StandIn] = MappingProxyType({}),
+    witnesses: Mapping[str, object] = MappingProxyType({}),
+) -> Snapshot:
+    """Load the plugins of every profile that can get a turn, and compile a graph for each.
+
+    `profile` is the one chosen at start, and the only one if not `routed`. `builtin` makes the plugin that is in every
+    profile. `mocks` answer at the stages and hook points they are named for; `witnesses` are plugins beside the listed
+    ones, by a name that none of these can have. `learn` is told the settings before a plugin is imported.
+
+    Raises `PipelineError` with every finding when one is an error. Whatever it raises, no module of a plugin with a
+    `path` is left behind.
+    """
+    environment, found = read_environment(document.base, environ)
+    routes = routes_of(document, environment) if routed else ()
+    findings = [*found, *check_variables(document, environment)]
+    loading = _Loading(document, profile, workspace, environ, environment, builtin, learn, mocks, witnesses)
+    try:
+        profiles = loading.load_profiles([profile, *(route.profile for route in routes)], findings)
+    except BaseException:
+        for plugins in loading.plugins:
+            plugins.forget_modules()
+        raise
+    snapshot = Snapshot(profile, document, profiles, routes, sort_diagnostics(findings))
+    for view in loading.views:
+        view.complete(snapshot)
+    return snapshot
+
+
+@dataclass(slots=True)
+class _Loading:
+    """What one call of `load` was given, and what it has gathered so far.
+
+    `environment` is the real one and the variables of the file beside the pipeline file, `environ` the real one alone.
+    """
+
+    document: Document
+    start: str
+    workspace: Path
+    environ: Mapping[str, str]
+    environment: Mapping[str, str]
+    builtin: Callable[[ProfileView], object]
+    learn: Learn
+    mocks: Mapping[str, StandIn]
+    witnesses: Mapping[str, object]
+    settings: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    plugins: list[PluginSet] = field(default_factory=list)
+    views: list[PluginView] = field(default_factory=list)
+
+    def load_profiles(self, names: Iterable[str], findings: list[Diagnostic]) -> Mapping[str, Profile]:
+        """Load each profile once, with those that its sessions may choose; one that fails does not stop the others."""
+        profiles: dict[str, Profile] = {}
+        failed: PipelineError | None = None
+        waiting = list(dict.fromkeys(names))
+        for name in waiting:
+            try:
+                profile = profiles[name] = self._load_profile(name)
+            except PipelineError as error:
+                findings += error.diagnostics
+                failed = error
+                continue
+            findings += profile.graph.warnings
+            if profile.has_personalities:
+                waiting += [other for other in profiles_of(self.document) if other not in waiting]
+        if failed is not None:
+            raise PipelineError(findings) from failed
+        if len(profiles) == 1:  # there is nothing to choose from
+            profiles = {name: replace(profile, has_personalities=False) for name, profile in profiles.items()}
+        return MappingProxyType(profiles)
+
+    def _load_profile(self, name: str) -> Profile:
+        plan = plan_for(self.document, name, self.environment)
+        settings = self.settings_of(plan)
+        if not self.document.complete:
+            raise PipelineError(plan.findings.items)  # what is missing may be what says which plugins there are
+        self.settings[name] = settings
+        # Before a plugin can fail with a key in what it says.
+        redactor = redactor_of(self.document, self.environment, self.settings)
+        self.learn(dict(self.settings), redactor)
+        view = PluginView(name, self.workspace, settings, redactor)
+        self.views.append(view)
+        plugins = self._load_plugins(plan, view)
+        graph = compile_graph(plan, plugins, self.mocks)
+        channels = self._value(plan, "channels")
+        fields = {field for step in graph.steps if step.when is not None for field, _ in step.when.patterns}
+        return Profile(
+            name,
+            settings,
+            plugins,
+            plan,
+            graph,
+            hooks=HookRuntime(plugins.manager),
+            tools=ToolBox(graph.tools, ToolPolicy.of(self._value(plan, "tools"))),
+            budget=self._budget_of(plan),
+            view=view,
+            models=bind_bootstrap(graph, "call_model"),
+            admissions=bind_bootstrap(graph, "admit_message"),
+            is_parallel=self._value(plan, "concurrency") == "parallel",
+            channels=tuple(map(str, channels)) if isinstance(channels, list | tuple) else None,
+            looks_for_new_sessions="session" in fields,
+            has_personalities=PERSONALITY_POINT in graph.fired,
+        )
+
+    def _load_plugins(self, plan: Plan, view: PluginView) -> PluginSet:
+        plugins = load_plugins(
+            plan.allowlist,
+            builtin=self.builtin(view),
+            declared=declared_plugins(plan),
+            framework=view,
+            base=self.document.base,
+        )
+        self.plugins.append(plugins)
+        for plugin, failure in plugins.failures:
+            log_exception("plugin.failed", failure, plugin=plugin)
+        for name, witness in self.witnesses.items():
+            plugins.manager.register(witness, name)
+        return plugins
+
+    # What the file says.
+
+    def settings_of(self, plan: Plan) -> Mapping[str, Any]:
+        """The settings of a profile; what is wrong with them is found in its plan."""
+        declared = declared_plugins(plan)
+        from_packages = (name for name, _ in plan.allowlist if name not in declared or not declared[name].path)
+        settings, found = resolve_settings(
+            plan.effective.root,
+            self.environment,
+            base=self.document.base,
+            schema=whole_settings_schema(from_packages),
+            folders=self.document.folders,
+        )
+        plan.findings.items += found
+        return for_the_same_provider(settings, self._settings_by_layer(plan.effective.layers))
+
+    def _settings_by_layer(self, layers: Iterable[Layer]) -> Iterator[Mapping[str, Any]]:
+        """The settings of each layer by itself, weakest first: files, profiles, `.env`, the real environment.
+
+        What the environment gives without naming a model is meant for the model of the profile chosen at start, so
+        that a route to another profile does not take its key along.
+        """
+        document, schema = self.document, whole_settings_schema()
+        for layer in layers:
+            node = layer.root.get("settings")
+            if node is not None:
+                settings, _ = resolve(node, self.environment, base=document.base, folders=document.folders)
+                yield settings or {}
+        started = self.settings.get(self.start, {})
+        if started.get("model"):
+            yield {"model": started["model"]}
+        beside, _ = read_environment(document.base, {})
+        for variables in (beside, self.environ):
+            yield {
+                path[0]: variables[name] for path, name in environment_settings(variables, schema, {}) if len(path) == 1
+            }
+
+    def _value(self, plan: Plan, key: str) -> Any:
+        """What the profile says under a key, references replaced; None if it does not say."""
+        node = plan.effective.profile_node.get(key) if plan.effective.profile_node is not None else None
+        if not node:
+            return None
+        value, _ = resolve(node, self.environment, base=self.document.base, folders=self.document.folders)
+        return value
+
+    def _budget_of(self, plan: Plan) -> Mapping[str, int]:
+        budget = self._value(plan, "budget") or {}
+        return {limit: int(most) for limit, most in budget.items() if most is not None}

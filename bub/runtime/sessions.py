@@ -1,0 +1,188 @@
+"""Which turn runs when: one at a time in a session, in the order the messages came, and what it keeps open."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from typing import Any, TypeAlias
+
+from bub.asking import Ask
+from bub.base.lanes import Lanes, Place
+from bub.base.scopes import Scope, as_manager
+from bub.envelope import Envelope
+from bub.errors import BubError
+from bub.hooks.admission import Steering
+
+MOST_REMEMBERED = 100_000
+"""How many sessions are known to have had a turn; the one that had its last longest ago is forgotten first."""
+
+Dispatch: TypeAlias = Callable[[Envelope], Awaitable[bool]]
+"""Takes a reply of a turn to where it belongs; False where it belongs nowhere."""
+
+
+class TurnUnderWay:
+    """A turn as its session sees it: its places in line, what it keeps open, and the turn it was started from.
+
+    `lifespan` is what its message brought along to be open while it runs; what is no context manager is left alone.
+    `ask` puts a question to who sent the message, None where nobody can be asked. `dispatch` takes its replies, None
+    where nobody does. `steering` holds what comes while it runs, None where nothing can. `loaded` is what it runs on.
+    `typed` is the text of the message if the operator handed it over, else None.
+    """
+
+    __slots__ = (
+        "above",
+        "arrival",
+        "ask",
+        "dispatch",
+        "lifespan",
+        "loaded",
+        "place",
+        "runs",
+        "scope",
+        "steering",
+        "typed",
+    )
+
+    def __init__(
+        self,
+        above: TurnUnderWay | None,
+        lifespan: Any = None,
+        ask: Ask | None = None,
+        dispatch: Dispatch | None = None,
+        steering: Steering | None = None,
+        typed: str | None = None,
+    ) -> None:
+        self.typed: str | None = typed
+        self.ask: Ask | None = ask
+        self.dispatch: Dispatch | None = dispatch
+        self.steering: Steering | None = steering
+        self.loaded: Any = None
+        self.runs: bool = True
+        self.above: TurnUnderWay | None = above if above is not None and above.runs else None
+        self.lifespan = as_manager(lifespan) if lifespan is not None else None
+        self.arrival: Place | None = None
+        self.place: Place | None = None
+        self.scope: Scope | None = None
+
+    def chain(self) -> Iterator[TurnUnderWay]:
+        """This turn, the one it was started from, and so on."""
+        turn: TurnUnderWay | None = self
+        while turn is not None:
+            yield turn
+            turn = turn.above
+
+    def open(self) -> Scope:
+        """The scope of what is closed with the turn."""
+        if self.scope is None:
+            self.scope = Scope()
+        return self.scope
+
+    async def open_lifespan(self) -> None:
+        """Open what the message brought along, once (BEHAVIOURS T23)."""
+        if self.lifespan is not None:
+            lifespan, self.lifespan = self.lifespan, None
+            await self.open().enter(lifespan)
+
+
+class Sessions:
+    """Keeps the turns of one session apart, and those of different sessions side by side within `limit`.
+
+    There is one queue for each session (BEHAVIOURS T40). Messages of one origin stand in line until they stand in that
+    of their session, so that they keep their order even if finding the session takes time.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._arrivals = Lanes()
+        self._lanes = Lanes(limit)
+        self._waits_for: dict[TurnUnderWay, list[Hashable]] = {}
+        self._seen: OrderedDict[str, None] = OrderedDict()
+
+    def set_limit(self, limit: int) -> None:
+        """Let so many turns run at once from now on."""
+        self._lanes.widen(limit)
+
+    def line_up(self, turn: TurnUnderWay, origin: str) -> None:
+        """Take a place behind the messages that came before from the same place, without waiting."""
+        turn.arrival = self._arrivals.take(origin)
+
+    async def reach(self, turn: TurnUnderWay) -> None:
+        """Wait until a turn may look for its session."""
+        if turn.arrival is not None:
+            await self._arrivals.reach(turn.arrival)
+
+    async def hold(self, turn: TurnUnderWay, session_id: str, *, alone: bool = True) -> bool:
+        """Take a session for a turn, once it is free and there is room; says whether it had to wait.
+
+        A turn that need not be `alone` waits for nobody else in its session, only for room. One that somebody's turn
+        has started does not wait for room, since that one waits for it already. Raises `BubError` if the wait could
+        never end.
+        """
+        above = turn.above
+        if above is not None and alone:
+            # Whoever need not be alone in a session lets the turns that it starts there run beside it, too.
+            own = {one.place for one in above.chain() if one.place is not None}
+            alone = not any(place in own and not place.alone for place in self._lanes.holders(session_id))
+        place = turn.place = self._lanes.take(session_id, turn, alone=alone, beyond=above is not None)
+        self.let_arrive(turn)
+        if place.is_reached:
+            return False
+        await self._wait(turn, place)
+        return True
+
+    def let_arrive(self, turn: TurnUnderWay) -> None:
+        """Let the next message of a turn's origin look for its session."""
+        if turn.arrival is not None:
+            arrival, turn.arrival = turn.arrival, None
+            self._arrivals.leave(arrival)
+
+    async def _wait(self, turn: TurnUnderWay, place: Place) -> None:
+        """Wait for a session, unless whoever has it waits, in the end, for this turn."""
+        waiting = tuple(turn.chain())
+        asked, seen = [place.lane], set[Hashable]()
+        while asked:
+            wanted = asked.pop()
+            if wanted in seen:
+                continue
+            seen.add(wanted)
+            for holder in self._lanes.holders(wanted):
+                if holder.owner in waiting and holder is not place:
+                    raise BubError(
+                        f"a turn cannot wait for another turn of the same session: `{place.lane}` waits for this one",
+                        help="start it once that turn is over, or in a session of its own",
+                    )
+                asked += self._waits_for.get(holder.owner, ())
+        for one in waiting:
+            self._waits_for.setdefault(one, []).append(place.lane)
+        try:
+            await self._lanes.reach(place)
+        finally:
+            for one in waiting:
+                self._waits_for[one].remove(place.lane)
+                if not self._waits_for[one]:
+                    del self._waits_for[one]
+
+    def remember(self, session_id: str) -> str:
+        """Note that a session has a turn; says whether it is "new" or "known"."""
+        if session_id in self._seen:
+            self._seen.move_to_end(session_id)
+            return "known"
+        self._seen[session_id] = None
+        if len(self._seen) > MOST_REMEMBERED:
+            self._seen.popitem(last=False)
+        return "new"
+
+    def running(self, session_id: str) -> int:
+        """How many turns have a session: they run, or wait for nothing but room."""
+        return len(self._lanes.holders(session_id))
+
+    def waiting(self, session_id: str) -> int:
+        """How many turns wait for a session."""
+        return len(self._lanes.waiting(session_id))
+
+    def leave(self, turn: TurnUnderWay) -> None:
+        """Give back what a turn has taken, so that the next ones can go on."""
+        turn.runs = False
+        if turn.place is not None:
+            place, turn.place = turn.place, None
+            self._lanes.leave(place)
+        self.let_arrive(turn)

@@ -1,0 +1,128 @@
+"""Snapshots: a pipeline as it was loaded at one time, with its profiles, their plugins and their graphs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from bub.base.diagnostics import Diagnostic
+from bub.envelope import Envelope
+from bub.hook_runtime import HookRuntime
+from bub.hooks.binding import Calls, bind
+from bub.hookspecs import HOOK_POINTS
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.routes import Route
+from bub.pipeline.plan.scalars import text_of
+from bub.pipeline.run.graph import Graph
+from bub.pipeline.source.merge import Document
+from bub.plugins.plugin_set import PluginSet
+from bub.plugins.view import ProfileView
+from bub.tools import ToolBox
+
+CHANNELS = "provide_channels"
+"""The hook with which plugins bring channels."""
+
+_READ_AT_START = ("gateway", "tapes")
+"""The sections of the settings that are read when the runtime starts, beside those of plugins with channels."""
+
+
+class OwnView(ProfileView, Protocol):
+    """What the plugins of a profile see, as the runtime that uses the profile knows it."""
+
+    def bind(self, runtime: Any, generation: Any) -> None:
+        """Let the plugins ask for what lives from now on."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Profile:
+    """One profile, loaded: its own settings, plugin instances and graph, and the plan that this was compiled from.
+
+    `view` is what its plugins see of the runtime. `models` and `admissions` are the implementations of `call_model`
+    and `admit_message`, ready to be called.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    plugins: PluginSet
+    plan: Plan
+    graph: Graph
+    hooks: HookRuntime
+    tools: ToolBox
+    budget: Mapping[str, int]
+    view: OwnView
+    models: Calls
+    admissions: Calls
+    is_parallel: bool = False
+    """Whether turns of one session run side by side."""
+    channels: tuple[str, ...] | None = None
+    """The channels that it opens; None if it does not say."""
+    looks_for_new_sessions: bool = False
+    """Whether a stage depends on whether a session is new."""
+    has_personalities: bool = False
+    """Whether its sessions may choose another profile."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """A pipeline as it was loaded at one time; nothing of it changes any more.
+
+    `profiles` are those that can get a turn: the one chosen at start, those of the routes, and those that sessions may
+    choose. `warnings` is what was found and does not keep anything from running.
+    """
+
+    start_profile: str
+    document: Document
+    profiles: Mapping[str, Profile]
+    routes: tuple[Route, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
+
+    def profile_for(self, message: Envelope) -> Profile:
+        """The profile of the first route that matches a message, else the one chosen at start."""
+        for route in self.routes:
+            if route.when.matches(message):
+                return self.profiles[route.profile]
+        return self.profiles[self.start_profile]
+
+    @property
+    def own_files(self) -> tuple[Path, ...]:
+        """The files that say what the agent may do: the pipeline file, those it extends, and plugins with a `path`."""
+        return files_of(self.document)
+
+    def brought(self, factory: Callable[..., Any]) -> bool:
+        """Whether a function is of one of its plugins, so that no other snapshot has it too."""
+        owner, module = getattr(factory, "__self__", None), getattr(factory, "__module__", None)
+        sets = [profile.plugins for profile in self.profiles.values()]
+        return any(module in plugins.modules or any(owner is one.plugin for one in plugins.plugins) for plugins in sets)
+
+    def forget_modules(self) -> None:
+        """Take the modules of its plugins with a `path` out of `sys.modules`, once nothing runs on it any more."""
+        for profile in self.profiles.values():
+            profile.plugins.forget_modules()
+
+
+def files_of(document: Document) -> tuple[Path, ...]:
+    """The files that a document is made of: itself, those it extends, and its plugins with a `path`."""
+    section, base = document.root.get("plugins"), document.base
+    paths = [text_of(said.get("path")) for _, said in section.items() if said.is_mapping] if section else []
+    plugins = (base / os.path.expanduser(path) for path in paths if base is not None and path)  # noqa: PTH111
+    return (*(folder / Path(name).name for name, folder in document.folders.items()), *plugins)
+
+
+def bind_bootstrap(graph: Graph, hook: str) -> Calls:
+    """The implementations of a hook that is called one by one outside of stages, with what only such a call knows."""
+    point = HOOK_POINTS[hook]
+    return bind(graph.bootstrap[hook], point, {name: name for name in point.takes}, skip_awaitables=True)
+
+
+def fixed_at_start(old: Snapshot, new: Snapshot) -> Iterator[str]:
+    """What differs, but is only read when the runtime starts: sections of the settings, and which channels run."""
+    before, after = old.profiles[old.start_profile], new.profiles[new.start_profile]
+    brought = {one.plugin for profile in (before, after) for one in profile.graph.bootstrap[CHANNELS]}
+    for name in sorted({*brought, *_READ_AT_START}):
+        if before.settings.get(name) != after.settings.get(name):
+            yield name
+    if before.channels != after.channels:
+        yield "channels"

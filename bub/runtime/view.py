@@ -1,0 +1,352 @@
+"""Views: what a runtime answers about one profile, to the plugins of that profile and to the program around it."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bub.asking import Ask, Asking
+from bub.base.counts import Counts
+from bub.base.locate import bub_home
+from bub.base.surfaces import Surface
+from bub.base.trace import TurnRecord
+from bub.bus import BusProtocol, handle_once
+from bub.envelope import Envelope
+from bub.hook_registry import HookRegistry
+from bub.hooks.admission import Steering
+from bub.hooks.combining import join_low_to_high
+from bub.hooks.implementations import Implementation, implementations_of
+from bub.hookspecs import MessageHandler
+from bub.pipeline.run.graph import Graph
+from bub.pipeline.run.state import OnEvent
+from bub.plugins.finding import installed_plugins, survey
+from bub.plugins.plugin_set import PluginStatus
+from bub.runtime import bootstrap
+from bub.runtime.generations import Generation
+from bub.runtime.runtime import Runtime, TooEarlyError
+from bub.runtime.sessions import Dispatch
+from bub.runtime.snapshot import Profile, Snapshot
+from bub.runtime.turns import (
+    Complete,
+    MessageTurn,
+    TurnResult,
+    ask_under_way,
+    dispatch_reply,
+    steering_under_way,
+    typed_under_way,
+)
+from bub.secrets.redactor import Redactor
+from bub.streaming import AsyncStreamEvents
+from bub.tools import ToolBox
+
+_T = TypeVar("_T")
+
+
+class RuntimeView(ABC):
+    """A runtime as one `profile` of it sees it; `workspace` is the folder the agent works in."""
+
+    def __init__(self, profile: str, workspace: Path) -> None:
+        self.profile = profile
+        self.workspace = workspace
+
+    @property
+    @abstractmethod
+    def settings(self) -> Mapping[str, Any]:
+        """The settings of the profile, references replaced and the environment's own laid over them."""
+
+    @abstractmethod
+    def reload(self) -> None:
+        """Load the pipeline file and its plugins anew, for the turns that begin from then on."""
+
+    @abstractmethod
+    def _snapshot(self) -> Snapshot:
+        """What is loaded; raises if it is not there yet."""
+
+    @abstractmethod
+    def _living(self) -> Runtime:
+        """The runtime itself; raises if there is none yet."""
+
+    def _in_use(self) -> Runtime:
+        """The runtime, with something loaded that turns can run on."""
+        return self._living()
+
+    def _own_generation(self) -> Generation | None:
+        """The generation that this is a view of; None if it is a view of whatever is loaded."""
+        return None
+
+    def _loaded(self) -> Profile:
+        return self._snapshot().profiles[self.profile]
+
+    # What is loaded.
+
+    @property
+    def home(self) -> Path:
+        """Bub's own folder: `$BUB_HOME`, else `~/.bub`."""
+        return bub_home(os.environ)
+
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """The profiles that can get a turn: the one chosen at start, those of routes, and those sessions may choose."""
+        return tuple(self._snapshot().profiles)
+
+    def seen_by(self, profile: str) -> RuntimeView:
+        """The same runtime as the plugins of another of its `profiles` see it: with its settings, plugins and tools."""
+        view = self._snapshot().profiles[profile].view
+        assert isinstance(view, RuntimeView), "the loader makes the views of profiles"
+        return view
+
+    @property
+    def graph(self) -> Graph:
+        """The compiled pipeline of the profile."""
+        return self._loaded().graph
+
+    @property
+    def tools(self) -> ToolBox:
+        """The tools that this profile's plugins provide, and which of them it may use."""
+        return self._loaded().tools
+
+    @property
+    def budget(self) -> Mapping[str, int]:
+        """What the profile may use: its `budget:`."""
+        return self._loaded().budget
+
+    @property
+    def own_files(self) -> tuple[Path, ...]:
+        """The files that say what the agent may do: the pipeline file, those it extends, and plugins with a `path`."""
+        return self._snapshot().own_files
+
+    @property
+    def open_channels(self) -> tuple[str, ...] | None:
+        """The channels that the profile opens: its `channels:`, None if it does not say."""
+        return self._loaded().channels
+
+    def hook_report(self) -> dict[str, list[str]]:
+        """Each implemented hook with its plugins in the order they are asked (BEHAVIOURS H23)."""
+        return self._loaded().hooks.hook_report()
+
+    def implementations(self, name: str) -> tuple[Implementation, ...]:
+        """What the plugins bring for one hook point, in the order they are asked."""
+        return implementations_of(self._loaded().plugins.manager, name)
+
+    def hook_kind(self, name: str) -> str:
+        """The kind that the pipeline gives a hook, else the usual one of its point."""
+        return bootstrap.kind_of(self._loaded(), name)
+
+    def plugin_report(self) -> tuple[PluginStatus, ...]:
+        """What became of every plugin that is listed or installed."""
+        return survey(self._loaded().plugins, installed_plugins())
+
+    # Hooks outside of turns.
+
+    def get_channels(self, message_handler: MessageHandler) -> dict[str, Any]:
+        """The channels by name; of two with one name, that of the higher priority counts (BEHAVIOURS C1, H32)."""
+        return {name: channel for name, (_, channel) in self.get_channels_by_plugin(message_handler).items()}
+
+    def get_channels_by_plugin(self, message_handler: MessageHandler) -> dict[str, tuple[str, Any]]:
+        """The channels by name as `get_channels` gives them, each behind the plugin that brings it."""
+        return bootstrap.provide_channels(self._loaded(), message_handler)
+
+    def get_system_prompt(self, prompt: Any, state: dict[str, Any]) -> str:
+        """The system prompt: the fragments of all plugins, low priority first, a blank line between (T34)."""
+        hooks = self._loaded().hooks
+        return join_low_to_high(hooks.call_many_sync("system_prompt", prompt=prompt, state=state))
+
+    def build_tape_context(self) -> Any:
+        """What the first plugin gives as the context that tapes are read with, or None."""
+        return self._loaded().hooks.call_first_sync("build_tape_context")
+
+    async def call_model(self, request: Mapping[str, Any], session_id: str) -> AsyncStreamEvents | None:
+        """The answer of the first plugin that brings the model itself; None if Bub's own providers are meant."""
+        return await bootstrap.call_model(self._loaded(), request, session_id)
+
+    def collect_onboard_config(
+        self,
+        current_config: Mapping[str, Any] | None = None,
+        *,
+        ask: Asking | None = None,
+        only: Container[str] | None = None,
+    ) -> dict[str, Any]:
+        """The configuration with every plugin's fragment laid over it (`bootstrap.collect_onboard_config`)."""
+        return bootstrap.collect_onboard_config(self._loaded(), current_config, ask=ask, only=only)
+
+    def create_bus(self) -> BusProtocol:
+        """A bus: that of the first plugin that provides one, else a `MessageBus` (BEHAVIOURS U4)."""
+        return bootstrap.provide_bus(self._loaded())
+
+    # What lives.
+
+    @property
+    def counts(self) -> Counts:
+        """What has happened so far, in numbers."""
+        return self._living().counts
+
+    @property
+    def mask(self) -> Redactor:
+        """What covers the secrets of the environment and of all settings if a turn is kept or shown."""
+        return self._living().mask
+
+    @property
+    def registry(self) -> HookRegistry:
+        """Where handlers are registered that come and go while it runs; one for all profiles, and a reload keeps it.
+
+        They are called before the plugins' implementations of the same point. It knows the void, modifying and
+        claiming points of the pipeline, an observer one as void, and those of Ethos.
+        """
+        return self._in_use().loaded.registry
+
+    def get_tape_store(self) -> Any:
+        """The tape store while the runtime is open, else None (BEHAVIOURS T36)."""
+        return self._living().loaded.tape_store
+
+    async def shared(self, factory: Callable[[], AbstractAsyncContextManager[_T]]) -> _T:
+        """What `factory` opens, opened once while the runtime is open; outside of it, for the turn under way.
+
+        For plugins that need something costly, such as an HTTP client. It must hold no nursery open.
+        """
+        return await self._living().shared(factory, self._own_generation())
+
+    # Turns.
+
+    async def process_inbound(
+        self,
+        message: Envelope,
+        stream_output: bool = False,
+        on_event: OnEvent | None = None,
+        *,
+        ask: Ask | None = None,
+        dispatch: Dispatch | None = None,
+        steering: Steering | None = None,
+        surface: Surface = Surface.PROGRAM,
+    ) -> TurnResult:
+        """Carry one message through the pipeline to its replies (`Turns.process_inbound`)."""
+        return await self._in_use().turns.process_inbound(
+            message, stream_output, on_event, ask=ask, dispatch=dispatch, steering=steering, surface=surface
+        )
+
+    async def handle_bus_once(self, bus: BusProtocol, timeout_seconds: float | None = None) -> TurnResult | None:
+        """Take one message off a bus, carry it through the pipeline and put its replies onto the bus (BEHAVIOURS U6).
+
+        None when none came within `timeout_seconds`: 0 does not wait, None waits as long as it takes. A message whose
+        turn fails is put aside and the error raised; one whose turn is cancelled is the next one again (U7).
+        """
+        return await handle_once(bus, partial(self.process_inbound, surface=Surface.BUS), timeout_seconds)
+
+    def begin(
+        self,
+        message: Envelope,
+        *,
+        on_event: OnEvent | None = None,
+        ask: Ask | None = None,
+        dispatch: Dispatch | None = None,
+        steering: Steering | None = None,
+        surface: Surface = Surface.PROGRAM,
+        complete: Complete | None = None,
+    ) -> MessageTurn:
+        """A turn that its caller takes from step to step, as channels do (`Turns.begin`)."""
+        return self._in_use().turns.begin(
+            message,
+            on_event=on_event,
+            ask=ask,
+            dispatch=dispatch,
+            steering=steering,
+            surface=surface,
+            complete=complete,
+        )
+
+    def limit_turns(self, most: int) -> None:
+        """Let so many turns run at once from now on; the others wait."""
+        self._in_use().turns.sessions.set_limit(most)
+
+    def profile_of(self, message: Envelope) -> str:
+        """The name of the profile that a message is routed to."""
+        return self._in_use().turns.profile_of(message)
+
+    @property
+    def last_result(self) -> TurnResult | None:
+        """What the turn that ended last came to, also if it failed: the values up to there."""
+        return self._living().turns.last_result
+
+    @property
+    def last_trace(self) -> Sequence[TurnRecord]:
+        """What became of each stage of the turn that ended last, also if it failed."""
+        return self.last_result.trace if self.last_result is not None else ()
+
+    # The turn under way.
+
+    @property
+    def ask(self) -> Ask | None:
+        """How the person who started the turn under way is asked; None if they cannot be."""
+        return ask_under_way()
+
+    @property
+    def typed(self) -> str | None:
+        """The text that the operator typed, which the turn under way answers; None if nobody stands behind it."""
+        return typed_under_way()
+
+    @property
+    def steering(self) -> Steering | None:
+        """What comes for the turn under way while it runs; None if nothing can."""
+        return steering_under_way()
+
+    async def dispatch(self, reply: Envelope) -> bool:
+        """Hand a reply to who asked for the turn under way, or for the one it was started from.
+
+        False if nobody takes it.
+        """
+        return await dispatch_reply(reply)
+
+
+class PluginView(RuntimeView):
+    """What the plugins of one profile are handed; each load makes its own.
+
+    It answers with its settings from the start, with what its snapshot has after `complete`, and with what lives after
+    `bind`. Whoever asks sooner gets a `TooEarlyError`.
+    """
+
+    def __init__(self, profile: str, workspace: Path, settings: Mapping[str, Any], mask: Redactor) -> None:
+        super().__init__(profile, workspace)
+        self._settings = settings
+        self._mask = mask
+        self._complete: Snapshot | None = None
+        self._runtime: Runtime | None = None
+        self._generation: Generation | None = None
+
+    def complete(self, snapshot: Snapshot) -> None:
+        """Let the plugins ask for what was loaded."""
+        self._complete = snapshot
+
+    def bind(self, runtime: Runtime, generation: Generation) -> None:
+        """Let the plugins ask for what lives, too."""
+        self._runtime, self._generation = runtime, generation
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The settings of the profile, references replaced and the environment's own laid over them."""
+        return self._settings
+
+    @property
+    def mask(self) -> Redactor:
+        """What covers the secrets of all settings; while the plugins are made, of those that are read by then."""
+        return self._runtime.mask if self._runtime is not None else self._mask
+
+    def reload(self) -> None:
+        """Load the pipeline file and its plugins anew, for the turns that begin from then on."""
+        self._living().reload()
+
+    def _snapshot(self) -> Snapshot:
+        if self._complete is None:
+            raise TooEarlyError
+        return self._complete
+
+    def _living(self) -> Runtime:
+        if self._runtime is None:
+            raise TooEarlyError
+        return self._runtime
+
+    def _own_generation(self) -> Generation | None:
+        return self._generation

@@ -1,0 +1,134 @@
+"""Where values come from: each place that has a say, and none that has not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from bub.base.json_schema import Steps
+from bub.pipeline.plan.origins import Scope, given_for_another, is_variable, leaves_of, origins_of, scope_of
+from bub.pipeline.plan.plan import make_plan
+from bub.pipeline.source.merge import load_text
+
+SECRET = "wagtail-3f9a7c1e"
+
+TEXT = """
+    version: 1
+    extends: bub:default
+    settings:
+      model: "openai:a"
+      providers: {my-own: {api_base: "http://one.example"}}
+    profiles:
+      base: {description: the base, plugins: []}
+      ci: {extends: base, settings: {model: "openai:b"}}
+"""
+
+
+def scope(text: str = TEXT, profile: str = "default", base: Path | None = None, **environ: str) -> Scope:
+    return scope_of(make_plan(load_text(dedent(text), file="p.yaml", base=base), profile), environ)
+
+
+def said(found: Scope, *steps: str) -> list[tuple[object, str]]:
+    return [(origin.value.plain(), origin.where) for origin in origins_of(found, steps)]
+
+
+def test_a_file_says_itself_what_it_extends_whatever_its_parent_does(tmp_path: Path) -> None:
+    (tmp_path / "parent.yaml").write_text("version: 1\nextends: bub:default\n", encoding="utf-8")
+    found = scope("version: 1\nextends: parent.yaml\n", base=tmp_path)
+    assert said(found, "extends") == [("parent.yaml", "p.yaml:2:10")]
+
+
+def test_a_profile_takes_over_all_but_what_is_its_own() -> None:
+    found = scope()
+    assert said(found, "profiles", "ci", "plugins") == [([], "p.yaml:8:42")]
+    assert said(found, "profiles", "ci", "description") == []
+    assert said(found, "profiles", "base", "description") == [("the base", "p.yaml:8:23")]
+    assert said(found, "profiles", "ci", "extends") == [("base", "p.yaml:9:17")]
+    assert said(found, "profiles", "nobody", "plugins") == []
+
+
+def test_a_variable_finds_the_name_that_the_file_wrote() -> None:
+    found = scope(BUB_PROVIDERS_MY_OWN_API_BASE="http://two.example")
+    steps = ("settings", "providers", "my-own", "api_base")
+    assert [value for value, _ in said(found, *steps)] == ["http://one.example", "http://two.example"]
+    assert is_variable(found, steps, "BUB_PROVIDERS_MY_OWN_API_BASE")
+    assert not is_variable(found, ("settings", "model"), "BUB_PROVIDERS_MY_OWN_API_BASE")
+
+
+def test_what_is_below_a_path_is_told_and_nothing_beside_it() -> None:
+    found = scope(BUB_MODEL="openai:c", BUB_PROVIDERS_OTHER_API_BASE="http://three.example")
+    below = {".".join(map(str, steps)): origin.where for steps, origin in leaves_of(found, ("settings", "providers"))}
+    assert below == {
+        "settings.providers.my-own.api_base": "p.yaml:6:34",
+        "settings.providers.other.api_base": "BUB_PROVIDERS_OTHER_API_BASE in the environment",
+    }
+
+
+def test_the_environment_is_stronger_than_the_file_beside_and_each_has_its_place(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("BUB_MODEL=openai:d\n", encoding="utf-8")
+    found = scope(base=tmp_path, BUB_MODEL="openai:c")
+    values = said(found, "settings", "model")
+    assert [value for value, _ in values] == ["openai:a", "openai:d", "openai:c"]
+    assert values[1][1].endswith(".env:1")
+    assert values[2][1] == "BUB_MODEL in the environment"
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        (SECRET, "a literal in p.yaml:3:21"),
+        ("${env:KEY}", "${env:KEY}"),
+        ("Bearer ${env:KEY}", "${env:KEY}…"),
+        (f"${{env:KEY:-{SECRET}}}", "${env:KEY:-…}"),
+        ("${env:KEY:-}", "${env:KEY:-…}"),
+        (f"${{env:KEY}}{SECRET}${{file:k.txt}}", "${env:KEY}…${file:k.txt}…"),
+    ],
+)
+def test_a_secret_is_shown_as_where_it_comes_from(written: str, shown: str) -> None:
+    found = scope(f"version: 1\nx: 1\nsettings: {{api_key: '{written}'}}\n")
+    (origin,) = origins_of(found, ("settings", "api_key"))
+    assert (origin.value.value, origin.secret) == (shown, True)
+
+
+@pytest.mark.parametrize(
+    ("steps", "hidden"),
+    [
+        (("x-notes", "token", "who"), True),
+        (("x-notes", "who"), False),
+        (("tests", "t", "message", "token"), True),
+        (("tests", "token", "message", "who"), False),
+    ],
+)
+def test_outside_of_the_settings_a_name_tells_and_in_notes_any_name_above(steps: Steps, hidden: bool) -> None:
+    text = f"""
+        version: 1
+        x-notes: {{token: {{who: {SECRET}}}, who: {SECRET}}}
+        tests:
+          t: {{message: {{token: {SECRET}}}}}
+          token: {{message: {{who: {SECRET}}}}}
+    """
+    (origin,) = origins_of(scope(text), steps)
+    assert origin.secret is hidden
+    assert (SECRET in str(origin.value.plain())) is not hidden
+
+
+def test_a_truth_value_is_no_secret_and_a_number_of_that_name_is() -> None:
+    found = scope("version: 1\nsettings: {weather: {token: true, api_key: 5}}\n")
+    (truth,), (number,) = (origins_of(found, ("settings", "weather", name)) for name in ("token", "api_key"))
+    assert (truth.value.value, truth.secret) == (True, False)
+    assert number.secret
+
+
+def test_a_key_is_left_out_only_where_it_was_given_for_another_provider(tmp_path: Path) -> None:
+    text = f"version: 1\nsettings: {{model: 'openai:a', api_key: {SECRET}}}\n"
+    assert not given_for_another(scope(text), "api_key")
+    assert not given_for_another(scope(text), "api_base")
+    assert given_for_another(scope(text, BUB_MODEL="anthropic:b"), "api_key")
+    (tmp_path / ".env").write_text("BUB_MODEL=anthropic:b\n", encoding="utf-8")
+    assert given_for_another(scope(text, base=tmp_path), "api_key")
+    both = scope(text, base=tmp_path, BUB_MODEL="openai:c")
+    assert not given_for_another(both, "api_key"), "the environment is stronger than the file beside"
+    named = scope(text, BUB_MODEL="anthropic:b", BUB_PROVIDERS_OPENAI_API_KEY="k")
+    assert given_for_another(named, "api_key"), "a provider's own key is no general one"

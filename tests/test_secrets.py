@@ -1,0 +1,311 @@
+"""What is secret is said once: every reader of a file hides the same values, whichever way its schema says so."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+from urllib.parse import quote
+
+import pytest
+from fakes.command_line import ROOT, bub
+from fakes.packages import install_section
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bub.agent.tools.shell import child_environment
+from bub.asking import Asking
+from bub.base.diagnostics import Diagnostic
+from bub.cli.exits import exit_code
+from bub.cli.root import command_line
+from bub.errors import UsageError
+from bub.pipeline.check.validate import check_document
+from bub.pipeline.edit.choices import value_of, with_section
+from bub.pipeline.plan.origins import scope_of
+from bub.pipeline.plan.plan import make_plan
+from bub.pipeline.plan.secret_values import redactor_of
+from bub.pipeline.report.report import render_text
+from bub.pipeline.show.compare import compare
+from bub.pipeline.show.explain import explain
+from bub.pipeline.source.merge import Document, load_text
+from bub.setup.sections import ask_for_section
+
+Write = Callable[[str, str], Path]
+
+SECRET = "wagtail-3f9a7c1e"
+"""A value that no name gives away; only the schema says that it is one."""
+
+MARKED = {"type": "string", "writeOnly": True}
+
+WAYS: Mapping[str, dict[str, Any]] = {
+    "itself": {"properties": {"gate": MARKED}},
+    "one hop": {"properties": {"gate": {"$ref": "#/$defs/a"}}, "$defs": {"a": MARKED}},
+    "two hops": {
+        "properties": {"gate": {"$ref": "#/$defs/a"}},
+        "$defs": {"a": {"$ref": "#/$defs/b"}, "b": MARKED},
+    },
+    "twelve hops": {
+        "properties": {"gate": {"$ref": "#/$defs/0"}},
+        "$defs": {**{str(hop): {"$ref": f"#/$defs/{hop + 1}"} for hop in range(12)}, "12": MARKED},
+    },
+    "a property": {"properties": {"gate": {"$ref": "#/properties/other"}, "other": MARKED}},
+    "a slash in a name": {"properties": {"gate": {"$ref": "#/$defs/a~1b"}}, "$defs": {"a/b": MARKED}},
+    "a tilde in a name": {"properties": {"gate": {"$ref": "#/$defs/a~0b"}}, "$defs": {"a~b": MARKED}},
+    "a tilde before a one": {"properties": {"gate": {"$ref": "#/$defs/a~01b"}}, "$defs": {"a~1b": MARKED}},
+    "a percent sign": {"properties": {"gate": {"$ref": "#/$defs/a%20b"}}, "$defs": {"a b": MARKED}},
+    "an item": {"properties": {"gate": {"$ref": "#/allOf/0"}}, "allOf": [{**MARKED, "type": ["string", "object"]}]},
+    "allOf": {"properties": {"gate": {"type": "string", "allOf": [{"$ref": "#/$defs/a"}]}}, "$defs": {"a": MARKED}},
+    "anyOf": {"properties": {"gate": {"anyOf": [{"type": "integer"}, MARKED]}}},
+    "a pattern": {"patternProperties": {"^ga": MARKED}},
+    "any name": {"properties": {"a": True}, "additionalProperties": {"$ref": "#/$defs/a"}, "$defs": {"a": MARKED}},
+    "the section": {"properties": {"gate": {"type": "string"}}, "writeOnly": True},
+    "a circle": {
+        "properties": {"gate": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}},
+        "$defs": {"a": {"allOf": [{"properties": {"inner": {"$ref": "#/$defs/a"}}}, MARKED]}},
+    },
+    "beside its reference": {
+        "properties": {"gate": {"$ref": "#/$defs/a", "writeOnly": True}},
+        "$defs": {"a": {"type": "string"}},
+    },
+    "behind a reference beside a word": {
+        "properties": {"gate": {"$ref": "#/$defs/a", "description": "A gate.", "writeOnly": False}},
+        "$defs": {"a": MARKED},
+    },
+}
+"""How a schema can say that `weather.gate` is a secret."""
+
+ways = pytest.mark.parametrize("schema", WAYS.values(), ids=WAYS)
+
+
+Said = Callable[..., str]
+
+
+@pytest.fixture
+def folder(write: Write) -> Path:
+    """A folder with a pipeline file in which `weather.gate` holds the secret, beside something that is wrong."""
+    text = f"""
+        version: 1
+        extends: bub:default
+        profiles: {{default: {{plugins: [weather]}}}}
+        settings: {{weather: {{gate: {SECRET}}}, modle: x}}
+    """
+    return write("work/pipelines.yaml", text).parent
+
+
+@pytest.fixture
+def said(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Said:
+    """All that a command prints, where a package with a schema for the section `weather` is installed."""
+
+    def run(schema: Any, *arguments: str) -> str:
+        monkeypatch.syspath_prepend(install_section(folder.parent / "site", schema))
+        monkeypatch.chdir(folder)
+        exit_code(lambda: command_line(arguments))
+        return "".join(capsys.readouterr())
+
+    return run
+
+
+@ways
+def test_validate_shows_no_secret_however_its_schema_marks_it(said: Said, schema: Any) -> None:
+    shown = said(schema, "validate")
+    assert SECRET not in shown
+    assert "B040" in shown, "a secret in plain text is a warning"
+    assert "B100" in shown, "the line with the secret is shown"
+
+
+@ways
+@pytest.mark.parametrize("topic", ["settings", "settings.weather.gate", "profiles.default"])
+def test_explain_shows_no_secret_however_its_schema_marks_it(said: Said, schema: Any, topic: str) -> None:
+    shown = said(schema, "explain", topic)
+    assert SECRET not in shown
+    assert topic in shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(("validate", "--format", form) for form in ("text", "json", "github", "sarif")),
+        ("explain",),
+        ("explain", "settings", "--json"),
+    ],
+    ids=" ".join,
+)
+def test_no_process_shows_what_is_marked_two_hops_away_even_when_it_is_wrong(
+    folder: Path, arguments: tuple[str, ...]
+) -> None:
+    schema = {
+        "properties": {"gate": {"$ref": "#/$defs/a~1b"}},
+        "$defs": {"a/b": {"$ref": "#/properties/other%20one"}},
+    }
+    schema["properties"]["other one"] = {"enum": ["open", "shut"], "allOf": [MARKED]}
+    site = install_section(folder.parent / "site", schema)
+    done = bub(folder, *arguments, PYTHONPATH=os.pathsep.join((str(ROOT), str(site))))
+    assert "Traceback" not in done.stderr
+    assert len(done.stdout) > 100
+    assert SECRET not in done.stdout + done.stderr
+    if arguments[0] == "validate":
+        assert "must be `open` or `shut`" in done.stdout
+
+
+# Two readers never disagree
+
+
+NAMES = st.sampled_from(["gate", "roof", "wing", "a/b", "a~b", "a b"])
+LEAF_NAMES = NAMES | st.sampled_from(["token", "api_key"])
+
+
+class Bird(NamedTuple):
+    """A schema, settings that it knows with a value of its own for each leaf, and which of them are secrets."""
+
+    schema: dict[str, Any]
+    settings: Any
+    secrets: frozenset[str]
+
+
+@st.composite
+def birds(draw: st.DrawFn) -> Bird:
+    """Schemas that mark settings in any way there is, behind references to anywhere, circles among them."""
+    defs: dict[str, Any] = {}
+    secrets: set[str] = set()
+    values = (f"wagtail-{number:x}-zq" for number in range(16, 4096))
+
+    def wrapped(schema: dict[str, Any]) -> dict[str, Any]:
+        """The schema behind some references, or as a part of another."""
+        for _ in range(draw(st.integers(0, 3))):
+            match draw(st.sampled_from(["ref", "ref beside", "allOf", "anyOf", "circle"])):
+                case "allOf" | "anyOf" as keyword:
+                    schema = {keyword: [schema]}
+                case way:
+                    name = f"{draw(NAMES)}{len(defs)}"
+                    reference = {"$ref": f"#/$defs/{pointed(name)}"}
+                    defs[name] = {"allOf": [schema, reference]} if way == "circle" else schema
+                    schema = dict(reference)
+                    if way == "ref beside":
+                        schema["description"] = "Beside."
+        return schema
+
+    def grown(depth: int, name: str, above: bool) -> tuple[dict[str, Any], Any]:
+        marked = draw(st.sampled_from([False, False, True]))
+        schema: dict[str, Any] = {"writeOnly": True} if marked else {}
+        secret = above or marked
+        kind = draw(st.sampled_from(["text", "list", "mapping"])) if depth else "mapping"
+        value: Any
+        if kind == "mapping" and name not in ("token", "api_key"):
+            parts = {}
+            schema["properties"], value = parts, {}
+            for below in draw(st.sets(NAMES if depth < 1 else LEAF_NAMES, min_size=1, max_size=3)):
+                parts[below], value[below] = grown(depth + 1, below, secret) if depth < 2 else leaf(below, secret)
+        else:
+            leaf_schema, value = leaf(name, secret)
+            schema = {**leaf_schema, **schema}
+            if kind == "list":
+                schema, value = {"type": "array", "items": wrapped(schema)}, [value]
+        return wrapped(schema), value
+
+    def leaf(name: str, secret: bool) -> tuple[dict[str, Any], str]:
+        value = next(values)
+        if secret or name in ("token", "api_key"):
+            secrets.add(value)
+        return {"type": "string"}, value
+
+    schema, settings = grown(0, "", False)
+    return Bird({**schema, "$defs": defs}, settings, frozenset(secrets))
+
+
+def pointed(name: str) -> str:
+    return quote(name.replace("~", "~0").replace("/", "~1"))
+
+
+def leaves(value: Any, steps: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if isinstance(value, str):
+        yield steps, value
+    for name, below in value.items() if isinstance(value, dict) else ():
+        yield from leaves(below, (*steps, name))
+    for index, below in enumerate(value) if isinstance(value, list) else ():
+        yield from leaves(below, (*steps, index))
+
+
+def as_yaml(value: Any, indent: int = 0) -> str:
+    if not isinstance(value, dict):
+        return f" {json.dumps(value)}\n"
+    return "\n" + "".join(f"{' ' * indent}{json.dumps(n)}:{as_yaml(v, indent + 2)}" for n, v in value.items())
+
+
+@settings(max_examples=40, deadline=None)
+@given(birds())
+def test_no_two_readers_disagree_about_what_is_secret(tmp_path_factory: pytest.TempPathFactory, bird: Bird) -> None:
+    site = install_section(tmp_path_factory.mktemp("bird"), bird.schema)
+    head = "version: 1\nextends: bub:default\n"
+    text = f"{head}settings:\n  weather:{as_yaml(bird.settings, 4)}"
+    document = load_text(text, file="p.yaml")
+    values = dict(leaves(bird.settings, ("settings", "weather")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(site)
+        shown = {
+            "report": report_of(document, values),
+            "explain": json.dumps(explain(scope_of(make_plan(document, "default"), {}), "settings", None).as_dict()),
+            "diff": str(compare(load_text(head, file="p.yaml"), document).as_dict()),
+            "redactor": redactor_of(document, {}, {}).text(text),
+            "config": "".join(value for steps, value in values.items() if may_be_set(document, steps, value)),
+            "command": "".join(
+                child_environment(dict.fromkeys([f"V{value}"], value), {"weather": bird.settings}).get(f"V{value}", "")
+                for value in values.values()
+            ),
+        }
+    for reader, told in shown.items():
+        assert {value for value in values.values() if value not in told} == bird.secrets, reader
+
+
+def report_of(document: Document, values: Mapping[tuple[str | int, ...], str]) -> str:
+    """What `bub validate` shows when something is wrong with every value."""
+    places = [node.place for steps in values if (node := document.root.get(*steps)) is not None]
+    wrong = [Diagnostic("B105", "error", "it is wrong", place.file, place.range) for place in places]
+    return render_text([*check_document(document), *wrong], document.sources)
+
+
+def may_be_set(document: Document, steps: tuple[str | int, ...], value: str) -> bool:
+    """Whether `bub config set` would write the value into the file."""
+    keys = tuple(step for step in steps if isinstance(step, str))
+    words = [value] if keys == steps else [value, value]
+    try:
+        value_of(with_section(scope_of(make_plan(document, "default"), {}), keys), keys, words)
+    except UsageError as refusal:
+        assert "is a secret" in str(refusal)
+        return False
+    return True
+
+
+class Notes:
+    """Somebody who is asked, notes which questions are for secrets, and answers none."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, str] = {}
+
+    def secret(self, name: str, title: str, **_: Any) -> None:
+        self.asked[name] = "secret"
+
+    def text(self, name: str, title: str, **_: Any) -> str:
+        self.asked[name] = "text"
+        return ""
+
+
+def test_a_set_up_asks_for_secrets_what_the_others_hide() -> None:
+    schema = {
+        "properties": {
+            "gate": {"$ref": "#/$defs/a~1b"},
+            "roof": {"$ref": "#/properties/gate"},
+            "wing": {"type": "string"},
+            "bot_token": {"type": "string"},
+        },
+        "$defs": {"a/b": {"$ref": "#/$defs/a%20b"}, "a b": MARKED},
+    }
+    notes = Notes()
+    assert ask_for_section("weather", schema, {}, cast(Asking, notes)) == {}
+    assert notes.asked == {
+        "weather.gate": "secret",
+        "weather.roof": "secret",
+        "weather.wing": "text",
+        "weather.bot_token": "secret",
+    }
