@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
@@ -12,7 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from trio.testing import wait_all_tasks_blocked
 
+from bub.base.database import open_database, transaction
 from bub.channels.message import ChannelMessage
 from bub.inbox.mailbox import Mailbox, MailboxError, Outgoing, Received, inbox_file
 from bub.inbox.sqlite import SqliteInbox
@@ -580,6 +582,7 @@ import sys
 from pathlib import Path
 import trio
 from bub.inbox.mailbox import Mailbox
+from bub.base.database import open_database, transaction
 from bub.channels.message import ChannelMessage
 
 async def hold():
@@ -685,6 +688,7 @@ import resource, signal, sys
 from pathlib import Path
 import trio
 from bub.inbox.mailbox import Mailbox, MailboxError
+from bub.base.database import open_database, transaction
 from bub.channels.message import ChannelMessage
 
 async def work():
@@ -722,6 +726,7 @@ trio.run(work)
 # Death.
 
 WORKER = """
+import gc
 import os
 import random
 import sys
@@ -729,6 +734,7 @@ from pathlib import Path
 
 import trio
 from bub.inbox.mailbox import Mailbox
+from bub.base.database import open_database, transaction
 from bub.channels.message import ChannelMessage
 
 path, folder, most = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
@@ -834,3 +840,24 @@ def test_nothing_is_lost_or_answered_twice_after_kill_9_of_two_gateways(path: Pa
         received += len(answers)
     assert repeated <= 2 * CRASHES, "a crash costs one repeat of the same text at most"
     print(f"{CRASHES} crashes of two gateways, {received} messages, each answered; {repeated} repeats of the same text")
+
+
+def test_a_transaction_that_is_left_behind_says_nothing_when_it_is_collected(tmp_path: Path) -> None:
+    """Ctrl-C can come between its beginning and the `with`; what warns here ends the test."""
+    db = open_database(tmp_path / "x.db", "create table x (y);", 1, synchronous="normal", patience=1)
+    left = transaction(db)
+    left.__enter__()
+    db.close()
+    del left
+    gc.collect()
+
+
+def test_a_transaction_that_fails_is_undone(tmp_path: Path) -> None:
+    db = open_database(tmp_path / "x.db", "create table x (y);", 1, synchronous="normal", patience=1)
+    with closing(db):
+        with suppress(ZeroDivisionError), transaction(db):
+            db.execute("insert into x values (1)")
+            _ = 1 / 0
+        with transaction(db):
+            db.execute("insert into x values (2)")
+        assert db.execute("select y from x").fetchall() == [(2,)]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, TracebackType
 
 from bub.base.failures import explain_os_error
 
@@ -62,17 +61,28 @@ def make_tables(db: sqlite3.Connection, tables: str, version: int) -> None:
             db.execute(f"pragma user_version = {version}")
 
 
-@contextmanager
-def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """One transaction, from its beginning the only one that writes."""
-    db.execute("begin immediate")
-    try:
-        yield
-        db.execute("commit")
-    except BaseException:
-        if db.in_transaction:  # a full disk ends it by itself
-            db.execute("rollback")
-        raise
+class transaction:  # noqa: N801 (used as `closing` and `suppress` are)
+    """One transaction, from its beginning the only one that writes.
+
+    No generator: one that Ctrl-C leaves behind between its `yield` and the `with` is collected when the file is closed
+    already, and would print a traceback then.
+    """
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+
+    def __enter__(self) -> None:
+        self._db.execute("begin immediate")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self._db.execute("commit")
+        finally:
+            if self._db.in_transaction:  # a full disk ends it by itself
+                self._db.execute("rollback")
 
 
 def explain_failure(error: sqlite3.Error | OSError) -> tuple[str, str]:
