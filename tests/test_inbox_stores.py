@@ -234,10 +234,10 @@ def test_every_way_of_a_message_leads_to_its_end() -> None:
     assert [state for state, after in TRANSITIONS.items() if not after] == [State.DELIVERED, State.SET_ASIDE]
 
 
-def test_only_a_turn_that_was_cut_short_leads_back() -> None:
+def test_only_a_turn_that_was_cut_short_or_has_to_wait_leads_back() -> None:
     order = list(State)
     back = [(a, b) for a, after in TRANSITIONS.items() for b in after if order.index(b) <= order.index(a)]
-    assert back == [(State.RUNNING, State.RECEIVED)]
+    assert set(back) == {(State.RUNNING, State.RECEIVED), (State.RUNNING, State.ADMITTED)}
 
 
 @pytest.mark.parametrize(("state", "to"), list(itertools.product(State, State)))
@@ -367,7 +367,11 @@ class InboxMachine(RuleBasedStateMachine):
 
     @rule(number=numbers)
     def begin(self, number: int) -> None:
-        trio.run(self.ledger.begin, self._pick(number, State.ADMITTED))
+        trio.run(self.ledger.begin, self._pick(number, State.BATCHED, State.ADMITTED))
+
+    @rule(number=numbers)
+    def let_wait(self, number: int) -> None:
+        trio.run(self.ledger.let_wait, self._pick(number, State.RUNNING))
 
     @rule(number=numbers)
     def give_back(self, number: int) -> None:

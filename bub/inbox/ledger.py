@@ -117,10 +117,18 @@ class Ledger:
         finally:
             self._settled()
 
+    async def let_wait(self, ids: Sequence[Id]) -> None:
+        """The messages that were begun are admitted and have to wait: what ends the process meanwhile is not them."""
+        await self._uncount(ids)
+        self._entries.advance(ids, State.ADMITTED)
+
     async def give_back(self, ids: Sequence[Id]) -> None:
         """Do not count a turn that was begun and is none to blame for its end."""
+        await self._uncount(ids)
+        self._entries.advance(ids, State.RECEIVED)
+
+    async def _uncount(self, ids: Sequence[Id]) -> None:
         try:
             await self._store.give_back(ids, token=self._token)
         except BubError as error:  # at worst it is tried once less
             log_exception("inbox.unwritable", error)
-        self._entries.advance(ids, State.RECEIVED)

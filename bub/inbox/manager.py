@@ -20,7 +20,8 @@ from bub.channels.terminal.channel import Terminal
 from bub.envelope import Envelope
 from bub.errors import BubError
 from bub.inbox.debounce import Timing
-from bub.inbox.dispatcher import MOST_INTERRUPTIONS, Framework, Turns
+from bub.inbox.dispatcher import MOST_INTERRUPTIONS, Dispatcher
+from bub.inbox.framework import Framework
 from bub.inbox.intake import Intake
 from bub.inbox.ledger import Ledger
 from bub.inbox.outbox import Outbox
@@ -73,7 +74,7 @@ class ChannelManager:
         start_soon, settled = self._start_soon, self._settled
         self._outbox = Outbox(mailbox, channels, counts, start_soon=start_soon, settled=settled)
         self._ledger = Ledger(mailbox, self._outbox, counts, settled=settled)
-        self._turns = Turns(
+        self._dispatcher = Dispatcher(
             framework,
             self._ledger,
             mailbox,
@@ -89,7 +90,7 @@ class ChannelManager:
             _timing(said),
             counts,
             is_command=self._is_command,
-            hand_on=self._turns.hand_on,
+            hand_on=self._dispatcher.hand_on,
             start_soon=start_soon,
         )
         counts.gauge("running_turns", lambda: self.turns)
@@ -120,7 +121,7 @@ class ChannelManager:
     @property
     def turns(self) -> int:
         """How many turns are under way, those that wait for room included."""
-        return len(self._turns)
+        return len(self._dispatcher)
 
     @property
     def waiting(self) -> int:
@@ -165,7 +166,7 @@ class ChannelManager:
     def drain(self) -> None:
         """Begin to end: turns under way may finish within `shutdown_grace`, what comes in is only kept."""
         self._intake.close()
-        self._turns.close()
+        self._dispatcher.close()
         self._draining.set()
 
     async def _wind_down(self) -> None:
@@ -175,7 +176,7 @@ class ChannelManager:
                 await self._settling.park()
             return
         log_warning("channels.grace_is_over", turns=self.turns, seconds=self._grace)
-        self._turns.cancel_all()
+        self._dispatcher.cancel_all()
         with trio.move_on_after(ENDING):
             while self.turns:
                 await self._settling.park()
@@ -195,7 +196,7 @@ class ChannelManager:
         hand_on([received for received in found if received.attempts < MOST_INTERRUPTIONS])
         for received in found:
             if received.attempts >= MOST_INTERRUPTIONS:
-                await self._turns.give_up(received)
+                await self._dispatcher.give_up(received)
 
     async def _look_again(self) -> None:
         while not self.is_draining:
@@ -227,11 +228,11 @@ class ChannelManager:
 
     async def keep_draft(self, message: ChannelMessage, draft: str) -> None:
         """Remember a channel's name for the message that shows the answer while it is made."""
-        await self._turns.keep_draft(message, draft)
+        await self._dispatcher.keep_draft(message, draft)
 
     def cancel_turn(self, session_id: str) -> bool:
         """Cancel what runs in a session and forget what waits for it (BEHAVIOURS C25)."""
-        return self._turns.cancel(session_id)
+        return self._dispatcher.cancel(session_id)
 
     async def settled(self) -> None:
         """Wait until everything that came in so far is answered, and the replies have arrived."""

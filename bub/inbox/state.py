@@ -40,15 +40,19 @@ class State(Enum):
 TRANSITIONS: Mapping[State, frozenset[State]] = MappingProxyType(
     {
         State.RECEIVED: frozenset({State.BATCHED, State.ANSWERED, State.SET_ASIDE}),
-        State.BATCHED: frozenset({State.ADMITTED, State.ANSWERED, State.SET_ASIDE}),
+        State.BATCHED: frozenset({State.ADMITTED, State.RUNNING, State.ANSWERED, State.SET_ASIDE}),
         State.ADMITTED: frozenset({State.RUNNING, State.ANSWERED, State.SET_ASIDE}),
-        State.RUNNING: frozenset({State.RECEIVED, State.ANSWERED, State.SET_ASIDE}),
+        State.RUNNING: frozenset({State.ADMITTED, State.RECEIVED, State.ANSWERED, State.SET_ASIDE}),
         State.ANSWERED: frozenset({State.DELIVERED, State.SET_ASIDE}),
         State.DELIVERED: frozenset(),
         State.SET_ASIDE: frozenset(),
     }
 )
-"""Where each state may lead. A turn that the end of the process cut short leads back to received."""
+"""Where each state may lead.
+
+A message runs before it is admitted if finding its session calls a plugin, which may end the process; if it has to wait
+then, it goes back to admitted. A turn that the end of the process cut short leads back to received.
+"""
 
 OF_MESSAGES = frozenset({State.ANSWERED, State.SET_ASIDE})
 """Where messages end."""

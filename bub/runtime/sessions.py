@@ -19,6 +19,9 @@ MOST_REMEMBERED = 100_000
 Dispatch: TypeAlias = Callable[[Envelope], Awaitable[bool]]
 """Takes a reply of a turn to where it belongs; False where it belongs nowhere."""
 
+OnWait: TypeAlias = Callable[[], Awaitable[None]]
+"""Notes that a turn has to wait for its session."""
+
 
 class TurnUnderWay:
     """A turn as its session sees it: its places in line, what it keeps open, and the turn it was started from.
@@ -110,11 +113,14 @@ class Sessions:
         if turn.arrival is not None:
             await self._arrivals.reach(turn.arrival)
 
-    async def hold(self, turn: TurnUnderWay, session_id: str, *, alone: bool = True) -> bool:
+    async def hold(
+        self, turn: TurnUnderWay, session_id: str, *, alone: bool = True, on_wait: OnWait | None = None
+    ) -> bool:
         """Take a session for a turn, once it is free and there is room; says whether it had to wait.
 
         A turn that need not be `alone` waits for nobody else in its session, only for room. One that somebody's turn
-        has started does not wait for room, since that one waits for it already. Raises `BubError` if the wait could
+        has started does not wait for room, since that one waits for it already. `on_wait` is called before it waits,
+        with its place in line taken. Raises `BubError` if the wait could
         never end.
         """
         above = turn.above
@@ -126,6 +132,8 @@ class Sessions:
         self.let_arrive(turn)
         if place.is_reached:
             return False
+        if on_wait is not None:
+            await on_wait()
         await self._wait(turn, place)
         return True
 

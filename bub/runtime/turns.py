@@ -26,7 +26,7 @@ from bub.pipeline.run.turn import Turn
 from bub.pipeline.source.merge import DEFAULT_PROFILE
 from bub.runtime.admission import ask_admission
 from bub.runtime.generations import Generation, Loaded
-from bub.runtime.sessions import Dispatch, Sessions, TurnUnderWay
+from bub.runtime.sessions import Dispatch, OnWait, Sessions, TurnUnderWay
 from bub.runtime.snapshot import Profile
 from bub.tape.settings import PERSONALITY, session_settings
 from bub.tape.tape import Tape, tape_name
@@ -219,17 +219,26 @@ class MessageTurn(TurnUnderWay):
         """What became of each stage so far."""
         return self._turn.trace if self._turn is not None else ()
 
+    async def reach(self) -> None:
+        """Wait until those that came before from the same place have found their sessions."""
+        await self._turns.sessions.reach(self)
+        generation = self._generation()
+        if generation is not self.loaded:
+            self._route(generation)
+
+    @property
+    def is_risky(self) -> bool:
+        """Whether finding the session calls code that is not Bub's own, which may end the process."""
+        return self.profile.graph.is_risked_early(self._turns.loaded.registry.registered)
+
     async def arrive(self) -> None:
         """Run the stages up to the one that makes the session's id, once it is this message's turn to do so.
 
         If the session has chosen another profile, the turn goes on there, and what only that one has above the session
         is run, so that none of its gates is skipped. Raises what the first failing stage raised.
         """
-        await self._turns.sessions.reach(self)
-        generation = self._generation()
-        if generation is not self.loaded:
-            self._route(generation)
-        generation.users += 1
+        await self.reach()
+        self.loaded.users += 1
         self._is_counted = True
         turn = self._turn = self._turn_on(self.profile)
         token = _turn_under_way.set(self)
@@ -271,18 +280,19 @@ class MessageTurn(TurnUnderWay):
             await tell_observers(profile.graph, "admit_message", error, self.message)
             return None
 
-    async def hold(self, *, alone: bool | None = None) -> None:
+    async def hold(self, *, alone: bool | None = None, on_wait: OnWait | None = None) -> None:
         """Take the session, once it is free and there is room; the next message may arrive as soon as this one waits.
 
-        A turn is `alone` in its session, unless its profile says `concurrency: parallel`. Raises `BubError` for a turn
-        that would wait for itself: one that a turn of the same session has started.
+        A turn is `alone` in its session, unless its profile says `concurrency: parallel`. `on_wait` is called if it
+        has to wait, before it does. Raises `BubError` for a turn that would wait for itself: one that a turn of the
+        same session has started.
         """
         if self.above is not None and not self.profile.graph.joins:
             return
         if alone is None:
             alone = not self.profile.is_parallel
         try:
-            if await self._turns.sessions.hold(self, self.session_id, alone=alone):
+            if await self._turns.sessions.hold(self, self.session_id, alone=alone, on_wait=on_wait):
                 self._has_profile_for_sure = False
         except BaseException as error:
             token = _turn_under_way.set(self)

@@ -257,6 +257,8 @@ class Graph:
     arrived: Mapping[str, int]
     looks_early: bool
     """Whether a plugin is called above the session but for finding it, or a `default` makes another message there."""
+    risks_early: bool
+    """Whether code that is not Bub's own is called above the session."""
     waits: tuple[frozenset[int], ...]
     cleanups: tuple[Step, ...]
     slots: int
@@ -280,6 +282,13 @@ class Graph:
         `registered` are the hooks with handlers that came at run time.
         """
         return self.looks_early or any(step.hook in registered for node in self.arrival for step in node.steps)
+
+    def is_risked_early(self, registered: Container[str] = ()) -> bool:
+        """Whether a stage above the session calls code that is not Bub's own, which may end the process.
+
+        `registered` are the hooks with handlers that came at run time.
+        """
+        return self.risks_early or any(step.hook in registered for node in self.arrival for step in node.steps)
 
     @property
     def joins(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from bub.hooks.binding import Calls, Manner, bind, in_words
 from bub.hooks.combining import COMBININGS
-from bub.hooks.facts import SESSION, START_VALUES, Kind
+from bub.hooks.facts import BUILTIN, SESSION, START_VALUES, Kind
 from bub.hooks.implementations import Implementation, implementations_of, in_call_order
 from bub.hooks.kinds.runnable import RunnableKind
 from bub.hooks.kinds.stream import STREAM
@@ -74,6 +74,7 @@ class GraphLayout:
             arrival=tuple(nodes[:arriving]),
             arrived=MappingProxyType(arrived),
             looks_early=any(_looks(step, self.plan) for node in nodes[:arriving] for step in node.steps),
+            risks_early=any(_calls_plugin(step) for node in nodes[:arriving] for step in node.steps),
             waits=tuple(frozenset(wait) for wait in waits),
             cleanups=tuple(step for step in steps if step.cleanup_for is not None and step.enabled),
             slots=self.slots,
@@ -258,6 +259,10 @@ def _looks(step: Step, plan: Plan) -> bool:
     default = plan.stages[plan.position[step.id]].node.get("default")
     remakes = ("message", step.into) in step.makes and default is not None and default.value != "{message}"
     return bool(step.calls.items) or remakes
+
+
+def _calls_plugin(step: Step) -> bool:
+    return step.enabled and any(item.plugin != BUILTIN for item in step.calls.items)
 
 
 def _groups(waits: list[set[int]]) -> tuple[tuple[int, ...], ...]:

@@ -1,0 +1,88 @@
+"""Messages of the inbox that are answered as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import trio
+
+from bub.base.surfaces import Surface
+from bub.channels.message import ChannelMessage, joined
+from bub.envelope import Envelope
+from bub.inbox.framework import MessageTurn
+from bub.inbox.store import Id, Received
+
+
+@dataclass(eq=False, slots=True)
+class Batch:
+    """Messages of the inbox that are answered as one: how far that has come, and what it has brought."""
+
+    items: list[Received]
+    message: ChannelMessage
+    """What they come to; with its session once that is known."""
+    turn: MessageTurn = field(init=False)
+    steers: Batch | None = None
+    """The batch whose turn may take this one while it waits."""
+    steered: list[Batch] = field(default_factory=list)
+    """Those that wait so that this one's turn may take them."""
+    replies: list[ChannelMessage] = field(default_factory=list)
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    begun: list[Id] = field(default_factory=list)
+    """The messages for which an attempt was counted."""
+    is_running: bool = False
+    """Whether its session is its own, so that it is being answered."""
+    is_taken: bool = False
+    """Whether another turn has taken it, and answers it."""
+    is_cancelled: bool = False
+    """Whether nobody wants an answer any more, so that it is done with."""
+    is_over: bool = False
+    """Whether its replies are on their way, so that one that comes now goes by itself."""
+    is_done: bool = False
+    """Whether its messages have left the inbox."""
+
+    def take(self) -> list[Envelope]:
+        """What came in since and is meant for this turn; it is answered by it from now on (BEHAVIOURS C21)."""
+        taken: list[Envelope] = []
+        while self.steered and not self.is_over:
+            batch = self.steered.pop(0)
+            batch.is_taken = True
+            batch.scope.cancel()  # it waits no longer, and its own turn cleans up
+            self.items += batch.items
+            taken.append(batch.turn.message)
+        return taken
+
+    def shows(self, message: ChannelMessage) -> bool:
+        """Whether a message is the one that is answered here."""
+        asked = self.message
+        return (asked.channel, asked.chat_id, asked.message_id or asked.content) == (
+            message.channel,
+            message.chat_id,
+            message.message_id or message.content,
+        )
+
+    @property
+    def ids(self) -> list[Id]:
+        """The ids of its messages."""
+        return [item.id for item in self.items]
+
+
+def as_one(batch: Sequence[Received]) -> ChannelMessage:
+    """The message that a batch comes to, with what an interrupted turn left of its answer."""
+    message = joined([item.message for item in batch])
+    draft = next((item.message.draft for item in batch if item.message.draft), "")
+    return replace(message, draft=draft)
+
+
+def surface_of(items: Sequence[Received]) -> Surface:
+    """Who handed over what a turn answers; what only one of several typed, nobody typed."""
+    surfaces = {item.surface for item in items}
+    return surfaces.pop() if len(surfaces) == 1 else Surface.CHANNEL
+
+
+def with_draft(replies: Sequence[ChannelMessage], asked: ChannelMessage) -> Sequence[ChannelMessage]:
+    """The replies to a message, of which the first one to its chat completes what was shown while it was made."""
+    for index, reply in enumerate(replies):
+        if (reply.channel, reply.chat_id) == (asked.channel, asked.chat_id):
+            return [*replies[:index], replace(reply, draft=reply.draft or asked.draft), *replies[index + 1 :]]
+    return replies

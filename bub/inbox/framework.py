@@ -1,0 +1,83 @@
+"""What the inbox asks of the framework, and of the turn of one message."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from bub.asking import Ask
+from bub.base.surfaces import Surface
+from bub.envelope import Envelope
+from bub.hooks.admission import Admission
+from bub.streaming import StreamEvent
+
+
+class MessageTurn(Protocol):
+    """What is asked of the turn of one message, from its arrival to its answer."""
+
+    @property
+    def session_id(self) -> str: ...
+
+    @property
+    def message(self) -> Envelope: ...
+
+    @property
+    def is_over(self) -> bool: ...
+
+    @property
+    def profile(self) -> Profile: ...
+
+    @property
+    def trace(self) -> Any: ...
+
+    @property
+    def is_risky(self) -> bool: ...
+
+    async def reach(self) -> None: ...
+
+    async def arrive(self) -> None: ...
+
+    def busy(self, steering: int = 0) -> Admission: ...
+
+    async def admit(self, busy: Admission) -> str | None: ...
+
+    async def hold(
+        self, *, alone: bool | None = None, on_wait: Callable[[], Awaitable[None]] | None = None
+    ) -> None: ...
+
+    async def answer(self) -> Any: ...
+
+    async def close(self) -> None: ...
+
+
+class Profile(Protocol):
+    """What is asked of the profile that a turn runs in."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def is_parallel(self) -> bool: ...
+
+
+class Framework(Protocol):
+    """What is asked of the framework."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]: ...
+
+    def get_channels(self, message_handler: Callable[[Envelope], Awaitable[None]]) -> dict[str, Any]: ...
+
+    def begin(
+        self,
+        message: Envelope,
+        *,
+        on_event: Callable[[StreamEvent, Envelope], Any] | None = None,
+        ask: Ask | None = None,
+        dispatch: Callable[[Envelope], Awaitable[bool]] | None = None,
+        steering: Any = None,
+        surface: Surface = Surface.PROGRAM,
+        complete: Callable[[Envelope], Awaitable[Envelope]] | None = None,
+    ) -> MessageTurn: ...
+
+    def limit_turns(self, most: int) -> None: ...
