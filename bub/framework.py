@@ -15,9 +15,9 @@ from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
 from bub.runtime.bootstrap import check_channels
 from bub.runtime.commands import collect_commands
 from bub.runtime.loader import find_document, load
+from bub.runtime.result import TurnResult
 from bub.runtime.runtime import Learn, Runtime
 from bub.runtime.snapshot import Snapshot, files_of
-from bub.runtime.turns import TurnResult
 from bub.runtime.view import PluginView, RuntimeView
 
 __all__ = ["BubFramework", "TurnResult", "load_pipeline"]

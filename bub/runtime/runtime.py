@@ -15,7 +15,8 @@ from bub.log import cover, log_info, log_warning
 from bub.pipeline.source.merge import Document
 from bub.runtime.generations import Generation, Loaded
 from bub.runtime.snapshot import Snapshot, fixed_at_start
-from bub.runtime.turns import Turns, turn_under_way
+from bub.runtime.turns import Turns
+from bub.runtime.under_way import turn_under_way
 from bub.secrets.redactor import Redactor
 
 _T = TypeVar("_T")

@@ -28,18 +28,12 @@ from bub.plugins.finding import installed_plugins, survey
 from bub.plugins.plugin_set import PluginStatus
 from bub.runtime import bootstrap
 from bub.runtime.generations import Generation
+from bub.runtime.message_turn import Complete, MessageTurn
+from bub.runtime.result import TurnResult
 from bub.runtime.runtime import Runtime, TooEarlyError
 from bub.runtime.sessions import Dispatch
 from bub.runtime.snapshot import Profile, Snapshot
-from bub.runtime.turns import (
-    Complete,
-    MessageTurn,
-    TurnResult,
-    ask_under_way,
-    dispatch_reply,
-    steering_under_way,
-    typed_under_way,
-)
+from bub.runtime.under_way import ask_under_way, dispatch_reply, steering_under_way, typed_under_way
 from bub.secrets.redactor import Redactor
 from bub.streaming import AsyncStreamEvents
 from bub.tools import ToolBox

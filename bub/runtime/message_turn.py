@@ -1,0 +1,360 @@
+"""The turn of one message: its arrival, its wait for its session, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from bub.asking import Ask
+from bub.base.surfaces import Surface
+from bub.base.trace import TurnRecord
+from bub.base.waiting import one_at_a_time
+from bub.envelope import Envelope, addressed, content_of, field_of
+from bub.errors import TapeError
+from bub.hooks.admission import Admission, Steering
+from bub.hooks.facts import SESSION
+from bub.log import log_exception, log_warning
+from bub.pipeline.run.failures import tell_observers
+from bub.pipeline.run.state import OnEvent
+from bub.pipeline.run.turn import Turn
+from bub.runtime.admission import ask_admission
+from bub.runtime.generations import Generation, Loaded
+from bub.runtime.result import TurnResult, result_of
+from bub.runtime.sessions import Dispatch, OnWait, Sessions, TurnUnderWay
+from bub.runtime.snapshot import Profile
+from bub.runtime.under_way import current_turn
+from bub.tape.settings import PERSONALITY, session_settings
+from bub.tape.tape import Tape, tape_name
+
+MOST_TURNS = 1024
+"""How many turns may run at once; what comes above that waits."""
+
+Complete: TypeAlias = Callable[[Envelope], Awaitable[Envelope]]
+"""Completes a message before anybody looks into it, such as by fetching its media."""
+
+
+class TurnHost:
+    """What the turns of one framework share: what is `loaded`, the `workspace`, and the sessions they wait for.
+
+    `last_result` is what the turn that ended last came to.
+    """
+
+    def __init__(self, loaded: Loaded, workspace: Path) -> None:
+        self.last_result: TurnResult | None = None
+        self.loaded = loaded
+        self.workspace = workspace
+        self.sessions = Sessions(MOST_TURNS)
+
+    async def chosen_by(self, session_id: str, generation: Generation, routed: Profile) -> Profile:
+        """The profile that a session has chosen (`personality_switched`), else the one its message is routed to."""
+        store = self.loaded.tape_store
+        if store is None:
+            return routed
+        try:
+            name = (await session_settings(Tape(tape_name(self.workspace, session_id), store))).get(PERSONALITY)
+        except TapeError as error:
+            log_exception("personality.unreadable", error, session=session_id)
+            return routed
+        if name and name not in generation.profiles:
+            log_warning("personality.unknown", session=session_id, personality=name, profile=routed.name)
+        return generation.profiles.get(str(name), routed) if name else routed
+
+    async def has_tape(self, session_id: str) -> bool:
+        """Whether something is on the tape of a session."""
+        store = self.loaded.tape_store
+        if store is None:
+            return False
+        tape = Tape(tape_name(self.workspace, session_id), store)
+        return bool(await tape.fetch(tape.query().limit(1)))
+
+
+class MessageTurn(TurnUnderWay):
+    """The turn of one message: it arrives, may be let in, holds its session, and is answered.
+
+    Call `arrive`, `admit`, `hold` and `answer` in this order, each once, and `close` in any case. One that is closed
+    before it is answered is dropped: its clean-ups run. `is_over` says whether there is nothing more to run, also if
+    a claim or a denial ended it above the session; `answer` then only says what it came to.
+    """
+
+    __slots__ = (
+        "_complete",
+        "_current",
+        "_has_profile_for_sure",
+        "_inbound",
+        "_is_counted",
+        "_on_event",
+        "_routed",
+        "_turn",
+        "_turns",
+        "is_over",
+        "profile",
+    )
+
+    def __init__(
+        self,
+        turns: TurnHost,
+        message: Envelope,
+        above: TurnUnderWay | None,
+        on_event: OnEvent | None = None,
+        ask: Ask | None = None,
+        dispatch: Dispatch | None = None,
+        steering: Steering | None = None,
+        surface: Surface = Surface.PROGRAM,
+        complete: Complete | None = None,
+        *,
+        keeps_order: bool = False,
+    ) -> None:
+        inbound = dict(message) if type(message) is dict or isinstance(message, Mapping) else message
+        current = addressed(inbound)
+        asking = one_at_a_time(ask) if ask is not None else None  # a person reads one question at a time
+        typed = content_of(current) if surface.is_operator else None
+        super().__init__(above, field_of(current, "lifespan"), asking, dispatch, steering, typed)
+        self._turns = turns
+        self._inbound = inbound
+        self._current = current
+        self._on_event = on_event
+        self._complete = complete
+        self._turn: Turn | None = None
+        self._is_counted = False
+        self._has_profile_for_sure = True
+        self.is_over = False
+        self.profile: Profile
+        self._route(self._generation())
+        if self.above is None and (keeps_order or not self.profile.is_parallel):
+            turns.sessions.line_up(self, origin_of(current))
+
+    @property
+    def session_id(self) -> str:
+        """The session that was found; where no stage makes one, it is where the message comes from."""
+        found = self._turn.session_id if self._turn is not None else None
+        return found if found is not None else origin_of(self._current)
+
+    @property
+    def message(self) -> Envelope:
+        """The message as the stages up to the session have left it."""
+        return self._turn.message if self._turn is not None else self._current
+
+    @property
+    def trace(self) -> Sequence[TurnRecord]:
+        """What became of each stage so far."""
+        return self._turn.trace if self._turn is not None else ()
+
+    async def reach(self) -> None:
+        """Wait until those that came before from the same place have found their sessions."""
+        await self._turns.sessions.reach(self)
+        generation = self._generation()
+        if generation is not self.loaded:
+            self._route(generation)
+
+    @property
+    def is_risky(self) -> bool:
+        """Whether finding the session calls code that is not Bub's own, which may end the process."""
+        return self.profile.graph.is_risked_early(self._turns.loaded.registry.registered)
+
+    async def arrive(self) -> None:
+        """Run the stages up to the one that makes the session's id, once it is this message's turn to do so.
+
+        If the session has chosen another profile, the turn goes on there, and what only that one has above the session
+        is run, so that none of its gates is skipped. Raises what the first failing stage raised.
+        """
+        await self.reach()
+        self.loaded.users += 1
+        self._is_counted = True
+        turn = self._turn = self._turn_on(self.profile)
+        token = current_turn.set(self)
+        try:
+            if self.lifespan is not None and not self.profile.graph.joins:
+                await self.open_lifespan()
+            if self._complete is not None and self._is_looked_at_early():
+                await self._complete_message()
+            await turn.arrive()
+            if self.profile.has_personalities and turn.ended_by is None:
+                await self._settle()
+        except BaseException as error:
+            await self._fail(error)
+            raise
+        finally:
+            current_turn.reset(token)
+        if self._turn.ended_by is not None:
+            self._end()
+
+    def busy(self, steering: int = 0) -> Admission:
+        """How busy the session is; `steering` of those who wait there are meant for the turn under way."""
+        sessions, session_id = self._turns.sessions, self.session_id
+        running = sessions.running(session_id)
+        return Admission(running > 0, running, sessions.waiting(session_id) - steering, steering)
+
+    async def admit(self, busy: Admission) -> str | None:
+        """What becomes of the message, by the hook `admit_message`; None where no plugin says (BEHAVIOURS C18).
+
+        A plugin that fails, or says what nobody knows, has no say: `on_error` is told (C20).
+        """
+        profile, session_id = self.profile, self.session_id
+        if not profile.admissions.items:
+            return None
+        self._has_profile_for_sure = False  # a turn of the session may choose another one meanwhile
+        try:
+            values = {"session_id": session_id, "message": self.message, "turn": busy}
+            return await ask_admission(profile.admissions, values)
+        except Exception as error:  # noqa: BLE001 (the message is let in)
+            await tell_observers(profile.graph, "admit_message", error, self.message)
+            return None
+
+    async def hold(self, *, alone: bool | None = None, on_wait: OnWait | None = None) -> None:
+        """Take the session, once it is free and there is room; the next message may arrive as soon as this one waits.
+
+        A turn is `alone` in its session, unless its profile says `concurrency: parallel`. `on_wait` is called if it
+        has to wait, before it does. Raises `BubError` for a turn that would wait for itself: one that a turn of the
+        same session has started.
+        """
+        if self.above is not None and not self.profile.graph.joins:
+            return
+        if alone is None:
+            alone = not self.profile.is_parallel
+        try:
+            if await self._turns.sessions.hold(self, self.session_id, alone=alone, on_wait=on_wait):
+                self._has_profile_for_sure = False
+        except BaseException as error:
+            token = current_turn.set(self)
+            try:
+                await self._fail(error)
+            finally:
+                current_turn.reset(token)
+            raise
+
+    async def answer(self) -> TurnResult:
+        """Run the other stages; what the turn came to.
+
+        It runs in the profile that the session has by now, and on what is loaded by now: what was taken away while it
+        waited is away. Raises what the first failing stage raised.
+        """
+        if not self.is_over:
+            token = current_turn.set(self)
+            try:
+                await self._answer()
+            except BaseException as error:
+                await self._fail(error)
+                raise
+            finally:
+                current_turn.reset(token)
+                if self.scope is not None:
+                    await self.scope.close()
+        assert self._turn is not None
+        return self._end()
+
+    async def close(self) -> None:
+        """Give back all that the turn has taken; the clean-ups of one that was not answered run first."""
+        loaded = self._turns.loaded
+        try:
+            if self._turn is not None and not self.is_over:
+                token = current_turn.set(self)
+                try:
+                    await self._turn.abandon()
+                finally:
+                    current_turn.reset(token)
+            if self.scope is not None:
+                await self.scope.close()
+        finally:
+            self._turns.sessions.leave(self)
+            if self._is_counted:
+                self.loaded.users -= 1
+            if len(loaded.kept) > 1:
+                await loaded.let_go()
+
+    async def _answer(self) -> None:
+        if self._turns.loaded.current is not self.loaded or not self._has_profile_for_sure:
+            await self._settle()
+        turn, profile = self._turn, self.profile
+        assert turn is not None
+        if turn.ended_by is not None:
+            return
+        if self.lifespan is not None:
+            await self.open_lifespan()
+        if self._complete is not None:
+            await self._complete_message()
+        state = "known"
+        if profile.graph.joins:
+            state = self._turns.sessions.remember(self.session_id)
+            # A session is new once, however often the process is started again.
+            if state == "new" and profile.looks_for_new_sessions and await self._turns.has_tape(self.session_id):
+                state = "known"
+        await turn.answer(state)
+
+    async def _settle(self) -> None:
+        """Go on in the profile that the session has now, on what is loaded now."""
+        turn, before, generation = self._turn, self.loaded, self._generation()
+        assert turn is not None
+        session_id = self.session_id
+        generation.users += 1
+        self.loaded = generation  # counted before anything is awaited, so that it is not let go
+        try:
+            if generation is not before:
+                self._routed = generation.profile_for(self._current)
+            profile = self._routed
+            if profile.has_personalities:
+                profile = await self._turns.chosen_by(session_id, generation, profile)
+            self._has_profile_for_sure = True
+            if profile is self.profile:
+                return
+            if self._complete is not None and (self._is_looked_at_early() or profile.graph.arrival):
+                await self._complete_message()
+            await turn.abandon()
+            self.profile = profile
+            self._turn = self._turn_on(profile)
+            await self._turn.take_over(turn, session_id)
+        finally:
+            before.users -= 1
+
+    def _generation(self) -> Generation:
+        """What a turn runs on: one that another turn started runs on the same, so that both agree."""
+        loaded, above = self._turns.loaded, self.above
+        if above is not None and above.loaded in loaded.kept:
+            generation: Generation = above.loaded
+            return generation
+        return loaded.current
+
+    def _route(self, generation: Generation) -> None:
+        self.loaded = generation
+        self._routed = self.profile = generation.profile_for(self._current)
+
+    def _turn_on(self, profile: Profile) -> Turn:
+        turns = self._turns
+        start = {
+            "message": self._current,
+            "inbound": self._inbound,
+            "profile": profile.name,
+            "workspace": turns.workspace,
+        }
+        return Turn(profile.graph, start, on_event=self._on_event, handlers=turns.loaded.registry)
+
+    def _is_looked_at_early(self) -> bool:
+        return self.profile.graph.is_looked_at_early(self._turns.loaded.registry.registered)
+
+    async def _complete_message(self) -> None:
+        """Have the message completed, once."""
+        complete, self._complete = self._complete, None
+        assert complete is not None and self._turn is not None
+        completed = await complete(self._current)
+        self._turn.complete(self._current, completed)
+        self._inbound = self._current = completed
+
+    async def _fail(self, error: BaseException) -> None:
+        """See that the clean-ups have run and that the error was told, and note what the turn came to."""
+        assert self._turn is not None
+        if self._turn.ended_by is None:
+            await self._turn.abandon(error)
+        self._end()
+
+    def _end(self) -> TurnResult:
+        assert self._turn is not None
+        self.is_over, self.runs = True, False
+        result = self._turns.last_result = result_of(self._turn, self.profile.name)
+        return result
+
+
+def origin_of(message: Envelope) -> str:
+    """Where a message comes from: the session it names itself, else its channel and chat (BEHAVIOURS T4)."""
+    own = field_of(message, SESSION)
+    named = str(own).strip() if own else ""
+    return named or f"{field_of(message, 'channel')}:{field_of(message, 'chat_id')}"

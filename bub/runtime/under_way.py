@@ -1,0 +1,48 @@
+"""The turn under way: which one the task that asks belongs to, and what is asked of it."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+from bub.asking import Ask
+from bub.envelope import Envelope
+from bub.hooks.admission import Steering
+from bub.runtime.sessions import TurnUnderWay
+
+current_turn: ContextVar[TurnUnderWay | None] = ContextVar("bub_turn", default=None)
+"""The turn that a task belongs to; set by a turn while its stages run."""
+
+
+def turn_under_way() -> TurnUnderWay | None:
+    """The turn that the task which asks belongs to; None outside of all turns."""
+    return current_turn.get()
+
+
+def ask_under_way() -> Ask | None:
+    """How the person who started the turn under way is asked; None where they cannot be."""
+    turn = current_turn.get()
+    return next((one.ask for one in turn.chain() if one.ask is not None), None) if turn is not None else None
+
+
+def typed_under_way() -> str | None:
+    """The text that the operator typed, which the turn under way answers; None if nobody stands behind its message."""
+    turn = current_turn.get()
+    return turn.typed if turn is not None and turn.runs else None
+
+
+def steering_under_way() -> Steering | None:
+    """What comes for the turn under way while it runs; None where nothing can."""
+    turn = current_turn.get()
+    return turn.steering if turn is not None and turn.runs else None
+
+
+async def dispatch_reply(reply: Envelope) -> bool:
+    """Hand a reply to who asked for the turn under way, or for the one it was started from.
+
+    False where nobody takes it.
+    """
+    turn = current_turn.get()
+    for one in turn.chain() if turn is not None and turn.runs else ():
+        if one.dispatch is not None:
+            return await one.dispatch(reply)
+    return False
