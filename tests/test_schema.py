@@ -17,13 +17,16 @@ from bub.base.diagnostics import START, Diagnostic, Position, Range
 from bub.base.duration import parse_duration
 from bub.base.resources import shipped_pipeline, shipped_pipelines, shipped_schema
 from bub.hooks.facts import HOOK_KEYS, KIND_KEYS, KINDS, STAGE_KEYS
-from bub.pipeline.check import schema
+from bub.pipeline.check.editor_schema import editor_schema
+from bub.pipeline.check.literal_secrets import literal_secrets
+from bub.pipeline.check.schema import check_layer
+from bub.pipeline.check.sections import check_section
 from bub.pipeline.check.validate import check_document
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.merge import load_text
 from bub.pipeline.source.yaml_reader import parse
 
-REGENERATE = "python -m bub.pipeline.check.schema"
+REGENERATE = "python -m bub.pipeline.check.editor_schema"
 FILE = "pipelines.yaml"
 
 
@@ -47,7 +50,7 @@ def _end(text: str) -> Position:
 
 
 def check(text: str) -> list[Diagnostic]:
-    return schema.check_layer(read(text))
+    return check_layer(read(text))
 
 
 KIND_LIST = "`firstresult`, `broadcast`, `observer`, `void`, `modifying`, `claiming`, `gate` or `stream`"
@@ -500,7 +503,7 @@ def test_a_section_the_reader_found_empty_is_not_told_again() -> None:
     parsed = parse(b"version: 1\ntests:\n  a:\nstages:\n", file=FILE, layer=FILE)
     assert [finding.code for finding in parsed.findings] == ["B011", "B011"]
     assert parsed.root is not None
-    assert schema.check_layer(parsed.root) == []
+    assert check_layer(parsed.root) == []
 
 
 @pytest.mark.parametrize(
@@ -594,7 +597,7 @@ def test_the_schema_and_the_engine_agree_on_durations(text: str) -> None:
 
 def test_a_literal_secret_is_a_warning_at_its_value() -> None:
     text, span = marked("version: 1\nsettings:\n  providers:\n    openrouter: {api_key: «sk-or-123»}\n")
-    [finding] = schema.literal_secrets(read(text))
+    [finding] = literal_secrets(read(text))
     assert (finding.code, finding.severity, finding.range) == ("B040", "warning", span)
     assert finding.message == "`settings.providers.openrouter.api_key` is a secret and stands in the file as plain text"
     assert finding.path == "settings.providers.openrouter.api_key"
@@ -613,7 +616,7 @@ def test_a_literal_secret_is_a_warning_at_its_value() -> None:
     ],
 )
 def test_a_reference_is_no_literal_secret(value: str, literal: bool) -> None:
-    found = schema.literal_secrets(read(f"version: 1\nsettings: {{api_key: {json.dumps(value)}}}\n"))
+    found = literal_secrets(read(f"version: 1\nsettings: {{api_key: {json.dumps(value)}}}\n"))
     assert bool(found) == literal
 
 
@@ -623,7 +626,7 @@ def test_secrets_of_profiles_and_of_plugins_are_found() -> None:
         "$defs": {"secret": {"type": "string", "writeOnly": True}},
     }
     text = "version: 1\nsettings: {telegram: {token: abc}}\nprofiles: {p: {settings: {api_key: abc}}}\n"
-    found = schema.literal_secrets(read(text), {"telegram": telegram})
+    found = literal_secrets(read(text), {"telegram": telegram})
     assert [finding.path for finding in found] == ["settings.telegram.token", "profiles.p.settings.api_key"]
 
 
@@ -641,7 +644,7 @@ def test_no_finding_about_settings_shows_a_value(key: str, value: str) -> None:
     section = {"properties": {key: {"oneOf": [{"type": "integer"}, {"const": 1}, {"enum": ["a"]}]}}}
     settings = root.get("settings")
     assert settings is not None
-    findings = [*schema.check_layer(root), *schema.literal_secrets(root), *schema.check_section("p", settings, section)]
+    findings = [*check_layer(root), *literal_secrets(root), *check_section("p", settings, section)]
     assert findings
     assert SECRET not in json.dumps([finding.as_dict() for finding in findings])
 
@@ -656,7 +659,7 @@ def test_a_plugins_section_is_checked_against_its_own_schema() -> None:
     )
     section = read(text).get("settings", "local_model")
     assert section is not None
-    found = schema.check_section("local_model", section, own)
+    found = check_section("local_model", section, own)
     assert {(item.code, item.path, item.message) for item in found} == {
         ("B100", "settings.local_model.threds", "unknown key `threds` in `settings.local_model`"),
         ("B105", "settings.local_model.threads", "`settings.local_model.threads` must be a whole number from 1 to 64"),
@@ -673,7 +676,7 @@ def test_a_section_of_a_profile_is_named_with_it() -> None:
     section = read("version: 1\nprofiles: {ci: {settings: {tg: {a: 1}}}}\n").get("profiles", "ci", "settings", "tg")
     assert section is not None
     schema_ = {"properties": {"a": {"maximum": 0}, "b": {"type": "string"}}, "required": ["b"]}
-    found = schema.check_section("tg", section, schema_, profile="ci")
+    found = check_section("tg", section, schema_, profile="ci")
     assert [(item.message, item.profile) for item in found] == [
         ("`settings.tg` of profile `ci` lacks `b`", "ci"),
         ("`settings.tg.a` of profile `ci` must be at most 0", "ci"),
@@ -704,7 +707,7 @@ def test_the_schemas_are_valid_draft_2020_12(parts: tuple[str, ...]) -> None:
 
 
 def test_the_generated_parts_of_the_schema_are_up_to_date() -> None:
-    assert published("pipeline.schema.json") == schema.editor_schema(), f"run `{REGENERATE}`"
+    assert published("pipeline.schema.json") == editor_schema(), f"run `{REGENERATE}`"
 
 
 def test_editors_know_the_keys_and_values_that_the_engine_knows() -> None:
@@ -807,7 +810,11 @@ def test_thousands_of_unknown_keys_are_told_in_seconds() -> None:
 
 
 def test_importing_the_module_does_not_import_jsonschema() -> None:
-    code = "import sys, bub.pipeline.check.schema as s; s.settings_schema(); print('jsonschema' in sys.modules)"
+    code = (
+        "import sys, bub.pipeline.check.schema, bub.pipeline.check.sections\n"
+        "from bub.pipeline.source.schemas import settings_schema\n"
+        "settings_schema(); print('jsonschema' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 

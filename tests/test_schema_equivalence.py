@@ -28,7 +28,8 @@ from hypothesis_jsonschema import from_schema
 from bub.base.diagnostics import Place, Position, Range
 from bub.base.resources import shipped, shipped_schema
 from bub.hooks.facts import KIND_KEYS, KINDS
-from bub.pipeline.check.schema import check_layer, check_sections
+from bub.pipeline.check.schema import check_layer
+from bub.pipeline.check.sections import check_sections
 from bub.pipeline.check.validate import check_loaded
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.merge import load_text

@@ -141,7 +141,7 @@ def test_nobody_speaks_for_bubs_own_settings_or_those_of_a_shipped_plugin(instal
 
 def test_packages_are_not_asked_where_all_sections_are_known() -> None:
     code = (
-        "import sys; from bub.pipeline.check.schema import sections_of\n"
+        "import sys; from bub.pipeline.check.sections import sections_of\n"
         "from bub.pipeline.source.yaml_reader import parse\n"
         "text = b'settings: {model: x, local_model: {threads: 2}, other: 5}'\n"
         "sections_of(parse(text, file='p', layer='p').root); print('importlib.metadata' in sys.modules)"

@@ -14,7 +14,7 @@ from bub.base.locate import FILE_NAME, bub_home
 from bub.cli.options import options_of, workspace_of
 from bub.cli.terminal import printable
 from bub.errors import UsageError
-from bub.pipeline.check.schema import editor_schema
+from bub.pipeline.check.editor_schema import editor_schema
 from bub.pipeline.edit.starter import start
 from bub.pipeline.source.merge import DEFAULT_PROFILE, SHIPPED
 from bub.plugins.schemas import installed_sections

@@ -21,7 +21,7 @@ from bub.cli.prompts import can_ask
 from bub.cli.questions import TerminalVoice
 from bub.cli.terminal import printable
 from bub.errors import BubError, UsageError
-from bub.pipeline.check.schema import editor_schema
+from bub.pipeline.check.editor_schema import editor_schema
 from bub.pipeline.edit.dotenv import FILE_NAME as DOTENV
 from bub.pipeline.edit.dotenv import keep_secrets
 from bub.pipeline.edit.modeline import SCHEMA_FILE, with_modeline, write_schema_beside

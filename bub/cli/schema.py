@@ -14,7 +14,7 @@ from bub.base.locate import find_pipeline
 from bub.cli.options import Options, options_of, workspace_of
 from bub.cli.terminal import printable
 from bub.errors import UsageError
-from bub.pipeline.check.schema import editor_schema
+from bub.pipeline.check.editor_schema import editor_schema
 from bub.pipeline.edit.modeline import write_schema
 from bub.pipeline.source.merge import SHIPPED
 from bub.plugins.schemas import installed_sections

@@ -8,7 +8,7 @@ from typing import Any
 from bub.asking import Asking, Check
 from bub.base.diagnostics import Place
 from bub.base.json_schema import merged
-from bub.pipeline.check.schema import check_section
+from bub.pipeline.check.sections import check_section
 from bub.pipeline.edit.paths import Keys
 from bub.pipeline.plan.settings import read_text
 from bub.pipeline.source.document import Node

@@ -11,8 +11,10 @@ from typing import TypeAlias
 
 from bub.base.diagnostics import Diagnostic, sort_diagnostics
 from bub.errors import UsageError
+from bub.pipeline.check.literal_secrets import literal_secrets
 from bub.pipeline.check.rules import CASE_RULES, RULES, no_stages
-from bub.pipeline.check.schema import check_layer, check_sections, literal_secrets, sections_of
+from bub.pipeline.check.schema import check_layer
+from bub.pipeline.check.sections import check_sections, sections_of
 from bub.pipeline.check.variables import check_variables
 from bub.pipeline.plan.cases import cases_of
 from bub.pipeline.plan.plan import Plan, make_plan

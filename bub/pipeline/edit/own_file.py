@@ -11,7 +11,7 @@ from bub.base.diagnostics import Diagnostic, PipelineError
 from bub.base.resources import is_shipped
 from bub.base.rewrite import rewrite, write_private
 from bub.errors import UsageError
-from bub.pipeline.check.schema import LITERAL_SECRET
+from bub.pipeline.check.schema_finding import LITERAL_SECRET
 from bub.pipeline.check.validate import check_loaded
 from bub.pipeline.source.merge import load_document, load_text
 from bub.pipeline.source.yaml_reader import parse

@@ -1,0 +1,71 @@
+"""Validators for JSON Schema as pipeline files mean it; nothing here imports jsonschema before one is asked for."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from bub.pipeline.source.schemas import Schema, pipeline_schema, settings_schema
+
+if TYPE_CHECKING:  # importing jsonschema costs 100 ms, which only the checking functions pay
+    from jsonschema.exceptions import ValidationError
+    from jsonschema.protocols import Validator
+
+
+@cache
+def validator_class() -> type[Validator]:
+    import jsonschema
+    from jsonschema.validators import extend
+
+    # 2.0 is no count and NaN no temperature: stricter than JSON Schema, since the engine needs real integers.
+    types = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+        {
+            "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
+            "number": lambda _, value: (
+                isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            ),
+        }
+    )
+
+    def pattern(_: Validator, wanted: str, value: Any, __: Schema) -> Iterator[ValidationError]:
+        # In Python `$` also matches before a last line break, which it does in no editor.
+        at_the_end = wanted[:-1] + r"\Z" if wanted.endswith("$") and not wanted.endswith(r"\$") else wanted
+        if isinstance(value, str) and not re.search(at_the_end, value):
+            yield jsonschema.ValidationError("does not match its pattern")
+
+    base = jsonschema.Draft202012Validator
+    stricter: type[Validator] = extend(base, {"pattern": pattern}, type_checker=types)  # type: ignore[no-untyped-call]
+    return stricter
+
+
+@cache
+def pipeline_validator() -> Validator:
+    schema = pipeline_schema()
+    # The sections of plugins are checked one by one, each against a schema of its own.
+    resolved: dict[str, Any] = _inline_references(schema, {**schema["$defs"], "settings": settings_schema()})
+    return validator_class()(resolved)
+
+
+_OF_PROPERTIES = ("properties", "patternProperties")
+_OF_ONE = ("items", "additionalProperties", "propertyNames")
+_LEFT_OUT = ("$schema", "$ref", "$defs", "allOf", "description", "markdownDescription", "defaultSnippets", "examples")
+
+
+def _inline_references(schema: Any, defs: Schema) -> Any:
+    """The schema without references, annotations and the conditions about kinds: three times as fast to check."""
+    if isinstance(schema, bool):
+        return schema
+    if "$ref" in schema:
+        schema = {**defs[schema["$ref"].removeprefix("#/$defs/")], **schema}
+    result: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if keyword in _OF_PROPERTIES:
+            result[keyword] = {name: _inline_references(below, defs) for name, below in value.items()}
+        elif keyword in _OF_ONE:
+            result[keyword] = _inline_references(value, defs)
+        elif keyword not in _LEFT_OUT:
+            result[keyword] = value
+    return result

@@ -1,0 +1,64 @@
+"""The words by which findings name the values of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bub.pipeline.plan.origins import dotted
+
+Path = tuple[str | int, ...]
+
+COLLECTIONS = {
+    ("stages",): "stage",
+    ("hooks",): "hook",
+    ("plugins",): "plugin",
+    ("profiles",): "profile",
+    ("tests",): "test",
+    ("profiles", "*", "stages"): "stage",
+    ("profiles", "*", "hooks"): "hook",
+    ("tests", "*", "mock"): "mock",
+}
+"""Mappings whose keys are names the user chose, and what one of their entries is called."""
+
+
+def pattern_of(path: Path) -> tuple[str | int, ...]:
+    return (path[0], "*", *path[2:]) if len(path) > 1 and path[0] in ("profiles", "tests") else path
+
+
+def entry_word(path: Path) -> str | None:
+    return COLLECTIONS.get(pattern_of(path[:-1])) if path else None  # type: ignore[arg-type]
+
+
+def describe(path: Path) -> str:
+    """Name a value in the words of the file: stage `x`, `timeout` of stage `x`, route 2, item 1 of `only` of …"""
+    if not path:
+        return "the file"
+    above, last = path[:-1], path[-1]
+    if isinstance(last, int):
+        return f"route {last + 1}" if above == ("routes",) else f"item {last + 1} of {describe(above)}"
+    if path[0] == "settings":
+        return f"`{dotted(path)}`"
+    if path[0] == "profiles" and path[2:3] == ("settings",):
+        return f"`{dotted(path[2:])}` of {describe(path[:2])}"
+    entry = entry_word(path)
+    if entry is not None:
+        return f"{entry} `{shorten(last)}`" + (f" of {describe(above[:-1])}" if len(above) > 1 else "")
+    return f"`{shorten(last)}`" + (f" of {describe(above)}" if above else "")
+
+
+def shorten(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 40 else line[:39] + "…"
+
+
+def list_names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def join_names(names: Iterable[str], word: str = "or") -> str:
+    return join([f"`{name}`" for name in names], word)
+
+
+def join(items: Iterable[str], word: str) -> str:
+    *first, last = items
+    return f"{', '.join(first)} {word} {last}" if first else last
