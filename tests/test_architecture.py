@@ -422,9 +422,6 @@ MOST_MODULES = 20
 
 LOOKED_UP_BY_NAME = {"bub/cli", "bub/pipeline/check/rules"}
 
-STILL_LONG: set[str] = set()
-"""Modules that are to be parted yet; none may be added."""
-
 
 def test_modules_are_short_or_say_why_not() -> None:
     lengths = {path: path.read_text(encoding="utf-8") for path in modules_in(ROOT, "bub").values()}
@@ -433,7 +430,7 @@ def test_modules_are_short_or_say_why_not() -> None:
         for path, text in lengths.items()
         if len(text.splitlines()) > MOST_LINES and not says_why_it_is_long(text)
     }
-    assert long <= STILL_LONG
+    assert long == set()
     assert statistics.median(len(text.splitlines()) for text in lengths.values()) <= MEDIAN_LINES
 
 
