@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bub.agent.models.calls import Calls, arguments_of, new_id
+from bub.agent.models.calls import PartialCalls, arguments_of, new_id
 from bub.agent.models.names import LONGEST_NAME, ToolNames, fit_id
 from bub.agent.models.request import ChatRequest, ToolSpec
 from bub.agent.models.usage import tokens_of
@@ -91,7 +91,7 @@ Piece = tuple[Any, ...]
 
 
 def put_together(*pieces: Piece) -> list[tuple[str, str, str]]:
-    calls = Calls()
+    calls = PartialCalls()
     for piece in pieces:
         calls.add(*piece)
     return [(call.id, call.name, call.raw) for call in calls.finished()]
@@ -145,7 +145,7 @@ JSON_OBJECTS = st.dictionaries(st.text(), st.recursive(st.none() | st.integers()
     st.data(),
 )
 def test_arguments_survive_any_cut(objects: list[tuple[dict[str, Any], bool]], way: str, data: st.DataObject) -> None:
-    calls = Calls()
+    calls = PartialCalls()
     for at, (arguments, is_ascii) in enumerate(objects):
         text = json.dumps(arguments, ensure_ascii=is_ascii)
         cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=6)) | {0, len(text)})

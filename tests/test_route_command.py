@@ -19,7 +19,7 @@ from bub import BubFramework
 from bub.base.diagnostics import PipelineError
 from bub.base.layout import cells
 from bub.envelope import addressed
-from bub.pipeline.plan.routes import Choice, choice_page, choose, routes_of
+from bub.pipeline.plan.routes import Routing, choice_page, choose, routes_of
 from bub.pipeline.source.interpolate import read_environment
 from bub.pipeline.source.merge import load_document, load_text
 
@@ -51,11 +51,11 @@ def route(folder: Path, message: dict[str, Any], start: str = "default", **envir
     return choose(routes_of(document, environment), addressed(message), start).as_dict()
 
 
-def texts(made: Choice, width: int = 80) -> list[str]:
+def texts(made: Routing, width: int = 80) -> list[str]:
     return ["".join(span.text for span in line).rstrip() for line in choice_page(made, width)]
 
 
-def choice(text: str, message: dict[str, Any], **environment: str) -> Choice:
+def choice(text: str, message: dict[str, Any], **environment: str) -> Routing:
     return choose(routes_of(load_text(text), environment), addressed(message), "default")
 
 

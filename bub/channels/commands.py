@@ -16,7 +16,7 @@ DEFAULT_PREFIX = ","
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class CommaCommand:
     """A line that calls a tool: `name`, its arguments as they were written, and the whole `line` without the prefix."""
 
     line: str
@@ -39,7 +39,7 @@ def command_line(text: Any, prefix: str) -> str | None:
     return stripped.removeprefix(prefix).strip() if stripped.startswith(prefix) else None
 
 
-def parse_command(line: str) -> Command:
+def parse_command(line: str) -> CommaCommand:
     """A line in words as a shell has them; `name=value` names an argument (BEHAVIOURS A3).
 
     Raises `ToolError` when it is empty, a quote is not closed, or something unnamed follows something named.
@@ -63,4 +63,4 @@ def parse_command(line: str) -> Command:
             raise ToolError(what, help="put what has no name first", kind="invalid_input")
         else:
             positional.append(word)
-    return Command(line, name, tuple(positional), named)
+    return CommaCommand(line, name, tuple(positional), named)

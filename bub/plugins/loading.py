@@ -48,7 +48,7 @@ def load_plugins(
     Argument names and hook names are not checked here: the compiler reports them all at once. Instances and
     files are fresh for every call, but a module or a ready-made object of an installed package is Python's one.
     """
-    loading = _Loading(Search(declared, base, read_entry_points))
+    loading = _PluginLoad(Search(declared, base, read_entry_points))
     loading.register(ListedPlugin(BUILTIN, False, BUILTIN), builtin)
     imported = []
     for listed in loading.search.find(names):
@@ -79,7 +79,7 @@ class _Manager(pluggy.PluginManager):
 
 
 @dataclass(slots=True)
-class _Loading:
+class _PluginLoad:
     """What one call of `load_plugins` has gathered so far."""
 
     search: Search

@@ -26,7 +26,7 @@ class HasSettings(Protocol):
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
-class _Section(msgspec.StructMeta):
+class _SettingsMeta(msgspec.StructMeta):
     """Makes a class of typed settings, for the section of the name it is given."""
 
     def __new__(
@@ -39,7 +39,7 @@ class _Section(msgspec.StructMeta):
         )
 
 
-class Settings(msgspec.Struct, metaclass=_Section):
+class Settings(msgspec.Struct, metaclass=_SettingsMeta):
     """The base of a plugin's typed settings: `class WeatherSettings(bub.Settings, section="weather")`.
 
     Its fields are the settings of the section; one without a default has to be given. A part of a section is a class

@@ -31,10 +31,10 @@ def ask_for_section(plugin: str, schema: Schema, current: Mapping[str, Any], ask
     `order` first, and only where `when` names what other properties are by then; false leaves it out. A property
     that need not be there and gets no answer is left out of the file.
     """
-    return _Section(plugin, schema, ask).ask_for((), schema, current)
+    return _SectionQuestions(plugin, schema, ask).ask_for((), schema, current)
 
 
-class _Section:
+class _SectionQuestions:
     """The questions of one section."""
 
     def __init__(self, plugin: str, schema: Schema, ask: Asking) -> None:

@@ -79,9 +79,9 @@ def body(endpoint: Endpoint, request: ChatRequest, names: ToolNames) -> dict[str
     return asked
 
 
-def reader(endpoint: Endpoint, draft: Draft) -> Reader:
+def reader(endpoint: Endpoint, draft: Draft) -> EventReader:
     """Who reads an answer into the draft."""
-    return Reader(endpoint, draft)
+    return EventReader(endpoint, draft)
 
 
 def _mark(blocks: list[Block]) -> None:
@@ -239,7 +239,7 @@ class Event(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(Event)
 
 
-class Reader:
+class EventReader:
     """Reads the events of a stream, or a whole message, into a draft. Events it does not know are skipped."""
 
     __slots__ = ("_draft", "_endpoint", "_given")

@@ -13,7 +13,7 @@ _ID_LENGTH = 9  # letters and digits: the one form that every provider takes bac
 _ID_LETTERS = string.ascii_letters + string.digits
 
 
-class Call:
+class PartialCall:
     """One call as it grows."""
 
     __slots__ = ("extra", "id", "name", "pieces")
@@ -30,7 +30,7 @@ class Call:
         return mend("".join(self.pieces))
 
 
-class Calls:
+class PartialCalls:
     """The calls of one answer, in the order they began.
 
     Servers differ in how they cut calls: a piece belongs to the call that its `index` names, or to the last one where
@@ -40,8 +40,8 @@ class Calls:
     __slots__ = ("_all", "_by_index")
 
     def __init__(self) -> None:
-        self._all: list[Call] = []
-        self._by_index: dict[int, Call] = {}
+        self._all: list[PartialCall] = []
+        self._by_index: dict[int, PartialCall] = {}
 
     def add(self, index: object, call_id: object, name: object, arguments: object, extra: Any = None) -> None:
         """Take one piece. Nothing in it is certain: what is no text is missing, but arguments may be a mapping."""
@@ -52,7 +52,7 @@ class Calls:
         piece = arguments if isinstance(arguments, str) else ""
         call = self._of(index)
         if call is None or _begins_another(call, text_id, text_name, piece):
-            call = Call(text_id, text_name)
+            call = PartialCall(text_id, text_name)
             self._all.append(call)
             if isinstance(index, int):
                 self._by_index[index] = call
@@ -62,11 +62,11 @@ class Calls:
         if piece:
             call.pieces.append(piece)
 
-    def finished(self) -> list[Call]:
+    def finished(self) -> list[PartialCall]:
         """The calls that say anything at all: a name, or arguments."""
         return [call for call in self._all if call.name or call.pieces]
 
-    def _of(self, index: object) -> Call | None:
+    def _of(self, index: object) -> PartialCall | None:
         if isinstance(index, int):
             return self._by_index.get(index)
         return self._all[-1] if self._all else None
@@ -89,7 +89,7 @@ def new_id() -> str:
     return "".join(secrets.choice(_ID_LETTERS) for _ in range(_ID_LENGTH))
 
 
-def _begins_another(call: Call, call_id: str, name: str, piece: str) -> bool:
+def _begins_another(call: PartialCall, call_id: str, name: str, piece: str) -> bool:
     """Whether a piece that names a tool is of another call than the one at its place."""
     if not name or not call.name:
         return False

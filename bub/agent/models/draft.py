@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from bub.agent.models import faults
-from bub.agent.models.calls import Call, Calls, arguments_of, new_id
+from bub.agent.models.calls import PartialCall, PartialCalls, arguments_of, new_id
 from bub.agent.models.endpoint import Endpoint
 from bub.agent.models.faults import AttemptError
 from bub.agent.models.names import ToolNames
@@ -48,7 +48,7 @@ class Draft:
         self._names = names
         self._taken = set(taken)
         self._joiners = {"text": Joiner(), "reasoning": Joiner()}
-        self._calls: Calls | None = None
+        self._calls: PartialCalls | None = None
         self._has_text = False
 
     def text(self, delta: str) -> None:
@@ -60,9 +60,9 @@ class Draft:
         self._add("reasoning", self._joiners["reasoning"].feed(delta))
 
     def call(self, index: object, call_id: object, name: object, arguments: object, extra: Any = None) -> None:
-        """A piece of a tool call, or a whole one; see `Calls.add`."""
+        """A piece of a tool call, or a whole one; see `PartialCalls.add`."""
         if self._calls is None:
-            self._calls = Calls()
+            self._calls = PartialCalls()
         self._calls.add(index, call_id, name, arguments, extra)
 
     def usage(self, counts: dict[str, Any]) -> None:
@@ -92,7 +92,7 @@ class Draft:
             self._has_text = self._has_text or kind == "text"
             self.ready.append(StreamEvent(kind, {"delta": delta}))
 
-    def _tell(self, call: Call, *, is_last: bool) -> None:
+    def _tell(self, call: PartialCall, *, is_last: bool) -> None:
         raw = call.raw
         arguments = arguments_of(raw)
         if not raw and is_last and self.finish_reason == "length":

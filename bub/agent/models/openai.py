@@ -29,7 +29,7 @@ class Message(msgspec.Struct, frozen=True):
     tool_calls: Any = None
 
 
-class Choice(msgspec.Struct, frozen=True):
+class CompletionChoice(msgspec.Struct, frozen=True):
     """One answer: a `delta` in a stream, the whole `message` in a plain completion."""
 
     delta: Message | None = None
@@ -40,7 +40,7 @@ class Choice(msgspec.Struct, frozen=True):
 class Completion(msgspec.Struct, frozen=True):
     """A chunk of a stream, or a plain completion."""
 
-    choices: list[Choice] | None = None
+    choices: list[CompletionChoice] | None = None
     usage: dict[str, Any] | None = None
     error: Any = None
 
@@ -109,12 +109,12 @@ def _choice(choice: str, names: ToolNames) -> str | dict[str, Any]:
     return {"type": "function", "function": {"name": names.wire(choice)}}
 
 
-def reader(endpoint: Endpoint, draft: Draft) -> Reader:
+def reader(endpoint: Endpoint, draft: Draft) -> ChunkReader:
     """Who reads an answer into the draft."""
-    return Reader(endpoint, draft)
+    return ChunkReader(endpoint, draft)
 
 
-class Reader:
+class ChunkReader:
     """Reads chunks of a stream, or a plain completion, into a draft."""
 
     __slots__ = ("_draft", "_endpoint")

@@ -17,7 +17,7 @@ import trio
 from msgspec import Meta
 
 from bub.agent.tools import search as searching
-from bub.agent.tools.reach import Place, Reach
+from bub.agent.tools.reach import AllowedPath, Reach
 from bub.tools import Tool, ToolContext, ToolError, tool
 
 LONGEST_READ = 256 * 1024
@@ -213,7 +213,7 @@ def _skip_line(file: BinaryIO) -> bool:
     return found
 
 
-def _names(place: Place, folder: int, glob: str, *, recursive: bool) -> Iterator[str]:
+def _names(place: AllowedPath, folder: int, glob: str, *, recursive: bool) -> Iterator[str]:
     above = "" if place.shown == "." else place.shown
     until = time.monotonic() + LIST_SECONDS
     for top, folders, files, _ in searching.walk(folder, sorted(place.kept)):
@@ -258,7 +258,7 @@ async def _search(folder: int, wanted: Mapping[str, Any]) -> tuple[list[tuple[st
 # Changing
 
 
-def _whole(place: Place, folder: int) -> bytes:
+def _whole(place: AllowedPath, folder: int) -> bytes:
     file, status = place.open(folder)
     with file:
         if status.st_size > LARGEST_EDIT:

@@ -33,7 +33,7 @@ Identity = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AllowedPath:
     """A path that may be touched: real, so without a link in it, and below the folder that allows it.
 
     `shown` is how it is told of: from the workspace where it lies in there. `kept` are folders that the way from
@@ -178,7 +178,7 @@ class Reach:
         listed = (Path(os.path.realpath(workspace / _expand_home(str(name)))) for name in said.get("folders") or ())
         return cls(workspace, tuple(listed), _home(), context.own_files)
 
-    def place(self, given: str, *, writing: bool = False) -> Place:
+    def place(self, given: str, *, writing: bool = False) -> AllowedPath:
         """The place that a path leads to, which need not exist; `ToolError` (`denied`) when it is out of reach.
 
         Links are followed before anything is judged, and a relative path begins in the workspace (BEHAVIOURS A27).
@@ -212,7 +212,7 @@ class Reach:
                 self._check_name(given, named, writing=writing)
         if path.is_relative_to(self.home) and not root.is_relative_to(self.home):  # also before it is there
             raise _refuse_private(shown)
-        return Place(path, root, shown, self._find_forbidden(root, writing=writing))
+        return AllowedPath(path, root, shown, self._find_forbidden(root, writing=writing))
 
     def _check_name(self, given: str, path: Path, *, writing: bool) -> None:
         if holds_keys(path.name):

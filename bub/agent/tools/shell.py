@@ -130,7 +130,7 @@ def _decode(data: bytes | bytearray) -> str:
 
 
 @dataclass(slots=True)
-class Command:
+class ShellProcess:
     """A command that was started, in a process group of its own."""
 
     process: trio.Process
@@ -138,7 +138,7 @@ class Command:
     _swept: bool = False
 
     @classmethod
-    async def start(cls, command: str, *, cwd: str, env: Mapping[str, str]) -> Command:
+    async def start(cls, command: str, *, cwd: str, env: Mapping[str, str]) -> ShellProcess:
         """Start a command; `ToolError` when that is not possible. Nothing can be typed into it."""
         output = Output(trio.lowlevel.current_trio_token())
         try:
@@ -215,7 +215,7 @@ def _explain_start(error: Exception) -> ToolError:
 class Shells:
     """The commands of all sessions that run in the background."""
 
-    _commands: dict[str, dict[str, Command]] = field(default_factory=dict)
+    _commands: dict[str, dict[str, ShellProcess]] = field(default_factory=dict)
     _started: int = 0
     _changing: trio.Lock = field(default_factory=trio.Lock)
 
@@ -229,7 +229,7 @@ class Shells:
                 raise ToolError(
                     f"{MOST_BACKGROUND} commands run in the background already", help="end one of them with bash.kill"
                 )
-            started = await Command.start(command, cwd=cwd, env=env)
+            started = await ShellProcess.start(command, cwd=cwd, env=env)
             # No task of a turn outlives the turn; this one ends with the command, which ends with `close`.
             trio.lowlevel.spawn_system_task(started.watch)
             for key in ended[: max(0, len(own) - MOST_BACKGROUND + 1)]:
@@ -238,7 +238,7 @@ class Shells:
             own[f"b{self._started}"] = started
             return f"b{self._started}"
 
-    def find(self, session_id: str, key: str) -> Command:
+    def find(self, session_id: str, key: str) -> ShellProcess:
         """A command of this session; `ToolError` when it has none of that id."""
         own = self._commands.get(session_id, {})
         if key not in own:
@@ -261,7 +261,7 @@ class Shells:
             await _end_all(commands)
 
 
-async def _end_all(commands: list[Command]) -> None:
+async def _end_all(commands: list[ShellProcess]) -> None:
     async with trio.open_nursery() as nursery:
         for command in commands:
             nursery.start_soon(command.end)
@@ -332,7 +332,7 @@ def shell_tools(shells: Callable[[], Awaitable[Shells]]) -> list[Tool]:
 
 async def _run(command: str, seconds: float, *, cwd: str, env: Mapping[str, str]) -> str:
     """Run a command to its end; `ToolError` with what it printed when it fails or takes too long (BEHAVIOURS A26)."""
-    started = await Command.start(command, cwd=cwd, env=env)
+    started = await ShellProcess.start(command, cwd=cwd, env=env)
     try:
         with trio.move_on_after(seconds) as scope:
             await started.process.wait()

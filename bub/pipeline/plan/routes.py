@@ -41,7 +41,7 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Routing:
     """What became of a message: the profile it gets, and the `routes` in order, each with the field that refused it.
 
     `taken` is the route that matched, None where none did; those behind it are not asked.
@@ -106,11 +106,11 @@ def routes_of(document: Document, environment: Mapping[str, str]) -> tuple[Route
     return tuple(routes)
 
 
-def choose(routes: Iterable[Route], message: Mapping[str, Any], chosen_at_start: str) -> Choice:
+def choose(routes: Iterable[Route], message: Mapping[str, Any], chosen_at_start: str) -> Routing:
     """The profile of a message that has a channel and a chat (`envelope.addressed`), and why it is that one."""
     asked = tuple((route, route.refusal(message)) for route in routes)
     taken = next((route for route, refusal in asked if refusal is None), None)
-    return Choice(message, taken.profile if taken is not None else chosen_at_start, taken, asked)
+    return Routing(message, taken.profile if taken is not None else chosen_at_start, taken, asked)
 
 
 def match_in_words(match: Mapping[str, Any]) -> str:
@@ -121,7 +121,7 @@ def match_in_words(match: Mapping[str, Any]) -> str:
 # As a person reads it
 
 
-def choice_page(choice: Choice, width: int) -> list[Line]:
+def choice_page(choice: Routing, width: int) -> list[Line]:
     """The profile and why, in lines of at most `width` cells."""
     message = match_in_words(choice.message)
     lines = [
@@ -135,14 +135,14 @@ def choice_page(choice: Choice, width: int) -> list[Line]:
     return lines
 
 
-def _why(choice: Choice) -> str:
+def _why(choice: Routing) -> str:
     if choice.taken is not None:
         return f"the first route that matches is {choice.taken.place}"
     none = "no route matches" if choice.routes else "the file has no routes"
     return f"{none}, so it is the profile chosen at start"
 
 
-def _asked(choice: Choice, width: int) -> list[Line]:
+def _asked(choice: Routing, width: int) -> list[Line]:
     """Each route with its place, its profile and what became of it; in columns where there is room for them."""
     rows = [
         (
@@ -162,7 +162,7 @@ def _asked(choice: Choice, width: int) -> list[Line]:
     return lines
 
 
-def _outcome(choice: Choice, route: Route, refusal: str | None) -> str:
+def _outcome(choice: Routing, route: Route, refusal: str | None) -> str:
     if route is choice.taken:
         return route.words
     if choice.taken is not None and route.number > choice.taken.number:
