@@ -51,7 +51,7 @@ ADDRESS = ("channel", "chat_id")
 """What every message in a turn has: where it comes from, or goes to."""
 
 
-def addressed(message: Envelope) -> Envelope:
+def add_address(message: Envelope) -> Envelope:
     """The message with a `channel` and a `chat_id`, `default` where it has none, as a turn works on it.
 
     A mapping, a text or an object without them becomes a new dict; an object that has both stays what it is.
@@ -68,10 +68,10 @@ def addressed(message: Envelope) -> Envelope:
     return fields
 
 
-def readdressed(message: Envelope, before: Envelope) -> Envelope:
+def keep_address(message: Envelope, before: Envelope) -> Envelope:
     """A message that replaces the one `before`: it goes where that one went, in what it does not say itself."""
     if not isinstance(message, Mapping):
-        return addressed(message)
+        return add_address(message)
     kept = {name: field_of(before, name) for name in (*ADDRESS, "session_id") if message.get(name) is None}
     return {**message, **{name: value for name, value in kept.items() if value is not None}}
 

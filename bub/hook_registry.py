@@ -162,7 +162,7 @@ class HookRegistry:
 
     def has_handlers(self, name: str) -> bool:
         """Whether anything is registered on a point, whoever may be allowed (BEHAVIOURS E15)."""
-        self._known(name, "")
+        self._find_kind(name, "")
         return name in self._handlers
 
     # Firing.
@@ -170,7 +170,7 @@ class HookRegistry:
     async def fire_void(self, name: str, payload: Any, allowed_plugins: Collection[str] | None = None) -> None:
         """Tell every handler, all at once, and return when all have ended (BEHAVIOURS E2, E3)."""
         self._expect(name, "void", "fire")
-        await void(_told(self.handlers(name, allowed_plugins)), payload, unlimited, self._failed)
+        await void(_wrap_handlers(self.handlers(name, allowed_plugins)), payload, unlimited, self._log_failure)
 
     async def fire_modifying(
         self, name: str, payload: Any, allowed_plugins: Collection[str] | None = None
@@ -181,17 +181,21 @@ class HookRegistry:
         """
         self._expect(name, "modifying", "fire")
         handlers = self.handlers(name, allowed_plugins)
-        return await modifying(_told(handlers), _frozen(payload) if handlers else payload, unlimited, self._failed)
+        return await modifying(
+            _wrap_handlers(handlers), _frozen(payload) if handlers else payload, unlimited, self._log_failure
+        )
 
     async def fire_claiming(
         self, name: str, payload: Any, allowed_plugins: Collection[str] | None = None
     ) -> Mapping[str, Any]:
         """The first claim, whole; `{"handled": False}` when nobody claims (BEHAVIOURS E9)."""
         self._expect(name, "claiming", "fire")
-        claim, _ = await claiming(_told(self.handlers(name, allowed_plugins)), payload, unlimited, self._failed)
+        claim, _ = await claiming(
+            _wrap_handlers(self.handlers(name, allowed_plugins)), payload, unlimited, self._log_failure
+        )
         return claim
 
-    async def _failed(self, call: Call, error: Exception) -> None:
+    async def _log_failure(self, call: Call, error: Exception) -> None:
         self.failures[call.hook, call.plugin] += 1
         if isinstance(error, HookTypeError):
             log_warning("hook.handler_failed", hook=call.hook, adapter=call.plugin, error=error)
@@ -252,7 +256,7 @@ class HookRegistry:
             advice = "implement it in a plugin, with @hookimpl"
             raise HookError(self._closed[name], hook=name, plugin=plugin or BUILTIN, help=advice)
 
-    def _known(self, name: str, plugin: str | None) -> str:
+    def _find_kind(self, name: str, plugin: str | None) -> str:
         self._open(name, plugin)
         kind = self._kinds.get(name)
         if kind is None:
@@ -261,7 +265,7 @@ class HookRegistry:
         return kind
 
     def _expect(self, name: str, kind: str, verb: str, plugin: str | None = None) -> None:
-        known = self._known(name, plugin)
+        known = self._find_kind(name, plugin)
         if known != kind:
             raise HookError(
                 f"`{name}` is a {known} point, not a {kind} one",
@@ -286,7 +290,7 @@ def _possible(name: str, kind: str) -> str:
     return kind
 
 
-def _told(handlers: tuple[Call, ...]) -> Calls:
+def _wrap_handlers(handlers: tuple[Call, ...]) -> Calls:
     """Handlers, ready to be called with a payload: it is the last, and only, signature there is."""
     return Calls(handlers, lambda payload: ((payload,),))
 

@@ -32,12 +32,12 @@ class HookRuntime:
 
     async def call_first(self, hook_name: str, **kwargs: Any) -> Any:
         """The first result that is not None; None when there is none (BEHAVIOURS H6, H7)."""
-        value, _ = await firstresult(*self._bound(hook_name, kwargs), unlimited, _raise)
+        value, _ = await firstresult(*self._bind(hook_name, kwargs), unlimited, _raise)
         return value
 
     async def call_many(self, hook_name: str, **kwargs: Any) -> list[Any]:
         """The results of all implementations in call order, None included (BEHAVIOURS H8)."""
-        return await broadcast(*self._bound(hook_name, kwargs), unlimited, _raise)
+        return await broadcast(*self._bind(hook_name, kwargs), unlimited, _raise)
 
     def call_first_sync(self, hook_name: str, **kwargs: Any) -> Any:
         """Like `call_first` without waiting: what would have to be awaited is skipped with a warning (H11)."""
@@ -56,7 +56,7 @@ class HookRuntime:
 
     async def notify_error(self, *, stage: str, error: Exception, message: Any = None) -> None:
         """Tell every `on_error` observer; one that fails is logged and hides neither the rest nor the error (H19)."""
-        calls, values = self._bound(ERROR_POINT, {"stage": stage, "error": error, "message": message})
+        calls, values = self._bind(ERROR_POINT, {"stage": stage, "error": error, "message": message})
 
         async def log(call: Call, failure: Exception) -> None:
             log_warning("hook.on_error_failed", stage=stage, adapter=call.plugin, error=failure)
@@ -65,7 +65,7 @@ class HookRuntime:
 
     def notify_error_sync(self, *, stage: str, error: Exception, message: Any = None) -> None:
         """Like `notify_error` where nothing can be awaited; async observers are skipped with a warning."""
-        calls, values = self._bound(ERROR_POINT, {"stage": stage, "error": error, "message": message})
+        calls, values = self._bind(ERROR_POINT, {"stage": stage, "error": error, "message": message})
         arguments = calls.arguments(values)
         for call in calls.items:
             try:
@@ -83,7 +83,7 @@ class HookRuntime:
         its `error` events are told to `on_error` (H27). None when nobody answered.
         """
         kwargs = {"prompt": prompt, "session_id": session_id, "state": state, **more}
-        calls, values = self._bound("run_model", kwargs, twin="run_model_stream")
+        calls, values = self._bind("run_model", kwargs, twin="run_model_stream")
 
         async def tell(event: Any) -> None:
             if event.kind == "error":
@@ -101,7 +101,7 @@ class HookRuntime:
         Whoever calls this closes the stream.
         """
         kwargs = {"prompt": prompt, "session_id": session_id, "state": state, **more}
-        calls, values = self._bound("run_model_stream", kwargs, twin="run_model")
+        calls, values = self._bind("run_model_stream", kwargs, twin="run_model")
         arguments = calls.arguments(values)
         for call in calls.items:
             value = call.function(*arguments[call.signature])
@@ -122,7 +122,7 @@ class HookRuntime:
     def _callers(self, plugin: object) -> list[pluggy.HookCaller]:
         return self._manager.get_hookcallers(plugin) or []
 
-    def _bound(self, hook_name: str, kwargs: Mapping[str, Any], twin: str | None = None) -> tuple[Any, dict[str, Any]]:
+    def _bind(self, hook_name: str, kwargs: Mapping[str, Any], twin: str | None = None) -> tuple[Any, dict[str, Any]]:
         point = _point_of(hook_name, kwargs)
         found = self._implementations(hook_name)
         if twin is not None:
@@ -146,14 +146,14 @@ class HookRuntime:
         return found
 
     def _sync_results(self, hook_name: str, kwargs: Mapping[str, Any]) -> Any:
-        calls, values = self._bound(hook_name, kwargs)
+        calls, values = self._bind(hook_name, kwargs)
         arguments = calls.arguments(values)
         for call in calls.items:
             value = call.function(*arguments[call.signature])
             if is_awaitable(value):
                 skip_awaitable(call.hook, call.plugin, value)
             else:
-                yield call.plugin, value if value is None else call.checked(value)
+                yield call.plugin, value if value is None else call.check(value)
 
 
 async def _raise(call: Call, error: Exception) -> None:

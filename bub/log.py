@@ -97,7 +97,7 @@ def cover(redactor: Redactor) -> None:
     _redactors |= {redactor}
 
 
-def covered(text: str) -> str:
+def redact_text(text: str) -> str:
     """The text as the log may hold it, for what is told elsewhere too."""
     for redactor in _redactors:
         text = redactor.text(text)
@@ -141,11 +141,11 @@ def _logger() -> Logger:
 
 def _cover(record: Record) -> None:
     """Cover the secrets of a line before it goes anywhere."""
-    record["message"] = covered(record["message"])
+    record["message"] = redact_text(record["message"])
     failure = record["exception"]
     if failure is not None and failure.value is not None:
         told = "".join(traceback.format_exception(failure.value)).rstrip("\n")
-        shown = covered(told)
+        shown = redact_text(told)
         if shown != told:  # an exception cannot be changed for those who hold it, so its text takes its place
             record["message"] += f"\n{shown}"
             record["exception"] = None
@@ -194,7 +194,7 @@ def _file_in(destination: _Destination) -> Handler:
 
 
 def _tell_of_no_file(destination: _Destination, error: BaseException | None) -> None:
-    event, why = "no log is written", _said(error)
+    event, why = "no log is written", _to_text(error)
     line: dict[str, Any] = {"time": datetime.now().astimezone().isoformat(timespec="milliseconds")}
     line |= {"level": "WARNING", "event": event, "logger": __name__, "error": why}
     text = json.dumps(line) if destination.shown == "json" else f"bub: {event}: {why}"
@@ -260,9 +260,9 @@ def _show_as_json(message: Message) -> None:
 
 def _in_json(value: Any) -> Any:
     """A field as JSON knows it, its secrets covered: numbers stay what they are, all else is text."""
-    said = _said(value)
+    said = _to_text(value)
     is_plain = value is None or (isinstance(value, int | float) and -_LARGEST_NUMBER < value < _LARGEST_NUMBER)
-    return value if is_plain and covered(said) == said else covered(said)
+    return value if is_plain and redact_text(said) == said else redact_text(said)
 
 
 def _file_of(_: Logger) -> Path | None:
@@ -285,7 +285,7 @@ def _line(event: str, fields: dict[str, Any]) -> str:
     return " ".join([event, *(f"{name}={_text(value)}" for name, value in fields.items())])
 
 
-def _said(value: Any) -> str:
+def _to_text(value: Any) -> str:
     """A value as text. One that cannot say what it is must not be what keeps a line from being written."""
     try:
         return f"{type(value).__name__}: {value}" if isinstance(value, BaseException) else str(value)
@@ -294,6 +294,6 @@ def _said(value: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    text = _said(value)
+    text = _to_text(value)
     plain = text.isprintable() and " " not in text and '"' not in text and text
     return text if plain else repr(text)

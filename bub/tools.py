@@ -344,21 +344,21 @@ class ToolBox:
 
         A name may be written as models write it, in any case. Raises `ToolError` for one that is unknown.
         """
-        known = {self._spelt(name): name for name in self.usable()}
+        known = {self._normalize(name): name for name in self.usable()}
         known |= {name: name for name in self.usable()}  # of two that are spelt alike, the one that is meant
         wanted = names
         if names is not None:
-            wanted = [known.get(name) or known.get(self._spelt(name)) or self.find(name).name for name in names]
+            wanted = [known.get(name) or known.get(self._normalize(name)) or self.find(name).name for name in names]
         return replace(self, policy=self.policy.narrow(wanted, without=without))
 
     def _close_to(self, name: str) -> str:
         """Up to three names of usable tools that may have been meant, else all of them (BEHAVIOURS A18)."""
-        spelt = {self._spelt(usable): usable for usable in self.usable()}
-        close = [spelt[match] for match in difflib.get_close_matches(self._spelt(name), spelt, n=3)]
+        spelt = {self._normalize(usable): usable for usable in self.usable()}
+        close = [spelt[match] for match in difflib.get_close_matches(self._normalize(name), spelt, n=3)]
         if close:
             return f"did you mean {', '.join(f'`{match}`' for match in close)}?"
         return f"there are {', '.join(spelt.values())}" if spelt else "none may be used here"
 
     @staticmethod
-    def _spelt(name: str) -> str:
+    def _normalize(name: str) -> str:
         return name.lower().replace(".", "_")

@@ -12,7 +12,7 @@ from fakes.toys import Errors, Toy, Workshop, a_stream
 from trio.testing import MockClock
 
 from bub.channels import Channel, ChannelManager, ChannelMessage, TryLaterError, UndeliverableError, joined
-from bub.channels.enabling import chosen
+from bub.channels.enabling import choose_channels
 from bub.errors import BubError, UsageError
 from bub.inbox.mailbox import Mailbox, MailboxError
 
@@ -74,18 +74,18 @@ def test_C3_which_channels_are_meant(names: list[str], expected: list[str]) -> N
         Line("off", enabled=False),
         Line("clock", role="service"),
     ]
-    assert [one.name for one in chosen({one.name: one for one in channels}, names)] == expected
+    assert [one.name for one in choose_channels({one.name: one for one in channels}, names)] == expected
 
 
 def test_C3_an_unknown_name_is_an_error() -> None:
     with pytest.raises(UsageError, match="there is no channel `telegran`") as caught:
-        chosen({"telegram": Line("telegram")}, ["!telegran"])
+        choose_channels({"telegram": Line("telegram")}, ["!telegran"])
     assert "telegram" in str(caught.value.help)
 
 
 def test_C3_naming_a_channel_that_cannot_run_says_why() -> None:
     with pytest.raises(BubError, match="`line` cannot run") as caught:
-        chosen({"line": Line(enabled=False)}, ["line"])
+        choose_channels({"line": Line(enabled=False)}, ["line"])
     assert caught.value.help == "set `settings.line.token`"
 
 

@@ -18,13 +18,13 @@ import pytest
 import bub
 from bub import BubFramework
 from bub.base.diagnostics import Diagnostic, PipelineError, sort_diagnostics
-from bub.base.resources import shipped
+from bub.base.resources import locate_shipped
 from bub.pipeline.check.validate import check_files, profiles_of
 from bub.pipeline.report.handbook import codes, page_of
 from bub.pipeline.source.discovery import discover
 from bub.pipeline.source.merge import load_document
 
-PAGE = (shipped("docs") / "diagnostics.md").read_text(encoding="utf-8")
+PAGE = (locate_shipped("docs") / "diagnostics.md").read_text(encoding="utf-8")
 ENVIRONMENT = {"OPENROUTER_API_KEY": "a key that only the tests have"}
 PIPELINE = "pipelines.yaml"
 NOBODY = 65534

@@ -272,7 +272,7 @@ def test_a_shipped_file_is_trusted_to_be_right_only_where_it_is_asked_for_by_nam
 def test_shipped_files_lie_in_the_wheel_or_beside_the_package(shipped: Path) -> None:
     assert load_shipped("base").file == "bub:base"
     assert resources.shipped_pipelines() == ["base"]
-    assert resources.shipped("schemas") == shipped.parent.parent.parent / "schemas"
+    assert resources.locate_shipped("schemas") == shipped.parent.parent.parent / "schemas"
     assert resources.shipped_schema("settings", "x.json").parts[-3:] == ("schemas", "settings", "x.json")
 
 

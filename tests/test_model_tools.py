@@ -94,7 +94,7 @@ def put_together(*pieces: Piece) -> list[tuple[str, str, str]]:
     calls = PartialCalls()
     for piece in pieces:
         calls.add(*piece)
-    return [(call.id, call.name, call.raw) for call in calls.finished()]
+    return [(call.id, call.name, call.raw) for call in calls.list_calls()]
 
 
 READ, WRITE = ("1", "read", '{"path": "a"}'), ("2", "write", "{}")
@@ -154,7 +154,7 @@ def test_arguments_survive_any_cut(objects: list[tuple[dict[str, Any], bool]], w
         for start, end in itertools.pairwise(cuts):
             said = (f"id{at}", f"tool{at}") if way == "repeated" else (None, None)
             calls.add(index, *said, text[start:end])
-    heard = [(call.id, call.name, arguments_of(call.raw)) for call in calls.finished()]
+    heard = [(call.id, call.name, arguments_of(call.raw)) for call in calls.list_calls()]
     assert heard == [(f"id{at}", f"tool{at}", arguments) for at, (arguments, _) in enumerate(objects)]
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from bub import BubFramework
 from bub.base.diagnostics import PipelineError
 from bub.base.layout import cells
-from bub.envelope import addressed
+from bub.envelope import add_address
 from bub.pipeline.plan.routes import Routing, choice_page, choose, routes_of
 from bub.pipeline.source.interpolate import read_environment
 from bub.pipeline.source.merge import load_document, load_text
@@ -48,7 +48,7 @@ def folder(write: Write) -> Path:
 def route(folder: Path, message: dict[str, Any], start: str = "default", **environ: str) -> dict[str, Any]:
     document = load_document(folder / "pipelines.yaml")
     environment, _ = read_environment(folder, environ)
-    return choose(routes_of(document, environment), addressed(message), start).as_dict()
+    return choose(routes_of(document, environment), add_address(message), start).as_dict()
 
 
 def texts(made: Routing, width: int = 80) -> list[str]:
@@ -56,7 +56,7 @@ def texts(made: Routing, width: int = 80) -> list[str]:
 
 
 def choice(text: str, message: dict[str, Any], **environment: str) -> Routing:
-    return choose(routes_of(load_text(text), environment), addressed(message), "default")
+    return choose(routes_of(load_text(text), environment), add_address(message), "default")
 
 
 def test_the_first_route_that_matches_counts_and_the_earlier_say_what_did_not(folder: Path) -> None:
@@ -201,4 +201,4 @@ def test_the_answer_is_the_profile_that_a_turn_gets(
         return (await framework.process_inbound(message)).profile
 
     for message in messages:
-        assert choose(routes, addressed(message), "default").profile == trio.run(profile_of, message)
+        assert choose(routes, add_address(message), "default").profile == trio.run(profile_of, message)

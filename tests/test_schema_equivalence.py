@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from hypothesis_jsonschema import from_schema
 
 from bub.base.diagnostics import Place, Position, Range
-from bub.base.resources import shipped, shipped_schema
+from bub.base.resources import locate_shipped, shipped_schema
 from bub.hooks.facts import KIND_KEYS, KINDS
 from bub.pipeline.check.schema import check_layer
 from bub.pipeline.check.sections import check_sections
@@ -37,7 +37,7 @@ from bub.pipeline.source.schemas import shipped_sections
 from bub.pipeline.source.yaml_reader import parse
 
 PUBLISHED = json.loads(shipped_schema("pipeline.schema.json").read_text(encoding="utf-8"))
-CORPUS = sorted(Path(__file__).parent.glob("testdata/*/**/*.yaml")) + sorted(shipped("pipelines").glob("*.yaml"))
+CORPUS = sorted(Path(__file__).parent.glob("testdata/*/**/*.yaml")) + sorted(locate_shipped("pipelines").glob("*.yaml"))
 EMPTY = "B011"
 
 OF_KINDS = ("B113", "B114")

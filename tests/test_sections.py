@@ -16,7 +16,7 @@ from bub.framework import BubFramework
 from bub.pipeline.check.validate import check_document
 from bub.pipeline.source.merge import load_text
 from bub.plugins import schemas as sections
-from bub.plugins.schemas import embedded, installed_section
+from bub.plugins.schemas import embed_section, installed_section
 
 WEATHER: Mapping[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -260,7 +260,7 @@ def test_variables_and_references_get_the_types_of_the_section(
 
 
 def test_references_lead_to_the_same_place_from_within_another_schema() -> None:
-    placed = embedded(WEATHER, "#/properties/weather")
+    placed = embed_section(WEATHER, "#/properties/weather")
     assert placed["properties"]["token"] == {"$ref": "#/properties/weather/$defs/secret"}
     assert "$schema" not in placed
     assert WEATHER["properties"]["token"] == {"$ref": "#/$defs/secret"}

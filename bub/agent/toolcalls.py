@@ -20,7 +20,7 @@ from bub.hooks.frozen import freeze
 from bub.hooks.kinds.verdicts import BROKEN_GATE
 from bub.hookspecs import Fire
 from bub.log import log_exception
-from bub.tape.entry import mended
+from bub.tape.entry import mend
 from bub.tools import Tool, ToolBox, ToolContext, ToolError
 
 
@@ -240,7 +240,7 @@ def as_text(value: Any) -> str:
     """What a tool returned as the text that the model is told."""
     if value is None:
         return "done"
-    value = mended(value)  # names of files may hold what no encoding can carry
+    value = mend(value)  # names of files may hold what no encoding can carry
     return value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()
 
 

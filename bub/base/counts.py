@@ -87,7 +87,7 @@ class Counts:
         self.tokens[name, "input"] += sent
         self.tokens[name, "output"] += received
 
-    def received(self, channel: str) -> None:
+    def count_received(self, channel: str) -> None:
         """Count a message that came in and is kept."""
         self.messages[channel] += 1
 

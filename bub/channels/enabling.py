@@ -11,7 +11,7 @@ from bub.channels.channel import Channel
 from bub.errors import BubError, UsageError
 from bub.pipeline.run.provided import ALL, EXCEPT
 
-__all__ = ["ALL", "ProfileChannels", "chosen"]
+__all__ = ["ALL", "ProfileChannels", "choose_channels"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class ProfileChannels:
         return plugins - {self.brought[name][0] for name in chosen}
 
 
-def chosen(channels: Mapping[str, Channel], names: Iterable[str]) -> list[Channel]:
+def choose_channels(channels: Mapping[str, Channel], names: Iterable[str]) -> list[Channel]:
     """The channels that `names` mean, in the order of `channels`.
 
     `all` are those that can run, but for interfaces, also where they are named beside it; `!name` leaves one out.

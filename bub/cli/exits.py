@@ -14,7 +14,7 @@ from bub.base.failures import flatten_error
 from bub.cli.table import FINDINGS, load
 from bub.cli.terminal import printable
 from bub.errors import BubError
-from bub.log import covered, log_exception, open_log
+from bub.log import log_exception, open_log, redact_text
 
 FAILED = 1
 USAGE = 2
@@ -88,7 +88,7 @@ def _say_crash(error: BaseException) -> None:
     file = open_log()
     where = f"the details are in {file} under {number}" if file else f"number {number}; BUB_DEBUG=1 shows the details"
     log_exception("command.failed", error, id=number)
-    _say(f"bub: {covered(_in_short(error))[:400]} ({_in_one_line(where)})")
+    _say(f"bub: {redact_text(_in_short(error))[:400]} ({_in_one_line(where)})")
 
 
 def _in_short(error: BaseException) -> str:
@@ -101,7 +101,7 @@ def _in_short(error: BaseException) -> str:
 
 
 def _say(text: str) -> None:
-    print(covered(text), file=sys.stderr)
+    print(redact_text(text), file=sys.stderr)
 
 
 def _sentence(text: str) -> str:

@@ -12,7 +12,7 @@ import typer
 from bub.cli.options import options_of
 from bub.cli.output import page_width, show, show_json
 from bub.cli.reading import read_plan
-from bub.envelope import addressed
+from bub.envelope import add_address
 from bub.errors import UsageError
 from bub.pipeline.plan.routes import choice_page, choose, routes_of
 from bub.pipeline.source.interpolate import read_environment
@@ -33,7 +33,7 @@ def route(
     fields = _fields(sys.stdin.read() if message == "-" else message)
     plan, errors = read_plan(options_of(ctx))
     environment, _ = read_environment(plan.document.base, os.environ)
-    choice = choose(routes_of(plan.document, environment), addressed(fields), plan.profile)
+    choice = choose(routes_of(plan.document, environment), add_address(fields), plan.profile)
     if as_json:
         document = {"version": 1, "errors": errors, **choice.as_dict()}
         show_json(document, indent=2, ensure_ascii=False, default=str)

@@ -15,7 +15,7 @@ from bub.base.layout import Line, Span, Tone, indent_text, label_text, line
 from bub.base.locate import Found
 from bub.errors import BubError
 from bub.framework import BubFramework
-from bub.log import covered, log_exception
+from bub.log import log_exception, redact_text
 from bub.runtime.view import RuntimeView
 
 PATIENCE = 10.0
@@ -93,7 +93,7 @@ async def examine(
     sound = True
     for subject, look in looks.items():
         for check in await _run_check(patient, subject, look, patience):
-            tell(replace(check, message=covered(check.message), help=covered(check.help)))
+            tell(replace(check, message=redact_text(check.message), help=redact_text(check.help)))
             sound = sound and check.status != "broken"
     return sound
 

@@ -20,7 +20,7 @@ from bub.framework import BubFramework
 from bub.gateway.monitor import ListenAddress, Monitor
 from bub.inbox.mailbox import Mailbox, inbox_file
 from bub.inbox.manager import ChannelManager
-from bub.log import covered, log_exception, log_info, log_warning
+from bub.log import log_exception, log_info, log_warning, redact_text
 
 _LOOK_EVERY = 0.5
 """How often, in seconds, watched files are looked at. A change counts once it is the same for two looks."""
@@ -141,7 +141,7 @@ class Gateway:
 
     def _note_reload(self, outcome: str, findings: Iterable[str]) -> None:
         """Keep what became of a reload, for the log and `/healthz`."""
-        found = tuple(covered(finding) for finding in findings)
+        found = tuple(redact_text(finding) for finding in findings)
         self._framework.counts.reload(outcome)
         self._reload = Reload(datetime.now(UTC).isoformat(timespec="seconds"), outcome, found)
         for finding in found:

@@ -40,7 +40,7 @@ class Call:
     stage: str = ""
     on_failure: str = "propagate"
 
-    def checked(self, value: Any) -> Any:
+    def check(self, value: Any) -> Any:
         """The value if its point allows it, else HookTypeError (BEHAVIOURS H31)."""
         if self.returns is not None and not isinstance(value, self.returns):
             expected = " or ".join(kind.__name__ for kind in self.returns)
@@ -119,7 +119,7 @@ def bind(
     calls = []
     for implementation in implementations:
         known = keys if absent is None else {**dict.fromkeys(implementation.required, absent), **keys}
-        names, function = _adapted(implementation, known)
+        names, function = _adapt(implementation, known)
         signature = fetchers.setdefault(tuple(known[name] for name in names), len(fetchers))
         facts = point if implementation.hook == point.name or twin is None else twin
         if facts.sync_only and skip_awaitables:
@@ -127,14 +127,14 @@ def bind(
         elif manner.thread and not implementation.is_async:
             function = _in_thread(function)
         if manner.retries:
-            function = _retried(function, manner)
+            function = _retry(function, manner)
         who = (implementation.hook, implementation.plugin)
         told = (manner.stage, manner.on_failure)
         calls.append(Call(*who, function, signature, facts.returns, facts.form, *told))
     return Calls.of(calls, [_fetcher(key) for key in fetchers], frozen=manner.frozen)
 
 
-def _adapted(implementation: Implementation, keys: Mapping[str, Any]) -> tuple[tuple[str, ...], Callable[..., Any]]:
+def _adapt(implementation: Implementation, keys: Mapping[str, Any]) -> tuple[tuple[str, ...], Callable[..., Any]]:
     """The argument names to fetch, and a function that takes exactly these by position."""
     named = (*implementation.required, *implementation.optional)
     wanted = [name for name in named if name in keys]
@@ -161,23 +161,23 @@ def _fetcher(keys: tuple[Any, ...]) -> Fetch:
 
 
 def _synchronous(implementation: Implementation, function: Callable[..., Any]) -> Callable[..., Any]:
-    def skipping_what_must_be_awaited(*arguments: Any) -> Any:
+    def skip_what_must_be_awaited(*arguments: Any) -> Any:
         value = function(*arguments)
         if is_awaitable(value):
             skip_awaitable(implementation.hook, implementation.plugin, value)
             return None
         return value
 
-    return skipping_what_must_be_awaited
+    return skip_what_must_be_awaited
 
 
 def _in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
-    def called(*arguments: Any) -> tuple[Any]:
+    def call(*arguments: Any) -> tuple[Any]:
         # In a tuple, since trio takes a coroutine that leaves a thread for a mistake.
         return (function(*arguments),)
 
     async def in_thread(*arguments: Any) -> Any:
-        (value,) = await trio.to_thread.run_sync(partial(called, *arguments), abandon_on_cancel=True)
+        (value,) = await trio.to_thread.run_sync(partial(call, *arguments), abandon_on_cancel=True)
         return await settled(value)
 
     return in_thread
@@ -186,21 +186,21 @@ def _in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
 def in_words(call: Call) -> Call:
     """The call with whatever it answers made a text; None stays None, and what comes piece by piece stays as it is."""
 
-    def said(value: Any) -> Any:
+    def put_into_words(value: Any) -> Any:
         return value if value is None or isinstance(value, str | AsyncIterator | AsyncStreamEvents) else str(value)
 
     async def later(value: Any) -> Any:
-        return said(await value)
+        return put_into_words(await value)
 
-    def called(*arguments: Any) -> Any:
+    def answer(*arguments: Any) -> Any:
         value = call.function(*arguments)
-        return later(value) if is_awaitable(value) else said(value)
+        return later(value) if is_awaitable(value) else put_into_words(value)
 
-    return replace(call, function=called)
+    return replace(call, function=answer)
 
 
-def _retried(function: Callable[..., Any], manner: Manner) -> Callable[..., Any]:
-    async def retried(*arguments: Any) -> Any:
+def _retry(function: Callable[..., Any], manner: Manner) -> Callable[..., Any]:
+    async def call_again(*arguments: Any) -> Any:
         for attempt in range(manner.retries):
             try:
                 return await settled(function(*arguments))
@@ -209,7 +209,7 @@ def _retried(function: Callable[..., Any], manner: Manner) -> Callable[..., Any]
                 await pause(manner, attempt)
         return await settled(function(*arguments))
 
-    return retried
+    return call_again
 
 
 async def pause(manner: Manner, attempt: int) -> None:

@@ -75,7 +75,7 @@ class Intake:
         with trio.CancelScope(shield=True):  # what is kept has to be answered, too
             received = await self._ledger.receive(message)
             if received is not None:
-                self._counts.received(message.channel)
+                self._counts.count_received(message.channel)
                 kept = replace(received.message, lifespan=message.lifespan)
                 received = replace(received, message=kept, surface=surface)
                 if self._early is not None:

@@ -13,7 +13,7 @@ from bub.base.failures import unwrap_group
 from bub.base.surfaces import Surface
 from bub.channels.channel import Channel
 from bub.channels.commands import command_line, prefix_of
-from bub.channels.enabling import ALL, chosen
+from bub.channels.enabling import ALL, choose_channels
 from bub.channels.message import ChannelMessage
 from bub.channels.supervisor import ENDING, RunningChannels
 from bub.channels.terminal.channel import Terminal
@@ -42,7 +42,8 @@ class ChannelManager:
     """Runs channels until they have ended or `drain` is called.
 
     `names` are the channels that are meant (BEHAVIOURS C3), `mailbox` is where messages and replies are kept (in memory
-    where left out), `counts` the numbers to keep. The framework has to be `running()`. Raises what `chosen` raises.
+    where left out), `counts` the numbers to keep. The framework has to be `running()`. Raises what
+    `choose_channels` raises.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class ChannelManager:
         self._mailbox = mailbox
         counts = counts if counts is not None else Counts()
         available = framework.get_channels(self.receive)
-        channels = {channel.name: channel for channel in chosen(available, tuple(names))}
+        channels = {channel.name: channel for channel in choose_channels(available, tuple(names))}
         self.disabled = {name: channel.why_disabled for name, channel in available.items() if not channel.enabled}
         """The channels that cannot run as they are set up, each with what to do about it."""
         section = framework.settings.get("gateway")

@@ -17,7 +17,7 @@ from bub.base.database import PATIENCE, explain_failure, make_tables, open_datab
 from bub.base.private import make_private
 from bub.channels.message import ChannelMessage
 from bub.inbox.store import MailboxError, Outgoing, Received
-from bub.tape.entry import mended
+from bub.tape.entry import mend
 
 REMEMBERED = 10_000
 """How many names of messages that came are remembered for each channel, so that none is taken twice."""
@@ -160,7 +160,7 @@ class SqliteInbox:
         return self._connection
 
     def _own_key(self, db: sqlite3.Connection) -> int:
-        path = mended(self.workspace)
+        path = mend(self.workspace)
         with transaction(db):
             db.execute("insert into workspaces (path) values (?) on conflict do nothing", (path,))
             (key,) = db.execute("select id from workspaces where path = ?", (path,)).fetchone()
@@ -219,7 +219,7 @@ class SqliteInbox:
 
     def keep_draft(self, key: int, draft: str) -> None:
         """Keep the name of what shows the answer to a message."""
-        self._db.execute("update messages set draft = ? where id = ?", (mended(draft), key))
+        self._db.execute("update messages set draft = ? where id = ?", (mend(draft), key))
 
     def finish(self, ids: Sequence[int], replies: Sequence[tuple[str, ChannelMessage]]) -> list[Outgoing]:
         """Take messages out, and put replies in, each with its text for the file.
@@ -288,7 +288,7 @@ class SqliteInbox:
     def set_aside(self, kind: Kind, ids: Sequence[int], reason: str) -> int:
         """Put letters that wait out of the way, and say how many; they stay until somebody decides."""
         statement = f"update {_TABLE_OF[kind]} set reason = ? where id = ? and reason is null"
-        return self._db.executemany(statement, [(mended(reason), key) for key in ids]).rowcount
+        return self._db.executemany(statement, [(mend(reason), key) for key in ids]).rowcount
 
     def letters(self) -> list[Letter]:
         """All letters of the workspace: messages, then replies, each in order."""
@@ -348,11 +348,11 @@ class SqliteInbox:
             try:
                 body = self._encode(known)
             except UnicodeEncodeError:  # one letter that is none must not cost the whole message
-                body = self._encode(mended(msgspec.to_builtins(known, enc_hook=_plain)))
+                body = self._encode(mend(msgspec.to_builtins(known, enc_hook=_plain)))
             return body.decode(), replace(self._decode(body), lifespan=message.lifespan)
         except (*_UNREADABLE, OverflowError) as error:
             raise MailboxError(
-                f"a message of the channel `{mended(str(message.channel))}` cannot be kept: {error}",
+                f"a message of the channel `{mend(str(message.channel))}` cannot be kept: {error}",
                 help="a message is texts, and JSON in its `context` and `media`",
             ) from error
 

@@ -55,19 +55,19 @@ def installed_sections() -> tuple[InstalledSection, ...]:
     return tuple(section for section in found if section is not None)
 
 
-def embedded(schema: Schema, pointer: str) -> dict[str, Any]:
+def embed_section(schema: Schema, pointer: str) -> dict[str, Any]:
     """A section's schema as a part of another one, where it stands at `pointer` (`#/properties/telegram`)."""
-    moved: dict[str, Any] = _moved(schema, pointer)
+    moved: dict[str, Any] = _move_references(schema, pointer)
     return {**{keyword: value for keyword, value in moved.items() if keyword != "$schema"}, "type": "object"}
 
 
-def _moved(value: Any, pointer: str) -> Any:
+def _move_references(value: Any, pointer: str) -> Any:
     if isinstance(value, list):
-        return [_moved(item, pointer) for item in value]
+        return [_move_references(item, pointer) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        name: pointer + inner[1:] if name == "$ref" and isinstance(inner, str) else _moved(inner, pointer)
+        name: pointer + inner[1:] if name == "$ref" and isinstance(inner, str) else _move_references(inner, pointer)
         for name, inner in value.items()
     }
 
@@ -77,10 +77,10 @@ def _moved(value: Any, pointer: str) -> Any:
 
 def _whereabouts() -> tuple[tuple[str, int], ...]:
     """Where packages are installed, and when each place was last changed: what was found there holds until then."""
-    return tuple((place, _changed(place)) for place in sys.path)
+    return tuple((place, _time_of_change(place)) for place in sys.path)
 
 
-def _changed(place: str) -> int:
+def _time_of_change(place: str) -> int:
     try:
         return os.stat(place or ".").st_mtime_ns  # noqa: PTH116 (asked for every file that is checked)
     except OSError:

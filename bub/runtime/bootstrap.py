@@ -100,7 +100,7 @@ def collect_onboard_config(
                 error.add_note(f"(in `onboard_config` of plugin `{call.plugin}`)")
                 raise
             if fragment is not None:
-                collected = merge(collected, call.checked(fragment))
+                collected = merge(collected, call.check(fragment))
     return collected
 
 

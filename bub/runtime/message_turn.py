@@ -10,7 +10,7 @@ from bub.asking import Ask
 from bub.base.surfaces import Surface
 from bub.base.trace import TurnRecord
 from bub.base.waiting import one_at_a_time
-from bub.envelope import Envelope, addressed, content_of, field_of
+from bub.envelope import Envelope, add_address, content_of, field_of
 from bub.errors import TapeError
 from bub.hooks.admission import Admission, Steering
 from bub.hooks.facts import SESSION
@@ -106,7 +106,7 @@ class MessageTurn(TurnUnderWay):
         keeps_order: bool = False,
     ) -> None:
         inbound = dict(message) if type(message) is dict or isinstance(message, Mapping) else message
-        current = addressed(inbound)
+        current = add_address(inbound)
         asking = one_at_a_time(ask) if ask is not None else None  # a person reads one question at a time
         typed = content_of(current) if surface.is_operator else None
         super().__init__(above, field_of(current, "lifespan"), asking, dispatch, steering, typed)

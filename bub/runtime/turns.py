@@ -6,7 +6,7 @@ import trio
 
 from bub.asking import Ask
 from bub.base.surfaces import Surface
-from bub.envelope import Envelope, addressed
+from bub.envelope import Envelope, add_address
 from bub.hooks.admission import Steering
 from bub.pipeline.run.state import OnEvent
 from bub.runtime.message_turn import Complete, MessageTurn, TurnHost
@@ -74,4 +74,4 @@ class Turns(TurnHost):
 
     def profile_of(self, message: Envelope) -> str:
         """The name of the profile that a message is routed to."""
-        return self.loaded.current.profile_for(addressed(message)).name
+        return self.loaded.current.profile_for(add_address(message)).name

@@ -73,14 +73,14 @@ def _results(entries: Iterable[TapeEntry]) -> dict[str, Any]:
     for entry in entries:
         if entry.kind != "tool_result":
             continue
-        for result in _listed(entry.payload.get("results")):
+        for result in _items_of(entry.payload.get("results")):
             if isinstance(result, Mapping) and isinstance(result.get("id"), str):
                 found.setdefault(result["id"], result.get("content"))
     return found
 
 
 def _of_calls(entry: TapeEntry, results: Mapping[str, Any]) -> list[dict[str, Any]]:
-    calls = [call for call in _listed(entry.payload.get("calls")) if isinstance(call, Mapping) and call.get("id")]
+    calls = [call for call in _items_of(entry.payload.get("calls")) if isinstance(call, Mapping) and call.get("id")]
     content = entry.payload.get("content")
     if not calls:
         return [{"role": "assistant", "content": content}] if content else []
@@ -98,7 +98,7 @@ def _of_calls(entry: TapeEntry, results: Mapping[str, Any]) -> list[dict[str, An
     return [{"role": "assistant", "content": content, "tool_calls": asked}, *answers]
 
 
-def _listed(value: Any) -> list[Any]:
+def _items_of(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 

@@ -81,14 +81,14 @@ def words_of(payload: Mapping[str, Any]) -> str:
     return "\n".join(_texts(payload))
 
 
-def mended(value: Any) -> Any:
+def mend(value: Any) -> Any:
     """A value of JSON with U+FFFD in place of what no encoding can carry (lone surrogates, from names of files say)."""
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, Mapping):
-        return {mended(key): mended(item) for key, item in value.items()}
+        return {mend(key): mend(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [mended(item) for item in value]
+        return [mend(item) for item in value]
     return value
 
 

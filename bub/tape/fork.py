@@ -26,7 +26,7 @@ class Fork:
 
     def extend(self, entries: Sequence[TapeEntry]) -> None:
         """Add entries behind all others, as they are now; TapeError for what no store could write."""
-        self.own += number_entries([_copied(entry) for entry in entries], self._base + len(self.own))
+        self.own += number_entries([_copy(entry) for entry in entries], self._base + len(self.own))
 
     def reset(self) -> None:
         """Hide everything written so far."""
@@ -40,7 +40,7 @@ class Fork:
         if query.most == 0:
             return []
         below, own = await self._stretch(query, fetch)
-        found = [*below, *(_copied(entry) for entry in own if query.wants(entry))]
+        found = [*below, *(_copy(entry) for entry in own if query.wants(entry))]
         return list(islice(reversed(found) if query.backwards else found, query.most))
 
     async def _stretch(self, query: TapeQuery, fetch: Fetch) -> tuple[list[TapeEntry], list[TapeEntry]]:
@@ -93,6 +93,6 @@ class Fork:
         return None
 
 
-def _copied(entry: TapeEntry) -> TapeEntry:
+def _copy(entry: TapeEntry) -> TapeEntry:
     """The entry as a store gives it: what is done to the one changes nothing in the other (BEHAVIOURS P25)."""
     return msgspec.json.decode(encode_entry(msgspec.json.encode, entry), type=TapeEntry)

@@ -66,7 +66,7 @@ class JsonlTapeStore:
     def extend(self, tape: str, entries: Sequence[TapeEntry]) -> None:
         """Write entries at the end of a tape in one go; where the disk is full, none of them."""
         path = self._path(tape)
-        with self._lock, _explain_errors(path), _locked(path) as file:
+        with self._lock, _explain_errors(path), _open_locked(path) as file:
             tail = self._tail(tape, file)
             numbered_entries = number_entries(entries, tail.last_id)
             data = b"".join(self._line(entry) for entry in numbered_entries)
@@ -84,7 +84,7 @@ class JsonlTapeStore:
         if query.most == 0:
             return []
         with _explain_errors(self._path(query.tape)):
-            wanted = (entry for entry in self._asked(query) if query.wants(entry))
+            wanted = (entry for entry in self._select(query) if query.wants(entry))
             return list(islice(wanted, query.most))
 
     def reset(self, tape: str) -> None:
@@ -93,7 +93,7 @@ class JsonlTapeStore:
         with self._lock, _explain_errors(path):
             self._tails.pop(tape, None)
             if path.exists():
-                with _locked(path):
+                with _open_locked(path):
                     path.unlink(missing_ok=True)
 
     def bad_lines(self, tape: str) -> int:
@@ -111,7 +111,7 @@ class JsonlTapeStore:
 
     # What queries ask for.
 
-    def _asked(self, query: TapeQuery) -> Iterable[TapeEntry]:
+    def _select(self, query: TapeQuery) -> Iterable[TapeEntry]:
         """The entries that lie where a query looks, in its order."""
         if query.anchors is None and query.after is None:
             return self._entries(query.tape, backwards=query.backwards)
@@ -200,7 +200,7 @@ def _lines_from_end(file: int) -> Iterator[bytes]:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[int]:
+def _open_locked(path: Path) -> Iterator[int]:
     """The file, open to be appended to by nobody else. It is the one that has this name once the lock is held."""
     if not path.parent.exists():
         make_private(path.parent)

@@ -41,7 +41,7 @@ def read_lines(lines: Iterable[bytes], source: str) -> list[TapeEntry]:
         if not line.strip():
             continue
         try:
-            entries.append(_checked(decode(line)))
+            entries.append(_check(decode(line)))
         except (ValueError, OverflowError, RecursionError) as error:
             bad.append(number)
             why = why or str(error) or "it is nested too deep"
@@ -56,7 +56,7 @@ def read_lines(lines: Iterable[bytes], source: str) -> list[TapeEntry]:
     return entries
 
 
-def _checked(entry: TapeEntry) -> TapeEntry:
+def _check(entry: TapeEntry) -> TapeEntry:
     """An entry that somebody else may have written, its date as Bub writes it; raises ValueError."""
     if not entry.kind:
         raise ValueError("its `kind` is empty")
@@ -67,7 +67,7 @@ def _checked(entry: TapeEntry) -> TapeEntry:
 
 def write_lines(path: Path, entries: Iterable[TapeEntry]) -> None:
     """Write entries to a new file, for its owner only; TapeError where it exists or cannot be written as a whole."""
-    with _told(path):
+    with _explain_write_failure(path):
         _write_new(path, entries)
 
 
@@ -78,7 +78,7 @@ def write_archive(folder: Path, tape: str, entries: Iterable[TapeEntry]) -> Path
     """
     check_name(tape)
     entries = list(entries)
-    with _told(folder):
+    with _explain_write_failure(folder):
         make_private(folder)
         while True:
             path = folder / f"{tape}.{datetime.now(UTC).strftime(_STAMP)}{SUFFIX}"
@@ -111,7 +111,7 @@ def _write_new(path: Path, entries: Iterable[TapeEntry]) -> None:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _explain_write_failure(path: Path) -> Iterator[None]:
     try:
         yield
     except FileExistsError as error:

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
 from bub.errors import TapeError
-from bub.tape.entry import TapeEntry, mended, words_of
+from bub.tape.entry import TapeEntry, mend, words_of
 
 
 class _LastAnchor:
@@ -41,11 +41,11 @@ class TapeQuery:
 
     def query(self, text: str) -> TapeQuery:
         """Entries whose payload has this text somewhere, in whatever case; an empty text asks nothing."""
-        return replace(self, text=mended(text) or None)
+        return replace(self, text=mend(text) or None)
 
     def after_anchor(self, name: str) -> TapeQuery:
         """Entries behind the last anchor of this name; an empty name asks nothing."""
-        return replace(self, after=mended(name) or None)
+        return replace(self, after=mend(name) or None)
 
     def last_anchor(self) -> TapeQuery:
         """Entries behind the anchor that was set last."""
@@ -53,7 +53,7 @@ class TapeQuery:
 
     def between_anchors(self, start: str, end: str) -> TapeQuery:
         """Entries between the last anchor `start` and the first anchor `end` behind it."""
-        return replace(self, anchors=(mended(start), mended(end)))
+        return replace(self, anchors=(mend(start), mend(end)))
 
     def between_dates(self, start: str | date, end: str | date) -> TapeQuery:
         """Entries from `start` to `end`, both included; a plain date is the whole day in UTC.
@@ -63,7 +63,7 @@ class TapeQuery:
         since, until = _moment(start, "start", end_of_day=False), _moment(end, "end", end_of_day=True)
         if since > until:
             raise TapeError(f"{start} is later than {end}", help="name the earlier date first")
-        return replace(self, since=_written(since), until=_written(until))
+        return replace(self, since=_format_moment(since), until=_format_moment(until))
 
     def kinds(self, *kinds: str) -> TapeQuery:
         """Entries of these kinds only; none named asks nothing."""
@@ -112,5 +112,5 @@ def _moment(given: str | date, which: str, *, end_of_day: bool) -> datetime:
     return start + timedelta(days=1, microseconds=-1) if end_of_day else start
 
 
-def _written(moment: datetime) -> str:
+def _format_moment(moment: datetime) -> str:
     return moment.isoformat(timespec="microseconds")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bub.errors import TapeError
-from bub.tape.entry import TapeEntry, mended
+from bub.tape.entry import TapeEntry, mend
 from bub.tape.tape import Tape
 
 SPILL = "spill"
@@ -39,7 +39,7 @@ def is_long(text: str) -> bool:
 
 async def spill(tape: Tape, text: str) -> Spilled:
     """Put a text aside and return what stands in its place (BEHAVIOURS P22). Raises TapeError as `Tape.append`."""
-    text = mended(text)
+    text = mend(text)
     handle = hashlib.sha256(text.encode()).hexdigest()[:12]
     parts = list(parts_of(text)) or [text]
     # An anchor before each part: it is found by its name, and nothing else is read.

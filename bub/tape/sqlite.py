@@ -15,7 +15,7 @@ import msgspec
 from bub.base.database import PATIENCE, explain_failure, open_database, transaction
 from bub.base.private import make_private
 from bub.errors import TapeError
-from bub.tape.entry import TapeEntry, mended, words_of
+from bub.tape.entry import TapeEntry, mend, words_of
 from bub.tape.query import TapeQuery
 from bub.tape.store import Stretch, check_name, encode_entry, stretch_of
 
@@ -81,8 +81,8 @@ class SqliteTapeStore:
         """Write entries at the end of a tape, all or none: after a crash no half of them is there."""
         rows = [
             (
-                mended(entry.kind),
-                mended(entry.anchor_name),
+                mend(entry.kind),
+                mend(entry.anchor_name),
                 self._text(entry.payload),
                 self._text(entry.meta),
                 entry.date,
@@ -217,17 +217,17 @@ class SqliteTapeStore:
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         with self._lock, _explain_errors(self.path):
-            yield self._opened()
+            yield self._connect()
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction, from its beginning the only one that writes."""
         with self._lock, _explain_errors(self.path):
-            db = self._opened()
+            db = self._connect()
             with transaction(db):
                 yield db
 
-    def _opened(self) -> sqlite3.Connection:
+    def _connect(self) -> sqlite3.Connection:
         # A connection must not be taken along into a child process.
         if self._connection is None or self._process != os.getpid():
             self._connection, self._process = _open(self.path), os.getpid()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import msgspec
 
 from bub.errors import TapeError
-from bub.tape.entry import TapeEntry, mended
+from bub.tape.entry import TapeEntry, mend
 from bub.tape.query import AnchorSelector, TapeQuery, no_anchor
 
 
@@ -101,7 +101,7 @@ def encode_entry(encode: Callable[[Any], bytes], value: Any) -> bytes:
         try:
             return encode(value)
         except UnicodeEncodeError:  # one letter that is none must not cost the whole turn
-            return encode(mended(msgspec.to_builtins(value)))
+            return encode(mend(msgspec.to_builtins(value)))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise TapeError(f"an entry cannot be written as JSON: {error}", help="keep to what JSON knows") from error
 

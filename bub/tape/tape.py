@@ -172,7 +172,7 @@ class Tape:
         tape and changes nothing for it (P21).
         """
         about = await self._about()
-        kept = await self._archived(archive) if archive is not None else None
+        kept = await self._archive(archive) if archive is not None else None
         await self.forget()
         await self._begin(about, **({"archived": str(kept)} if kept is not None else {}))
         for name in await list_tapes(self.store):
@@ -180,13 +180,13 @@ class Tape:
                 try:
                     sidecar = replace(self, name=name)
                     if archive is not None:
-                        await sidecar._archived(archive)
+                        await sidecar._archive(archive)
                     await sidecar.forget()
                 except Exception as error:  # noqa: BLE001 (whatever its store does, the tape goes on)
                     await self.append(_sidecar_failed(name, "reset", error))
         return kept
 
-    async def _archived(self, folder: Path) -> Path:
+    async def _archive(self, folder: Path) -> Path:
         entries = await self._call(self.store.fetch_all, self.query(), long=True)
         return await trio.to_thread.run_sync(write_archive, folder, self.name, entries)
 

@@ -26,7 +26,7 @@ def transcript(entries: Iterable[TapeEntry], width: int | None) -> Iterator[Line
             yield EMPTY
         tone: Tone = "bad" if entry.kind == "error" else "strong"
         yield Span(f"#{entry.id}  {moment(entry.date)}  ", "faint"), Span(_who(entry), tone)
-        for text, most in _said(entry):
+        for text, most in _texts_of(entry):
             yield from _block(text, most, width)
 
 
@@ -70,7 +70,7 @@ def _who(entry: TapeEntry) -> str:
     return f"{entry.kind.replace('_', ' ')} {named}" if named else entry.kind.replace("_", " ")
 
 
-def _said(entry: TapeEntry) -> Iterator[tuple[str, int | None]]:
+def _texts_of(entry: TapeEntry) -> Iterator[tuple[str, int | None]]:
     """The texts of an entry, each with how many lines of it are shown."""
     payload = entry.payload
     match entry.kind:
@@ -81,7 +81,7 @@ def _said(entry: TapeEntry) -> Iterator[tuple[str, int | None]]:
             yield _content(payload.get("content")), None
             yield from ((_call(call), None) for call in _mappings(payload.get("calls")))
         case "tool_result":
-            for result in _listed(payload.get("results")):
+            for result in _items_of(payload.get("results")):
                 yield _content(result.get("content") if isinstance(result, Mapping) else result), _MOST_LINES
         case "system":
             yield _content(payload.get("content")), _MOST_LINES
@@ -111,21 +111,21 @@ def _call(call: Mapping[str, Any]) -> str:
 
 
 def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
-    return (each for each in _listed(value) if isinstance(each, Mapping))
+    return (each for each in _items_of(value) if isinstance(each, Mapping))
 
 
-def _listed(value: Any) -> list[Any]:
+def _items_of(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
 def _block(text: str, most: int | None, width: int | None) -> Iterator[Line]:
-    lines = [part for one in text.rstrip().expandtabs(4).splitlines() for part in _folded(one, width)]
+    lines = [part for one in text.rstrip().expandtabs(4).splitlines() for part in _fold(one, width)]
     yield from (line(" " * _INDENT + part) for part in lines[:most])
     if most is not None and len(lines) > most:
         yield line(f"{' ' * _INDENT}… {len(lines) - most} more lines", "faint")
 
 
-def _folded(text: str, width: int | None) -> list[str]:
+def _fold(text: str, width: int | None) -> list[str]:
     """One line as it is, in several where it is too long."""
     room = max((width or 0) - _INDENT, 1)
     return [text] if width is None or cells(text) <= room else wrap_text(text, room)

@@ -50,7 +50,7 @@ class Rehearsal:
         self._runtime = Runtime(workspace, read=lambda: document, load=load)
 
     @contextmanager
-    def loaded(self) -> Iterator[Rehearsal]:
+    def load(self) -> Iterator[Rehearsal]:
         """Load as a run does; the modules of plugins with a `path` are forgotten when the block is left."""
         try:
             self._runtime.load()

@@ -68,7 +68,7 @@ def run_trial(
     else:
         clock = VirtualClock()
         try:
-            with redirect_stdout(sys.stderr), rehearsal.loaded():
+            with redirect_stdout(sys.stderr), rehearsal.load():
                 turn = run_bounded(partial(_run_turn, rehearsal, trial.message, clock), clock, timeout)
         except Exception as error:  # noqa: BLE001 (whatever ends a test is that test's failure)
             log_exception("test.failed", error, test=trial.id)

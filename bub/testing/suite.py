@@ -78,7 +78,7 @@ def open_suite(
     for own in dict.fromkeys(trial.profile for trial in trials):
         rehearsal = Rehearsal(document, {}, own=own, start=profile, workspace=workspace)
         try:
-            with redirect_stdout(sys.stderr), rehearsal.loaded():
+            with redirect_stdout(sys.stderr), rehearsal.load():
                 settings.update(rehearsal.all_settings)
         except PipelineError as error:
             # Warnings are reported above; without its tests, a file may have others.

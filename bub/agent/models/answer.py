@@ -101,7 +101,7 @@ class Answer:
         if event is None:
             if not draft.ended:
                 if draft.finish_reason is None:
-                    raise AttemptError(faults.broken_off(self._endpoint), again=True)
+                    raise AttemptError(faults.report_break_off(self._endpoint), again=True)
                 draft.end()
             self._done = True
             await self._response.aclose()
@@ -121,7 +121,7 @@ class Answer:
             raise error
         # Whoever has said how the answer ended has said it all, however the connection ended.
         if self._draft.finish_reason is None and not self._draft.ended:
-            raise AttemptError(faults.broken_off(self._endpoint), again=True) from error
+            raise AttemptError(faults.report_break_off(self._endpoint), again=True) from error
 
     async def _next_event(self) -> ServerSentEvent | None:
         """The next event, None at the end. Once the answer is complete, the rest is waited for only briefly.

@@ -62,7 +62,7 @@ class PartialCalls:
         if piece:
             call.pieces.append(piece)
 
-    def finished(self) -> list[PartialCall]:
+    def list_calls(self) -> list[PartialCall]:
         """The calls that say anything at all: a name, or arguments."""
         return [call for call in self._all if call.name or call.pieces]
 

@@ -167,7 +167,7 @@ class _Call:
         elif "json" in content_type:
             body = await _read_body(response, _LONGEST_COMPLETION)
             if body is None:
-                raise AttemptError(faults.broken_off(endpoint), again=True)
+                raise AttemptError(faults.report_break_off(endpoint), again=True)
             answer.take_whole(body)
         else:
             kind = faults.quote_words(content_type.partition(";")[0], endpoint) or "something unnamed"

@@ -76,7 +76,7 @@ class Draft:
         self.ended = True
         for kind, joiner in self._joiners.items():
             self._add(kind, joiner.rest())
-        calls = self._calls.finished() if self._calls is not None and self._names.any_offered else []
+        calls = self._calls.list_calls() if self._calls is not None and self._names.any_offered else []
         if not self._has_text and not calls:
             raise self._nothing_said()
         for call in calls:

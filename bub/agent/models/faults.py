@@ -176,7 +176,7 @@ def silent(endpoint: Endpoint) -> ModelError:
     return fault(endpoint, "timeout", f"said nothing for {endpoint.timeout:g} s", do)
 
 
-def broken_off(endpoint: Endpoint) -> ModelError:
+def report_break_off(endpoint: Endpoint) -> ModelError:
     """The answer stopped in the middle. What had come stays; asking again could say it twice."""
     return fault(endpoint, "cut_stream", "broke off in the middle of its answer", "ask again")
 

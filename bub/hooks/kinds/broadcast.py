@@ -22,7 +22,7 @@ async def broadcast(calls: Calls, values: Values, wait: Wait, failed: Failed) ->
             value = call.function(*arguments[call.signature])
             if type(value) not in PLAIN and is_awaitable(value):
                 value = await wait(value)
-            results.append(value if value is None or call.returns is None else call.checked(value))
+            results.append(value if value is None or call.returns is None else call.check(value))
         except Exception as error:  # noqa: BLE001 (the policy decides)
             await failed(call, error)
     return results
@@ -50,7 +50,7 @@ async def broadcast_shielded(calls: Calls, values: Values, seconds: float, faile
                         if now - armed > slack:
                             armed, scope.deadline = now, now + seconds + slack
                         value = await value
-                    results.append(value if value is None or call.returns is None else call.checked(value))
+                    results.append(value if value is None or call.returns is None else call.check(value))
                 except Exception as error:  # noqa: BLE001 (the policy decides)
                     await failed(call, error)
                 if scope.cancel_called:

@@ -45,11 +45,17 @@ def claim_of(came: tuple[Mapping[str, Any], str]) -> Mapping[str, Any]:
     return claim
 
 
-def unclaimed() -> dict[str, Any]:
+def report_unclaimed() -> dict[str, Any]:
     """What it comes to when nobody claims."""
     return dict(UNCLAIMED)
 
 
 CLAIMING = RunnableKind(
-    KINDS["claiming"], claiming, finish, late=no_part, fired=claim_of, unanswered=unclaimed, late_fired=unclaimed
+    KINDS["claiming"],
+    claiming,
+    finish,
+    late=no_part,
+    fired=claim_of,
+    unanswered=report_unclaimed,
+    late_fired=report_unclaimed,
 )

@@ -20,7 +20,7 @@ async def firstresult(calls: Calls, values: Values, wait: Wait, failed: Failed) 
             if type(value) not in PLAIN and is_awaitable(value):
                 value = await wait(value)
             if value is not None:
-                return call.checked(value), call.plugin
+                return call.check(value), call.plugin
         except Exception as error:  # noqa: BLE001 (the policy decides)
             await failed(call, error)
     return None, ""

@@ -48,9 +48,9 @@ def as_payload(came: Denial | None) -> dict[str, str] | None:
     return None if came is None else {"deny": came.reason}
 
 
-def denied_late() -> dict[str, str]:
+def deny_late_fired() -> dict[str, str]:
     """What whoever fires a gate gets when its time is up."""
     return {"deny": BROKEN_GATE}
 
 
-GATE = RunnableKind(KINDS["gate"], gate, finish, late=deny_late, fired=as_payload, late_fired=denied_late)
+GATE = RunnableKind(KINDS["gate"], gate, finish, late=deny_late, fired=as_payload, late_fired=deny_late_fired)

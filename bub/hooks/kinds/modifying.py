@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bub.base.waiting import Wait, is_awaitable
-from bub.envelope import readdressed
+from bub.envelope import keep_address
 from bub.errors import HookTypeError
 from bub.hooks.binding import Calls, Values
 from bub.hooks.facts import KINDS
@@ -60,7 +60,7 @@ def finish(stage: Stage, values: list[Any], came: dict[str, Any], each: bool) ->
             parts = (came.get(f"prepend_{name}"), value, came.get(f"append_{name}"))
             value = "\n\n".join(str(part) for part in parts if part) if any(parts) else value
         elif name == "message" and name in came:
-            value = readdressed(value, values[before])
+            value = keep_address(value, values[before])
         values[after] = value
     for name in came.keys() - known:
         log_warning("hook.change_not_possible", stage=stage.id, value=name)

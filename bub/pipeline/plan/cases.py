@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from bub.base.diagnostics import Place
-from bub.envelope import Envelope, addressed, field_of
+from bub.envelope import Envelope, add_address, field_of
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import names_of, text_of
 from bub.pipeline.source.document import Node
@@ -94,7 +94,7 @@ def _profile_of(plan: Plan, test: Node) -> str | None:
     if len(routes) > _MOST_ROUTES:
         return None
     written = test.get("message")
-    message = addressed({name: node.value for name, node in (written.items() if written is not None else ())})
+    message = add_address({name: node.value for name, node in (written.items() if written is not None else ())})
     for route in routes:
         match = route.get("match")
         asked = [(name, text_of(node)) for name, node in (match.items() if match is not None else ())]

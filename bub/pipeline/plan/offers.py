@@ -39,7 +39,7 @@ class Offers:
     def place_of(self, implementation: Implementation) -> Place:
         """Where an implementation is written; the profile's list where Python does not know."""
         if implementation.source is None:
-            return self.listed_at(implementation.plugin)
+            return self.find_listing(implementation.plugin)
         file, line = implementation.source
         shown = Path(file)
         base = self.plan.document.base
@@ -48,7 +48,7 @@ class Offers:
         name = getattr(implementation.function, "__name__", implementation.hook)
         return Place(str(shown), _name_at(file, line, name))
 
-    def listed_at(self, plugin: str) -> Place:
+    def find_listing(self, plugin: str) -> Place:
         """Where the profile lists a plugin; the file itself for one that is there without."""
         return next((place for name, place in self.plan.allowlist if name == plugin), self.plan.root.place)
 

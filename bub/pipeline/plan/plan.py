@@ -225,7 +225,7 @@ def make_plan(
         adrift,
         layers,
         position={stage.id: index for index, stage in enumerate(stages)},
-        callers=_grouped((stage.hook.point.name, stage) for stage in stages),
+        callers=_group((stage.hook.point.name, stage) for stage in stages),
         flow=_flow(root, stages, hooks),
         kind_changes=_kind_changes(view, kinds),
         tools=tools or (view.profile_node.get("tools") if view.profile_node is not None else None),
@@ -235,7 +235,7 @@ def make_plan(
 # Hooks and stages.
 
 
-def _grouped(pairs: Iterable[tuple[_Key, _Item]]) -> dict[_Key, tuple[_Item, ...]]:
+def _group(pairs: Iterable[tuple[_Key, _Item]]) -> dict[_Key, tuple[_Item, ...]]:
     groups: dict[_Key, list[_Item]] = {}
     for key, item in pairs:
         groups.setdefault(key, []).append(item)
@@ -328,15 +328,15 @@ def _kind_changes(view: Effective, kinds: Mapping[str, Kind]) -> dict[str, tuple
                 if said.value != inherited.value:
                     change = KindChange(layer.name, inherited.value, inherited.place, said.value, said.place)
                     changes.append((path, change))
-    return _grouped(changes)
+    return _group(changes)
 
 
 # Values.
 
 
 def _flow(root: Node, stages: tuple[StagePlan, ...], hooks: Mapping[str, HookPlan]) -> Flow:
-    makers = _grouped((name, stage) for stage in stages for name in dict.fromkeys(stage.makes))
-    takers = _grouped((name, stage) for stage in stages for name in dict.fromkeys(stage.taken))
+    makers = _group((name, stage) for stage in stages for name in dict.fromkeys(stage.makes))
+    takers = _group((name, stage) for stage in stages for name in dict.fromkeys(stage.taken))
     missing = frozenset(
         name
         for name, asking in (takers.items() if _is_readable(root, stages) else ())

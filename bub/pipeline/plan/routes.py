@@ -131,7 +131,7 @@ def choice_page(choice: Routing, width: int) -> list[Line]:
         *label_text("session", f"{choice.session_id}, unless a plugin says another", width, _LABEL),
     ]
     if choice.routes:
-        lines += [EMPTY, line("routes, asked in this order", "faint"), *_asked(choice, width)]
+        lines += [EMPTY, line("routes, asked in this order", "faint"), *_describe_routes(choice, width)]
     return lines
 
 
@@ -142,7 +142,7 @@ def _why(choice: Routing) -> str:
     return f"{none}, so it is the profile chosen at start"
 
 
-def _asked(choice: Routing, width: int) -> list[Line]:
+def _describe_routes(choice: Routing, width: int) -> list[Line]:
     """Each route with its place, its profile and what became of it; in columns where there is room for them."""
     rows = [
         (

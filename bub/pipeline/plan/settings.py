@@ -64,7 +64,7 @@ def resolve_settings(
     ]
     for path, variable in chosen.items():
         inner = _at(schema, schema, path)
-        value = _coerced(environment[variable], inner, schema)
+        value = _coerce(environment[variable], inner, schema)
         if value is _UNREADABLE:
             findings.add(
                 "B034",
@@ -213,21 +213,21 @@ def _is_leaf(schema: Schema, whole: Schema) -> bool:
     return types != {"object"} and ("properties" not in merged(schema, whole))
 
 
-def _wanted(schema: Schema | None, whole: Schema) -> str:
+def _expected_type(schema: Schema | None, whole: Schema) -> str:
     """The type that a text is read as: a typed field also admits text, since a reference is text."""
     types = set(types_of(schema, whole)) if schema is not None else set()
     return next((name for name in ("boolean", "integer", "number", "array") if name in types), "string")
 
 
-def _coerced(text: str, schema: Schema | None, whole: Schema) -> Any:
-    wanted = _wanted(schema, whole)
+def _coerce(text: str, schema: Schema | None, whole: Schema) -> Any:
+    wanted = _expected_type(schema, whole)
     if wanted == "string" or schema is None:
         return text
     if wanted == "array":
-        listed = _listed(text)
+        listed = _split_list(text)
         if listed is None:
             return _UNREADABLE
-        items = [_coerced(item, merged(schema, whole).get("items"), whole) for item in listed]
+        items = [_coerce(item, merged(schema, whole).get("items"), whole) for item in listed]
         return _UNREADABLE if _UNREADABLE in items else items
     value = read_scalar(text.strip())
     if wanted == "boolean":
@@ -246,7 +246,7 @@ def read_text(text: str, schema: Schema, whole: Schema) -> Any:
 
     Raises `ValueError` with the reason, a clause such as "is not a whole number" that never holds the text.
     """
-    value = _coerced(text, schema, whole)
+    value = _coerce(text, schema, whole)
     if value is _UNREADABLE:
         raise ValueError(_refusal(text, schema, whole))
     return value
@@ -258,8 +258,8 @@ def _is_number(value: Any, wanted: str) -> bool:
 
 
 def _refusal(text: str, schema: Schema | None, whole: Schema) -> str:
-    """What is wrong with a text that `_coerced` could not read, without the text."""
-    wanted = _wanted(schema, whole)
+    """What is wrong with a text that `_coerce` could not read, without the text."""
+    wanted = _expected_type(schema, whole)
     bounds = merged(schema, whole)
     if wanted not in ("integer", "number") or not _is_number(read_scalar(text.strip()), wanted):
         return f"is not {_WORDS[wanted]}"
@@ -271,7 +271,7 @@ def _refusal(text: str, schema: Schema | None, whole: Schema) -> str:
     return f"must be at least {least}" if most is None else f"must be at most {most}"
 
 
-def _listed(text: str) -> list[str] | None:
+def _split_list(text: str) -> list[str] | None:
     """The items of a list in a variable: `a, b`, or as JSON, which other programs write; None for broken JSON."""
     if text.lstrip().startswith("["):
         try:
@@ -307,10 +307,10 @@ def _type_references(
         if child.is_mapping:
             _type_references(plain[name], child, inner, whole, below, findings)
         elif isinstance(child.value, str) and lone_reference(child.value) is not None:
-            value = _coerced(plain[name], inner, whole)
+            value = _coerce(plain[name], inner, whole)
             if value is _UNREADABLE:
                 what = f"what the reference stands for {_refusal(plain[name], inner, whole)}"
-                wanted = _WORDS[_wanted(inner, whole)]
+                wanted = _WORDS[_expected_type(inner, whole)]
                 findings.add("B034", what, child.place, path=below, help=f"`{name}` takes {wanted}")
                 del plain[name]
             else:

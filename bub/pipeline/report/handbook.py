@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Mapping
 from functools import cache
 
-from bub.base.resources import shipped
+from bub.base.resources import locate_shipped
 
 _WIDTH = 80
 
@@ -46,6 +46,6 @@ def _fill_paragraphs(prose: str) -> list[str]:
 @cache
 def _sections() -> Mapping[str, tuple[str, str]]:
     """Return the title and the text of each code's section."""
-    page = (shipped("docs") / "diagnostics.md").read_text(encoding="utf-8")
+    page = (locate_shipped("docs") / "diagnostics.md").read_text(encoding="utf-8")
     _, *parts = _HEADING.split(page)
     return {code: (title, text) for code, title, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True)}

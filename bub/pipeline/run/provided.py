@@ -85,12 +85,12 @@ def tell_one_name(findings: Findings, offers: Offers, what: str, one: str, other
         message = f"plugin `{first}` brings {what} twice"
     else:
         message = f"plugins `{first}` and `{second}` both bring {what}"
-    place = offers.listed_at(first)
+    place = offers.find_listing(first)
     listed = first != second and first in order
     findings.add(
         ONE_NAME,
         message,
-        offers.listed_at(second),
+        offers.find_listing(second),
         help=f"take `{second}` off the list, or rename it there" if first == BUILTIN else "take one off the list",
         related=[Related(f"`{first}` is listed here", place.file, place.range)] if listed else (),
     )
@@ -130,7 +130,7 @@ def _callable(offers: Offers) -> Iterator[tuple[Implementation, Call]]:
 
 def _brought(call: Call) -> list[Tool]:
     answer = call.function()
-    brought = list(call.checked(answer)) if answer is not None else []
+    brought = list(call.check(answer)) if answer is not None else []
     for tool in brought:
         if not isinstance(tool, Tool):
             raise HookTypeError(call.hook, call.plugin, "a list of what `@bub.tool` makes", tool)

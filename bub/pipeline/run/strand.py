@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from bub.base.waiting import MovingDeadline, Wait, unlimited
-from bub.envelope import Envelope, addressed, unpack_batch
+from bub.envelope import Envelope, add_address, unpack_batch
 from bub.hooks.binding import Call
 from bub.hooks.facts import SESSION
 from bub.hooks.kinds.runnable import Outcome, Verdict
@@ -153,7 +153,7 @@ class Strand:
         values, into = self._turn.values, step.into
         assert into is not None
         if step.joins is None:
-            values[into] = addressed(values[into])
+            values[into] = add_address(values[into])
         elif values[into] is None:
             values[step.joins] = values[step.message]
         else:

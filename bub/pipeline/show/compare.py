@@ -77,11 +77,11 @@ def compare(old: Document, new: Document, profiles: tuple[str, str] | None = Non
             _report_unpaired(pair, old, new, changes)
         for part in _PARTS:
             part(before, after, changes)
-        compared.append(ProfileComparison(*pair, changes.sorted()))
+        compared.append(ProfileComparison(*pair, changes.sort()))
     routed = Changes()
     if profiles is None:
         routes.compare(old, new, routed)
-    return Comparison(tuple(compared), routed.sorted())
+    return Comparison(tuple(compared), routed.sort())
 
 
 def _check_profile_exists(document: Document, profile: str) -> None:

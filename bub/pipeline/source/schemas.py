@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from bub.base.resources import shipped_schema
-from bub.plugins.schemas import embedded, installed_section
+from bub.plugins.schemas import embed_section, installed_section
 
 Schema = Mapping[str, Any]
 
@@ -49,7 +49,7 @@ def whole_settings_schema(plugins: Iterable[str] = (), *, pointer: str = "#") ->
 def settings_schema_with(sections: Mapping[str, Schema], *, pointer: str = "#") -> dict[str, Any]:
     """Return the schema of `settings` with these schemas for the plugins' sections in it; `pointer` is as above."""
     own = settings_schema()
-    placed = {plugin: embedded(sections[plugin], f"{pointer}/properties/{plugin}") for plugin in sorted(sections)}
+    placed = {plugin: embed_section(sections[plugin], f"{pointer}/properties/{plugin}") for plugin in sorted(sections)}
     return {**own, "properties": {**own["properties"], **placed}}
 
 

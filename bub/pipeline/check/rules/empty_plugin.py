@@ -16,7 +16,7 @@ def check(plan: Plan, offers: Offers) -> None:
             plan.findings.add(
                 CODE,
                 f"plugin `{plugin.name}` ({plugin.source}) implements no hook",
-                offers.listed_at(plugin.name),
+                offers.find_listing(plugin.name),
                 path=f"profiles.{plan.profile}.plugins",
                 help="mark its functions with `@bub.hookimpl`, name a class of the file with `plugin = ITS_NAME`,"
                 " or take it off the list",

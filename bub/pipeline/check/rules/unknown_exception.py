@@ -37,7 +37,7 @@ def check(plan: Plan, case: Case) -> None:
         name = text_of(said)
         if said is None or name is None or _CLASS_NAME.fullmatch(name) is None:
             continue
-        meant = sure_repair(name, _known())
+        meant = sure_repair(name, _list_known_exceptions())
         if meant is not None:
             plan.findings.warn(
                 CODE,
@@ -49,6 +49,6 @@ def check(plan: Plan, case: Case) -> None:
             )
 
 
-def _known() -> set[str]:
+def _list_known_exceptions() -> set[str]:
     classes = [*vars(builtins).items(), *vars(errors).items()]
     return {*_OF_TRIO, *(name for name, it in classes if isinstance(it, type) and issubclass(it, BaseException))}

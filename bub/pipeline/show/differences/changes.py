@@ -102,7 +102,7 @@ class Changes:
         """Add one change from a fact to another, at its new place, its old one, or the first of `at`."""
         self.add(kind, message, path, now.node, was.node, *at, old=was.value, new=now.value, danger=danger)
 
-    def sorted(self) -> tuple[Change, ...]:
+    def sort(self) -> tuple[Change, ...]:
         return tuple(sorted(self.items, key=lambda change: change.rank))
 
 
