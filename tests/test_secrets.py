@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -17,18 +18,26 @@ from hypothesis import strategies as st
 
 from bub.agent.tools.shell import child_environment
 from bub.asking import Asking
-from bub.base.diagnostics import Diagnostic
+from bub.base.diagnostics import Diagnostic, PipelineError, Position, Range
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
 from bub.errors import UsageError
-from bub.pipeline.check.validate import check_document
+from bub.pipeline.check.validate import check_document, check_loaded
 from bub.pipeline.edit.choices import value_of, with_section
 from bub.pipeline.plan.origins import scope_of
 from bub.pipeline.plan.plan import make_plan
 from bub.pipeline.plan.secret_values import redactor_of
-from bub.pipeline.report.report import render_text
+from bub.pipeline.report.annotations import render_annotations
+from bub.pipeline.report.report import render_json, render_text
+from bub.pipeline.report.sarif import render_sarif
 from bub.pipeline.show.compare import compare
+from bub.pipeline.show.drawing import drawing_of
 from bub.pipeline.show.explain import explain
+from bub.pipeline.show.flowcharts import dot, mermaid
+from bub.pipeline.show.lanes import text_lines
+from bub.pipeline.show.pages import page
+from bub.pipeline.show.profiles import profiles
+from bub.pipeline.source.document import walk
 from bub.pipeline.source.merge import Document, load_text
 from bub.setup.sections import ask_for_section
 
@@ -149,11 +158,153 @@ def test_no_process_shows_what_is_marked_two_hops_away_even_when_it_is_wrong(
         assert "must be `open` or `shut`" in done.stdout
 
 
+# Below a name, and behind a reference
+
+
+BELOW = {
+    "a mapping in a line": f"{{x: {{credentials: {{user: {SECRET}}}}}, modle: y}}",
+    "a mapping in lines": f"\n  x:\n    credentials:\n      user: {SECRET}\n  modle: y",
+    "a list": f"\n  x:\n    credentials:\n      - name: one\n        user: {SECRET}\n  modle: y",
+    "a mapping that hangs over": f"{{x: {{credentials:\n  {{user: {SECRET}}}}}, modle: y}}",
+    "a list of texts": f"\n  x:\n    credentials:\n    - one\n    - {SECRET}\n  modle: y",
+    "a text of lines": f"\n  x:\n    credentials:\n      user: |\n        one\n        {SECRET}\n  modle: y",
+    "an anchor": f"\n  y: {{user: &it {SECRET}}}\n  x: {{credentials: {{user: *it}}}}\n  modle: y",
+}
+
+
+def findings_everywhere(document: Document) -> list[Diagnostic]:
+    """What was found, and as much again at each value."""
+    wrong = [
+        Diagnostic("B105", "error", "it is wrong", node.place.file, node.place.range) for _, node in walk(document.root)
+    ]
+    file, lines = next(reversed(document.sources.items()))
+    wrong += [
+        Diagnostic("B105", "error", "it is wrong", file, Range(Position(number, 1), Position(number, 2)))
+        for number in range(1, len(lines.splitlines()) + 1)
+    ]
+    return [*check_document(document), *wrong]
+
+
+@pytest.mark.parametrize("settings", BELOW.values(), ids=BELOW)
+@pytest.mark.parametrize("ends", ["\n", "\r\n"], ids=["lf", "crlf"])
+def test_a_report_shows_nothing_below_a_name_that_says_secret(settings: str, ends: str) -> None:
+    text = f"version: 1\nextends: bub:default\nsettings: {settings}\n".replace("\n", ends)
+    document = load_text(text, file="p.yaml")
+    shown = render_text(findings_everywhere(document), document.sources)
+    assert "it is wrong" in shown
+    assert SECRET not in shown
+
+
+TOKEN = "sk-live-3f9a7c1e"
+REFERENCE = f"${{env:MY_TOKEN:-{TOKEN}}}"
+
+PLACES = {
+    "description": f"description: 'a {REFERENCE}'",
+    "a message of a test": f"tests: {{t: {{message: {{content: '{REFERENCE}'}}, expect: {{}}}}}}",
+    "a mock of a test": f"tests: {{t: {{message: hi, mock: {{run_model: '{REFERENCE}'}}}}}}",
+    "what a test expects": f"tests: {{t: {{message: hi, expect: {{outbound: '{REFERENCE}'}}}}}}",
+    "a default of a stage": f"stages: {{x: {{kind: firstresult, default: '{REFERENCE}'}}}}",
+    "below a default": f"stages: {{x: {{kind: firstresult, default: {{user: ['{REFERENCE}', two]}}}}}}",
+    "a literal below a default": f"stages: {{x: {{kind: firstresult, default: {{credentials: {{user: {TOKEN}}}}}}}}}",
+    "a time-out": f"stages: {{x: {{kind: firstresult, timeout: '{REFERENCE}'}}}}",
+    "what a stage needs": f"stages: {{x: {{kind: firstresult, needs: ['{REFERENCE}']}}}}",
+    "what a stage waits for": f"stages: {{x: {{kind: firstresult, after: '{REFERENCE}'}}}}",
+    "what a stage makes": f"stages: {{x: {{kind: firstresult, into: '{REFERENCE}'}}}}",
+    "whether a stage is on": f"stages: {{x: {{kind: firstresult, enabled: '{REFERENCE}'}}}}",
+    "a kind": f"stages: {{x: {{kind: '{REFERENCE}'}}}}",
+    "a hook": f"stages: {{x: {{kind: firstresult, hook: '{REFERENCE}'}}}}",
+    "when": f"stages: {{x: {{kind: firstresult, when: {{content: '{REFERENCE}'}}}}}}",
+    "for each": f"stages: {{x: {{kind: firstresult, for_each: '{REFERENCE}'}}}}",
+    "a retry": f"stages: {{x: {{kind: firstresult, retry: {{times: '{REFERENCE}'}}}}}}",
+    "a policy of a stage": f"stages: {{x: {{kind: firstresult, on_failure: '{REFERENCE}'}}}}",
+    "a policy": f"on_failure: '{REFERENCE}'",
+    "a policy of a hook": f"hooks: {{x: {{kind: firstresult, on_failure: '{REFERENCE}'}}}}",
+    "what a hook takes": f"hooks: {{x: {{kind: firstresult, takes: ['{REFERENCE}']}}}}",
+    "a route": f"routes: [{{match: {{content: '{REFERENCE}'}}, profile: default}}]",
+    "the profile of a route": f"routes: [{{match: {{content: hi}}, profile: '{REFERENCE}'}}]",
+    "a budget": f"profiles: {{default: {{budget: {{steps: '{REFERENCE}'}}}}}}",
+    "a channel": f"profiles: {{default: {{channels: ['{REFERENCE}']}}}}",
+    "a tool": f"profiles: {{default: {{tools: {{allow: ['{REFERENCE}']}}}}}}",
+    "a plugin": f"profiles: {{default: {{plugins: ['{REFERENCE}']}}}}",
+    "the path of a plugin": f"plugins: {{x: {{path: '{REFERENCE}'}}}}",
+    "the parent of a profile": f"profiles: {{default: {{extends: '{REFERENCE}'}}}}",
+    "the file's own": f"x-mine: {{a: ['{REFERENCE}']}}",
+    "an unknown key": f"mine: '{REFERENCE}'",
+    "the version": f"version: '{REFERENCE}'",
+    "a setting": f"settings: {{system_prompt: 'a {REFERENCE}', modle: y}}",
+    "a setting of another type": f"settings: {{max_steps: '{REFERENCE}', timeout: '{REFERENCE}'}}",
+}
+"""Where the default of a variable named like a secret may stand."""
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_no_reader_shows_the_default_of_a_variable_named_like_a_secret(place: str) -> None:
+    head = "" if place.startswith("version") else "version: 1\n"
+    below = "extends: bub:default\n" if "on_failure" in place or "routes" in place else "extends: bub:classic\n"
+    text = f"{head}{below}{place}\n"
+    document, bare = load_text(text, file="p.yaml"), load_text(f"version: 1\n{below}", file="p.yaml")
+    other = load_text(text.replace(TOKEN, f"{TOKEN}-other"), file="p.yaml")
+    scope = scope_of(make_plan(document, "default"), {})
+    drawing = drawing_of(scope.plan)
+    found = check_loaded(document).diagnostics
+    everywhere = [*found, *findings_everywhere(document)]
+    shown = {
+        "report": render_text(everywhere, document.sources),
+        "json": render_json(everywhere, 1),
+        "sarif": render_sarif(everywhere, document.sources, Path()),
+        "annotations": render_annotations(everywhere, Path()),
+        "messages": str([(one.message, one.help, one.related) for one in found]),
+        "explain": json.dumps(explain(scope, None, None).as_dict(), default=str),
+        "graph": str([text_lines(drawing, 100), mermaid(drawing), dot(drawing)]),
+        "profiles": json.dumps([facts.as_dict() for facts in profiles(document, "default", {})], default=str),
+        "log": redactor_of(document, {}, {}).text(text),
+    }
+    for topic in dict.fromkeys(re.sub(r"\[.*", "", path) for path, _ in walk(document.root) if path):
+        try:
+            facts = explain(scope, topic, None)
+        except UsageError as refusal:
+            shown[f"explain {topic}"] = f"{refusal} {refusal.help}"
+        else:
+            shown[f"explain {topic}"] = json.dumps(facts.as_dict(), default=str)
+            shown[f"the page of {topic}"] = str(page(facts, 100))
+    for name, pair in {"made": (bare, document), "removed": (document, bare), "changed": (document, other)}.items():
+        try:
+            shown[f"diff {name}"] = json.dumps(compare(*pair).as_dict(), default=str)
+        except PipelineError as refusal:
+            shown[f"diff {name}"] = f"{refusal} {refusal.diagnostics}"
+    assert [reader for reader, told in shown.items() if TOKEN in told] == []
+
+
+@pytest.mark.parametrize("arguments", [("run", "hi"), ("doctor", "--json"), ("test",)], ids=" ".join)
+@pytest.mark.parametrize("parent", ["bub:default", "./absent.yaml"], ids=["whole", "incomplete"])
+def test_no_error_at_the_start_shows_the_default_of_a_variable_named_like_a_secret(
+    write: Write, arguments: tuple[str, ...], parent: str
+) -> None:
+    stages = "".join(
+        f"  x{number}: {{kind: firstresult, {said}}}\n"
+        for number, said in enumerate(re.findall(r"\{x: \{kind: firstresult, (.*)\}\}", "\n".join(PLACES.values())))
+    )
+    profile = f"{{plugins: ['{REFERENCE}'], tools: {{allow: ['{REFERENCE}']}}, channels: ['{REFERENCE}']}}"
+    text = f"""version: 1
+extends: {parent}
+settings: {{max_steps: '{REFERENCE}', timeout: '{REFERENCE}'}}
+profiles: {{default: {profile}}}
+tests: {{t: {{message: '{REFERENCE}', expect: {{outbound: '{REFERENCE}'}}}}}}
+stages:
+{stages}"""
+    folder = write("work/pipelines.yaml", text).parent
+    done = bub(folder, *arguments, BUB_TRUST_WORKSPACE="1")  # a process of its own, which has covered nothing before
+    shown = done.stdout + done.stderr
+    assert "B10" in shown or "does not compile" in shown
+    assert TOKEN not in shown
+
+
 # Two readers never disagree
 
 
 NAMES = st.sampled_from(["gate", "roof", "wing", "a/b", "a~b", "a b"])
-LEAF_NAMES = NAMES | st.sampled_from(["token", "api_key"])
+SECRET_NAMES = ("token", "api_key", "credentials")
+ANY_NAMES = NAMES | st.sampled_from(SECRET_NAMES)
 
 
 class Bird(NamedTuple):
@@ -189,13 +340,13 @@ def birds(draw: st.DrawFn) -> Bird:
     def grown(depth: int, name: str, above: bool) -> tuple[dict[str, Any], Any]:
         marked = draw(st.sampled_from([False, False, True]))
         schema: dict[str, Any] = {"writeOnly": True} if marked else {}
-        secret = above or marked
+        secret = above or marked or name in SECRET_NAMES
         kind = draw(st.sampled_from(["text", "list", "mapping"])) if depth else "mapping"
         value: Any
-        if kind == "mapping" and name not in ("token", "api_key"):
+        if kind == "mapping":
             parts = {}
             schema["properties"], value = parts, {}
-            for below in draw(st.sets(NAMES if depth < 1 else LEAF_NAMES, min_size=1, max_size=3)):
+            for below in draw(st.sets(ANY_NAMES, min_size=1, max_size=3)):
                 parts[below], value[below] = grown(depth + 1, below, secret) if depth < 2 else leaf(below, secret)
         else:
             leaf_schema, value = leaf(name, secret)
@@ -206,7 +357,7 @@ def birds(draw: st.DrawFn) -> Bird:
 
     def leaf(name: str, secret: bool) -> tuple[dict[str, Any], str]:
         value = next(values)
-        if secret or name in ("token", "api_key"):
+        if secret or name in SECRET_NAMES:
             secrets.add(value)
         return {"type": "string"}, value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
@@ -37,6 +38,13 @@ STDIN = "<stdin>"
 """What findings call the file that is piped in."""
 
 
+ENV_DEFAULT = r"\$\{env:(?P<name>[A-Za-z_][A-Za-z0-9_]*):-(?P<default>[^}]*)"
+"""A reference with a default, as a pattern; it may be cut short, as texts are that are quoted."""
+
+ELIDED = "…"
+"""What stands for what is left out."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A range in a file. `layer` says which part of the pipeline the text speaks for.
@@ -64,6 +72,9 @@ class Related:
     file: str
     range: Range
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", _without_defaults(self.message))
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
@@ -71,6 +82,7 @@ class Diagnostic:
 
     `path` is the dotted path of the offending value (`stages.prompt.needs[0]`), `profile` the profile it holds
     for when it holds for one only, `fix` the text that would repair the range when there is one sure repair.
+    What a message quotes is without the defaults of its references, which may be secrets.
     """
 
     code: str
@@ -83,6 +95,9 @@ class Diagnostic:
     help: str | None = None
     fix: str | None = None
     related: tuple[Related, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", _without_defaults(self.message))
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as the JSON object of DESIGN §8."""
@@ -101,6 +116,12 @@ class Diagnostic:
                 for other in self.related
             ],
         }
+
+
+def _without_defaults(message: str) -> str:
+    if "${env:" not in message:
+        return message
+    return re.sub(ENV_DEFAULT, lambda found: f"${{env:{found['name']}:-{ELIDED}", message)
 
 
 def _range_dict(span: Range) -> dict[str, dict[str, int]]:

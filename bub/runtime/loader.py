@@ -133,12 +133,12 @@ class _Loading:
     def _load_profile(self, name: str) -> Profile:
         plan = plan_for(self.document, name, self.environment)
         settings = self.settings_of(plan)
-        if not self.document.complete:
-            raise PipelineError(plan.findings.items)  # what is missing may be what says which plugins there are
         self.settings[name] = settings
-        # Before a plugin can fail with a key in what it says.
+        # Before anything can fail with a key in what it says.
         redactor = redactor_of(self.document, self.environment, self.settings)
         self.learn(dict(self.settings), redactor)
+        if not self.document.complete:
+            raise PipelineError(plan.findings.items)  # what is missing may be what says which plugins there are
         view = PluginView(name, self.workspace, settings, redactor)
         self.views.append(view)
         plugins = self._load_plugins(plan, view)

@@ -18,3 +18,8 @@ SECRET_VARIABLE = re.compile(
 
 SECRET_IN_ADDRESS = re.compile(r"(?i)(?:\bhttps?://(?=[^/?#\s:@]+@)|://[^/?#\s:@]*:)(?P<secret>[^/?#\s@]+)@")
 """An address with a password, or for the web with what stands in the place of a user, which is a token."""
+
+
+def is_secret_variable(name: str) -> bool:
+    """Whether a variable's name is that of a secret."""
+    return bool(SECRET_SETTING.search(name) or SECRET_VARIABLE.search(name))

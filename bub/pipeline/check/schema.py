@@ -7,7 +7,7 @@ from bub.pipeline.check.schema_errors import explain_errors
 from bub.pipeline.check.unknown_keys import homes_of_keys
 from bub.pipeline.check.validators import pipeline_validator
 from bub.pipeline.check.words import Path
-from bub.pipeline.plan.origins import setting_of
+from bub.pipeline.plan.secret_places import setting_of
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.schemas import settings_schema
 from bub.secrets.verdict import is_kept_secret

@@ -11,7 +11,8 @@ from bub.base.diagnostics import Place, did_you_mean
 from bub.base.json_schema import Schema, Steps
 from bub.errors import UsageError
 from bub.pipeline.edit.paths import Keys
-from bub.pipeline.plan.origins import Scope, dotted, schema_at, setting_of, value_at
+from bub.pipeline.plan.origins import Scope, dotted, schema_at, value_at
+from bub.pipeline.plan.secret_places import setting_of
 from bub.pipeline.plan.settings import read_text
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import lone_reference, references

@@ -12,6 +12,7 @@ from typing import Any
 from bub.base.diagnostics import Place
 from bub.base.json_schema import Schema, Steps, merged, part_at
 from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.secret_places import is_named_secret, setting_of
 from bub.pipeline.plan.settings import environment_settings, for_the_same_provider, resolve_settings
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import dotenv_place, read_environment, references, resolve
@@ -19,8 +20,9 @@ from bub.pipeline.source.merge import Document, Layer
 from bub.pipeline.source.profiles import effective
 from bub.pipeline.source.scalars import read_scalar
 from bub.pipeline.source.schemas import pipeline_schema, whole_settings_schema
+from bub.secrets.defaults import hide_defaults
 from bub.secrets.names import SECRET_WORDS
-from bub.secrets.verdict import is_kept_secret, is_named, is_secret
+from bub.secrets.verdict import is_kept_secret, is_secret
 
 _OWN = ("extends", "description")
 """What a profile does not take over from the one it extends."""
@@ -81,18 +83,18 @@ class Scope:
             return replace(node, value=tuple(self.covered(child, (*steps, index)) for index, child in items))
         if self.is_secret(node, steps):
             return replace(node, value=_source(node))
-        return replace(node, value=_SECRET_IN_URL.sub(r"\1…", node.value)) if isinstance(node.value, str) else node
+        if not isinstance(node.value, str):
+            return node
+        return replace(node, value=_SECRET_IN_URL.sub(r"\1…", hide_defaults(node.value)))
 
     def is_secret(self, node: Node, steps: Steps) -> bool:
-        """Whether a value is a secret: of a setting as `bub.secrets.verdict` says, of any other value by its name."""
+        """Whether a value is a secret: of a setting as `bub.secrets.verdict` says, of any other value by its names."""
         if node.value is None or isinstance(node.value, bool | dict | tuple):
             return False
         setting = setting_of(steps)
         if setting is not None:
             return is_secret(node.value, setting, self.settings)
-        names = [step for step in steps if isinstance(step, str)]
-        suspects = names if names[:1] and names[0].startswith("x-") else names[-1:]
-        return is_named(tuple(suspects))
+        return is_named_secret(steps)
 
     def is_kept_secret(self, setting: Steps) -> bool:
         """Whether a setting holds a secret, whatever its value; see `bub.secrets.verdict`."""
@@ -239,13 +241,6 @@ def _descend(schema: Schema, whole: Schema, steps: Steps, settings: Schema) -> S
 
 
 # Secrets
-
-
-def setting_of(steps: Steps) -> Steps | None:
-    """The way from the settings to a value among them; None for a value elsewhere."""
-    if steps[:1] == ("settings",):
-        return steps[1:]
-    return steps[3:] if steps[:1] == ("profiles",) and steps[2:3] == ("settings",) else None
 
 
 def _source(node: Node) -> str:

@@ -12,6 +12,7 @@ from bub.envelope import ADDRESS, Envelope, field_of
 from bub.hooks.facts import SESSION
 from bub.pipeline.plan.conditions import When
 from bub.pipeline.plan.origins import flow
+from bub.pipeline.plan.shown import value_to_show
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import resolve
 from bub.pipeline.source.merge import Document
@@ -102,7 +103,7 @@ def routes_of(document: Document, environment: Mapping[str, str]) -> tuple[Route
         match, profile = node.get("match"), read(node.get("profile"))
         if match is not None and match.is_mapping and profile:
             when = When.of({name: read(glob) for name, glob in match.items()})
-            routes.append(Route(number, match.plain(), profile, node.place, when))
+            routes.append(Route(number, value_to_show(match.plain()), profile, node.place, when))
     return tuple(routes)
 
 

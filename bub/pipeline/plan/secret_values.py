@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from bub.base.json_schema import Schema, Steps
-from bub.pipeline.plan.origins import setting_of
+from bub.pipeline.plan.secret_places import is_named_secret, leaves_below, setting_of
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import Environment, Reference, references, resolve
 from bub.pipeline.source.merge import Document
 from bub.pipeline.source.schemas import whole_settings_schema
 from bub.secrets.literals import is_prose, looks_secret, secrets_in_addresses
-from bub.secrets.names import SECRET_SETTING, SECRET_VARIABLE
+from bub.secrets.names import is_secret_variable
 from bub.secrets.redactor import Redactor
 from bub.secrets.verdict import is_kept_secret, is_marked
 
@@ -31,6 +31,7 @@ def secret_values(document: Document, environment: Environment, settings: Mappin
     `environment` is what the document's references see, `settings` are those of each profile, resolved. Secret are:
 
     - what `bub.secrets.verdict` says of the settings, also of those in the file that no profile in force has;
+    - what stands elsewhere in the file below a name that says so, when it `looks_secret`;
     - what stands behind a reference of the settings, whatever it is;
     - what stands behind any other reference, and in a variable named like a secret, when it `looks_secret`; a file of
       prose does not, nor does the default of a variable that is not named like one;
@@ -42,15 +43,10 @@ def secret_values(document: Document, environment: Environment, settings: Mappin
         yield from secrets_in_addresses(value)
     schema = _schema_for(document, settings.values())
     for layer in document.layers:
-        for steps, node in _leaves(layer.root):
-            yield from _written(node, setting_of(steps), schema, document, environment)
+        for steps, node in leaves_below(layer.root):
+            yield from _written(node, steps, schema, document, environment)
     for resolved in settings.values():
         yield from secrets_among(resolved, schema)
-
-
-def is_secret_variable(name: str) -> bool:
-    """Whether a variable's name is that of a secret."""
-    return bool(SECRET_SETTING.search(name) or SECRET_VARIABLE.search(name))
 
 
 def _schema_for(document: Document, settings: Iterable[Settings]) -> Schema:
@@ -66,14 +62,15 @@ def _schema_for(document: Document, settings: Iterable[Settings]) -> Schema:
     return whole_settings_schema(sorted(from_packages))
 
 
-def _written(
-    node: Node, setting: Steps | None, schema: Schema, document: Document, environment: Environment
-) -> Iterator[str]:
+def _written(node: Node, steps: Steps, schema: Schema, document: Document, environment: Environment) -> Iterator[str]:
     """The secrets of one value as a file has it."""
+    setting = setting_of(steps)
     found = references(node.value) if isinstance(node.value, str) and "$" in node.value else []
     if not found:
         if setting is not None:
             yield from _secrets_of(node.value, setting, schema)
+        elif isinstance(node.value, str) and is_named_secret(steps) and looks_secret(node.value):
+            yield node.value
         return
 
     def behind(part: Node) -> str:
@@ -115,12 +112,3 @@ def _secrets_of(value: Any, setting: Steps, schema: Schema) -> Iterator[str]:
     elif isinstance(value, int | float) and not isinstance(value, bool) and is_kept_secret(setting, schema):
         # `max_token: 1024` is no key, and 1024 is found everywhere.
         yield from (str(value),) if is_marked(setting, schema) or looks_secret(str(value)) else ()
-
-
-def _leaves(node: Node, steps: Steps = ()) -> Iterator[tuple[Steps, Node]]:
-    for name, child in node.items():
-        yield from _leaves(child, (*steps, name))
-    for index, child in enumerate(node.elements()):
-        yield from _leaves(child, (*steps, index))
-    if not node.is_mapping and not node.is_sequence:
-        yield steps, node

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bub.base.diagnostics import NO_FILE, STDIN, Diagnostic, Position, Range, sort_diagnostics
-from bub.secrets.literals import SECRET_KEY, secret_starts
+from bub.pipeline.plan.secret_places import secret_places
+from bub.pipeline.source.yaml_reader import parse
+from bub.secrets.defaults import secret_defaults
+from bub.secrets.literals import SECRET_KEY, looks_secret, secret_starts
 from bub.secrets.names import SECRET_WORDS
 
 _TAB = 4
@@ -239,6 +242,8 @@ class _SourceLines:
         self._secrets: dict[tuple[str, int], set[Range]] = {}
         self._strange: dict[tuple[str, int], list[Position]] = {}
         self._unparsed: set[str] = set()
+        self._parsed: set[str] = set()
+        self._told: dict[str, set[str]] = {}
         self._secret_starts: dict[str, dict[int, int]] = {}
         self._shown_up_to: dict[tuple[str, int], int] = {}
         for item in findings:
@@ -246,8 +251,7 @@ class _SourceLines:
                 key, far = (file, span.start.line), span.start.column + _NEAR
                 self._shown_up_to[key] = max(self._shown_up_to.get(key, 0), far)
             if _is_about_a_secret(item):
-                for number in range(item.range.start.line, item.range.end.line + 1):
-                    self._secrets.setdefault((item.file, number), set()).add(item.range)
+                self._cover(item.file, item.range)
             elif item.code == _UNKNOWN_KEY and "settings" in item.path.split("."):
                 self._strange.setdefault((item.file, item.range.end.line), []).append(item.range.end)
             elif item.code in _UNPARSED:
@@ -266,7 +270,27 @@ class _SourceLines:
             self._shown[file, number] = "".join(characters)
         return self._shown[file, number]
 
+    def _cover(self, file: str, span: Range) -> None:
+        for number in range(span.start.line, span.end.line + 1):
+            self._secrets.setdefault((file, number), set()).add(span)
+
+    def _find_secrets(self, file: str) -> None:
+        """Learn where the text of a file holds secrets by its own words; those that look like one are so everywhere."""
+        self._parsed.add(file)
+        told = self._told[file] = set()
+        text = self._sources.get(file)
+        root = parse(text.encode(errors="surrogatepass"), file=file, layer=file).root if text is not None else None
+        for place, secret in secret_places(root) if root is not None else ():
+            self._cover(file, place.range)
+            told.update(line for line in secret.splitlines() if looks_secret(line))
+
     def _secret_spans(self, file: str, number: int, line: str) -> Iterator[tuple[int, int]]:
+        if file not in self._parsed:
+            self._find_secrets(file)
+        for secret in self._told[file]:
+            if secret in line:
+                yield from (found.span() for found in re.finditer(re.escape(secret), line))
+        yield from secret_defaults(line)
         for span in self._secrets.get((file, number), ()):
             start = span.start.column - 1 if span.start.line == number else 0
             end = span.end.column - 1 if span.end.line == number else len(line)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from bub.base.duration import parse_duration
 from bub.pipeline.plan.plan import Plan, StagePlan
+from bub.pipeline.plan.shown import plan_to_show
 from bub.pipeline.plan.waits import waits_of
 from bub.pipeline.source.document import Node
 
@@ -63,6 +64,7 @@ class Drawing:
 
 def drawing_of(plan: Plan) -> Drawing:
     """Return what there is to draw of a plan, as far as it can be read."""
+    plan = plan_to_show(plan)
     waits = waits_of(plan)
     ids = {stage.id for stage in plan.stages}
     cleanups = [Edge(stage.cleanup_for, stage.id, True) for stage in plan.stages if stage.cleanup_for in ids]

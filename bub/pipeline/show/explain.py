@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from bub.base.diagnostics import Place, did_you_mean
@@ -26,6 +27,7 @@ from bub.pipeline.plan.origins import (
 from bub.pipeline.plan.plan import HookPlan, Plan, StagePlan
 from bub.pipeline.plan.scalars import flag_of, names_of, text_of
 from bub.pipeline.plan.settings import GENERAL, variable_of
+from bub.pipeline.plan.shown import plan_to_show
 from bub.pipeline.plan.waits import Waits, waits_of
 from bub.pipeline.report.handbook import codes, page_of
 from bub.pipeline.show.facts import CodePage, Facts, HookFacts, Implementers, Key, PipelineFacts, StageFacts, ValueFacts
@@ -59,6 +61,7 @@ def explain(scope: Scope, topic: str | None, implementers: Implementers | None) 
 
     Raises `UsageError`, with what was probably meant, for what this pipeline does not have.
     """
+    scope = replace(scope, plan=plan_to_show(scope.plan))
     if topic is None:
         return _about_pipeline(scope, implementers)
     stage = find_stage(scope.plan, topic)

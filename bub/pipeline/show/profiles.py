@@ -13,6 +13,7 @@ from bub.pipeline.plan.origins import Scope, flow, origins_of, scope_of
 from bub.pipeline.plan.plan import make_plan
 from bub.pipeline.plan.routes import match_in_words
 from bub.pipeline.plan.scalars import flag_of, names_of, text_of
+from bub.pipeline.plan.shown import document_to_show
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.merge import Document
 
@@ -94,6 +95,7 @@ def profiles(document: Document, chosen_at_start: str, environ: Mapping[str, str
 
     `environ` is the real environment: a variable can choose the model.
     """
+    document = document_to_show(document)
     return tuple(_facts(document, name, chosen_at_start, environ) for name in profiles_of(document))
 
 

@@ -196,7 +196,7 @@ class _Resolver:
         try:
             return _read_text(reference.name, self._folders.get(node.place.file, self._base))
         except (OSError, ValueError, RuntimeError) as error:
-            place = _part(node, reference.start, reference.end)
+            place = place_in(node, reference.start, reference.end)
             message = f"the file `{reference.name}` cannot be read: {_reason(error)}"
             self.findings.add("B032", message, place, path=path, help="the path is relative to the file that names it")
             return None
@@ -268,7 +268,7 @@ def _look_up(reference: Reference, environment: Environment, findings: Findings,
         findings.warn(
             "B031",
             f"the environment variable `{reference.name}` is not set",
-            _part(node, reference.start, reference.end),
+            place_in(node, reference.start, reference.end),
             path=path,
             help=f"set it in the environment or in `.env`, or write `${{env:{reference.name}:-default}}`",
         )
@@ -276,11 +276,11 @@ def _look_up(reference: Reference, environment: Environment, findings: Findings,
 
 
 def _add_malformed(findings: Findings, piece: Malformed, node: Node, path: str) -> None:
-    findings.add(MALFORMED, piece.message, _part(node, piece.start, piece.end), path=path, help=piece.help)
+    findings.add(MALFORMED, piece.message, place_in(node, piece.start, piece.end), path=path, help=piece.help)
 
 
-def _part(node: Node, start: int, end: int) -> Place:
-    """Return the place of a part of a string value, or of the whole value where escapes or line breaks shift it."""
+def place_in(node: Node, start: int, end: int) -> Place:
+    """Return the place of a part of a string value, or of the whole one where escapes or line breaks shift it."""
     span = node.place.range
     width = span.end.column - span.start.column
     shift = 1 if node.quoted else 0

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from bub.base.diagnostics import Place
+from bub.pipeline.plan.shown import value_to_show
 from bub.pipeline.show.differences.facts import Fact
 from bub.pipeline.source.document import Node, Plain
+from bub.secrets.defaults import hide_defaults
 
 AREAS = (
     "code",
@@ -94,7 +96,9 @@ class Changes:
         """Add one change, at the first of the places that is there."""
         places = (node.where if isinstance(node, Node) else node for node in at)
         place = next((place for place in places if place is not None), None)
-        self.items.append(Change("danger" if danger else "notice", kind, message, path, place, old, new))
+        severity: Severity = "danger" if danger else "notice"
+        old, new = value_to_show(old), value_to_show(new)
+        self.items.append(Change(severity, kind, hide_defaults(message), path, place, old, new))
 
     def add_differing(
         self, kind: str, message: str, path: str, was: Fact, now: Fact, *at: Node | Place | None, danger: bool = False
@@ -120,6 +124,9 @@ def describe_change(key: str, who: str, was: Fact, now: Fact) -> str:
     """Return the sentence about a key that has another value now."""
     if key == "when":
         return f"{who} is for {describe_match(now.value)} (was for {describe_match(was.value)})"
+    shown = value_to_show(was.value)
+    if shown != was.value and shown == value_to_show(now.value):
+        return f"`{key}` of {who} is changed"
     unset = "every plugin of the profile" if key == "only" else "not set"
     return f"`{key}` of {who} is {quote_value(now.value, unset)} (was {quote_value(was.value, unset)})"
 
@@ -130,7 +137,8 @@ def quote_value(value: Plain, unset: str = "not set") -> str:
         return unset
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         return list_names(value)
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    shown = value_to_show(value)
+    text = shown if isinstance(shown, str) else json.dumps(shown, ensure_ascii=False)
     return f"`{text if len(text) <= _LONGEST else text[: _LONGEST - 1] + '…'}`"
 
 
