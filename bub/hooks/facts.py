@@ -133,6 +133,9 @@ STAGE_KEYS = (*COMMON_KEYS[:5], *KIND_KEYS, *COMMON_KEYS[5:])
 HOOK_KEYS = ("kind", "takes", "timeout", "on_failure", "only", "thread", "description")
 """Every key of an entry under `hooks:`."""
 
+INHERITED_KEYS = tuple(key for key in STAGE_KEYS if key in HOOK_KEYS)
+"""What a stage takes from its hook point if it says nothing itself."""
+
 START_VALUES = ("message", "inbound", "profile", "workspace", "fire")
 """The values that exist before the first stage."""
 

@@ -11,7 +11,7 @@ from bub.base.diagnostics import Place, did_you_mean
 from bub.base.json_schema import Steps
 from bub.errors import UsageError
 from bub.hooks.combining import COMBININGS
-from bub.hooks.facts import HOOK_KEYS, KIND_KEYS, KINDS, STAGE_KEYS, START_VALUES
+from bub.hooks.facts import HOOK_KEYS, INHERITED_KEYS, KIND_KEYS, KINDS, STAGE_KEYS, START_VALUES
 from bub.pipeline.plan.origins import (
     Origin,
     Scope,
@@ -33,9 +33,6 @@ from bub.pipeline.report.handbook import codes, page_of
 from bub.pipeline.show.facts import CodePage, Facts, HookFacts, Implementers, Key, PipelineFacts, StageFacts, ValueFacts
 from bub.pipeline.show.topics import find_hook, find_stage, resolve_path
 from bub.pipeline.source.document import Node
-
-_FROM_HOOK = ("kind", "timeout", "on_failure", "only", "thread")
-"""What a stage takes from its hook point if it says nothing itself."""
 
 
 def about_code(topic: str) -> CodePage | None:
@@ -194,7 +191,7 @@ def _stage_key(scope: Scope, stage: StagePlan, name: str) -> Key:
 
 def _stage_origins(scope: Scope, stage: StagePlan, name: str) -> tuple[Origin, ...]:
     """Return who sets a key of a stage: the pipeline for its kind, its hook point, then the stage itself."""
-    hook = origins_of(scope, ("hooks", stage.hook.point.name, name)) if name in _FROM_HOOK else ()
+    hook = origins_of(scope, ("hooks", stage.hook.point.name, name)) if name in INHERITED_KEYS else ()
     return (*_general_policy(scope, stage, name), *hook, *origins_of(scope, ("stages", stage.id, name)))
 
 

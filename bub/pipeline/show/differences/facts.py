@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 from bub.base.duration import parse_duration
 from bub.base.globs import covers
+from bub.hooks.facts import HOOK_KEYS
 from bub.pipeline.plan.plan import HookPlan, Plan, StagePlan, policy_of
 from bub.pipeline.source.document import Node, Plain
 
 GATE = "gate"
 
-POINT_KEYS = ("kind", "takes", "timeout", "on_failure", "only", "thread")
+POINT_KEYS = tuple(key for key in HOOK_KEYS if key != "description")
 """The keys of a hook point that do something; a stage that calls it inherits them."""
 
 STAGE_KEYS: Mapping[str, str] = MappingProxyType(
