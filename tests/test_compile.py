@@ -19,6 +19,7 @@ from bub.pipeline.run.compiler import plan_for
 from bub.pipeline.run.graph import Graph
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.merge import load_text
+from bub.pipeline.source.schemas import pipeline_schema
 
 pytestmark = pytest.mark.anyio
 
@@ -359,6 +360,13 @@ stages:
     assert steps["build_prompt"].manner.thread is True
 
 
+TRUTHS = [
+    key
+    for key, schema in pipeline_schema()["$defs"]["stage"]["properties"].items()
+    if schema.get("$ref") == "#/$defs/truth"
+]
+
+
 @pytest.mark.parametrize(
     ("key", "value", "code"),
     [("timeout", "soon", "B104"), ("enabled", "perhaps", "B101"), ("thread", "7", "B101")],
@@ -371,6 +379,12 @@ def test_what_a_reference_gives_is_checked_like_the_file(key: str, value: str, c
     column = 24 + len(key)
     assert finding.code == code
     assert finding.range == Range(Position(3, column), Position(3, column + len('"${env:X}"')))
+
+
+@pytest.mark.parametrize("key", TRUTHS)
+def test_a_reference_can_stand_for_true_wherever_a_stage_says_it(key: str) -> None:
+    text = f'extends: bub:default\nstages: {{build_prompt: {{{key}: "${{env:X}}"}}}}'
+    assert graph_of(text, environment={"X": "true"})
 
 
 def test_what_a_reference_says_of_a_stage_is_known_to_the_rules() -> None:
