@@ -10,7 +10,9 @@ from textwrap import dedent
 import pytest
 from hypothesis import HealthCheck, settings
 
-PROVIDER_KEYS = ("ANTHROPIC", "DEEPSEEK", "GEMINI", "GOOGLE", "GROQ", "MISTRAL", "OPENAI", "OPENROUTER")
+from bub.agent.models.providers import PROVIDERS
+
+PROVIDER_KEYS = ("GOOGLE", *(each.key_variable.partition("_")[0] for each in PROVIDERS.values() if each.key_variable))
 PROXIES = ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
 pytest_plugins = ["hangs"]

@@ -225,7 +225,7 @@ def test_O19_optional_and_unlisted_plugins_are_told(write: Write) -> None:
     found = checked(write("pipelines.yaml", text), offline=True)["plugins"]
     assert found.status == "ok"
     assert "optional and not there: gone" in found.message
-    assert "installed and not listed: local_model" in found.message
+    assert re.search(r"installed and not listed: (\w+, )*local_model\b", found.message)
 
 
 def test_a_plugin_that_hangs_holds_nothing_up(write: Write, tmp_path: Path) -> None:

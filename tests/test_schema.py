@@ -693,9 +693,7 @@ def published(*parts: str) -> dict[str, Any]:
 
 SCHEMAS = [
     ("pipeline.schema.json",),
-    ("settings", "builtin.schema.json"),
-    ("settings", "local_model.schema.json"),
-    ("settings", "telegram.schema.json"),
+    *(("settings", path.name) for path in sorted(shipped_schema("settings").glob("*.json"))),
 ]
 
 

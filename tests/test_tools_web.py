@@ -123,7 +123,7 @@ def names(**known: str) -> web.Resolve:
 async def fetch(
     url: str, resolve: web.Resolve = no_name, set_to: Any = None, trusting: Any = permits, **arguments: Any
 ) -> str:
-    (tool,) = web_tools(resolve, trusting)
+    tool = {tool.name: tool for tool in web_tools(resolve, trusting)}["web.fetch"]
     context = ToolContext("s", Path(), settings=set_to or {})
     result = await tool.call(tool.check({"url": url, **arguments}), context)
     assert isinstance(result, str)
