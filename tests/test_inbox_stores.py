@@ -199,11 +199,11 @@ async def test_the_file_of_today_opens_unchanged(tmp_path: Path) -> None:
     assert again is None
     assert new is not None
     assert new.id == 7
-    letters = SqliteInbox(path, Path("/workspace"))
-    letters.open()
-    aside = {one.id: one.reason for one in letters.alone(letters.letters) if one.reason}
-    elsewhere = letters.alone(letters.set_aside_elsewhere)
-    letters.close()
+    inbox = SqliteInbox(path, Path("/workspace"))
+    inbox.open()
+    aside = {one.id: one.reason for one in inbox.alone(inbox.list_entries) if one.reason}
+    elsewhere = inbox.alone(inbox.count_dead_letters_elsewhere)
+    inbox.close()
     assert (aside, elsewhere) == ({3: "its turn was interrupted 3 times", 5: "the bot was blocked"}, {})
     with sqlite3.connect(path) as db:
         assert db.execute("select sql from sqlite_master order by name").fetchall() == tables
@@ -414,7 +414,7 @@ class InboxMachine(RuleBasedStateMachine):
         beside = SqliteInbox(self.path, self.folder)
         beside.open()
         kind: Any = "message" if of_messages else "reply"
-        aside = [one for one in beside.alone(beside.letters) if one.kind == kind and one.reason is not None]
+        aside = [one for one in beside.alone(beside.list_entries) if one.kind == kind and one.reason is not None]
         beside.alone(lambda: beside.retry(kind, [one.id for one in aside]))
         beside.close()
         for one in aside if of_messages else ():
@@ -438,11 +438,11 @@ class InboxMachine(RuleBasedStateMachine):
             return
         beside = SqliteInbox(self.path, self.folder)
         beside.open()
-        letters = beside.alone(beside.letters)
+        entries = beside.alone(beside.list_entries)
         beside.close()
         kept: dict[str, str] = {}
         left: Counter[str] = Counter(self.line.said)
-        for one in letters:
+        for one in entries:
             assert one.message is not None
             if one.kind == "message":
                 assert one.message.content not in kept

@@ -293,7 +293,7 @@ async def test_the_inbox_is_for_its_owner_only(path: Path) -> None:
 
 async def test_what_was_kept_outlives_a_power_cut(path: Path) -> None:
     async with opened(path) as box:
-        assert box._letters._db.execute("pragma synchronous").fetchone() == (2,), "each commit waits for the disk"
+        assert box._store._db.execute("pragma synchronous").fetchone() == (2,), "each commit waits for the disk"
 
 
 async def test_a_row_that_somebody_spoilt_is_set_aside(path: Path) -> None:
@@ -328,7 +328,7 @@ async def test_those_who_ask_at_the_same_time_share_a_transaction(path: Path) ->
     statements: list[str] = []
     async with opened(path) as box:
         await received(box, *("waiting" for _ in range(10)))
-        box._letters._db.set_trace_callback(statements.append)
+        box._store._db.set_trace_callback(statements.append)
         kept: list[int] = []
 
         async def one(number: int) -> None:
@@ -341,7 +341,7 @@ async def test_those_who_ask_at_the_same_time_share_a_transaction(path: Path) ->
             for number in range(1000):
                 nursery.start_soon(one, number)
         worked = time.process_time() - began
-        box._letters._db.set_trace_callback(None)
+        box._store._db.set_trace_callback(None)
         assert len(set(kept)) == 1000
     assert sum("commit" in statement.lower() for statement in statements) <= 5
     assert worked < 1, "a millisecond a message is plenty"

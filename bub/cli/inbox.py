@@ -1,4 +1,4 @@
-"""`bub inbox`: messages and replies that were set aside, to be looked through, tried again or dropped."""
+"""`bub inbox`: shows dead letters, messages and replies that were set aside, and tries them again or drops them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bub.cli.output import page_width, show, show_json
 from bub.cli.prompts import can_ask, confirm
 from bub.cli.terminal import printable
 from bub.errors import UsageError
-from bub.inbox.sqlite import Kind, Letter, SqliteInbox, inbox_file
+from bub.inbox.sqlite import InboxEntry, Kind, SqliteInbox, inbox_file
 from bub.inbox.store import MailboxError
 
 app = typer.Typer(
@@ -50,15 +50,15 @@ def list_them(
 
     A message is set aside when its turn was cut short three times, a reply when it can never be delivered.
     """
-    with _open_letters(ctx) as letters:
-        found, elsewhere = letters.alone(letters.letters), letters.alone(letters.set_aside_elsewhere)
-    shown = [letter for letter in found if everything or letter.reason is not None]
+    with _open_inbox(ctx) as inbox:
+        found, elsewhere = inbox.alone(inbox.list_entries), inbox.alone(inbox.count_dead_letters_elsewhere)
+    shown = [entry for entry in found if everything or entry.reason is not None]
     if as_json:
-        show_json([_as_json(letter) for letter in shown])
+        show_json([_as_json(entry) for entry in shown])
     elif shown:
-        show(_list_letters(shown, page_width() if sys.stdout.isatty() else None))
+        show(_list_entries(shown, page_width() if sys.stdout.isatty() else None))
     else:
-        _say(_describe_empty(letters.workspace, len(found), elsewhere))
+        _say(_describe_empty(inbox.workspace, len(found), elsewhere))
 
 
 @app.command("retry")
@@ -68,8 +68,8 @@ def retry(
     everything: Annotated[bool, _EVERY] = False,
 ) -> None:
     """Let what was set aside wait again, as if nothing had been tried; a gateway that runs takes it at once."""
-    with _open_letters(ctx) as letters:
-        chosen = letters.alone(lambda: _change(letters, ids, everything, letters.retry))
+    with _open_inbox(ctx) as inbox:
+        chosen = inbox.alone(lambda: _change(inbox, ids, everything, inbox.retry))
     _say(f"{_count_in_words(chosen)} will be tried again" if chosen else "nothing was set aside")
 
 
@@ -81,8 +81,8 @@ def drop(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Throw away what was set aside, for good."""
-    with _open_letters(ctx) as letters:
-        doomed = letters.alone(lambda: _choose(letters.letters(), ids, everything))
+    with _open_inbox(ctx) as inbox:
+        doomed = inbox.alone(lambda: _choose_dead_letters(inbox.list_entries(), ids, everything))
         if not doomed:
             _say("nothing was set aside")
             return
@@ -93,38 +93,38 @@ def drop(
                 _say("nothing was dropped")
                 return
         # Meanwhile somebody may have taken one of them up again: that one is not dropped.
-        names = [_name(letter) for letter in doomed]
-        letters.alone(lambda: _change(letters, names, False, letters.drop))
+        names = [_name(entry) for entry in doomed]
+        inbox.alone(lambda: _change(inbox, names, False, inbox.drop))
     _say(f"{_count_in_words(doomed)} {'was' if len(doomed) == 1 else 'were'} dropped")
 
 
 @contextmanager
-def _open_letters(ctx: typer.Context) -> Iterator[SqliteInbox]:
-    """Open the letters of the workspace; make no file if none was ever received."""
+def _open_inbox(ctx: typer.Context) -> Iterator[SqliteInbox]:
+    """Open the inbox of the workspace; make no file if no message was ever received."""
     path = inbox_file(bub_home(os.environ))
-    letters = SqliteInbox(path if path.exists() else None, workspace_of(options_of(ctx)))
-    letters.open()
+    inbox = SqliteInbox(path if path.exists() else None, workspace_of(options_of(ctx)))
+    inbox.open()
     try:
-        yield letters
+        yield inbox
     finally:
-        letters.close()
+        inbox.close()
 
 
 def _change(
-    letters: SqliteInbox, ids: list[str] | None, everything: bool, change: Callable[[Kind, Sequence[int]], None]
-) -> list[Letter]:
-    chosen = _choose(letters.letters(), ids, everything)
+    inbox: SqliteInbox, ids: list[str] | None, everything: bool, change: Callable[[Kind, Sequence[int]], None]
+) -> list[InboxEntry]:
+    chosen = _choose_dead_letters(inbox.list_entries(), ids, everything)
     for kind in ("message", "reply"):
-        change(kind, [letter.id for letter in chosen if letter.kind == kind])
+        change(kind, [entry.id for entry in chosen if entry.kind == kind])
     return chosen
 
 
-def _choose(letters: list[Letter], ids: list[str] | None, everything: bool) -> list[Letter]:
-    """Return the letters that somebody names; raise if one of them was not set aside."""
+def _choose_dead_letters(entries: list[InboxEntry], ids: list[str] | None, everything: bool) -> list[InboxEntry]:
+    """Return the dead letters that somebody names; raise if one of them was not set aside."""
     if everything == bool(ids):
         raise UsageError("say which: IDs, or --all", help="`bub inbox list` shows them")
-    known = {_name(letter): letter for letter in letters}
-    set_aside = [name for name, letter in known.items() if letter.reason is not None]
+    known = {_name(entry): entry for entry in entries}
+    set_aside = [name for name, entry in known.items() if entry.reason is not None]
     for name in ids or ():
         if name not in known:
             raise MailboxError(f"there is no `{name}` in the inbox", help=_suggest(name, set_aside))
@@ -151,58 +151,58 @@ def _describe_empty(workspace: str, waiting: int, elsewhere: dict[str, int]) -> 
     return said
 
 
-# How letters are shown.
+# How entries are shown.
 
 
-def _list_letters(letters: list[Letter], width: int | None) -> list[Line]:
+def _list_entries(entries: list[InboxEntry], width: int | None) -> list[Line]:
     head = [Span(title, "faint") for title in ("id", "chat", "age", "tries", "set aside because", "begins")]
-    lines = columns([head, *(_row(letter) for letter in letters)])
+    lines = columns([head, *(_row(entry) for entry in entries)])
     if width is None or all(sum(cells(span.text) for span in each) <= width for each in lines):
         return lines
-    return [each for letter in letters for each in _card(letter, width)]
+    return [each for entry in entries for each in _card(entry, width)]
 
 
-def _row(letter: Letter) -> list[Span]:
+def _row(entry: InboxEntry) -> list[Span]:
     return [
-        Span(_name(letter), "strong"),
-        Span(_chat(letter)),
-        Span(_age(letter)),
-        Span(str(letter.attempts)),
-        Span(_in_one_line(letter.reason) if letter.reason is not None else "- (waiting)"),
-        Span(_shorten(_words(letter), _MOST_WORDS), "faint"),
+        Span(_name(entry), "strong"),
+        Span(_chat(entry)),
+        Span(_age(entry)),
+        Span(str(entry.attempts)),
+        Span(_in_one_line(entry.reason) if entry.reason is not None else "- (waiting)"),
+        Span(_shorten(_words(entry), _MOST_WORDS), "faint"),
     ]
 
 
-def _card(letter: Letter, width: int) -> Iterator[Line]:
-    """Lay a letter out in several lines, if one is too short."""
-    tries = f"{letter.attempts} {'try' if letter.attempts == 1 else 'tries'}"
-    rest = _shorten(f"  {_chat(letter)}  {_age(letter)}  {tries}", max(width - len(_name(letter)), 1))
-    yield Span(_name(letter), "strong"), Span(rest)
-    yield from indent_text(_in_one_line(letter.reason) if letter.reason is not None else "waiting", width, 2)
-    yield (Span("  " + _shorten(_words(letter), max(min(width - 2, _MOST_WORDS), 1)), "faint"),)
+def _card(entry: InboxEntry, width: int) -> Iterator[Line]:
+    """Lay an entry out in several lines if one is too short."""
+    tries = f"{entry.attempts} {'try' if entry.attempts == 1 else 'tries'}"
+    rest = _shorten(f"  {_chat(entry)}  {_age(entry)}  {tries}", max(width - len(_name(entry)), 1))
+    yield Span(_name(entry), "strong"), Span(rest)
+    yield from indent_text(_in_one_line(entry.reason) if entry.reason is not None else "waiting", width, 2)
+    yield (Span("  " + _shorten(_words(entry), max(min(width - 2, _MOST_WORDS), 1)), "faint"),)
 
 
-def _name(letter: Letter) -> str:
-    return f"{letter.kind[0]}{letter.id}"
+def _name(entry: InboxEntry) -> str:
+    return f"{entry.kind[0]}{entry.id}"
 
 
-def _chat(letter: Letter) -> str:
-    return printable(f"{letter.channel}:{letter.chat_id}")
+def _chat(entry: InboxEntry) -> str:
+    return printable(f"{entry.channel}:{entry.chat_id}")
 
 
-def _age(letter: Letter) -> str:
-    seconds = max(time.time() - letter.at, 0)
+def _age(entry: InboxEntry) -> str:
+    seconds = max(time.time() - entry.at, 0)
     for unit, one in _UNITS:
         if seconds >= one:
             return f"{seconds // one:.0f}{unit}"
     return "0s"
 
 
-def _words(letter: Letter) -> str:
-    if letter.message is None:
+def _words(entry: InboxEntry) -> str:
+    if entry.message is None:
         return "(cannot be read)"
-    # Four letters for one that is shown: an escape takes as many.
-    return _in_one_line(letter.message.content[: 4 * _MOST_WORDS]) or _without_words(letter.message)
+    # Four characters for one that is shown: an escape takes as many.
+    return _in_one_line(entry.message.content[: 4 * _MOST_WORDS]) or _without_words(entry.message)
 
 
 def _without_words(message: ChannelMessage) -> str:
@@ -222,23 +222,23 @@ def _shorten(text: str, width: int) -> str:
     return f"{text}…"
 
 
-def _count_in_words(letters: Sequence[Letter]) -> str:
+def _count_in_words(entries: Sequence[InboxEntry]) -> str:
     """Return how many there are, such as "2 messages and 1 reply"."""
-    messages = sum(letter.kind == "message" for letter in letters)
-    counts = ((messages, "message", "messages"), (len(letters) - messages, "reply", "replies"))
+    messages = sum(entry.kind == "message" for entry in entries)
+    counts = ((messages, "message", "messages"), (len(entries) - messages, "reply", "replies"))
     return " and ".join(f"{count:,} {one if count == 1 else many}" for count, one, many in counts if count)
 
 
-def _as_json(letter: Letter) -> dict[str, Any]:
+def _as_json(entry: InboxEntry) -> dict[str, Any]:
     return {
-        "id": _name(letter),
-        "kind": letter.kind,
-        "channel": letter.channel,
-        "chat_id": letter.chat_id,
-        "at": datetime.fromtimestamp(letter.at, UTC).isoformat(timespec="milliseconds"),
-        "attempts": letter.attempts,
-        "reason": letter.reason,
-        "message": letter.message.as_dict() if letter.message is not None else None,
+        "id": _name(entry),
+        "kind": entry.kind,
+        "channel": entry.channel,
+        "chat_id": entry.chat_id,
+        "at": datetime.fromtimestamp(entry.at, UTC).isoformat(timespec="milliseconds"),
+        "attempts": entry.attempts,
+        "reason": entry.reason,
+        "message": entry.message.as_dict() if entry.message is not None else None,
     }
 
 

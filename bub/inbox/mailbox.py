@@ -52,7 +52,7 @@ class Mailbox:
     """
 
     def __init__(self, path: Path | None, workspace: Path) -> None:
-        self._letters = SqliteInbox(path, workspace)
+        self._store = SqliteInbox(path, workspace)
         self._lock: FileIO | None = None
         self._asked: list[_Asked] = []
         self._led = False
@@ -86,11 +86,11 @@ class Mailbox:
 
     async def receive(self, message: ChannelMessage) -> Received | None:
         """Keep a message; None where one of its channel with the same `once` was received before."""
-        return await self._do(self._letters.receive, *self._letters.write(message))
+        return await self._do(self._store.receive, *self._store.write(message))
 
     async def waiting(self) -> list[Received]:
         """The messages that wait for their turn, in the order received. One that cannot be read is set aside."""
-        return await self._do(self._letters.waiting)
+        return await self._do(self._store.waiting)
 
     async def claim(self, partitions: Collection[str]) -> Claim:
         """What waits in partitions, which are names of channels. The claim lasts until the mailbox is closed.
@@ -104,56 +104,56 @@ class Mailbox:
     async def begin(self, ids: Sequence[Id], *, token: Token | None = None) -> None:
         """Count one attempt more, before the turn begins."""
         self._check(token)
-        await self._do(self._letters.begin, ids)
+        await self._do(self._store.begin, ids)
 
     async def give_back(self, ids: Sequence[Id], *, token: Token | None = None) -> None:
         """Count one attempt less: the turn was cancelled, and is not to blame."""
         self._check(token)
-        await self._do(self._letters.give_back, ids)
+        await self._do(self._store.give_back, ids)
 
     async def keep_draft(self, id: int, draft: str) -> None:  # noqa: A002 (the reader's word)
         """Keep the channel's name for what shows the answer to a message, which is its `draft` from now on."""
-        await self._do(self._letters.keep_draft, id, draft)
+        await self._do(self._store.keep_draft, id, draft)
 
     async def finish(
         self, ids: Sequence[Id], replies: Sequence[ChannelMessage] = (), *, token: Token | None = None
     ) -> list[Outgoing]:
         """Take messages out of the inbox and put their replies into the outbox, all or nothing."""
         self._check(token)
-        return await self._do(self._letters.finish, ids, [self._letters.write(reply) for reply in replies])
+        return await self._do(self._store.finish, ids, [self._store.write(reply) for reply in replies])
 
     async def set_aside(
         self, ids: Sequence[Id], reason: str, replies: Sequence[ChannelMessage] = (), *, token: Token | None = None
     ) -> list[Outgoing]:
         """Put messages out of the way, kept for `bub inbox`, and what is replied into the outbox, all or nothing."""
         self._check(token)
-        return await self._do(self._letters.give_up, ids, reason, [self._letters.write(reply) for reply in replies])
+        return await self._do(self._store.give_up, ids, reason, [self._store.write(reply) for reply in replies])
 
     def as_kept(self, message: ChannelMessage) -> ChannelMessage:
         """A message as it comes out again. Raises MailboxError for one that cannot be kept, since it is no JSON."""
-        return self._letters.write(message)[1]
+        return self._store.write(message)[1]
 
     # The outbox.
 
     async def outgoing(self) -> list[Outgoing]:
         """The replies that wait for their delivery, in order. One that cannot be read is set aside."""
-        return await self._do(self._letters.outgoing)
+        return await self._do(self._store.outgoing)
 
     async def delivered(self, id: int) -> None:  # noqa: A002
         """Take a reply out of the outbox."""
-        await self._do(self._letters.delivered, id)
+        await self._do(self._store.delivered, id)
 
     async def put_off(self, id: int, *, not_before: float) -> None:  # noqa: A002
         """Count a delivery that failed; the next one is for a Unix time."""
-        await self._do(self._letters.put_off, id, not_before)
+        await self._do(self._store.put_off, id, not_before)
 
     async def undeliverable(self, id: int, reason: str) -> None:  # noqa: A002
         """Put a reply out of the way, and keep it for `bub inbox`."""
-        await self._do(self._letters.set_aside, "reply", [id], reason)
+        await self._do(self._store.set_aside, "reply", [id], reason)
 
     async def requeued(self) -> bool:
         """Whether `bub inbox` changed something of this workspace since this was last asked, or since the opening."""
-        times, before = await self._do(self._letters.times_requeued), self._times_requeued
+        times, before = await self._do(self._store.times_requeued), self._times_requeued
         self._times_requeued = times
         return times != before
 
@@ -170,9 +170,9 @@ class Mailbox:
         return await self._ask(partial(work, *given))
 
     async def _ask(self, work: Callable[[], _T]) -> _T:
-        if self._letters.path is None:
+        if self._store.path is None:
             await trio.lowlevel.checkpoint()
-            return self._letters.alone(work)
+            return self._store.alone(work)
         await trio.lowlevel.checkpoint_if_cancelled()
         asked = _Asked(work)
         self._asked.append(asked)
@@ -197,7 +197,7 @@ class Mailbox:
         self._led = True
         together, self._asked = self._asked, []
         try:
-            all_came = await self._in_thread(self._letters.together, [asked.work for asked in together])
+            all_came = await self._in_thread(self._store.together, [asked.work for asked in together])
             for asked, came in zip(together, all_came, strict=True):
                 asked.came = came
         finally:
@@ -214,32 +214,32 @@ class Mailbox:
             self._asked[0].called.set()
 
     async def _in_thread(self, work: Callable[..., _T], *given: Any) -> _T:
-        if self._letters.path is None:
+        if self._store.path is None:
             await trio.lowlevel.checkpoint()  # a virtual clock would jump while a thread is waited for
             return work(*given)
         # A disk that hangs keeps its thread, and with it the limiter, but nobody who waits.
         return await trio.to_thread.run_sync(partial(work, *given), limiter=self._limiter, abandon_on_cancel=True)
 
     def _open(self) -> None:
-        path = self._letters.path
+        path = self._store.path
         if path is not None:
-            self._lock = _locked(path, self._letters.workspace)
+            self._lock = _locked(path, self._store.workspace)
         try:
-            self._letters.open()
-            self._times_requeued = self._letters.alone(self._letters.times_requeued)
+            self._store.open()
+            self._times_requeued = self._store.alone(self._store.times_requeued)
         except BaseException:
             self._close()
             raise
 
     def _close(self) -> None:
-        self._letters.close()
+        self._store.close()
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     def _unanswered(self) -> MailboxError:
         return MailboxError(
-            f"the inbox {self._letters.path} has not answered for {GIVEN_UP:g} seconds",
+            f"the inbox {self._store.path} has not answered for {GIVEN_UP:g} seconds",
             help="see whether its disk can be reached",
         )
 

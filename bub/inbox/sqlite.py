@@ -24,7 +24,7 @@ REMEMBERED = 10_000
 
 _VERSION = 1
 
-# No id is ever given twice: people name letters by them. A letter with a `reason` was set aside. `requeued` counts
+# No id is ever given twice: people name entries by them. One with a `reason` is a dead letter. `requeued` counts
 # what `bub inbox` changed, so that a gateway that runs can tell.
 _TABLES = """
 create table workspaces (id integer primary key, path text not null unique, requeued integer not null default 0);
@@ -62,10 +62,10 @@ def inbox_file(home: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
-    """A message or a reply as people look through them; `message` is None where it cannot be read.
+class InboxEntry:
+    """A message or a reply as people look through them; `message` is None if it cannot be read.
 
-    `reason` says why it was set aside; None where it waits.
+    A dead letter has a `reason`, which says why it was set aside; what waits has none.
     """
 
     kind: Kind
@@ -79,7 +79,7 @@ class Letter:
 
 
 class SqliteInbox:
-    """The letters of one workspace in the file at `path`, or in memory; for one thread at a time.
+    """The messages and replies of one workspace in the file at `path`, or in memory; for one thread at a time.
 
     Everything between `together` and its end is one transaction; nothing may be asked outside of one. Raises
     MailboxError where the file cannot be used.
@@ -286,13 +286,13 @@ class SqliteInbox:
     # What was set aside.
 
     def set_aside(self, kind: Kind, ids: Sequence[int], reason: str) -> int:
-        """Put letters that wait out of the way, and say how many; they stay until somebody decides."""
+        """Make dead letters of entries that wait, and say how many; they stay until somebody decides."""
         statement = f"update {_TABLE_OF[kind]} set reason = ? where id = ? and reason is null"
         return self._db.executemany(statement, [(mend(reason), key) for key in ids]).rowcount
 
-    def letters(self) -> list[Letter]:
-        """All letters of the workspace: messages, then replies, each in order."""
-        found: list[Letter] = []
+    def list_entries(self) -> list[InboxEntry]:
+        """List all messages of the workspace, then all replies, each in order."""
+        found: list[InboxEntry] = []
         for kind, table in _TABLE_OF.items():
             rows = self._db.execute(
                 f"select id, channel, chat_id, at, attempts, reason, body from {table} where workspace = ? order by id",
@@ -301,17 +301,17 @@ class SqliteInbox:
             for key, channel, chat_id, at, attempts, reason, body in rows:
                 told = None if reason is None else str(reason)
                 where = (str(channel), str(chat_id), _number(at), int(_number(attempts)))
-                found.append(Letter(kind, key, *where, told, self._read_or_none(body)))
+                found.append(InboxEntry(kind, key, *where, told, self._read_or_none(body)))
         return found
 
     def retry(self, kind: Kind, ids: Sequence[int]) -> None:
-        """Let letters that were set aside wait again, as if nothing had been tried."""
+        """Let dead letters wait again, as if nothing had been tried."""
         also = ", not_before = 0" if kind == "reply" else ""
         self._each(f"update {_TABLE_OF[kind]} set reason = null, attempts = 0{also} where id = ?", ids)
         self._count_requeued()
 
     def drop(self, kind: Kind, ids: Sequence[int]) -> None:
-        """Take letters out for good."""
+        """Remove entries for good."""
         self._each(f"delete from {_TABLE_OF[kind]} where id = ?", ids)
         self._count_requeued()
 
@@ -323,8 +323,8 @@ class SqliteInbox:
         (times,) = self._db.execute("select requeued from workspaces where id = ?", (self._key,)).fetchone()
         return int(times)
 
-    def set_aside_elsewhere(self) -> dict[str, int]:
-        """How many letters were set aside in each other workspace that has any."""
+    def count_dead_letters_elsewhere(self) -> dict[str, int]:
+        """Count the dead letters of each other workspace that has any."""
         counted = " union all ".join(
             f"select workspace from {table} where reason is not null" for table in _TABLE_OF.values()
         )
@@ -367,7 +367,7 @@ class SqliteInbox:
             return None
 
     def _each(self, statement: str, ids: Iterable[int]) -> int:
-        """Do something with each letter; says how many there were."""
+        """Run a statement for each entry, and say how many there were."""
         return self._db.executemany(statement, [(key,) for key in ids]).rowcount
 
 
