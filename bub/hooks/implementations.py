@@ -70,7 +70,11 @@ def _read(hook: str, impl: Any, order: dict[str, int]) -> Implementation:
                 positional.append(name)
     age = order.get(impl.plugin_name, 0)
     # pluggy's own order, which is asked from its end: trylast ones stand first, the latest of them at the front.
-    rank = (0, -age) if impl.tryfirst else (2, age) if impl.trylast else (1, -age)
+    rank = (1, -age)
+    if impl.tryfirst:
+        rank = (0, -age)
+    elif impl.trylast:
+        rank = (2, age)
     return Implementation(
         hook=hook,
         plugin=impl.plugin_name,

@@ -52,7 +52,10 @@ class Prompter:
             return check(text) if check is not None else None
 
         default = kept or ("" if optional else None)
-        hint = hint or ("Enter keeps the old one" if kept else "Enter for none" if optional else "")
+        if not hint and kept:
+            hint = "Enter keeps the old one"
+        elif not hint and optional:
+            hint = "Enter for none"
         given = str(self._voice.put(Query(name, "secret", title, default, check=find_problem, hint=hint))).strip()
         if given == (kept or "") or lone_reference(given) is not None:
             return given or None

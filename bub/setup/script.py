@@ -156,7 +156,7 @@ def _convert_answer(query: Query, given: _Given) -> Any:
             return chosen
     if isinstance(value, list):
         raise _refuse_answer(query, given, "is a list, but one value is asked for")
-    text = ("true" if value else "false") if isinstance(value, bool) else str(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
     if query.kind == "select":
         _check_choice(query, given, text)
     problem = query.check(text) if query.check is not None else None

@@ -81,7 +81,9 @@ class _SectionQuestions:
         items = schema.get("items") or {}
         if kind == "array" and "enum" in items:
             return ask.checkbox(name, title, [str(item) for item in items["enum"]], default=usual or ())
-        default = _render_value(usual) if usual is not None else None if required else ""
+        default = None if required else ""
+        if usual is not None:
+            default = _render_value(usual)
         text = ask.text(name, title, default=default, check=self._check(keys, schema)).strip()
         if text == default:
             return usual
@@ -157,7 +159,9 @@ def _parse_value(text: str, schema: Schema, whole: Schema) -> Any:
 def _render_value(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
-    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _node(value: Any) -> Node:

@@ -20,9 +20,13 @@ def check(plan: Plan) -> None:
 
 
 def _check(plan: Plan, who: str, path: str, hook: HookPlan, kind: str, node: Node) -> None:
-    permitted = hook.point.kinds if hook.known else ((hook.kind.name,) if hook.kind else (kind,))
+    permitted: tuple[str, ...] = (kind,)
+    if hook.known:
+        permitted = hook.point.kinds
+    elif hook.kind:
+        permitted = (hook.kind.name,)
     said = node.get("kind")
-    # Where a kind is changed that was inherited, no other kind would be right either.
+    # If an inherited kind is changed, no other kind would be right either.
     if said is not None and kind not in permitted and path not in plan.kind_changes:
         plan.findings.add(
             CODE,
