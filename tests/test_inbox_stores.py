@@ -162,6 +162,17 @@ async def test_a_draft_and_a_message_come_back_as_they_were_kept(store: InboxSto
         assert (kept.message.draft, kept.message.context, kept.message.is_active) == ("d7", {"who": "Zoë"}, False)
 
 
+async def test_a_message_that_cannot_be_kept_is_refused_and_the_next_one_is_kept(store: InboxStore) -> None:
+    unkeepable = said("hello", context={"what": object()})
+    async with opened(store):
+        with pytest.raises(MailboxError, match="cannot be kept"):
+            store.as_kept(unkeepable)
+        with pytest.raises(MailboxError, match="cannot be kept"):
+            await store.receive(unkeepable)
+        await store.receive(said("next"))
+        assert contents((await store.claim({"line"})).messages) == ["next"]
+
+
 async def test_a_store_that_is_closed_says_so(store: InboxStore) -> None:
     with pytest.raises(MailboxError, match="not open"):
         await store.claim({"line"})
