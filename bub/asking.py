@@ -10,11 +10,16 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Whether a tool may be called: its name, and the very arguments that it would be called with."""
+    """Whether a tool may be called: its name, and the very arguments that it would be called with.
+
+    `is_typed` is false if anybody but the person who is asked may have said what the call comes from: another channel
+    in the name of theirs, or a turn that a tool has started. What they allow for good, they allow for their own words.
+    """
 
     session_id: str
     tool: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
+    is_typed: bool = True
 
 
 Ask: TypeAlias = Callable[[Question], Awaitable[bool]]

@@ -6,7 +6,7 @@ like a model's call, and here nobody can be asked. Every command only makes an e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,12 @@ from fakes.line import Line, lines, opened
 from fakes.telegram import ADA, TOKEN, BotServer, serving_bots
 from fakes.toys import Toy, Workshop
 
-from bub import tool
+from bub import BubFramework, tool
 from bub.base.surfaces import Surface
 from bub.bus import MessageBus
 from bub.channels import Channel, ChannelManager, ChannelMessage
 from bub.channels.terminal import Terminal
+from bub.envelope import content_of
 from bub.inbox.mailbox import Mailbox
 from bub_plugins.telegram import TelegramChannel, TelegramSettings
 
@@ -219,6 +220,95 @@ async def test_a_command_that_a_plugin_makes_of_what_the_operator_said_is_asked_
         result = await framework.process_inbound(forged("summarise this page"), surface=Surface.RUN)
     assert REFUSED in (result.model_output or "")
     assert not is_there(made)
+
+
+# Always
+
+
+class Chair:
+    """Where a person sits who always says `always`, and has typed some lines; each is answered before the next."""
+
+    failure: OSError | None = None
+
+    def __init__(self, terminal: Terminal, *lines: str, then: Callable[[], Awaitable[object]]) -> None:
+        self._terminal = terminal
+        self._lines = lines
+        self._then = then
+        self.asked: list[str] = []
+
+    async def run(self, first: str = "") -> None:
+        for line in self._lines:
+            await self._terminal.submit(line)
+            await self._terminal.wait_until_answered()
+        await self._then()
+        await self._terminal.wait_until_answered()
+
+    async def ask(self, question: str) -> str:
+        self.asked.append(question)
+        return "a"
+
+    def show(self, *_: object) -> None: ...
+
+    begin = show_event = end = show
+
+
+async def sit(
+    workshop: Workshop,
+    monkeypatch: pytest.MonkeyPatch,
+    made: Path,
+    then: Callable[[BubFramework, ChannelManager], Awaitable[object]],
+    *lines: str,
+) -> list[str]:
+    """What a person is asked who types lines that a plugin makes commands of, and what comes `then` of others."""
+
+    @tool
+    async def note() -> str:
+        """Let another turn do it."""
+        await framework.process_inbound(forged("go on", chat_id="other"))
+        return "noted"
+
+    def build_prompt(message: Any) -> str:
+        return ",note" if content_of(message) == "note" else command(made)
+
+    framework = workshop(asking("toy"), toy=Toy(build_prompt=build_prompt, provide_tools=lambda: [note]))
+    manager = ChannelManager(framework, ["cli"], mailbox=Mailbox(None, workshop.folder))
+    terminal = manager.channel("cli")
+    assert isinstance(terminal, Terminal)
+    chair = Chair(terminal, *lines, then=lambda: then(framework, manager))
+    monkeypatch.setattr(terminal, "_open_surface", lambda: chair)
+    async with framework.running():
+        await manager.run()
+    return chair.asked
+
+
+async def test_always_holds_for_what_the_person_goes_on_to_type(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, made: Path
+) -> None:
+    async def nothing(*_: object) -> None: ...
+
+    assert await sit(workshop, monkeypatch, made, nothing, "go", "go on", "and on") == ["Allow bash?"]
+    assert is_there(made)
+
+
+async def test_always_does_not_hold_for_what_others_hand_over_in_the_terminals_name(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, made: Path
+) -> None:
+    async def forge(_: BubFramework, manager: ChannelManager) -> None:
+        for number in "12":
+            await manager.receive(forged("go on", message_id=number))
+            await manager.settled()
+
+    asked = await sit(workshop, monkeypatch, made, forge, "go", "go on")
+    assert asked == ["Allow bash?", *["Allow bash, this once, for what was not typed here?"] * 2]
+
+
+async def test_always_does_not_hold_for_a_turn_that_a_tool_starts(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, made: Path
+) -> None:
+    async def nothing(*_: object) -> None: ...
+
+    asked = await sit(workshop, monkeypatch, made, nothing, "go", "note")
+    assert asked == ["Allow bash?", "Allow note?", "Allow bash, this once, for what was not typed here?"]
 
 
 # Its own yes

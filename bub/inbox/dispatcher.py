@@ -313,7 +313,9 @@ class Dispatcher:
 
 
 async def _ask(channel: Channel, batch: Batch, question: Question) -> bool:
-    return await channel.ask(question, batch.message)
+    # Asked now: what came in since, and from whom, may have steered the turn.
+    is_typed = question.is_typed and surface_of(batch.items).is_operator
+    return await channel.ask(replace(question, is_typed=is_typed), batch.message)
 
 
 async def _complete(channel: Channel, batch: Batch, came: Envelope) -> Envelope:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
+from dataclasses import replace
+from functools import partial
 
-from bub.asking import Ask
+from bub.asking import Ask, Question
 from bub.envelope import Envelope
 from bub.hooks.admission import Steering
 from bub.runtime.sessions import TurnUnderWay
@@ -19,9 +21,19 @@ def turn_under_way() -> TurnUnderWay | None:
 
 
 def ask_under_way() -> Ask | None:
-    """How the person who started the turn under way is asked; None where they cannot be."""
+    """How the person who started the turn under way is asked; None where they cannot be.
+
+    What a turn asks that another one has started, is asked about as nothing that they typed.
+    """
     turn = current_turn.get()
-    return next((one.ask for one in turn.chain() if one.ask is not None), None) if turn is not None else None
+    for one in turn.chain() if turn is not None else ():
+        if one.ask is not None:
+            return one.ask if one is turn else partial(_ask_for_another, one.ask)
+    return None
+
+
+async def _ask_for_another(ask: Ask, question: Question) -> bool:
+    return await ask(replace(question, is_typed=False))
 
 
 def typed_under_way() -> str | None:

@@ -134,17 +134,22 @@ class Terminal(Channel):
         return self._attending(message)
 
     async def ask(self, question: Question, message: ChannelMessage) -> bool:
-        """Put a question on the surface; an "always" holds for this tool until the program ends."""
+        """Put a question on the surface; an "always" holds for this tool until the program ends.
+
+        It is for what the person types here: what others hand over in the name of this channel is asked about each
+        time, and so is what a tool makes another turn do.
+        """
         async with self._asking:  # one after the other, where tools or agents of this conversation run side by side
             if self._surface is None:
                 return False
-            if question.tool in self._allowed:
+            if question.is_typed and question.tool in self._allowed:
                 return True
             tool, arguments = escape_invisible(question.tool), arguments_of(question)
             self._surface.show(Printout("asked", f"{tool} is to be called with\n{arguments}"))
             beyond = f" with all {len(arguments):,} characters of this" if len(arguments) > _AT_A_GLANCE else ""
-            key = await self._surface.ask(f"Allow {tool}{beyond}?")
-            if key == "a":
+            whose = "" if question.is_typed else ", this once, for what was not typed here"
+            key = await self._surface.ask(f"Allow {tool}{beyond}{whose}?")
+            if key == "a" and question.is_typed:
                 self._allowed.add(question.tool)
             return key in ("y", "a")
 
