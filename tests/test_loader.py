@@ -14,13 +14,14 @@ import pytest
 
 from bub import BubFramework, hookimpl
 from bub.base.diagnostics import PipelineError
+from bub.base.resources import shipped_pipeline, shipped_pipelines
 from bub.errors import BubError
 from bub.framework import load_pipeline
-from bub.pipeline.source.merge import Document, load_text
+from bub.pipeline.source.merge import Document, load_document, load_shipped, load_text
 from bub.plugins.view import ProfileView
 from bub.runtime.loader import find_document
 from bub.runtime.runtime import Runtime, TooEarlyError
-from bub.runtime.snapshot import Snapshot
+from bub.runtime.snapshot import Snapshot, files_of
 
 pytestmark = pytest.mark.anyio
 
@@ -70,6 +71,18 @@ def no_modules_left() -> Iterator[None]:
 
 
 # The snapshot
+
+
+@pytest.mark.parametrize("name", shipped_pipelines())
+def test_the_files_that_say_what_the_agent_may_do_are_all_there_with_those_that_ship_with_bub(
+    tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / "pipelines.yaml"
+    file.write_text(f"version: 1\nextends: bub:{name}\n", encoding="utf-8")
+    for own_files in (files_of(load_document(file)), files_of(load_shipped(name))):
+        assert [path for path in own_files if not path.is_file()] == []
+        assert shipped_pipeline(name) in own_files
+    assert file in files_of(load_document(file))
 
 
 def test_a_snapshot_holds_every_profile_that_can_get_a_turn_and_cannot_be_changed(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from bub.base.diagnostics import Diagnostic
+from bub.base.resources import shipped_pipeline
 from bub.envelope import Envelope
 from bub.hook_runtime import HookRuntime
 from bub.hooks.binding import Calls, bind
@@ -17,7 +18,7 @@ from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.routes import Route
 from bub.pipeline.plan.scalars import text_of
 from bub.pipeline.run.graph import Graph
-from bub.pipeline.source.merge import Document
+from bub.pipeline.source.merge import SHIPPED, Document
 from bub.plugins.plugin_set import PluginSet
 from bub.plugins.view import ProfileView
 from bub.tools import ToolBox
@@ -104,11 +105,14 @@ class Snapshot:
 
 
 def files_of(document: Document) -> tuple[Path, ...]:
-    """The files that a document is made of: itself, those it extends, and its plugins with a `path`."""
+    """The files that a document is made of: itself, those it extends, shipped ones too, and plugins with a `path`."""
     section, base = document.root.get("plugins"), document.base
     paths = [text_of(said.get("path")) for _, said in section.items() if said.is_mapping] if section else []
     plugins = (base / os.path.expanduser(path) for path in paths if base is not None and path)  # noqa: PTH111
-    return (*(folder / Path(name).name for name, folder in document.folders.items()), *plugins)
+    names = [layer.file for layer in document.layers if layer.shipped]
+    shipped = {name: shipped_pipeline(name.removeprefix(SHIPPED)) for name in names}
+    read = (shipped.get(name) or folder / Path(name).name for name, folder in document.folders.items())
+    return (*read, *plugins)
 
 
 def bind_bootstrap(graph: Graph, hook: str) -> Calls:
