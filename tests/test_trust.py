@@ -227,6 +227,13 @@ class TestStore:
         trust(folder, home)
         assert mode(home / "trusted.json") == 0o600
 
+    def test_what_a_dead_process_left_is_swept_away_as_beside_any_other_file(self, folder: Path, home: Path) -> None:
+        home.mkdir(parents=True)
+        left = home / ".bub-4294967295-0123456789abcdef"
+        left.write_text("half", encoding="utf-8")
+        trust(folder, home)
+        assert not left.exists()
+
     def test_processes_that_write_at_once_lose_no_entry(self, home: Path, tmp_path: Path) -> None:
         folders = [tmp_path / f"{writer}-{number}" for writer in range(4) for number in range(25)]
         for path in folders:

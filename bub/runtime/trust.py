@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from bub.base.failures import explain_os_error
 from bub.base.locate import Found
 from bub.base.private import lock_file, open_private
+from bub.base.rewrite import write_private
 from bub.errors import BubError, NotTrustedError, UsageError
 
 STORE_NAME = "trusted.json"
@@ -141,19 +142,12 @@ def _folders(data: Any) -> frozenset[str] | None:
 def _write(home: Path, folders: set[str] | frozenset[str]) -> None:
     """Replace the store as a whole, readable by its owner only. The caller holds the lock."""
     path = home / STORE_NAME
-    fresh = path.with_name(f"{STORE_NAME}.new")
     text = json.dumps({"version": _VERSION, "folders": sorted(folders)}, indent=2) + "\n"
     try:
-        fresh.unlink(missing_ok=True)
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        old = path.read_bytes() if path.exists() else None
     except OSError as error:
-        with suppress(OSError):
-            fresh.unlink()
         raise _not_writable(path, error) from error
+    write_private(path, old, text.encode())
 
 
 def _set_aside(path: Path) -> None:
