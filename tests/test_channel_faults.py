@@ -306,28 +306,110 @@ async def test_a_message_that_waits_for_its_session_is_not_to_blame_for_the_end_
 ) -> None:
     line, mailbox = Line(), Mortal(workshop.folder)
 
-    async def answer(prompt: str) -> str:
-        if prompt == "long":
-            await trio.sleep(100)
-        return prompt
+    async def endless() -> str:
+        await trio.sleep_forever()
+        return ""
 
-    hooks = {"resolve_session": lambda message: "one for all", "run_model": answer}
-    framework = an_office(workshop, line, **hooks)
-    for _ in range(3):
+    framework = an_office(workshop, line, resolve_session=lambda message: "one for all", run_model=endless)
+    for _ in range(2):
         mailbox.is_dead = False
         with trio.CancelScope() as scope:
             async with opened(framework, mailbox=mailbox):
                 if not await mailbox.waiting():
-                    await line.say("long")
-                    await line.say("patient", chat_id="2")
+                    await line.say("one")
+                    await line.say("two", chat_id="2")
                 await trio.sleep(50)
                 mailbox.is_dead = True
                 scope.cancel()
     mailbox.is_dead = False
-    assert [(one.message.content, one.attempts) for one in await mailbox.waiting()] == [("long", 3), ("patient", 0)]
-    async with opened(framework, mailbox=mailbox) as manager:
+    waiting = await mailbox.waiting()
+    assert [one.message.content for one in waiting] == ["one", "two"]
+    assert sum(one.attempts for one in waiting) == 2  # whichever had the session, and no other
+
+
+# One chat that writes more than all others.
+
+
+@pytest.fixture
+def small_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bub.inbox.ledger.MOST_OF_ONE", 4)
+
+
+async def slowly(prompt: str) -> str:
+    await trio.sleep(1)
+    return prompt
+
+
+@pytest.mark.usefixtures("small_share")
+async def test_a_chat_that_writes_much_keeps_its_order_and_nobody_else_waiting(workshop: Workshop) -> None:
+    line = Line()
+    async with opened(an_office(workshop, line, run_model=slowly)) as manager:
+        began = trio.current_time()
+        for number in range(30):
+            await line.say(f"{number:02}")
+        await line.say("hello", chat_id="2")
+        assert trio.current_time() == began  # nobody who brings messages had to wait
+        assert manager.waiting == 31
+        await trio.sleep(1.5)
+        assert [reply.content for reply in line.sent if reply.chat_id == "2"] == ["hello"]
         await manager.settled()
-    assert [(reply.chat_id, reply.kind) for reply in line.sent] == [("1", "error"), ("2", "normal")]
+    assert [reply.content for reply in line.sent if reply.chat_id == "1"] == [f"{number:02}" for number in range(30)]
+
+
+@pytest.mark.usefixtures("small_share")
+async def test_what_comes_while_the_rest_is_taken_up_is_answered_last(workshop: Workshop) -> None:
+    line, mailbox = Line(), Slow(None, workshop.folder)
+    async with opened(an_office(workshop, line, run_model=slowly), mailbox=mailbox) as manager:
+        mailbox.looks = True
+        for number in range(40):
+            await line.say(f"{number:02}")
+            await trio.sleep(0.7)
+        mailbox.looks = False
+        await manager.settled()
+    assert line.said == [f"{number:02}" for number in range(40)]
+
+
+@pytest.mark.usefixtures("small_share")
+@pytest.mark.parametrize("eager", [False, True])
+async def test_what_was_left_on_the_disk_is_answered_after_a_restart(workshop: Workshop, eager: bool) -> None:
+    class Eager(Line):
+        async def run(self, *, task_status: Any = trio.TASK_STATUS_IGNORED) -> None:
+            if eager:
+                await self.say("12")
+            task_status.started()
+            await trio.sleep_forever()
+
+    line, mailbox = Line(), Mortal(workshop.folder)
+    with trio.CancelScope() as scope:
+        async with opened(an_office(workshop, line, run_model=slowly), mailbox=mailbox):
+            for number in range(12):
+                await line.say(f"{number:02}")
+            await trio.sleep(2.5)
+            mailbox.is_dead = True
+            scope.cancel()
+    again, mailbox.is_dead = Eager(), False
+    async with opened(an_office(workshop, again, run_model=slowly), mailbox=mailbox) as manager:
+        await manager.settled()
+    said = list(dict.fromkeys(line.said + again.said))  # a reply that was on its way may come twice
+    assert said == [f"{number:02}" for number in range(12 + eager)]
+
+
+@pytest.mark.usefixtures("small_share")
+async def test_C25_quit_forgets_what_was_left_on_the_disk(workshop: Workshop) -> None:
+    line = Line()
+
+    async def answer(prompt: str) -> str:
+        return "bye" if prompt.startswith(",") else await slowly(prompt)
+
+    mailbox = Lasting(workshop.folder)
+    async with opened(an_office(workshop, line, run_model=answer), mailbox=mailbox) as manager:
+        for number in range(12):
+            await line.say(f"{number:02}")
+        await trio.sleep(1.5)
+        await line.say(",quit")
+        await manager.settled()
+    assert line.said == ["00", "bye"]
+    assert await mailbox.waiting() == []
 
 
 # Turns that are cancelled, or end in odd ways.

@@ -23,7 +23,7 @@ from bub.envelope import Envelope, content_of
 from bub.inbox.apology import INTERRUPTED, apology
 from bub.inbox.batch import Batch, as_one, surface_of, with_draft
 from bub.inbox.framework import Framework
-from bub.inbox.ledger import Ledger
+from bub.inbox.ledger import Ledger, origin_of
 from bub.inbox.store import InboxStore, Received
 from bub.log import log_exception, log_info, log_warning
 
@@ -37,7 +37,9 @@ _QUIT = ("quit", "exit")
 
 
 class Dispatcher:
-    """Has the messages of the inbox answered, `most` turns at once; who waits for whom is the framework's to say.
+    """Has the messages of the inbox answered, `most` turns at once; if that is None, as many as fit.
+
+    Who waits for whom is the framework's to say.
 
     `start_soon` starts a task, `settled` is called whenever there may be nothing more to do for now.
     """
@@ -50,7 +52,7 @@ class Dispatcher:
         channels: Mapping[str, Channel],
         counts: Counts,
         *,
-        most: int,
+        most: int | None,
         start_soon: Callable[..., Any],
         settled: Callable[[], None],
     ) -> None:
@@ -88,6 +90,10 @@ class Dispatcher:
         for batch in batches:
             batch.is_cancelled = True
             batch.scope.cancel()
+        for origin in {origin_of(item.message) for batch in batches for item in batch.items}:
+            left = self._ledger.forget_left(origin)
+            if left:
+                self._start_soon(self._ledger.finish, left)
         return bool(batches)
 
     async def keep_draft(self, message: ChannelMessage, draft: str) -> None:

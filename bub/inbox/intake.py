@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import trio
 
@@ -13,7 +13,7 @@ from bub.base.surfaces import Surface
 from bub.channels.channel import Channel
 from bub.channels.message import COMMAND, ChannelMessage
 from bub.inbox.debounce import Debounce, Timing
-from bub.inbox.ledger import Ledger
+from bub.inbox.ledger import Ledger, Origin, origin_of
 from bub.inbox.store import Received
 from bub.log import log_warning
 
@@ -21,9 +21,6 @@ MOST_WAITING = 10_000
 """How many messages may wait for their turns; channels that bring more wait themselves."""
 
 _MOST_BUFFERS = 10_000
-
-Origin: TypeAlias = tuple[str, str]
-"""Where messages come from, so that they keep their order: the channel, and the session as far as they say it (C6)."""
 
 
 class Intake:
@@ -70,7 +67,7 @@ class Intake:
             message = replace(message, kind=COMMAND)
         if channel.needs_debounce and self._early is None and not self._concerns(message):
             return
-        while self._early is None and len(self._ledger) >= MOST_WAITING:
+        while self._early is None and self._ledger.in_memory >= MOST_WAITING:
             await self._room.park()
         with trio.CancelScope(shield=True):  # what is kept has to be answered, too
             received = await self._ledger.receive(message)
@@ -78,7 +75,9 @@ class Intake:
                 self._counts.count_received(message.channel)
                 kept = replace(received.message, lifespan=message.lifespan)
                 received = replace(received, message=kept, surface=surface)
-                if self._early is not None:
+                if self._ledger.state(received.id) is None:
+                    pass  # its chat has too many here: it is taken up from the disk
+                elif self._early is not None:
                     self._early.append(received)  # what was kept from before the start comes first
                 else:
                     self._take_in(received)
@@ -89,7 +88,8 @@ class Intake:
         self.take_up(kept)
         early, self._early = self._early or [], None
         for received in early:
-            self._take_in(received)
+            if not self._ledger.leave_behind(received):
+                self._take_in(received)
 
     def take_up(self, kept: Sequence[Received]) -> None:
         """Hand on what was found on the disk: what was only overheard had been listened to, else it were not there."""
@@ -102,11 +102,11 @@ class Intake:
 
     def look_for_room(self) -> None:
         """Go on with the channels that wait, where messages have been answered."""
-        if len(self._ledger) < MOST_WAITING:
+        if self._ledger.in_memory < MOST_WAITING:
             self._room.unpark_all()
 
     def _concerns(self, message: ChannelMessage) -> bool:
-        buffer = self._buffers.get((message.channel, message.origin))
+        buffer = self._buffers.get(origin_of(message))
         is_heard = buffer is not None and buffer.listens(trio.current_time())
         return message.is_active or message.kind == COMMAND or is_heard
 
@@ -114,7 +114,7 @@ class Intake:
         if self._is_closed:
             return
         message = received.message
-        origin = (message.channel, message.origin)
+        origin = origin_of(message)
         if not self._channels[message.channel].needs_debounce:
             self._pass_on([received])
             return

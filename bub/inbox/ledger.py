@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeAlias
 
 import trio
 
 from bub.base.counts import Counts
-from bub.channels.message import ChannelMessage
+from bub.channels.message import COMMAND, ChannelMessage
 from bub.errors import BubError
 from bub.inbox.outbox import Outbox
 from bub.inbox.state import OF_MESSAGES, Entries, State
 from bub.inbox.store import FencedError, Id, InboxStore, MailboxError, Received, Token
 from bub.log import log_exception, log_warning
 
+MOST_OF_ONE = 1_000
+"""How many messages of one chat may wait in memory; what comes above that waits on the disk alone."""
+
 DISK_PAUSE = 5.0
 """How long, in seconds, a disk that failed is left alone."""
+
+Origin: TypeAlias = tuple[str, str]
+"""Where messages come from, so that they keep their order: the channel, and the session as far as they say it (C6)."""
+
+
+def origin_of(message: ChannelMessage) -> Origin:
+    """Where a message comes from."""
+    return message.channel, message.origin
 
 
 class Ledger:
@@ -33,9 +45,15 @@ class Ledger:
         self._entries = Entries(OF_MESSAGES)
         self._token: Token | None = None
         self._is_unsure = False
+        self._left: dict[Origin, list[Id]] = {}
 
     def __len__(self) -> int:
         """How many messages have been received and are not done with yet."""
+        return len(self._entries) + sum(len(ids) for ids in self._left.values())
+
+    @property
+    def in_memory(self) -> int:
+        """How many of them are here; the others wait on the disk, since their chats have so many here already."""
         return len(self._entries)
 
     def state(self, id: Id) -> State | None:  # noqa: A002
@@ -43,20 +61,36 @@ class Ledger:
         return self._entries.state(id)
 
     async def receive(self, message: ChannelMessage) -> Received | None:
-        """Keep a message on the disk; None where it is known already. Raises MailboxError when it cannot be kept."""
+        """Keep a message on the disk; None if it is known already. Raises MailboxError when it cannot be kept.
+
+        One whose chat has its share here has no `state`: it is left on the disk, and taken up later.
+        """
         try:
             received = await self._store.receive(message)
         except MailboxError:
             self._is_unsure = True  # a disk that does not answer may have taken it after all
             raise
-        if received is None or not self._entries.enter(received.id, State.RECEIVED):
+        if received is None or self._entries.knows(received.id):
             return None
+        self._enter(received)
         return received
 
+    def leave_behind(self, received: Received) -> bool:
+        """Leave a message that came before the inbox was read on the disk, if older ones of its chat are left there."""
+        left = self._left.get(origin_of(received.message))
+        if left is None:
+            return False
+        self._entries.forget(received.id)
+        left.append(received.id)
+        return True
+
     async def has_changed(self) -> bool:
-        """Whether the disk may have what is not known here: `bub inbox` put something back, or the disk once failed."""
+        """Whether the disk may have what is not known here.
+
+        `bub inbox` put something back, the disk once failed, or a chat has room again for what was left there.
+        """
         self._is_unsure = await self._store.requeued() or self._is_unsure
-        return self._is_unsure
+        return self._is_unsure or any(self._entries.held_by(origin) <= MOST_OF_ONE // 2 for origin in self._left)
 
     async def take_up(self, channels: Collection[str]) -> list[Received]:
         """Have the replies on the disk delivered; the messages there for these channels that are not known yet."""
@@ -66,7 +100,19 @@ class Ledger:
             self._is_unsure = False
             for reply in claim.replies:
                 self._outbox.add(reply)
-            return [one for one in claim.messages if self._entries.enter(one.id, State.RECEIVED)]
+            left, self._left = self._left, {}
+            found = [one for one in claim.messages if self._enter(one)]
+            # What came in while the store was read may be in neither yet.
+            last = claim.messages[-1].id if claim.messages else 0
+            for origin, ids in left.items():
+                self._left.setdefault(origin, []).extend(one for one in ids if one > last)
+            self._left = {origin: ids for origin, ids in self._left.items() if ids}
+            return found
+
+    def forget_left(self, origin: Origin) -> list[Id]:
+        """What of a chat was left on the disk is wanted no more: the messages, to be finished."""
+        ids = self._left.pop(origin, [])
+        return [one for one in ids if self._entries.enter(one, State.RECEIVED, origin)]
 
     def batch(self, ids: Iterable[Id]) -> None:
         """The messages are to be answered as one."""
@@ -126,6 +172,19 @@ class Ledger:
         """Do not count a turn that was begun and is none to blame for its end."""
         await self._uncount(ids)
         self._entries.advance(ids, State.RECEIVED)
+
+    def _enter(self, received: Received) -> bool:
+        """Let a message begin; False if it has begun already, or is left on the disk since its chat has its share here.
+
+        What is left there is taken up as soon as the chat has half of its share again, in order.
+        """
+        origin = origin_of(received.message)
+        left = self._left.get(origin)
+        if received.message.kind != COMMAND and (left or self._entries.held_by(origin) >= MOST_OF_ONE):
+            if not self._entries.knows(received.id):
+                self._left.setdefault(origin, []).append(received.id)
+            return False
+        return self._entries.enter(received.id, State.RECEIVED, origin)
 
     async def _uncount(self, ids: Sequence[Id]) -> None:
         try:

@@ -31,9 +31,6 @@ from bub.log import log_exception, log_info, log_warning
 SHUTDOWN_GRACE = 20.0
 """How long, in seconds, turns under way may take when all is to end."""
 
-MOST_TURNS = 256
-"""How many turns run at once; the others wait."""
-
 LOOK_AGAIN = 2.0
 """How often, in seconds, it is asked whether the disk has something new."""
 
@@ -81,7 +78,7 @@ class ChannelManager:
             mailbox,
             channels,
             counts,
-            most=int(said.get("turns") or MOST_TURNS),
+            most=int(said["turns"]) if said.get("turns") else None,
             start_soon=start_soon,
             settled=settled,
         )

@@ -9,7 +9,8 @@ delivered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from types import MappingProxyType
@@ -75,12 +76,16 @@ class IllegalTransitionError(BubError):
 class Entries:
     """Owns the state of all messages, or of all replies, that this process has claimed, until they are at their `ends`.
 
+    Each may have an owner, such as the chat that it came from: `held_by` says how many an owner has here.
+
     What the store gave while something came to its end may still have it: `reading` tells them apart.
     """
 
     def __init__(self, ends: frozenset[State]) -> None:
         self._ends = ends
         self._states: dict[Id, State] = {}
+        self._owners: dict[Id, Hashable] = {}
+        self._held: Counter[Hashable] = Counter()
         self._ended: set[Id] | None = None
 
     def __len__(self) -> int:
@@ -90,11 +95,22 @@ class Entries:
         """Where something is; None if it has come to its end, or was never entered."""
         return self._states.get(id)
 
-    def enter(self, id: Id, state: State) -> bool:  # noqa: A002
+    def knows(self, id: Id) -> bool:  # noqa: A002
+        """Whether something is here, or came to its end while the store was read."""
+        return id in self._states or (self._ended is not None and id in self._ended)
+
+    def held_by(self, owner: Hashable) -> int:
+        """How many of an owner are here."""
+        return self._held[owner]
+
+    def enter(self, id: Id, state: State, owner: Hashable = None) -> bool:  # noqa: A002
         """Let something begin in a state; False if it has begun already, or ended while the store was read."""
-        if id in self._states or (self._ended is not None and id in self._ended):
+        if self.knows(id):
             return False
         self._states[id] = state
+        if owner is not None:
+            self._owners[id] = owner
+            self._held[owner] += 1
         return True
 
     def check(self, ids: Iterable[Id], to: State) -> None:
@@ -117,6 +133,11 @@ class Entries:
     def forget(self, id: Id) -> None:  # noqa: A002
         """Have no more to do with something, whatever it is at: the store knows."""
         self._states.pop(id, None)
+        owner = self._owners.pop(id, None)
+        if owner is not None:
+            self._held[owner] -= 1
+            if not self._held[owner]:
+                del self._held[owner]
         if self._ended is not None:
             self._ended.add(id)
 
