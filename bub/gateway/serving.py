@@ -21,6 +21,7 @@ from bub.gateway.monitor import ListenAddress, Monitor
 from bub.inbox.mailbox import Mailbox, inbox_file
 from bub.inbox.manager import ChannelManager
 from bub.log import log_exception, log_info, log_warning, redact_text
+from bub.runtime.capacity import allow_open_files
 
 _LOOK_EVERY = 0.5
 """How often, in seconds, watched files are looked at. A change counts once it is the same for two looks."""
@@ -74,6 +75,7 @@ class Gateway:
         Raises `BubError` if no channel can run, if one cannot begin, and if the port cannot be had.
         """
         framework = self._framework
+        allow_open_files()
         with trio.open_signal_receiver(*_signals()) as signals:
             async with framework.running(), trio.open_nursery() as beside:
                 mailbox = Mailbox(inbox_file(framework.home), framework.workspace)

@@ -19,6 +19,7 @@ from bub.pipeline.run.failures import tell_observers
 from bub.pipeline.run.state import OnEvent
 from bub.pipeline.run.turn import Turn
 from bub.runtime.admission import ask_admission
+from bub.runtime.capacity import count_turns_that_fit
 from bub.runtime.generations import Generation, Loaded
 from bub.runtime.result import TurnResult, result_of
 from bub.runtime.sessions import Dispatch, OnWait, Sessions, TurnUnderWay
@@ -26,9 +27,6 @@ from bub.runtime.snapshot import Profile
 from bub.runtime.under_way import current_turn
 from bub.tape.settings import PERSONALITY, session_settings
 from bub.tape.tape import Tape, tape_name
-
-MOST_TURNS = 1024
-"""How many turns may run at once; what comes above that waits."""
 
 Complete: TypeAlias = Callable[[Envelope], Awaitable[Envelope]]
 """Completes a message before anybody looks into it, such as by fetching its media."""
@@ -44,7 +42,7 @@ class TurnHost:
         self.last_result: TurnResult | None = None
         self.loaded = loaded
         self.workspace = workspace
-        self.sessions = Sessions(MOST_TURNS)
+        self.sessions = Sessions(count_turns_that_fit())
 
     async def chosen_by(self, session_id: str, generation: Generation, routed: Profile) -> Profile:
         """The profile that a session has chosen (`personality_switched`), else the one its message is routed to."""

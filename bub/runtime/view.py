@@ -27,6 +27,7 @@ from bub.pipeline.run.state import OnEvent
 from bub.plugins.finding import installed_plugins, survey
 from bub.plugins.plugin_set import PluginStatus
 from bub.runtime import bootstrap
+from bub.runtime.capacity import count_turns_that_fit
 from bub.runtime.generations import Generation
 from bub.runtime.message_turn import Complete, MessageTurn
 from bub.runtime.result import TurnResult
@@ -252,9 +253,9 @@ class RuntimeView(ABC):
             complete=complete,
         )
 
-    def limit_turns(self, most: int) -> None:
-        """Let so many turns run at once from now on; the others wait."""
-        self._in_use().turns.sessions.set_limit(most)
+    def limit_turns(self, most: int | None) -> None:
+        """Let so many turns run at once from now on, as many as fit if None; the others wait."""
+        self._in_use().turns.sessions.set_limit(count_turns_that_fit() if most is None else most)
 
     def profile_of(self, message: Envelope) -> str:
         """The name of the profile that a message is routed to."""
