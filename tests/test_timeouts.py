@@ -132,6 +132,26 @@ stages:
     assert trio.current_time() == 62.0
 
 
+async def test_a_stage_above_the_session_and_one_below_may_have_the_same_deadline() -> None:
+    async def resolve() -> str:
+        await trio.lowlevel.checkpoint()
+        return "s"
+
+    graph = graph_of(
+        """
+hooks: {find: {kind: firstresult}, last: {kind: observer, takes: [session_id]}}
+stages:
+  find: {kind: firstresult, into: session_id, timeout: 5s}
+  last: {kind: observer, timeout: 5s, on_failure: skip}
+""",
+        toy=Toy(find=resolve, last=lasting(100)),
+    )
+    turn = turn_on(graph)
+    await run(turn)
+    assert outcomes(turn) == {"find": "ok", "last": "timeout"}
+    assert trio.current_time() == 5.0
+
+
 # A cancellation from outside.
 
 

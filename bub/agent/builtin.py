@@ -110,9 +110,10 @@ class BuiltinPlugin:
         return answer(self._framework, task)
 
     @hookimpl
-    def dispatch_outbound(self, message: Envelope) -> Awaitable[bool]:
+    def dispatch_outbound(self, message: Envelope) -> Awaitable[bool] | bool:
         """Hand the reply to who asked for the turn, such as the channel its message came from."""
-        return self._framework.dispatch(message)
+        # Nothing to await if nobody takes it, so that a turn without a channel needs no scope for a time-out here.
+        return self._framework.dispatch(message) if self._framework.takes_replies else False
 
     @hookimpl
     def provide_tools(self) -> list[Tool]:

@@ -80,13 +80,14 @@ class Lanes:
             if not queue:
                 del self._queues[place.lane]
             return
-        if place.is_reached:
+        if not place.is_reached:
+            del self._roomless[place]
+        else:
             place.is_reached = False
             self._busy -= 1
-            self._give_room()
-        else:
-            del self._roomless[place]
-        self._free(place)
+            if self._roomless:
+                self._give_room()
+        self._free(place, queue)
 
     def widen(self, limit: int | None) -> None:
         """Let so many run at once from now on; those that run already are left alone."""
@@ -107,7 +108,7 @@ class Lanes:
         return not (self._held or self._queues or self._roomless or self._busy)
 
     def _hold(self, place: Place) -> None:
-        """Let a place have its lane, and its owner run if there is room."""
+        """Let a place have its lane beside those who have it, and its owner run if there is room."""
         held = self._held.get(place.lane)
         self._held[place.lane] = (place,) if held is None else (*held, place)
         if place.beyond or self._limit is None or self._busy < self._limit:
@@ -128,15 +129,12 @@ class Lanes:
             del self._roomless[place]
             self._run(place)
 
-    def _free(self, place: Place) -> None:
+    def _free(self, place: Place, queue: dict[Place, None] | None) -> None:
         """Take a place out of its lane; if it was the last one there, the lane is handed to who has waited longest."""
-        held = self._held[place.lane]
+        held = self._held.pop(place.lane)
         if len(held) > 1:
             self._held[place.lane] = tuple(one for one in held if one is not place)
-            return
-        del self._held[place.lane]
-        queue = self._queues.get(place.lane)
-        if queue is not None:
+        elif queue is not None:
             following = next(iter(queue))
             del queue[following]
             if not queue:

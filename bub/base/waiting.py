@@ -158,7 +158,8 @@ class MovingDeadline:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        scope, self._scope, self.is_set = self._scope, None, False
+        # It may be entered again, for what the same turn does later.
+        scope, self._scope, self._set_to, self.is_set = self._scope, None, math.inf, False
         if scope is not None and scope.__exit__(kind, error, traceback) and error is not None:
             raise Expired from error  # something was awaited after its time, and without a `release`
 

@@ -144,6 +144,10 @@ class ProfileView(Protocol):
     def profile_of(self, message: Envelope) -> str:
         """The name of the profile that a message is routed to."""
 
+    @property
+    def takes_replies(self) -> bool:
+        """Whether somebody takes the replies of the turn under way."""
+
     async def dispatch(self, reply: Envelope) -> bool:
         """Hand a reply to who asked for the turn under way; False if nobody takes it."""
 

@@ -140,7 +140,8 @@ class MessageTurn(TurnUnderWay):
 
     async def reach(self) -> None:
         """Wait until those that came before from the same place have found their sessions."""
-        await self._turns.sessions.reach(self)
+        if self.arrival is not None and not self.arrival.is_reached:
+            await self._turns.sessions.reach(self)
         generation = self._generation()
         if generation is not self.loaded:
             self._route(generation)
@@ -273,9 +274,10 @@ class MessageTurn(TurnUnderWay):
             await self._complete_message()
         state = "known"
         if profile.graph.joins:
-            state = self._turns.sessions.remember(self.session_id)
+            session_id = self.session_id
+            state = self._turns.sessions.remember(session_id)
             # A session is new once, however often the process is started again.
-            if state == "new" and profile.looks_for_new_sessions and await self._turns.has_tape(self.session_id):
+            if state == "new" and profile.looks_for_new_sessions and await self._turns.has_tape(session_id):
                 state = "known"
         await turn.answer(state)
 

@@ -28,15 +28,21 @@ class TurnResult(NamedTuple):
     trace: Sequence[TurnRecord] = ()
 
 
+_VALUES = TurnResult._fields[:5]
+"""The fields that are values of the pipeline, under the same names."""
+
+
 def result_of(turn: Turn, profile: str) -> TurnResult:
     """What a turn in a profile has come to so far."""
+    values, slots, nothing, ended_by = turn.values, turn.graph.values, turn.graph.nothing, turn.ended_by
+    session_id, prompt, output, outbounds, state = [values[slots.get(name, nothing)] for name in _VALUES]
     return TurnResult(
-        turn.value("session_id"),
-        turn.value("prompt"),
-        turn.value("model_output"),
-        turn.value("outbounds"),
-        turn.value("state"),
-        str(turn.ended_by) if turn.ended_by is not None else None,
+        session_id,
+        prompt,
+        output,
+        outbounds,
+        state,
+        str(ended_by) if ended_by is not None else None,
         profile,
         turn.trace,
     )

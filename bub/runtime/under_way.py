@@ -9,7 +9,7 @@ from functools import partial
 from bub.asking import Ask, Question
 from bub.envelope import Envelope
 from bub.hooks.admission import Steering
-from bub.runtime.sessions import TurnUnderWay
+from bub.runtime.sessions import Dispatch, TurnUnderWay
 
 current_turn: ContextVar[TurnUnderWay | None] = ContextVar("bub_turn", default=None)
 """The turn that a task belongs to; set by a turn while its stages run."""
@@ -48,13 +48,18 @@ def steering_under_way() -> Steering | None:
     return turn.steering if turn is not None and turn.runs else None
 
 
+def receiver_under_way() -> Dispatch | None:
+    """Takes the replies of the turn under way, or of the one it was started from; None if nobody does."""
+    turn = current_turn.get()
+    if turn is None or not turn.runs:
+        return None
+    return next((one.dispatch for one in turn.chain() if one.dispatch is not None), None)
+
+
 async def dispatch_reply(reply: Envelope) -> bool:
     """Hand a reply to who asked for the turn under way, or for the one it was started from.
 
     False where nobody takes it.
     """
-    turn = current_turn.get()
-    for one in turn.chain() if turn is not None and turn.runs else ():
-        if one.dispatch is not None:
-            return await one.dispatch(reply)
-    return False
+    receiver = receiver_under_way()
+    return receiver is not None and await receiver(reply)

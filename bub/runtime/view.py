@@ -34,7 +34,7 @@ from bub.runtime.result import TurnResult
 from bub.runtime.runtime import Runtime, TooEarlyError
 from bub.runtime.sessions import Dispatch
 from bub.runtime.snapshot import Profile, Snapshot
-from bub.runtime.under_way import ask_under_way, dispatch_reply, steering_under_way, typed_under_way
+from bub.runtime.under_way import ask_under_way, dispatch_reply, receiver_under_way, steering_under_way, typed_under_way
 from bub.secrets.redactor import Redactor
 from bub.streaming import AsyncStreamEvents
 from bub.tools import ToolBox
@@ -287,6 +287,11 @@ class RuntimeView(ABC):
     def steering(self) -> Steering | None:
         """What comes for the turn under way while it runs; None if nothing can."""
         return steering_under_way()
+
+    @property
+    def takes_replies(self) -> bool:
+        """Whether somebody takes the replies of the turn under way."""
+        return receiver_under_way() is not None
 
     async def dispatch(self, reply: Envelope) -> bool:
         """Hand a reply to who asked for the turn under way, or for the one it was started from.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import trio
 
-from bub.base.waiting import PLAIN, Wait, is_awaitable
+from bub.base.waiting import PLAIN, Wait, is_awaitable, unlimited
 from bub.hooks.binding import Calls, Values
 from bub.hooks.facts import KINDS
 from bub.hooks.kinds.runnable import DEFAULTED, DONE, Failed, Outcome, RunnableKind, Stage
@@ -21,7 +20,7 @@ async def broadcast(calls: Calls, values: Values, wait: Wait, failed: Failed) ->
         try:
             value = call.function(*arguments[call.signature])
             if type(value) not in PLAIN and is_awaitable(value):
-                value = await wait(value)
+                value = await (value if wait is unlimited else wait(value))  # many at once: a coroutine less for each
             results.append(value if value is None or call.returns is None else call.check(value))
         except Exception as error:  # noqa: BLE001 (the policy decides)
             await failed(call, error)
@@ -37,17 +36,17 @@ async def broadcast_shielded(calls: Calls, values: Values, seconds: float, faile
     arguments = calls.arguments(values)
     results = []
     slack = seconds / 100 if len(calls.items) > 1 else 0.0
+    read_clock = trio.lowlevel.current_clock().current_time
     position = 0
     while position < len(calls.items):
-        armed = -math.inf
-        with trio.CancelScope(shield=True) as scope:
+        armed = read_clock()
+        with trio.CancelScope(deadline=armed + seconds + slack, shield=True) as scope:
             for call in calls.items[position:]:
                 position += 1
                 try:
                     value = call.function(*arguments[call.signature])
                     if type(value) not in PLAIN and is_awaitable(value):
-                        now = trio.current_time()
-                        if now - armed > slack:
+                        if slack and (now := read_clock()) - armed > slack:
                             armed, scope.deadline = now, now + seconds + slack
                         value = await value
                     results.append(value if value is None or call.returns is None else call.check(value))

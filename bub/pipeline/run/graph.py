@@ -11,7 +11,6 @@ from bub.base.diagnostics import Diagnostic
 from bub.envelope import field_of
 from bub.hooks.binding import Calls, Manner, bind
 from bub.hooks.combining import Combining
-from bub.hooks.facts import SESSION
 from bub.hooks.implementations import Implementation
 from bub.hooks.kinds.runnable import RunnableKind
 from bub.hookspecs import HookPoint
@@ -261,6 +260,8 @@ class Graph:
     """Whether code that is not Bub's own is called above the session."""
     waits: tuple[frozenset[int], ...]
     cleanups: tuple[Step, ...]
+    joins: bool
+    """Whether a stage makes the session's id, so that a turn has its place in a session."""
     slots: int
     start: Mapping[str, int]
     values: Mapping[str, int]
@@ -289,11 +290,6 @@ class Graph:
         `registered` are the hooks with handlers that came at run time.
         """
         return self.risks_early or any(step.hook in registered for node in self.arrival for step in node.steps)
-
-    @property
-    def joins(self) -> bool:
-        """Whether a stage makes the session's id, so that a turn has its place in a session."""
-        return SESSION in self.values
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -77,6 +77,7 @@ class GraphLayout:
             risks_early=any(_calls_plugin(step) for node in nodes[:arriving] for step in node.steps),
             waits=tuple(frozenset(wait) for wait in waits),
             cleanups=tuple(step for step in steps if step.cleanup_for is not None and step.enabled),
+            joins=SESSION in self.current,
             slots=self.slots,
             start=MappingProxyType(start),
             values=MappingProxyType(dict(self.current)),

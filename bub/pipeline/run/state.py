@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import trio
 
 from bub.base.trace import Ending, Raw, Trace
-from bub.base.waiting import is_awaitable
+from bub.base.waiting import MovingDeadline, is_awaitable
 from bub.envelope import Envelope
 from bub.hook_registry import HookRegistry
 from bub.hooks.binding import Call, Calls
@@ -25,13 +26,17 @@ OnEvent: TypeAlias = Callable[[StreamEvent, Envelope], Any]
 """Told of each stream event as it comes, with the message of the turn; plain or async."""
 
 
+_NONE: Mapping[str, Any] = MappingProxyType({})
+
+
 class TurnState:
     """What a turn on a graph has come to so far.
 
     `values` are its slots, laid out by the graph; `known` is what `when` may ask beside the message. `asked` are the
     plugins that were asked at a stage, by its id, before the turn went on from another graph. `failures` are
     what stages raised, each with the stage, `late` those of them that are time-outs, `kept` what failed in a clean-up
-    that runs. `started` and `cleaned` are ids of stages: those that a clean-up waits for, and clean-ups that have run.
+    that runs. `limit` bounds what the turn does one after another. `started` and `cleaned` are ids of stages: those
+    that a clean-up waits for, and clean-ups that have run.
     """
 
     __slots__ = (
@@ -44,6 +49,7 @@ class TurnState:
         "kept",
         "known",
         "late",
+        "limit",
         "on_event",
         "records",
         "registered",
@@ -68,10 +74,11 @@ class TurnState:
         self.on_event = on_event
         self.handlers = handlers if handlers is not None else HookRegistry()
         self.registered = self.handlers.registered
-        self.known: Mapping[str, str] = {}
-        self.asked: Mapping[str, frozenset[str]] = {}
+        self.known: Mapping[str, str] = _NONE
+        self.asked: Mapping[str, frozenset[str]] = _NONE
         self.failures: list[tuple[BaseException, str]] = []
         self.late: list[BaseException] = []
+        self.limit = MovingDeadline()
         self.records: list[Raw] = []
         self.kept: dict[str, list[tuple[Call, Exception]]] = {}
         self.started: set[str] = set()

@@ -5,8 +5,8 @@ The engine knows kinds, stages and values, and no hook by name: any graph runs.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from collections.abc import Awaitable
+from typing import Any
 
 import trio
 
@@ -22,8 +22,6 @@ from bub.pipeline.run.handover import catch_up, plugins_asked, values_kept
 from bub.pipeline.run.state import TurnState
 from bub.pipeline.run.strand import Ends, Strand, with_session
 
-_Given = TypeVar("_Given")
-
 
 class Turn(TurnState):
     """One run of a graph, in two halves: `arrive` finds the session, and `answer` goes on once that one is free.
@@ -35,14 +33,14 @@ class Turn(TurnState):
 
     __slots__ = ()
 
-    async def arrive(self) -> None:
+    def arrive(self) -> Awaitable[None]:
         """Run the stages up to the last one that makes the session's id; none if no stage makes it.
 
         A claim, a denial or a failure may end the turn here: then `ended_by` says so. Raises what `answer` raises.
         """
-        await self._run(self._run_parts, self.graph.arriving)
+        return self._run(self.graph.arriving)
 
-    async def answer(self, session: str = "known") -> None:
+    def answer(self, session: str = "known") -> Awaitable[None]:
         """Run all other stages; `session` says whether the turn is the first of its session: "new" or "known".
 
         Raises what the first failing stage raised, after its clean-ups have run (DESIGN §5). A failure is told to the
@@ -51,7 +49,7 @@ class Turn(TurnState):
         session_id = self.session_id
         if session_id is not None:
             self.known = {SESSION: session_id, "session": session}
-        await self._run(self._run_parts, self.graph.answering)
+        return self._run(self.graph.answering)
 
     async def abandon(self, error: BaseException | None = None) -> None:
         """End a turn that does not go on: its clean-ups run, and the error observers are told of an `error`."""
@@ -85,33 +83,30 @@ class Turn(TurnState):
         """
         self.records, self.zero = before.records, before.zero
         self.asked = plugins_asked(before)
-        await self._run(self._catch_up, {**values_kept(before), SESSION: session_id})
+        await self._run((), {**values_kept(before), SESSION: session_id})
 
-    async def _run(self, work: Callable[[_Given, MovingDeadline], Awaitable[None]], given: _Given) -> None:
+    async def _run(self, parts: tuple[Part, ...], kept: dict[str, Any] | None = None) -> None:
+        """Run parts of the graph, or what is owed above the session where another turn has `kept` these values."""
         try:
             try:
-                with MovingDeadline() as limit:
-                    await work(given, limit)
+                with self.limit as limit:
+                    strand = Strand(self, limit)
+                    if kept is not None:
+                        await catch_up(self, strand, kept)
+                    for part in parts:
+                        if isinstance(part, Chain):
+                            await strand.run(part.steps)
+                        elif isinstance(part, GraphNode):
+                            await strand.run_each(part)
+                        else:
+                            limit.release()
+                            await self._run_side_by_side(part.nodes)
             except Ends as ends:
                 await unwind(self)
                 await deliver_ending(self, ends)
         except BaseException as error:
             await self.abandon(error)
             raise
-
-    async def _catch_up(self, kept: dict[str, Any], limit: MovingDeadline) -> None:
-        await catch_up(self, Strand(self, limit), kept)
-
-    async def _run_parts(self, parts: tuple[Part, ...], limit: MovingDeadline) -> None:
-        strand = Strand(self, limit)
-        for part in parts:
-            if isinstance(part, Chain):
-                await strand.run(part.steps)
-            elif isinstance(part, GraphNode):
-                await strand.run_each(part)
-            else:
-                limit.release()
-                await self._run_side_by_side(part.nodes)
 
     async def _run_side_by_side(self, group: tuple[int, ...]) -> None:
         """Run nodes as tasks, each once those it waits for are over; the first failure cancels the others."""
