@@ -146,7 +146,7 @@ class _Queue:
 
     async def put(self, item: Any) -> None:
         if item is None:
-            raise BubError("None is no message", help="a message is a dict, a text or an object with fields")
+            raise BubError("None is not a message", help="a message is a dict, a text or an object with fields")
         await self._send.send(item)
 
     def put_back(self, item: Any) -> None:

@@ -52,7 +52,7 @@ ADDRESS = ("channel", "chat_id")
 
 
 def add_address(message: Envelope) -> Envelope:
-    """The message with a `channel` and a `chat_id`, `default` where it has none, as a turn works on it.
+    """Give a message a `channel` and a `chat_id`, `default` if it has none, as a turn works on it.
 
     A mapping, a text or an object without them becomes a new dict; an object that has both stays what it is.
     """
@@ -69,7 +69,7 @@ def add_address(message: Envelope) -> Envelope:
 
 
 def keep_address(message: Envelope, before: Envelope) -> Envelope:
-    """A message that replaces the one `before`: it goes where that one went, in what it does not say itself."""
+    """Fill in the address of a message that replaces the one `before`: whatever it does not say is as it was there."""
     if not isinstance(message, Mapping):
         return add_address(message)
     kept = {name: field_of(before, name) for name in (*ADDRESS, "session_id") if message.get(name) is None}

@@ -68,7 +68,7 @@ class BubFramework(RuntimeView):
         self._runtime.load()
 
     def reload(self) -> None:
-        """Load the pipeline file and its plugins anew: turns that begin from now on run on what is loaded then.
+        """Reload the pipeline file and its plugins: turns that begin from now on run on what is loaded then.
 
         Turns under way end on what they began with. Channels, the tape store and commands stay as they were at the
         start. May be called in a thread. Raises what `load_hooks` raises, and then nothing has changed.

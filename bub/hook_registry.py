@@ -88,10 +88,10 @@ class HookRegistry:
         self._own.setdefault(name, kind)
 
     def learn(self, points: Mapping[str, str], closed: Mapping[str, str]) -> None:
-        """Know the points of a pipeline, by name with their kinds, in place of those of the pipeline before it.
+        """Learn the points of a pipeline, by name with their kinds, in place of those of the pipeline before it.
 
-        `closed` are points that take no handlers, each with the reason. Raises HookError, and then knows what it
-        knew, where handlers are registered on a point that would be closed or of another kind.
+        `closed` are points that take no handlers, each with the reason. If handlers are registered on a point
+        that would be closed or of another kind, raises HookError and forgets nothing.
         """
         kept = {name: self._kinds[name] for name in tuple(self._handlers)}
         for name, kind in kept.items():
@@ -109,7 +109,7 @@ class HookRegistry:
     # Registering.
 
     def register_void(self, name: str, handler: Handler, plugin: str | None = None) -> Remove:
-        """Let `handler` be told when the void point `name` fires.
+        """Call `handler` when the void point `name` fires.
 
         Returns what takes this one registration back. Raises HookError for a point that is not there, with a
         suggestion, or that is of another kind.
@@ -161,7 +161,7 @@ class HookRegistry:
             self._handlers.pop(name, None)
 
     def has_handlers(self, name: str) -> bool:
-        """Whether anything is registered on a point, whoever may be allowed (BEHAVIOURS E15)."""
+        """Whether anything is registered on a point, no matter which plugins are allowed (BEHAVIOURS E15)."""
         self._find_kind(name, "")
         return name in self._handlers
 
@@ -188,7 +188,7 @@ class HookRegistry:
     async def fire_claiming(
         self, name: str, payload: Any, allowed_plugins: Collection[str] | None = None
     ) -> Mapping[str, Any]:
-        """The first claim, whole; `{"handled": False}` when nobody claims (BEHAVIOURS E9)."""
+        """Return the first claim as a whole, or `{"handled": False}` if nobody claims (BEHAVIOURS E9)."""
         self._expect(name, "claiming", "fire")
         claim, _ = await claiming(
             _wrap_handlers(self.handlers(name, allowed_plugins)), payload, unlimited, self._log_failure
@@ -205,10 +205,10 @@ class HookRegistry:
     # Together with the implementations of a pipeline.
 
     def handlers(self, name: str, allowed_plugins: Collection[str] | None) -> tuple[Call, ...]:
-        """The handlers of a point that would be called now, in order of registration.
+        """Return the handlers of a point that would be called now, in order of registration.
 
-        Handlers of plugins that are there while nobody said which are allowed are told of in the log: whoever fires a
-        point and forgets them leaves guards out (BEHAVIOURS E13).
+        If the caller does not say which plugins are allowed, the log names the handlers of plugins that are left out:
+        a caller that forgets them leaves guards out (BEHAVIOURS E13).
         """
         found = self._handlers.get(name, ())
         if not found:
@@ -231,11 +231,11 @@ class HookRegistry:
         allowed_plugins: Collection[str],
         manner: Manner = AS_THEY_ARE,
     ) -> Calls:
-        """The handlers of a point before the implementations that plugins bring for it, in one order.
+        """Put the handlers of a point before the implementations that plugins bring for it.
 
         The kind that these are called with counts for all, and `manner` says, as for `bind`, whether they may only
         look, for which stage they are called and what a failure does. `payload` makes, of the values that arguments
-        are fetched from, what a handler is given. Where no handler is registered, `calls` themselves come back; a
+        are fetched from, what a handler is given. If no handler is registered, `calls` themselves come back; a
         point that this registry does not know has none.
         """
         handlers = self.handlers(name, allowed_plugins)

@@ -64,7 +64,7 @@ class HookRuntime:
         await broadcast(calls, values, unlimited, log)
 
     def notify_error_sync(self, *, stage: str, error: Exception, message: Any = None) -> None:
-        """Like `notify_error` where nothing can be awaited; async observers are skipped with a warning."""
+        """Like `notify_error`, for callers that cannot await; async observers are skipped with a warning."""
         calls, values = self._bind(ERROR_POINT, {"stage": stage, "error": error, "message": message})
         arguments = calls.arguments(values)
         for call in calls.items:
@@ -80,7 +80,7 @@ class HookRuntime:
         """The model's answer as one text, from whichever of `run_model` and `run_model_stream` answers first.
 
         Both points are asked together in priority order (BEHAVIOURS H25); a stream is collected into its text, and
-        its `error` events are told to `on_error` (H27). None when nobody answered.
+        its `error` events are passed to `on_error` (H27). None when nobody answered.
         """
         kwargs = {"prompt": prompt, "session_id": session_id, "state": state, **more}
         calls, values = self._bind("run_model", kwargs, twin="run_model_stream")
@@ -112,7 +112,7 @@ class HookRuntime:
         return None
 
     def hook_report(self) -> dict[str, list[str]]:
-        """Each implemented hook with its plugins in the order they are asked (BEHAVIOURS H23)."""
+        """Return each implemented hook with its plugins in the order they are asked (BEHAVIOURS H23)."""
         names = {caller.name for _, plugin in self._manager.list_name_plugin() for caller in self._callers(plugin)}
         return {
             name: [implementation.plugin for implementation in implementations_of(self._manager, name)]

@@ -98,7 +98,7 @@ def cover(redactor: Redactor) -> None:
 
 
 def redact_text(text: str) -> str:
-    """The text as the log may hold it, for what is told elsewhere too."""
+    """Cover the secrets in a text as the log does, for what is shown elsewhere too."""
     for redactor in _redactors:
         text = redactor.text(text)
     return text
@@ -286,7 +286,7 @@ def _line(event: str, fields: dict[str, Any]) -> str:
 
 
 def _to_text(value: Any) -> str:
-    """A value as text. One that cannot say what it is must not be what keeps a line from being written."""
+    """Return a value as text. One that cannot say what it is must not keep a line from being written."""
     try:
         return f"{type(value).__name__}: {value}" if isinstance(value, BaseException) else str(value)
     except Exception:  # noqa: BLE001 (it is anybody's code)

@@ -31,7 +31,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 
 
 class ToolError(BubError):
-    """A tool call that came to nothing: what the model is told, and why.
+    """A tool call that failed: what the model reads, and why.
 
     `kind` is `invalid_input`, `unknown`, `denied`, `timeout` or `tool` (it ran and failed).
     """
@@ -49,10 +49,10 @@ class AgentTurn(Protocol):
     """What a tool can ask of the turn that calls it."""
 
     def hand_off(self, name: str, state: Mapping[str, Any]) -> None:
-        """Begin anew behind this step: the context has only `state` from then on."""
+        """Start over behind this step: the context has only `state` from then on."""
 
     async def delegate(self, prompt: str, *, session: str, tools: Sequence[str] | None) -> str:
-        """Let an agent of its own work on a prompt, and return its answer."""
+        """Let another agent work on a prompt, and return its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Tool:
 
     `parameters` is the JSON Schema of its arguments. One that only reads is allowed if a profile does not say
     which tools it wants. `path` names the argument that is the file it works on. One that is `for_people` is a
-    command, and no model is told of it.
+    command, and no model sees it.
     """
 
     name: str
@@ -352,7 +352,7 @@ class ToolBox:
         return replace(self, policy=self.policy.narrow(wanted, without=without))
 
     def _close_to(self, name: str) -> str:
-        """Up to three names of usable tools that may have been meant, else all of them (BEHAVIOURS A18)."""
+        """Name up to three usable tools that may have been meant, else all of them (BEHAVIOURS A18)."""
         spelt = {self._normalize(usable): usable for usable in self.usable()}
         close = [spelt[match] for match in difflib.get_close_matches(self._normalize(name), spelt, n=3)]
         if close:

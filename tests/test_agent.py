@@ -631,7 +631,7 @@ async def test_a_handoff_in_a_turn_begins_the_context_anew_behind_its_step(talk:
     for request in (after, later):
         assert "swordfish" not in json.dumps(request["messages"])
         assert "we know enough" in json.dumps(request["messages"])
-    assert results_in(after) == ["the conversation begins anew at `phase two`"]
+    assert results_in(after) == ["the conversation starts over at `phase two`"]
     assert [message["role"] for message in after["messages"]] == ["system", "assistant", "user", "assistant", "tool"]
 
 

@@ -245,7 +245,7 @@ async def test_a_message_that_is_given_back_reaches_who_waits_already() -> None:
 
 
 async def test_None_is_no_message_and_a_bus_without_room_is_none() -> None:
-    with pytest.raises(BubError, match="None is no message"):
+    with pytest.raises(BubError, match="None is not a message"):
         await MessageBus().publish_inbound(None)
     with pytest.raises(BubError, match="room"):
         MessageBus(room=0)

@@ -347,7 +347,7 @@ def test_a_side_that_is_not_there_is_told(repository: Path, monkeypatch: pytest.
     monkeypatch.chdir(repository)
     for arguments, said in (
         (("git:nowhere", None), "has no revision `nowhere`"),
-        (("git:--output=x", None), "`--output=x` is no git revision"),
+        (("git:--output=x", None), "`--output=x` is not a git revision"),
         (("git:HEAD:gone.yaml", "pipelines.yaml"), "git:HEAD:gone.yaml does not exist"),
         (("git:HEAD:shared", "pipelines.yaml"), "git:HEAD:shared/pipelines.yaml does not exist"),
         (("gone.yaml", None), "gone.yaml does not exist"),

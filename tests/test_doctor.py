@@ -440,7 +440,7 @@ def test_a_tape_store_that_cannot_be_opened_is_told(tmp_path: Path) -> None:
     file.write_bytes(b"this is no database at all" * 100)
     found = checked(offline=True)["tapes"]
     assert found.status == "broken"
-    assert found.help == "move the file away to begin anew"
+    assert found.help == "move the file away to start over"
 
 
 def test_looking_makes_no_tapes(tmp_path: Path) -> None:

@@ -449,7 +449,10 @@ def test_the_environment_answers_too_but_the_file_counts_first(
             "model.provder: local\n",
             "answers.yaml:1:1: nobody asked for `model.provder` (did you mean `model.provider`?)",
         ),
-        ("model.provider: opnai\n", "answers.yaml:1:1: the answer to `model.provider` is no choice: `opnai`"),
+        (
+            "model.provider: opnai\n",
+            "answers.yaml:1:1: the answer to `model.provider` is not one of the choices: `opnai`",
+        ),
         ("model.provider: custom\n", "the answers lack `model.base_url`"),
         ("model: {provider: custom, base_url: 'ftp://x'}\n", "is not an http or https URL"),
         ("model: {provider: openai, key: 'ä secret'}\n", "the answer to `model.key` has a character in it"),
@@ -511,7 +514,7 @@ def test_the_model_on_this_machine_is_offered_only_where_its_plugin_may_run(
     assert "the answers lack `model.provider`" in capsys.readouterr().err
     monkeypatch.setenv("BUB_ONBOARD_MODEL_PROVIDER", "local")
     assert onboard("--config", file, "onboard", "--non-interactive") == 2
-    assert "is no choice: `local`" in capsys.readouterr().err
+    assert "is not one of the choices: `local`" in capsys.readouterr().err
     assert file.read_text() == text
 
 
@@ -716,7 +719,7 @@ def test_what_a_section_says_so_far_is_the_default() -> None:
         ({"token": "no-token"}, "the answer to `bot.token` has not the form"),
         ({"token": "1:a", "retries": "10"}, "the answer to `bot.retries` must be"),
         ({"token": "1:a", "retries": "many"}, "the answer to `bot.retries` "),
-        ({"token": "1:a", "mode": "webhok"}, "is no choice: `webhok`"),
+        ({"token": "1:a", "mode": "webhok"}, "is not one of the choices: `webhok`"),
     ],
 )
 def test_an_answer_that_the_schema_refuses_is_refused(answers: dict[str, str], told: str) -> None:

@@ -921,7 +921,7 @@ def test_a_plugin_that_does_not_fit_is_a_finding_and_nothing_runs(desk: Desk, bu
     desk.write("house_rules.py", "from bub import hookimpl\n\n@hookimpl\ndef moderat(prompt):\n    pass\n")
     code, out, _ = bub("test", "pipelines.yaml")
     assert code == 1
-    assert "error[B201] plugin `house_rules` implements `moderat`, which is no hook" in out
+    assert "error[B201] plugin `house_rules` implements `moderat`, which is not a hook" in out
     assert "✓" not in out
 
 

@@ -136,7 +136,7 @@ def test_the_message_may_be_piped_in(folder: Path) -> None:
 def test_what_is_no_json_object_is_refused_with_an_example(folder: Path, message: str) -> None:
     done = bub(folder, "route", "--message", message)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "the message is no JSON object" in done.stderr
+    assert "the message is not a JSON object" in done.stderr
     assert """--message '{"channel": "telegram", "chat_id": "-100"}'""" in done.stderr
 
 

@@ -524,7 +524,7 @@ MISTAKES = [
     Mistake(
         "B161",
         "extends: bub:default\nprofiles: {default: {plugins: [«builtin»]}}",
-        "`builtin` is in every profile by itself and cannot be listed",
+        "`builtin` is part of every profile and cannot be listed",
         "take `builtin` off the list",
         ("[builtin]", "[]"),
     ),
@@ -1189,7 +1189,7 @@ IN_PLUGINS = [
         LISTED,
         "@hookimpl  # here\ndef load_sate(): ...",
         "@hookimpl\ndef load_state(): ...",
-        "plugin `guard` implements `load_sate`, which is no hook",
+        "plugin `guard` implements `load_sate`, which is not a hook",
         "did you mean `load_state`?",
     ),
     (

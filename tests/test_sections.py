@@ -163,10 +163,10 @@ SUBSCHEMA = {"additionalProperties": {"$ref": "https://example.com/schema.json"}
         ("[" * 100_000, "brings settings.schema.json, which cannot be read: it is not JSON"),
         ("[]", "brings settings.schema.json, which is not a JSON object"),
         (None, "names `bub_weather:settings.schema.json`, and there is no such file in the package"),
-        ({"properties": 5}, "brings settings.schema.json, which is no valid JSON Schema: at $.properties"),
+        ({"properties": 5}, "brings settings.schema.json, which is not a valid JSON Schema: at $.properties"),
         (
             {"properties": {"a": {"pattern": "("}}},
-            "brings settings.schema.json, which is no valid JSON Schema: at $.properties.a.pattern",
+            "brings settings.schema.json, which is not a valid JSON Schema: at $.properties.a.pattern",
         ),
         (
             {"$schema": "http://json-schema.org/draft-07/schema#"},

@@ -125,7 +125,7 @@ async def test_what_came_is_kept_where_the_context_begins_anew(talk: Talk) -> No
             OPENAI.answer(calls=[add(1, 2)]), OPENAI.answer(calls=[handoff]), OPENAI.answer("done"), steering=inbox
         )
     *_, last = await talk.asked()
-    assert results_in(last) == ["the conversation begins anew at `anew`"]
+    assert results_in(last) == ["the conversation starts over at `anew`"]
     assert "mind the step" in said_by_user(last)
 
 

@@ -359,7 +359,7 @@ def test_a_store_that_cannot_be_used_is_told_in_one_line(tmp_path: Path) -> None
     tapes.unlink()
     tapes.mkdir()
     (tapes / "tapes.db").write_text("this is no database, " * 100)
-    assert "move the file away to begin anew" in problem(tmp_path)
+    assert "move the file away to start over" in problem(tmp_path)
 
 
 # What a tape of somebody else's can hold

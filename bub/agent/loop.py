@@ -389,7 +389,7 @@ class _Loop(Run):
     # What tools ask of the turn (`AgentTurn`).
 
     def hand_off(self, name: str, state: Mapping[str, Any]) -> None:
-        """Begin anew behind this step."""
+        """Start over behind this step."""
         self._anew = partial(self._begin_anew, name, state)
 
     async def delegate(self, prompt: str, *, session: str, tools: Sequence[str] | None) -> str:

@@ -131,7 +131,7 @@ def _ask_for_model(current: Mapping[str, Any], ask: Asking, has_local: bool) -> 
         "Which model?",
         lambda: _models(chosen, ask),
         default=known.model or _USUAL_MODELS.get(provider),
-        check=lambda text: None if text.strip() and text.isprintable() else "is no name of a model",
+        check=lambda text: None if text.strip() and text.isprintable() else "is not the name of a model",
     )
     return replace(chosen, model=model.strip())
 

@@ -239,7 +239,7 @@ def _values(front: bytes, file: str) -> Mapping[str, object]:
 def _text(values: Mapping[str, object], key: str) -> str:
     value = values.get(key)
     if value is not None and not isinstance(value, str):
-        raise _LeftOutError(f"its `{key}` is no text; put it in quotes")
+        raise _LeftOutError(f"its `{key}` is not text; put it in quotes")
     if not value or not value.strip():
         raise _LeftOutError(f"its front matter has no `{key}`")
     return value.strip()

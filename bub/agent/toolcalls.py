@@ -189,7 +189,7 @@ class Caller:
             raise _RejectedError(str(amended["error"]), kind="denied")
         given = amended.get("args", arguments)
         if not isinstance(given, Mapping):
-            raise ToolError("a plugin changed the arguments into something that is none", kind="denied")
+            raise ToolError("a plugin made the arguments something other than a mapping", kind="denied")
         return given
 
     async def _judge(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:

@@ -19,8 +19,8 @@ _REMEDIES: Mapping[int, str] = MappingProxyType(
         sqlite3.SQLITE_READONLY: "see that the file and its folder are yours to write",
         sqlite3.SQLITE_CANTOPEN: "see that the file and its folder are yours to write",
         sqlite3.SQLITE_FULL: "make room on the disk",
-        sqlite3.SQLITE_CORRUPT: "move the file away to begin anew, and keep it: most of it can be saved with `sqlite3`",
-        sqlite3.SQLITE_NOTADB: "move the file away to begin anew",
+        sqlite3.SQLITE_CORRUPT: "move the file away to start over, and keep it: most of it can be saved with `sqlite3`",
+        sqlite3.SQLITE_NOTADB: "move the file away to start over",
     }
 )
 

@@ -1,6 +1,6 @@
 """Channels: the surfaces that messages come from and go to, and what runs them.
 
-`ChannelManager` is imported when it is first used: whoever only brings a channel does not load what runs it.
+`ChannelManager` is imported when it is first used: a plugin that only brings a channel does not load what runs it.
 """
 
 from __future__ import annotations

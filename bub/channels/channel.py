@@ -50,10 +50,10 @@ class Desk(Protocol):
 
 
 class Channel:
-    """A channel. A class of its own says its `name`, and overrides what it does differently.
+    """The base of a channel. A subclass says its `name`, and overrides what it does differently.
 
     It is given a `message_handler` (see the hook `provide_channels`): `await message_handler(message)` returns when the
-    message is kept on disk, which is when the other side may be told that it was received.
+    message is kept on disk; from then on the channel may tell the other side that it was received.
     """
 
     name: str = ""
@@ -68,7 +68,7 @@ class Channel:
 
     @property
     def enabled(self) -> bool:
-        """Whether the channel can run as it is set up; where not, `why_disabled` says what is missing."""
+        """Whether the channel can run as it is set up; if not, `why_disabled` says what is missing."""
         return True
 
     @property
@@ -107,5 +107,5 @@ class Channel:
         return message
 
     async def ask(self, question: Question, message: ChannelMessage) -> bool:
-        """Put a question to the person who sent `message`; no where they cannot be asked."""
+        """Put a question to the person who sent `message`; the answer is no if they cannot be asked."""
         return False

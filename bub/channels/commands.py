@@ -26,13 +26,13 @@ class CommaCommand:
 
 
 def prefix_of(settings: Mapping[str, Any]) -> str:
-    """What commands begin with: the setting `command_prefix`, without blanks, else a comma (BEHAVIOURS A1)."""
+    """Return what commands begin with: the setting `command_prefix`, without blanks, else a comma (BEHAVIOURS A1)."""
     prefix = settings.get("command_prefix")
     return prefix if isinstance(prefix, str) and prefix and not any(map(str.isspace, prefix)) else DEFAULT_PREFIX
 
 
 def command_line(text: Any, prefix: str) -> str | None:
-    """The command in a text, without its prefix; None if the text is none (BEHAVIOURS A1)."""
+    """Return the command in a text, without its prefix; None if the text is not a command (BEHAVIOURS A1)."""
     if not isinstance(text, str):
         return None
     stripped = text.strip()
@@ -40,7 +40,7 @@ def command_line(text: Any, prefix: str) -> str | None:
 
 
 def parse_command(line: str) -> CommaCommand:
-    """A line in words as a shell has them; `name=value` names an argument (BEHAVIOURS A3).
+    """Parse a line into words as a shell does; `name=value` names an argument (BEHAVIOURS A3).
 
     Raises `ToolError` when it is empty, a quote is not closed, or something unnamed follows something named.
     """

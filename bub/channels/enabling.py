@@ -27,7 +27,7 @@ class ProfileChannels:
 
     @property
     def offered(self) -> list[str]:
-        """The channels that a person may choose from, which are those where people write.
+        """The channels that a person may choose from: those in which people write.
 
         A terminal runs only if it is named, and services run along.
         """
@@ -59,9 +59,9 @@ class ProfileChannels:
 
 
 def choose_channels(channels: Mapping[str, Channel], names: Iterable[str]) -> list[Channel]:
-    """The channels that `names` mean, in the order of `channels`.
+    """Choose the channels that `names` mean, in the order of `channels`.
 
-    `all` are those that can run, but for interfaces, also where they are named beside it; `!name` leaves one out.
+    `all` means those that can run, without interfaces, even if one is named beside it; `!name` leaves one out.
     Naming a chat or an interface brings the services along; naming services only, no others.
     Raises `UsageError` for a name that nobody has, `BubError` for one that cannot run as it is set up.
     """

@@ -26,17 +26,17 @@ class ChannelMessage:
     """One message, from a channel or to one.
 
     `channel` and `chat_id` say where it comes from or goes to; a chat that has topics names them in its `chat_id`.
-    `session_id` is "" where the channel leaves it to the pipeline. `kind` is "normal", "command", "error", "denied" or
-    a word of the channel's own. A message that `is_active` asks for an answer; one that is not is only overheard
+    `session_id` is "" if the channel leaves it to the pipeline. `kind` is "normal", "command", "error", "denied" or
+    a word that the channel chooses. A message that `is_active` asks for an answer; one that is not is only overheard
     (BEHAVIOURS C8). `context` is what the model should know beside the content. Each of `media` is a mapping with
     `kind` ("image", "audio", "video", "document"), `mime_type`, and `url` once it is fetched; what else is in it is the
     channel's own.
 
     `message_id` is the channel's own name for the message. `once` names what came so that it is taken only once,
-    however often the channel hands it over; "" where the channel cannot tell.
+    however often the channel hands it over; "" if the channel cannot tell.
 
     Of a reply, `answers` is the `message_id` of what it answers, and `draft` the channel's name for the message that
-    showed it while it was being made, "" where there is none. `output_channel` sends it elsewhere (C26).
+    showed it while it was being made, "" if there is none. `output_channel` sends it elsewhere (C26).
 
     `lifespan` is open while the message's turn runs; it is not kept over a restart. Everything else is JSON.
     """
@@ -79,7 +79,7 @@ class ChannelMessage:
 
     @property
     def context_str(self) -> str:
-        """The context as the prompt has it, one line a fact; "" where there is none (BEHAVIOURS T33)."""
+        """Return the context as the prompt has it, one line a fact; "" if there is none (BEHAVIOURS T33)."""
         return "\n".join(f"{name}: {value}" for name, value in self.context.items())
 
     # A plugin reads messages of `bub run`, which are mappings, and of channels in the same way.
@@ -115,7 +115,7 @@ _TEXTS = tuple(one.name for one in fields(ChannelMessage) if one.type == "str")
 
 
 def joined(batch: Sequence[ChannelMessage]) -> ChannelMessage:
-    """The one message that several of a session make (BEHAVIOURS C16).
+    """Join several messages of a session into one (BEHAVIOURS C16).
 
     Texts are joined by line ends, media one after another, facts of the context laid over each other with the last one
     on top; everything else is the last message's, and it is active when any of them is.

@@ -1,4 +1,4 @@
-"""Channels that run: begun one after another, run again where they fail, and ended in reverse."""
+"""Starts channels one after another, runs each again if it fails, and ends them in reverse."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class RunningChannels:
             running.channel.desk = None
 
     async def _keep_running(self, running: _Running, *, task_status: trio.TaskStatus[None]) -> None:
-        """Run one channel, and again after a while where it fails once it had begun."""
+        """Run one channel, and run it again after a while if it fails after it has begun."""
         channel, failures = running.channel, 0
         begun = _Begun(running, task_status)
         try:
@@ -99,7 +99,7 @@ class _Begun:
         self.once = False
 
     def started(self, value: None = None) -> None:
-        """The channel brings in messages from now on."""
+        """Note that the channel brings in messages from now on."""
         self._running.state = "running"
         if not self.once:
             self.once = True

@@ -30,7 +30,7 @@ def chat(
 ) -> int:
     """Talk with the agent at this terminal. Ctrl-D leaves, Ctrl-C stops an answer.
 
-    What is piped in is one message, below PROMPT where both are given; its answer is printed as it is.
+    What is piped in is one message, below PROMPT if both are given; its answer is printed as it is.
     """
     framework = open_framework(options_of(ctx))
     if not sys.stdin.isatty():

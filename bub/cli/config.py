@@ -68,7 +68,7 @@ def get(
     path: Annotated[str, _PATH],
     as_json: Annotated[bool, typer.Option("--json", help="Print the value as JSON.")] = False,
 ) -> None:
-    """Print the value that counts, whoever sets it; a secret as its source only, a reference as it is written."""
+    """Print the value that counts, whatever sets it; of a secret only its source, a reference as it is written."""
     scope = _scope(options_of(ctx))
     keys = keys_of(scope, path)
     found = [(leaf[len(keys) :], origin.value.plain()) for leaf, origin in leaves_of(scope, keys)]

@@ -38,12 +38,12 @@ def gateway(
         str | None,
         typer.Option(metavar="ADDRESS", help="Serve /healthz and /metrics there, such as 127.0.0.1:9464."),
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Load the pipeline file anew whenever it changes.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Reload the pipeline file whenever it changes.")] = False,
     log_format: Annotated[Form, typer.Option(help="How the lines of the log look on standard error.")] = "text",
 ) -> int:
     """Run every channel that is set up, and answer what comes in.
 
-    SIGTERM and Ctrl-C let the turns under way finish; a second one ends them. SIGHUP loads the pipeline file anew.
+    SIGTERM and Ctrl-C let the turns under way finish; a second one ends them. SIGHUP reloads the pipeline file.
     """
     log_to(bub_home(os.environ) / "logs", debug=os.environ.get("BUB_DEBUG") == "1", shown=log_format)
     open_log()  # before a library has something to say

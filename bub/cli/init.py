@@ -52,7 +52,7 @@ def init(
 
 
 def _trust_folder(file: Path) -> bool:
-    """Trust the folder of a file that is found there by itself; one of another name is used when it is named."""
+    """Trust the folder of a file that Bub finds there; one of another name is used when it is named."""
     if file.name != FILE_NAME:
         return False
     trust(file.parent, bub_home(os.environ))

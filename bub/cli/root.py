@@ -58,7 +58,7 @@ class LazyGroup(TyperGroup):
 
 
 def command_of(name: str, target: Any) -> TyperCommand | TyperGroup:
-    """Make a command of a function, or of a Typer app with commands of its own."""
+    """Make a command of a function, or of a Typer app with its own commands."""
     app = target if isinstance(target, typer.Typer) else typer.Typer(rich_markup_mode=None, add_completion=False)
     if app is not target:
         app.command(name)(target)

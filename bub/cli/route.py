@@ -27,7 +27,7 @@ def route(
 ) -> None:
     """Show which profile a message gets: the first route that matches it, and what kept the earlier ones from it.
 
-    Nothing is run, no plugin is imported, and the message goes nowhere. The channel and the chat are `default` where
+    Nothing is run, no plugin is imported, and the message goes nowhere. The channel and the chat are `default` if
     the message has none, as in a turn.
     """
     fields = _fields(sys.stdin.read() if message == "-" else message)
@@ -47,5 +47,5 @@ def _fields(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
-        raise UsageError("the message is no JSON object", help=_EXAMPLE)
+        raise UsageError("the message is not a JSON object", help=_EXAMPLE)
     return fields

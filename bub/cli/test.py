@@ -47,7 +47,7 @@ def test(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds of real time that a test may take.")] = PATIENCE,
     format: Annotated[ResultFormat, typer.Option(help="How results are printed.")] = ResultFormat.text,  # noqa: A002 (the option)
 ) -> int:
-    """Run the `tests:` of pipeline files, each test in a framework of its own and on virtual time.
+    """Run the `tests:` of pipeline files, each test in its own framework and on virtual time.
 
     Without PATH those of the file that `bub run` would use. Ends with 1 if a test failed or a file has errors, with 2
     if there are no tests.

@@ -57,5 +57,5 @@ def _damage(home: Path) -> int:
     problem = trusting.store_problem(home)
     if problem is None:
         return 0
-    typer.echo(printable(f"bub: {problem}, so no folder is trusted (`bub trust FOLDER` begins it anew)"), err=True)
+    typer.echo(printable(f"bub: {problem}, so no folder is trusted (`bub trust FOLDER` starts a new list)"), err=True)
     return FAILED

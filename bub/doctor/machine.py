@@ -36,7 +36,7 @@ def _python() -> Check:
         except PackageNotFoundError:
             missing.append(name)
     if missing:
-        remedy = f"install Bub anew for {sys.executable}"
+        remedy = f"reinstall Bub for {sys.executable}"
         return Check("python", "broken", f"these packages are missing: {', '.join(missing)}", remedy)
     system = f"Python {platform.python_version()} on {platform.system()}"
     listed = ", ".join((*found, f"SQLite {sqlite3.sqlite_version}"))

@@ -45,7 +45,7 @@ class ListenAddress(NamedTuple):
         host, _, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not host or not (port.isascii() and port.isdigit()) or len(port) > 5 or int(port) > 65_535:
-            raise UsageError(f"`{text}` is no address to listen at", help="write it as 127.0.0.1:9464")
+            raise UsageError(f"`{text}` is not an address to listen on", help="write it as 127.0.0.1:9464")
         if host == "localhost":
             return cls("127.0.0.1", int(port))
         if not _is_loopback(host):

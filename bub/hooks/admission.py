@@ -1,4 +1,4 @@
-"""Letting a message in: what becomes of it where its session is being answered, and how a turn hears of it."""
+"""Admission: what becomes of a message while its session is being answered, and how a turn hears of it."""
 
 from __future__ import annotations
 
@@ -29,4 +29,4 @@ class Steering(Protocol):
     """What comes for a turn while it runs (BEHAVIOURS C18, T7)."""
 
     def take(self) -> list[Envelope]:
-        """All messages that have come since the last time, oldest first; whoever takes them answers them."""
+        """Take all messages that have come since the last time, oldest first; the caller has to answer them."""

@@ -41,7 +41,7 @@ class Call:
     on_failure: str = "propagate"
 
     def check(self, value: Any) -> Any:
-        """The value if its point allows it, else HookTypeError (BEHAVIOURS H31)."""
+        """Return the value if its point allows it, else raise HookTypeError (BEHAVIOURS H31)."""
         if self.returns is not None and not isinstance(value, self.returns):
             expected = " or ".join(kind.__name__ for kind in self.returns)
             raise HookTypeError(self.hook, self.plugin, f"{expected} or None", value)
@@ -52,7 +52,7 @@ class Call:
         return value
 
     def _without_reserved(self, value: dict[str, Any]) -> dict[str, Any]:
-        """What a plugin may not say in the runtime's name is left out (BEHAVIOURS T8)."""
+        """Leave out what a plugin may not say in the runtime's name (BEHAVIOURS T8)."""
         log_warning("hook.reserved_keys_left_out", hook=self.hook, adapter=self.plugin, prefix=RESERVED_STATE)
         return {key: item for key, item in value.items() if not str(key).startswith(RESERVED_STATE)}
 
@@ -70,7 +70,7 @@ class Calls:
 
     @classmethod
     def of(cls, items: Iterable[Call], fetchers: Sequence[Fetch], *, frozen: bool = False) -> Calls:
-        """The calls with what fetches their arguments, read-only ones if `frozen`."""
+        """Put calls together with what fetches their arguments, which are read-only if `frozen`."""
         if frozen:
             return cls(
                 tuple(items), lambda values: [tuple([freeze(one) for one in fetch(values)]) for fetch in fetchers]
@@ -135,7 +135,7 @@ def bind(
 
 
 def _adapt(implementation: Implementation, keys: Mapping[str, Any]) -> tuple[tuple[str, ...], Callable[..., Any]]:
-    """The argument names to fetch, and a function that takes exactly these by position."""
+    """Find the argument names to fetch, and make a function that takes exactly these by position."""
     named = (*implementation.required, *implementation.optional)
     wanted = [name for name in named if name in keys]
     if implementation.everything:
@@ -184,7 +184,7 @@ def _in_thread(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def in_words(call: Call) -> Call:
-    """The call with whatever it answers made a text; None stays None, and what comes piece by piece stays as it is."""
+    """Make a call whose answer is always a text; None stays None, and what comes piece by piece stays as it is."""
 
     def put_into_words(value: Any) -> Any:
         return value if value is None or isinstance(value, str | AsyncIterator | AsyncStreamEvents) else str(value)

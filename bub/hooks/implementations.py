@@ -1,4 +1,4 @@
-"""The implementations that plugins bring for a hook point, in call order, and what each wants to be told."""
+"""The implementations that plugins bring for a hook point, in call order, and the arguments that each takes."""
 
 from __future__ import annotations
 

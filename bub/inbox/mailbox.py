@@ -160,7 +160,7 @@ class Mailbox:
     def _check(self, token: Token | None) -> None:
         """Raise `FencedError` for a claim of an earlier opening, or of another mailbox."""
         if token is not None and token != self._token:
-            raise FencedError("what was claimed of the inbox was claimed anew since")
+            raise FencedError("another process has claimed these messages since")
 
     # One transaction for all who ask at the same time.
 

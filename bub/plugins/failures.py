@@ -1,4 +1,4 @@
-"""Telling why a plugin did not load: what its failure says, where it comes from, and what to do about it."""
+"""Says why a plugin did not load: what its failure says, where it comes from, and what to do about it."""
 
 from __future__ import annotations
 

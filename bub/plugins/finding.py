@@ -117,7 +117,7 @@ class Search:
             if name == BUILTIN:
                 self.findings.add(
                     "B161",
-                    f"`{BUILTIN}` is in every profile by itself and cannot be listed",
+                    f"`{BUILTIN}` is part of every profile and cannot be listed",
                     place,
                     help=f"take `{BUILTIN}` off the list",
                 )

@@ -17,7 +17,7 @@ from bub.plugins.finding import ListedPlugin
 
 
 class _FreshSource(SourceFileLoader):
-    """Reads a plugin's file anew each time: cached bytecode is only as exact as a file's time and size."""
+    """Reads a plugin's file each time: cached bytecode is only as exact as a file's time and size."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)

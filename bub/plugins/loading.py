@@ -40,7 +40,7 @@ def load_plugins(
 
     All are imported before the first one is made, so no plugin's constructor sees half of them (BEHAVIOURS H24).
     A module is a plugin itself, unless it has an attribute `plugin`, which then is the plugin; a class or another
-    callable without hooks of its own is called with `framework`, or with nothing when it takes nothing. What
+    callable that has no hooks itself is called with `framework`, or with nothing when it takes nothing. What
     cannot be loaded becomes a finding and the others go on: B160 no such plugin, B161 one name or object twice,
     B200 it fails (a warning when it is optional). An optional plugin that is not there is no finding at all.
     Only `KeyboardInterrupt` and its like pass.

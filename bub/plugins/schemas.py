@@ -56,7 +56,7 @@ def installed_sections() -> tuple[InstalledSection, ...]:
 
 
 def embed_section(schema: Schema, pointer: str) -> dict[str, Any]:
-    """A section's schema as a part of another one, where it stands at `pointer` (`#/properties/telegram`)."""
+    """Make a section's schema part of another one, in which it stands at `pointer` (`#/properties/telegram`)."""
     moved: dict[str, Any] = _move_references(schema, pointer)
     return {**{keyword: value for keyword, value in moved.items() if keyword != "$schema"}, "type": "object"}
 
@@ -89,7 +89,7 @@ def _time_of_change(place: str) -> int:
 
 @lru_cache(maxsize=1)
 def _offers(_: tuple[tuple[str, int], ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
-    """The entry points of each name: more than one where packages disagree."""
+    """Return the entry points of each name: more than one if packages disagree."""
     from importlib.metadata import entry_points
 
     offers: dict[str, tuple[EntryPoint, ...]] = {}
@@ -172,7 +172,7 @@ def _problem(schema: Any) -> str | None:
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        return f"is no valid JSON Schema: at {error.json_path}"
+        return f"is not a valid JSON Schema: at {error.json_path}"
     except RecursionError:
         return "is nested too deep"
     return next(_foreign(schema, schema), None)

@@ -42,9 +42,9 @@ class _SettingsMeta(msgspec.StructMeta):
 class Settings(msgspec.Struct, metaclass=_SettingsMeta):
     """The base of a plugin's typed settings: `class WeatherSettings(bub.Settings, section="weather")`.
 
-    Its fields are the settings of the section; one without a default has to be given. A part of a section is a class
-    without `section`. Objects cannot be changed. No secret is shown where one is printed: a field whose name ends as
-    those of secrets do (`token`, `api_key`), or that is marked `writeOnly` as in a JSON Schema:
+    Its fields are the settings of the section; one without a default is required. A part of a section is a class
+    without `section`. Objects cannot be changed. A section that is printed shows no secret: no field whose name ends as
+    those of secrets do (`token`, `api_key`), and none that is marked `writeOnly` as in a JSON Schema:
     `Annotated[str, msgspec.Meta(extra_json_schema={"writeOnly": True})]`.
     """
 

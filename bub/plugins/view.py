@@ -65,7 +65,7 @@ class ProfileView(Protocol):
 
     @property
     def mask(self) -> Redactor:
-        """Covers the secrets of the environment and of all settings; ask anew each time, since there may be more."""
+        """Covers the secrets of the environment and of all settings; ask again each time, since there may be more."""
 
     # When the profile is loaded.
 
@@ -152,4 +152,4 @@ class ProfileView(Protocol):
         """Hand a reply to who asked for the turn under way; False if nobody takes it."""
 
     def reload(self) -> None:
-        """Load the pipeline file and its plugins anew, for the turns that begin from then on."""
+        """Reload the pipeline file and its plugins, for the turns that begin from then on."""

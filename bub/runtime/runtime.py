@@ -72,7 +72,7 @@ class Runtime:
                     self._take(self._load(self.document, self._learn))
 
     def reload(self) -> None:
-        """Load the pipeline file and its plugins anew: turns that begin from now on run on what is loaded then.
+        """Reload the pipeline file and its plugins: turns that begin from now on run on what is loaded then.
 
         Turns under way end on what they began with: graph, settings, tools, and the code of plugins with a `path`.
         What cannot change while it runs stays as it was at the start: channels, the tape store and commands. May be

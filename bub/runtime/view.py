@@ -56,7 +56,7 @@ class RuntimeView(ABC):
 
     @abstractmethod
     def reload(self) -> None:
-        """Load the pipeline file and its plugins anew, for the turns that begin from then on."""
+        """Reload the pipeline file and its plugins, for the turns that begin from then on."""
 
     @abstractmethod
     def _snapshot(self) -> Snapshot:
@@ -121,7 +121,7 @@ class RuntimeView(ABC):
         return self._loaded().channels
 
     def hook_report(self) -> dict[str, list[str]]:
-        """Each implemented hook with its plugins in the order they are asked (BEHAVIOURS H23)."""
+        """Return each implemented hook with its plugins in the order they are asked (BEHAVIOURS H23)."""
         return self._loaded().hooks.hook_report()
 
     def implementations(self, name: str) -> tuple[Implementation, ...]:
@@ -335,7 +335,7 @@ class PluginView(RuntimeView):
         return self._runtime.mask if self._runtime is not None else self._mask
 
     def reload(self) -> None:
-        """Load the pipeline file and its plugins anew, for the turns that begin from then on."""
+        """Reload the pipeline file and its plugins, for the turns that begin from then on."""
         self._living().reload()
 
     def _snapshot(self) -> Snapshot:

@@ -170,7 +170,7 @@ def _check_choice(query: Query, given: _Given, text: str) -> None:
     if text not in known:
         meant = suggest(text, known)
         hint = f"did you mean `{meant}`?" if meant else f"choose of {', '.join(known) or 'nothing'}"
-        raise _refuse_answer(query, given, f"is no choice: `{text}`", hint)
+        raise _refuse_answer(query, given, f"is not one of the choices: `{text}`", hint)
 
 
 def _refuse_answer(query: Query, given: _Given, problem: str, hint: str | None = None) -> UsageError:

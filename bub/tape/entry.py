@@ -82,7 +82,7 @@ def words_of(payload: Mapping[str, Any]) -> str:
 
 
 def mend(value: Any) -> Any:
-    """A value of JSON with U+FFFD in place of what no encoding can carry (lone surrogates, from names of files say)."""
+    """Put U+FFFD in place of what no encoding can carry (such as lone surrogates in names of files) in a JSON value."""
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, Mapping):

@@ -44,7 +44,7 @@ class Fork:
         return list(islice(reversed(found) if query.backwards else found, query.most))
 
     async def _stretch(self, query: TapeQuery, fetch: Fetch) -> tuple[list[TapeEntry], list[TapeEntry]]:
-        """The entries of the tape that are wanted, and the own ones that lie where the query looks."""
+        """Return the entries of the tape that are wanted, and the own ones among which the query looks."""
         asked = replace(query, most=None, backwards=False)
         after = self._own_anchor(query.after) if query.after is not None else None
         below: list[TapeEntry] = []
@@ -70,7 +70,7 @@ class Fork:
         return below, self.own[max(opened or 0, after or 0) : closed]
 
     async def _between(self, anchors: tuple[str, str], fetch: Fetch) -> tuple[int | None, int | None]:
-        """Where a stretch between two anchors begins and ends among the own entries; None where that is on the tape."""
+        """Find where a stretch between two anchors begins and ends among the own entries; None for one on the tape."""
         start, end = anchors
         opened = self._own_anchor(start)
         if opened is None:
@@ -85,7 +85,7 @@ class Fork:
         raise no_anchor(self._tape, end)
 
     def _own_anchor(self, anchor: AnchorSelector) -> int | None:
-        """How many own entries stand up to the last such anchor, itself included; None where none of them is one."""
+        """Count the own entries up to the last such anchor, itself included; None if none of them is one."""
         for index in reversed(range(len(self.own))):
             name = self.own[index].anchor_name
             if name is not None and (not isinstance(anchor, str) or name == anchor):
@@ -94,5 +94,5 @@ class Fork:
 
 
 def _copy(entry: TapeEntry) -> TapeEntry:
-    """The entry as a store gives it: what is done to the one changes nothing in the other (BEHAVIOURS P25)."""
+    """Copy an entry as a store gives it: a change of one does not change the other (BEHAVIOURS P25)."""
     return msgspec.json.decode(encode_entry(msgspec.json.encode, entry), type=TapeEntry)

@@ -64,7 +64,7 @@ class JsonlTapeStore:
         self.extend(tape, [entry])
 
     def extend(self, tape: str, entries: Sequence[TapeEntry]) -> None:
-        """Write entries at the end of a tape in one go; where the disk is full, none of them."""
+        """Write entries at the end of a tape in one go; if the disk is full, none of them."""
         path = self._path(tape)
         with self._lock, _explain_errors(path), _open_locked(path) as file:
             tail = self._tail(tape, file)
@@ -112,7 +112,7 @@ class JsonlTapeStore:
     # What queries ask for.
 
     def _select(self, query: TapeQuery) -> Iterable[TapeEntry]:
-        """The entries that lie where a query looks, in its order."""
+        """Return the entries of the stretch that a query asks for, in its order."""
         if query.anchors is None and query.after is None:
             return self._entries(query.tape, backwards=query.backwards)
         if query.anchors is None:
@@ -201,7 +201,7 @@ def _lines_from_end(file: int) -> Iterator[bytes]:
 
 @contextmanager
 def _open_locked(path: Path) -> Iterator[int]:
-    """The file, open to be appended to by nobody else. It is the one that has this name once the lock is held."""
+    """Open the file and lock it, so that nobody else appends. It still has this name once the lock is held."""
     if not path.parent.exists():
         make_private(path.parent)
     while True:

@@ -48,7 +48,7 @@ def read_lines(lines: Iterable[bytes], source: str) -> list[TapeEntry]:
     if bad:
         which = ", ".join(map(str, bad[:_MOST_TOLD])) + (f" and {len(bad) - _MOST_TOLD} more" * (len(bad) > _MOST_TOLD))
         raise TapeError(
-            f"{source} holds what is no entry of a tape in line {which}: {why}",
+            f"{source} holds something other than an entry of a tape in line {which}: {why}",
             help="correct or remove it; nothing was imported",
         )
     if not entries:
@@ -57,7 +57,7 @@ def read_lines(lines: Iterable[bytes], source: str) -> list[TapeEntry]:
 
 
 def _check(entry: TapeEntry) -> TapeEntry:
-    """An entry that somebody else may have written, its date as Bub writes it; raises ValueError."""
+    """Check an entry that another program may have written, and write its date as Bub does; raises ValueError."""
     if not entry.kind:
         raise ValueError("its `kind` is empty")
     moment = datetime.fromisoformat(entry.date)
@@ -66,7 +66,7 @@ def _check(entry: TapeEntry) -> TapeEntry:
 
 
 def write_lines(path: Path, entries: Iterable[TapeEntry]) -> None:
-    """Write entries to a new file, for its owner only; TapeError where it exists or cannot be written as a whole."""
+    """Write entries to a new file, for its owner only; TapeError if it exists or cannot be written as a whole."""
     with _explain_write_failure(path):
         _write_new(path, entries)
 
@@ -74,7 +74,7 @@ def write_lines(path: Path, entries: Iterable[TapeEntry]) -> None:
 def write_archive(folder: Path, tape: str, entries: Iterable[TapeEntry]) -> Path:
     """Write the entries of a tape to a file of their own in `folder` and return it (BEHAVIOURS P20).
 
-    It lies on the disk when this returns. TapeError where that cannot be done; then nothing is left of it.
+    It lies on the disk when this returns. TapeError if that fails; then nothing is left of it.
     """
     check_name(tape)
     entries = list(entries)

@@ -80,7 +80,7 @@ class TapeQuery:
         return replace(self, backwards=True)
 
     def wants(self, entry: TapeEntry) -> bool:
-        """Whether an entry that lies where it is asked for is one that is asked for."""
+        """Whether a query asks for an entry of its stretch."""
         if self.only and entry.kind not in self.only:
             return False
         if self.since is not None and not self.since <= entry.date <= (self.until or ""):

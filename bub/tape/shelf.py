@@ -28,7 +28,7 @@ async def summaries(store: Store) -> list[Summary]:
 async def find_tape(store: Store, called: str, workspace: Path) -> Tape:
     """The tape that somebody means by its name, its session (first in this workspace), or the beginning of its name.
 
-    Raises TapeError where there is none, or more than one.
+    Raises TapeError if there is none, or more than one.
     """
     names = await list_tapes(store)
     for name in (called, tape_name(workspace, called)):
@@ -88,7 +88,7 @@ class Stats:
 
 
 async def stats(store: Store) -> Stats:
-    """How much there is in a store; its own `size` and `bad_lines` are asked where it has them."""
+    """Count what there is in a store; its own `size` and `bad_lines` are asked if it has them."""
     names = await list_tapes(store)
     entries = 0
     for name in names:

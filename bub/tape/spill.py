@@ -87,7 +87,7 @@ async def _part(tape: Tape, handle: str, part: int) -> dict[str, object] | None:
 
 
 def parts_of(text: str) -> Iterator[str]:
-    """A text in parts of at most `PART` bytes: whole lines where that wastes less than half of a part."""
+    """Split a text into parts of at most `PART` bytes: whole lines if that wastes less than half of a part."""
     data = text.encode()
     start = 0
     while start < len(data):

@@ -52,7 +52,7 @@ class SqliteTapeStore:
     """The tapes of all sessions in the SQLite file at `path`, for several threads and processes at once.
 
     The file and its folder are made at the first use, for their owner only. Raises TapeError when the file cannot be
-    used. The index that texts are looked up in is brought up to date by whoever searches, not when a turn is written.
+    used. A search brings the index of texts up to date; writing a turn does not.
     """
 
     blocks = False

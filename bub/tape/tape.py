@@ -47,7 +47,7 @@ def _short(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What there is to know of a tape at a glance; `session` and `workspace` where its first anchor tells them."""
+    """What there is to know of a tape at a glance; `session` and `workspace` if its first anchor names them."""
 
     name: str
     entries: int
@@ -75,7 +75,7 @@ class Tape:
         return TapeQuery(self.name)
 
     async def append(self, *entries: TapeEntry) -> None:
-        """Write entries at the end, in one transaction where the store has them."""
+        """Write entries at the end, in one transaction if the store has transactions."""
         extend = getattr(self.store, "extend", None)
         if extend is not None:
             await self._call(extend, self.name, entries)
@@ -106,7 +106,7 @@ class Tape:
         await self.handoff(BOOTSTRAP, {"owner": "human", **state}, context=False, **about)
 
     async def handoff(self, name: str, state: Mapping[str, Any] | None = None, **meta: Any) -> None:
-        """Begin anew from here: of what came before, the context has only `state` from now on."""
+        """Start over from here: of what came before, the context keeps only `state` from now on."""
         if not name.strip():
             raise TapeError("an anchor needs a name", help="say what the next part is about")
         await self.append(
@@ -162,13 +162,13 @@ class Tape:
         meta = first[0].meta if first and first[0].anchor_name == BOOTSTRAP else {}
         return {name: meta[name] for name in ("session", "workspace") if isinstance(meta.get(name), str)}
 
-    # Beginning anew.
+    # Starting over.
 
     async def reset(self, archive: Path | None = None) -> Path | None:
-        """Forget everything, sidecars included, and begin anew (BEHAVIOURS P20).
+        """Forget everything, sidecars included, and start over (BEHAVIOURS P20).
 
         With a folder `archive`, all entries are first copied to a file of JSON lines there; the new tape names it, and
-        it is returned. TapeError where that fails, and the tape stays as it was. A sidecar that fails is noted on the
+        it is returned. TapeError if that fails, and the tape stays as it was. A sidecar that fails is noted on the
         tape and changes nothing for it (P21).
         """
         about = await self._about()
@@ -191,7 +191,7 @@ class Tape:
         return await trio.to_thread.run_sync(write_archive, folder, self.name, entries)
 
     async def forget(self) -> None:
-        """Remove the tape, without a copy and without beginning anew."""
+        """Remove the tape, without a copy and without starting over."""
         await self._call(self.store.reset, self.name, long=True)
 
     # Sidecars.

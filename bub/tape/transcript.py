@@ -31,7 +31,7 @@ def transcript(entries: Iterable[TapeEntry], width: int | None) -> Iterator[Line
 
 
 def moment(date: str) -> str:
-    """A date of an entry in the reader's own time, to the second; one that is none as it is."""
+    """Return a date of an entry in the reader's own time, to the second; a text that is not a date as it is."""
     try:
         return datetime.fromisoformat(date).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError):
@@ -71,7 +71,7 @@ def _who(entry: TapeEntry) -> str:
 
 
 def _texts_of(entry: TapeEntry) -> Iterator[tuple[str, int | None]]:
-    """The texts of an entry, each with how many lines of it are shown."""
+    """Return the texts of an entry, each with how many of its lines are shown."""
     payload = entry.payload
     match entry.kind:
         case "message":
@@ -94,7 +94,7 @@ def _texts_of(entry: TapeEntry) -> Iterator[tuple[str, int | None]]:
 
 
 def _content(content: Any) -> str:
-    """A content as text; parts that are none as what they are."""
+    """Return a content as text; for a part that is not text, its kind."""
     if isinstance(content, str):
         return content
     if content is None:
@@ -126,6 +126,6 @@ def _block(text: str, most: int | None, width: int | None) -> Iterator[Line]:
 
 
 def _fold(text: str, width: int | None) -> list[str]:
-    """One line as it is, in several where it is too long."""
+    """Break a line into several if it is too long."""
     room = max((width or 0) - _INDENT, 1)
     return [text] if width is None or cells(text) <= room else wrap_text(text, room)

@@ -63,7 +63,7 @@ class PartialCalls:
             call.pieces.append(piece)
 
     def list_calls(self) -> list[PartialCall]:
-        """The calls that say anything at all: a name, or arguments."""
+        """List the calls that say anything at all: a name, or arguments."""
         return [call for call in self._all if call.name or call.pieces]
 
     def _of(self, index: object) -> PartialCall | None:

@@ -177,7 +177,7 @@ def silent(endpoint: Endpoint) -> ModelError:
 
 
 def report_break_off(endpoint: Endpoint) -> ModelError:
-    """The answer stopped in the middle. What had come stays; asking again could say it twice."""
+    """Report an answer that stopped in the middle. What had come stays; asking again could say it twice."""
     return fault(endpoint, "cut_stream", "broke off in the middle of its answer", "ask again")
 
 

@@ -1,4 +1,4 @@
-"""Tools for the session's own tape: what it holds, what was said, and beginning anew."""
+"""Tools for the session's own tape: what it holds, what was said, and starting over."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def search(
 
 @tool(name="tape.anchors", read_only=True)
 async def anchors(limit: Annotated[int, "how many at most"] = 20, *, context: ToolContext) -> str:
-    """The anchors of this session, the newest last: the points where the conversation began anew."""
+    """The anchors of this session, the newest last: the points where the conversation started over."""
     found = await _tape(context).anchors(most=min(max(limit, 0), _MOST_HITS))
     return "\n".join(map(_hit, found)) or "there are none"
 
@@ -68,7 +68,7 @@ async def handoff(
     *,
     context: ToolContext,
 ) -> str:
-    """Begin the conversation anew from here, with only a summary of what came before.
+    """Start the conversation over from here, with only a summary of what came before.
 
     Use it when the conversation has become long, or when a new subject begins.
     """
@@ -79,7 +79,7 @@ async def handoff(
         context.turn.hand_off(name, state)
     else:
         await _tape(context).handoff(name, state)
-    return f"the conversation begins anew at `{name}`"
+    return f"the conversation starts over at `{name}`"
 
 
 @tool(name="tape.reset", for_people=True)

@@ -83,7 +83,7 @@ class _Guard:
         try:
             written = literal(host)
         except ValueError:
-            raise _refuse(f"{host} is a number that is no address", "write it like 192.0.2.1") from None
+            raise _refuse(f"{host} is a number, not an address", "write it like 192.0.2.1") from None
         found = [written] if written is not None else await self._resolve_host(host, url)
         # One that is not public is enough: whoever gives both hopes that the other is taken.
         if not all(map(self.permits, found)):

@@ -22,7 +22,7 @@ def last_rows(text: str, width: int, most: int) -> list[str]:
 
 
 def _wrap(line: str, width: int) -> list[str]:
-    """Return a line in rows, broken between words where there are any."""
+    """Return a line in rows, broken between words if it has any."""
     from prompt_toolkit.utils import get_cwidth
 
     rows, row, room = [], "", width

@@ -40,13 +40,13 @@ def finish(stage: Stage, values: list[Any], came: tuple[Mapping[str, Any], str],
 
 
 def claim_of(came: tuple[Mapping[str, Any], str]) -> Mapping[str, Any]:
-    """The claim alone, for whoever fires a point."""
+    """Return the claim alone, as the caller that fires a point gets it."""
     claim, _ = came
     return claim
 
 
 def report_unclaimed() -> dict[str, Any]:
-    """What it comes to when nobody claims."""
+    """Return the result when nobody claims."""
     return dict(UNCLAIMED)
 
 

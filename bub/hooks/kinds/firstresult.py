@@ -45,7 +45,7 @@ def yield_default(stage: Stage, values: list[Any], each: bool) -> Outcome:
 
 
 def answer_of(came: tuple[Any, str]) -> Any:
-    """The answer alone, for whoever fires a point."""
+    """Return the answer alone, as the caller that fires a point gets it."""
     value, _ = came
     return value
 

@@ -44,12 +44,12 @@ def deny_late(stage: Stage, values: list[Any], each: bool) -> Outcome:
 
 
 def as_payload(came: Denial | None) -> dict[str, str] | None:
-    """What whoever fires a gate gets: the denial as a gate itself would say it."""
+    """Return what the caller that fires a gate gets: the denial as a gate itself would say it."""
     return None if came is None else {"deny": came.reason}
 
 
 def deny_late_fired() -> dict[str, str]:
-    """What whoever fires a gate gets when its time is up."""
+    """Return what the caller that fires a gate gets when its time is up."""
     return {"deny": BROKEN_GATE}
 
 

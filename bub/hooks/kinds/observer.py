@@ -11,7 +11,7 @@ from bub.hooks.kinds.runnable import DONE, Failed, Outcome, RunnableKind, Stage,
 
 
 async def observer(calls: Calls, values: Values, wait: Wait, failed: Failed) -> None:
-    """Every implementation is told, one after another."""
+    """Call every implementation, one after another."""
     arguments = calls.arguments(values)
     for call in calls.items:
         try:
@@ -23,7 +23,7 @@ async def observer(calls: Calls, values: Values, wait: Wait, failed: Failed) -> 
 
 
 def finish(stage: Stage, values: list[Any], came: None, each: bool) -> Outcome:
-    """Note that all have been told."""
+    """Note that all have been called."""
     return DONE
 
 

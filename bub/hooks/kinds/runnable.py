@@ -77,11 +77,12 @@ def none() -> None:
 class RunnableKind:
     """A kind with its behaviour, beside the `facts` about it.
 
-    `call` takes the calls, the values, what waits and what failures go to. `finish` keeps what that came to for the
-    stage and says how the stage ended; `late` does so when the stage's time was up and its policy goes on. `fired` is
-    what whoever fires a point of this kind gets from what it came to, `unanswered` what they get if nobody implements
-    it, and `late_fired` if its time was up. `shielded` calls a clean-up whose implementations may share a scope.
-    `pulls`: the call reads a stream, and takes who is told, what was pulled, and the manner as well.
+    `call` takes the calls, the values, what waits and what failures go to. `finish` keeps the result for the stage and
+    says how the stage ended; `late` does so when the stage's time was up and its policy goes on. `fired` makes of the
+    result what the caller that fires a point of this kind gets; `unanswered` is what that caller gets if nobody
+    implements the point, and `late_fired` if its time was up. `shielded` calls a clean-up whose implementations may
+    share a scope. `pulls`: the call reads a stream, and also takes who gets its events, what was pulled, and the
+    manner.
     """
 
     facts: Kind

@@ -53,11 +53,11 @@ async def stream(
     pulled: Pulled,
     manner: Manner = AS_THEY_ARE,
 ) -> tuple[str | None, str]:
-    """The text of the first implementation that answers, told event by event, and its plugin (H25-H29).
+    """Return the text of the first implementation that answers, and its plugin; `tell` gets each event (H25-H29).
 
     A plain text counts as a stream of one event; None passes the question on, whatever form the next one answers
     in. `pulled` holds what came so far even when this is cancelled. An implementation that fails before its first
-    event is asked again as `manner` says; one that fails later, where the policy goes on without it, has answered
+    event is asked again as `manner` says; one that fails later, if the policy goes on without it, has answered
     with its text so far.
     """
     arguments = calls.arguments(values)

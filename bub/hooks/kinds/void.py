@@ -15,7 +15,7 @@ from bub.log import log_exception
 
 
 async def void(calls: Calls, values: Values, wait: Wait, failed: Failed) -> None:
-    """Every implementation is told, all at once; all have ended when this returns.
+    """Call every implementation, all at once; all have ended when this returns.
 
     Plain functions need no nursery. A failure keeps none of the others from running, a synchronous one neither.
     """

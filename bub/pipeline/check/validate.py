@@ -131,7 +131,7 @@ def _load(file: PipelineFile, parents: Parents) -> Document:
     if file.shipped:
         return load_document(file.path, display=file.name, parents=parents)
     if leads_astray(file.path):
-        raise UsageError(f"{file.name} is a link to a file that is no YAML", help="name the pipeline file itself")
+        raise UsageError(f"{file.name} is a link to a file that is not YAML", help="name the pipeline file itself")
     return load_document(file.path, parents=parents)
 
 

@@ -14,7 +14,7 @@ from bub.pipeline.source.merge import SHIPPED, load_shipped
 # A remark has a blank behind its `#`, an example has only its own indentation: without the signs it is YAML.
 _TEXT = """\
 # How this folder's agent takes its turns. Take the `#` off what you need, and change it;
-# `bub validate` checks this file, `bub explain` shows what it comes to.
+# `bub validate` checks this file, `bub explain` shows the result.
 version: 1
 extends: {parent}
 
@@ -103,5 +103,5 @@ def _create(path: Path, data: bytes) -> None:
 def _is_there(path: Path) -> UsageError:
     return UsageError(
         f"{path} is there already, and is not written over",
-        help="`bub validate` checks it and `bub explain` shows what it comes to; to begin anew, move it away",
+        help="`bub validate` checks it and `bub explain` shows the result; to start over, move it away",
     )

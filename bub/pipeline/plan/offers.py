@@ -49,7 +49,7 @@ class Offers:
         return Place(str(shown), _name_at(file, line, name))
 
     def find_listing(self, plugin: str) -> Place:
-        """Where the profile lists a plugin; the file itself for one that is there without."""
+        """Find where the profile lists a plugin; the file itself for one that it need not list."""
         return next((place for name, place in self.plan.allowlist if name == plugin), self.plan.root.place)
 
 

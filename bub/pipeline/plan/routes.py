@@ -144,7 +144,7 @@ def _why(choice: Routing) -> str:
 
 
 def _describe_routes(choice: Routing, width: int) -> list[Line]:
-    """Each route with its place, its profile and what became of it; in columns where there is room for them."""
+    """Describe each route with its place, its profile and what became of it; in columns if there is room for them."""
     rows = [
         (
             "*" if route is choice.taken else " ",

@@ -214,7 +214,7 @@ def _is_leaf(schema: Schema, whole: Schema) -> bool:
 
 
 def _expected_type(schema: Schema | None, whole: Schema) -> str:
-    """The type that a text is read as: a typed field also admits text, since a reference is text."""
+    """Return the type that a text is read as: a typed field also admits text, since a reference is text."""
     types = set(types_of(schema, whole)) if schema is not None else set()
     return next((name for name in ("boolean", "integer", "number", "array") if name in types), "string")
 
@@ -272,7 +272,7 @@ def _refusal(text: str, schema: Schema | None, whole: Schema) -> str:
 
 
 def _split_list(text: str) -> list[str] | None:
-    """The items of a list in a variable: `a, b`, or as JSON, which other programs write; None for broken JSON."""
+    """Split a list in a variable: `a, b`, or JSON, which other programs write; None for broken JSON."""
     if text.lstrip().startswith("["):
         try:
             return [str(item) for item in msgspec.json.decode(text, type=list[str | int])]

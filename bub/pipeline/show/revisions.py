@@ -97,14 +97,14 @@ def revision_of(name: str, folder: Path) -> Revision:
     Raises `UsageError` if there is no git, no repository, or no such commit.
     """
     if not name or name.startswith("-"):
-        raise UsageError(f"`{name}` is no git revision", help="write `git:REV`, such as `git:HEAD` or `git:main`")
+        raise UsageError(f"`{name}` is not a git revision", help="write `git:REV`, such as `git:HEAD` or `git:main`")
     top = Path(os.fsdecode(_git(folder, "rev-parse", "--show-toplevel")).removesuffix("\n"))
     try:
         commit = _git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
     except UsageError:
         raise UsageError(
             f"the git repository {top} has no revision `{name}`",
-            help="see `git branch --all`; where only the last commit was cloned, fetch the others first",
+            help="see `git branch --all`; if only the last commit was cloned, fetch the others first",
         ) from None
     return Revision(top, commit.decode().strip(), name)
 

@@ -143,7 +143,7 @@ def _is_walked(entry: os.DirEntry[str]) -> bool:
 def _inspect(path: Path) -> Iterator[Path | Diagnostic]:
     if leads_astray(path):
         if path.name in _USUAL_NAMES:
-            yield _unreadable(path, "file", OSError(None, "it is a link to a file that is no YAML"))
+            yield _unreadable(path, "file", OSError(None, "it is a link to a file that is not YAML"))
         return
     try:
         with path.open("rb") as stream:

@@ -167,7 +167,7 @@ def _lenient(payload: bytes) -> Any:
     try:
         found = json.loads(payload.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
-        raise TelegramError("the answer is no JSON") from None
+        raise TelegramError("the answer is not JSON") from None
     # An escaped half of a character (`\ud83d`) cannot be written to any file later on.
     whole = json.dumps(found, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return json.loads(whole)

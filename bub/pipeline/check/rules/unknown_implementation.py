@@ -15,7 +15,7 @@ def check(plan: Plan, offers: Offers) -> None:
             if name not in offers.points and not implementation.wrapper:
                 plan.findings.add(
                     CODE,
-                    f"plugin `{implementation.plugin}` implements `{name}`, which is no hook",
+                    f"plugin `{implementation.plugin}` implements `{name}`, which is not a hook",
                     offers.place_of(implementation),
                     help=plan.findings.did_you_mean(name, offers.points)
                     or f"declare it under `hooks:`, or rename `{name}`",
