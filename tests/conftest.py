@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from fakes.scripted import serving
+from fakes.talk import Talk
+from fakes.toys import Workshop
 from hypothesis import HealthCheck, settings
+from loguru import logger
 
 from bub.agent.models.providers import PROVIDERS
 
@@ -58,3 +62,37 @@ def write(tmp_path: Path) -> Write:
         return path
 
     return write_file
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    """Make frameworks out of toy plugins, in `tmp_path`."""
+    return Workshop(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def bub(workshop: Workshop) -> Workshop:
+    """Name the workshop as tests read best that only make frameworks: `bub.open(…)`."""
+    return workshop
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Serve scripted models, and return where."""
+    with serving() as url:
+        yield url
+
+
+@pytest.fixture
+def talk(workshop: Workshop, address: str) -> Talk:
+    """Make an agent to talk to, whose model follows a script."""
+    return Talk(workshop, address)
+
+
+@pytest.fixture
+def log() -> Iterator[list[str]]:
+    """Collect the lines that are logged during a test."""
+    lines: list[str] = []
+    handler = logger.add(lambda line: lines.append(str(line).strip()), format="{message}", level="INFO")
+    yield lines
+    logger.remove(handler)

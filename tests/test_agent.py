@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
-from fakes.scripted import ANTHROPIC, OPENAI, Api, Called, Script, refusal, serving
+from fakes.scripted import ANTHROPIC, OPENAI, Api, Called, Script, refusal
 from fakes.talk import Talk, add, adding, bringing, kinds, results_in
 from fakes.toys import Errors, Toy, Workshop
 from hypothesis import HealthCheck, given, settings
@@ -26,17 +25,6 @@ from bub.tape.tape import tape_name
 from bub.tools import ToolContext, ToolError
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving() as url:
-        yield url
-
-
-@pytest.fixture
-def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> Talk:
-    return Talk(Workshop(tmp_path, monkeypatch), address)
 
 
 # The loop.

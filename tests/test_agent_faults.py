@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pexpect
 import pytest
 import trio
-from fakes.scripted import OPENAI, Called, refusal, serving
+from fakes.scripted import OPENAI, Called, refusal
 from fakes.talk import Talk, add, adding, bringing, kinds, results_in
 from fakes.toys import Errors, Toy, Workshop, a_stream
 
@@ -28,17 +28,6 @@ from bub.tape.sqlite import SqliteTapeStore
 from bub.tape.tape import tape_name
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving() as url:
-        yield url
-
-
-@pytest.fixture
-def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> Talk:
-    return Talk(Workshop(tmp_path, monkeypatch), address)
 
 
 def called(name: str, id: str = "1", **arguments: Any) -> StreamEvent:  # noqa: A002

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import FrozenInstanceError
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,11 +25,6 @@ BUSY = Admission(is_running=True, running_count=1, pending_count=2, steering_cou
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     """Virtual time: waiting costs nothing."""
     return "trio", {"clock": MockClock(autojump_threshold=0)}
-
-
-@pytest.fixture
-def bub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    return Workshop(tmp_path, monkeypatch)
 
 
 async def never() -> None:

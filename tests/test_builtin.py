@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from loguru import logger
 
 from bub.agent.builtin import DEFAULT_SYSTEM_PROMPT, BuiltinPlugin
 from bub.plugins.view import ProfileView
@@ -35,15 +33,6 @@ def folder(tmp_path: Path) -> Path:
     path = tmp_path / "workspace"
     path.mkdir()
     return path
-
-
-@pytest.fixture
-def log() -> Iterator[list[str]]:
-    """The lines that are logged during a test."""
-    lines: list[str] = []
-    handler = logger.add(lambda line: lines.append(str(line).strip()), format="{message}", level="INFO")
-    yield lines
-    logger.remove(handler)
 
 
 def test_instructions_that_lie_outside_the_workspace_are_not_read(folder: Path, tmp_path: Path, log: list[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction
 from typing import Any
@@ -12,7 +12,6 @@ import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from loguru import logger
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from bub.bus import BUS_METHODS, PATIENCE, BusProtocol, KeepingBus, MessageBus, check_bus, handle_once
@@ -25,15 +24,6 @@ pytestmark = pytest.mark.anyio
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     """Virtual time: who waits costs nothing."""
     return "trio", {"clock": MockClock(autojump_threshold=0)}
-
-
-@pytest.fixture
-def log() -> Iterator[list[str]]:
-    """The lines that are logged during a test."""
-    lines: list[str] = []
-    handler = logger.add(lambda line: lines.append(str(line).strip()), format="{message}", level="INFO")
-    yield lines
-    logger.remove(handler)
 
 
 def virtually(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +11,6 @@ from bub.bus import MessageBus
 from bub.errors import HookTypeError
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    return Workshop(tmp_path, monkeypatch)
 
 
 @pytest.fixture(params=["default", "classic"])

@@ -27,11 +27,6 @@ def anyio_backend() -> Any:
     return ("trio", {"clock": MockClock(autojump_threshold=0)})
 
 
-@pytest.fixture
-def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    return Workshop(tmp_path, monkeypatch)
-
-
 def said_by(line: Line) -> list[str]:
     return [f"{reply.kind}: {reply.content}" if reply.kind == "error" else reply.content for reply in line.sent]
 

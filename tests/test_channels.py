@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,11 +24,6 @@ def anyio_backend() -> Any:
 
 
 real_time = pytest.mark.parametrize("anyio_backend", ["trio"])  # a file is written in a thread
-
-
-@pytest.fixture
-def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    return Workshop(tmp_path, monkeypatch)
 
 
 # Which channels run.

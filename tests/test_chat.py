@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from fakes.command_line import ROOT, bub
 from fakes.screen import ALT_ENTER, CTRL_C, CTRL_D, CTRL_X, CTRL_Z, ENTER, TAB, UP, Sitting, pasted
-from fakes.scripted import OPENAI, Called, Script, serving
+from fakes.scripted import OPENAI, Called, Script
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,12 +57,6 @@ class Plugin:
 
 plugin = Plugin()
 '''
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving() as url:
-        yield url
 
 
 class Room:

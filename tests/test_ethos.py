@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fakes.scripted import OPENAI, Called, serving
+from fakes.scripted import OPENAI, Called
 from fakes.talk import Talk, add, adding, bringing, results_in
 from fakes.toys import HELLO, Errors, Toy, Workshop, raising
 
@@ -19,22 +18,6 @@ from bub.hook_registry import ETHOS_POINTS
 from bub.hookspecs import HOOK_POINTS
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving() as url:
-        yield url
-
-
-@pytest.fixture
-def bub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    return Workshop(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def talk(bub: Workshop, address: str) -> Talk:
-    return Talk(bub, address)
 
 
 class Recorder:

@@ -17,7 +17,6 @@ import yaml
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
-from loguru import logger
 from trio.testing import MockClock
 
 from bub.base.waiting import unlimited
@@ -46,15 +45,6 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
 @pytest.fixture
 def registry() -> HookRegistry:
     return HookRegistry()
-
-
-@pytest.fixture
-def log() -> Iterator[list[str]]:
-    """The lines that are logged during a test."""
-    lines: list[str] = []
-    handler = logger.add(lambda line: lines.append(str(line).strip()), format="{message}", level="INFO")
-    yield lines
-    logger.remove(handler)
 
 
 def saying(value: Any) -> Callable[[Any], Any]:

@@ -15,7 +15,6 @@ import trio
 from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, outcomes, raising
 from hypothesis import given
 from hypothesis import strategies as st
-from loguru import logger
 
 from bub import BubFramework, hookimpl
 from bub.base.diagnostics import Diagnostic, PipelineError
@@ -42,20 +41,6 @@ SYNC_ONLY = {
     "build_tape_context",
     "system_prompt",
 }
-
-
-@pytest.fixture
-def bub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    return Workshop(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def log() -> Iterator[list[str]]:
-    """The lines that are logged during a test."""
-    lines: list[str] = []
-    handler = logger.add(lambda line: lines.append(str(line).strip()), format="{message}", level="INFO")
-    yield lines
-    logger.remove(handler)
 
 
 def manager_of(**plugins: object) -> pluggy.PluginManager:

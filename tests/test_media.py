@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.scripted import serving
 from fakes.talk import Talk
 from fakes.toys import HELLO, Toy, Workshop
 
@@ -24,22 +21,6 @@ def data(mime_type: str, content: bytes = b"abc") -> str:
 
 def media(kind: str, mime_type: str, url: str | None = None, **more: Any) -> dict[str, Any]:
     return {"kind": kind, "mime_type": mime_type, "url": data(mime_type) if url is None else url, **more}
-
-
-@pytest.fixture
-def bub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    return Workshop(tmp_path, monkeypatch)
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving() as url:
-        yield url
-
-
-@pytest.fixture
-def talk(bub: Workshop, address: str) -> Talk:
-    return Talk(bub, address)
 
 
 async def prompt_of(bub: Workshop, *attached: Any, **message: Any) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -23,7 +23,6 @@ from fakes.scripted import (
     collect,
     events_of,
     refusal,
-    serving,
     text_of,
 )
 
@@ -41,12 +40,6 @@ READ = ToolSpec(
 BASH = ToolSpec("bash", "Run a command.", {"type": "object", "properties": {}})
 TOOLS = (READ, BASH)
 IMAGE = "iVBORw0KGgo="
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving() as url:
-        yield url
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import shutil
 import ssl
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,6 @@ from bub.agent.models.providers import PROVIDERS
 from bub.errors import ModelError
 
 KEY = "sk-very-secret-4711"
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving() as url:
-        yield url
 
 
 @pytest.fixture

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
-from fakes.scripted import OPENAI, Called, serving
+from fakes.scripted import OPENAI, Called
 from fakes.talk import Talk, adding, bringing
 from fakes.toys import Toy, Workshop, admission_of, noted
 from trio.testing import wait_all_tasks_blocked
@@ -226,18 +226,7 @@ def test_every_profile_that_can_be_chosen_is_proved_at_the_start(bub: Workshop) 
         )
 
 
-@pytest.fixture
-def bub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    return Workshop(tmp_path, monkeypatch)
-
-
 # Sub-agents.
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving() as url:
-        yield url
 
 
 async def test_a_sub_agent_can_be_given_another_personality_with_no_more_tools_than_its_caller(

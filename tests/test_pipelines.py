@@ -55,11 +55,6 @@ def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "trio", {"clock": MockClock(autojump_threshold=0)}
 
 
-@pytest.fixture
-def bub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    return Workshop(tmp_path, monkeypatch)
-
-
 def answer_of(hook: str) -> Any:
     """What a model answers, in the form that its hook has."""
     return {"run_model": "hi", "run_model_stream": a_stream("hi") if hook == "run_model_stream" else None}.get(hook)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,11 +104,6 @@ def everywhere(seen: list[tuple[str, str]]) -> type:
     for name in MODEL:
         methods.pop(name)
     return type("Everywhere", (), {name: hookimpl(method) for name, method in methods.items()})
-
-
-@pytest.fixture
-def bub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    return Workshop(tmp_path, monkeypatch)
 
 
 @pytest.mark.anyio

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,11 +28,6 @@ pytestmark = pytest.mark.anyio
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     """Virtual time: who waits costs nothing."""
     return "trio", {"clock": MockClock(autojump_threshold=0)}
-
-
-@pytest.fixture
-def bub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    return Workshop(tmp_path, monkeypatch)
 
 
 MAKING = "make: {kind: broadcast, combine: concat, into: outbounds}"

@@ -5,27 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.scripted import OPENAI, refusal, serving
+from fakes.scripted import OPENAI, refusal
 from fakes.talk import Talk, add, adding, bringing
-from fakes.toys import Workshop
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving() as url:
-        yield url
-
-
-@pytest.fixture
-def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> Talk:
-    return Talk(Workshop(tmp_path, monkeypatch), address)
 
 
 def file_of(talk: Talk, session: str = "cli:local") -> Path:

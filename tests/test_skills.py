@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from loguru import logger
 
 from bub.agent.builtin import DEFAULT_SYSTEM_PROMPT, BuiltinPlugin
 from bub.agent.skills import Root, Skills, skill_roots
@@ -31,15 +30,6 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("HOME", str(folder))
     return folder
-
-
-@pytest.fixture
-def log() -> Iterator[list[str]]:
-    """The lines that are logged during a test."""
-    lines: list[str] = []
-    handler = logger.add(lambda line: lines.append(str(line).strip()), format="{message}", level="INFO")
-    yield lines
-    logger.remove(handler)
 
 
 @pytest.fixture

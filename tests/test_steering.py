@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.scripted import OPENAI, Called, serving
+from fakes.scripted import OPENAI, Called
 from fakes.talk import Talk, add, adding, bringing, kinds, results_in
 from fakes.toys import HELLO, Toy, Workshop
 
@@ -17,17 +16,6 @@ from bub.agent.budget import BudgetError
 from bub.tape.context import TapeContext
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with serving() as url:
-        yield url
-
-
-@pytest.fixture
-def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> Talk:
-    return Talk(Workshop(tmp_path, monkeypatch), address)
 
 
 class Inbox:

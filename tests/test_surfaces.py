@@ -42,11 +42,6 @@ def asking(*plugins: str) -> str:
 
 
 @pytest.fixture
-def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    return Workshop(tmp_path, monkeypatch)
-
-
-@pytest.fixture
 def made(tmp_path: Path) -> Path:
     """The file that is there if a command ran."""
     return tmp_path / "made"

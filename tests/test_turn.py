@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,11 +24,6 @@ UNCHECKED = "This could not be checked, so it was not done."
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     """Virtual time: waiting costs nothing."""
     return "trio", {"clock": MockClock(autojump_threshold=0)}
-
-
-@pytest.fixture
-def bub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    return Workshop(tmp_path, monkeypatch)
 
 
 async def forever() -> Any:

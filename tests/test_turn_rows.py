@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,11 +26,6 @@ CLASSIC = "extends: bub:classic"
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     """Virtual time: waiting costs nothing."""
     return "trio", {"clock": MockClock(autojump_threshold=0)}
-
-
-@pytest.fixture
-def bub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    return Workshop(tmp_path, monkeypatch)
 
 
 def answering(text: str = "hi") -> Toy:

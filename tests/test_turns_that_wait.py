@@ -33,11 +33,6 @@ real_time = pytest.mark.parametrize("anyio_backend", ["trio"])
 """Tapes are written in threads, while which a virtual clock would jump."""
 
 
-@pytest.fixture
-def bub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
-    return Workshop(tmp_path, monkeypatch)
-
-
 @pytest.fixture(params=["default", "classic", "ethos"])
 def shipped(request: pytest.FixtureRequest) -> str:
     """The name of a shipped pipeline."""
