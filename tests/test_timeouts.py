@@ -152,6 +152,39 @@ stages:
     assert trio.current_time() == 5.0
 
 
+async def answering() -> str:
+    await trio.sleep(10)
+    return "hi"
+
+
+async def test_an_answer_without_a_time_out_takes_as_long_as_it_takes() -> None:
+    turn = staged(
+        """
+  one: {kind: observer, timeout: 2s}
+  say: {kind: stream, into: text}
+""",
+        one=lasting(1),
+        say=answering,
+    )
+    await run(turn)
+    assert outcomes(turn) == {"one": "ok", "say": "ok"}
+    assert trio.current_time() == 11.0
+
+
+async def test_an_answer_has_its_own_time() -> None:
+    turn = staged(
+        """
+  one: {kind: observer, timeout: 2s}
+  say: {kind: stream, into: text, timeout: 3s}
+""",
+        one=lasting(1),
+        say=answering,
+    )
+    with pytest.raises(trio.TooSlowError, match="stage `say` took longer than 3 seconds"):
+        await run(turn)
+    assert trio.current_time() == 4.0
+
+
 # A cancellation from outside.
 
 

@@ -75,6 +75,8 @@ class Calls:
             return cls(
                 tuple(items), lambda values: [tuple([freeze(one) for one in fetch(values)]) for fetch in fetchers]
             )
+        if not fetchers:  # nobody to be called
+            return cls(tuple(items))
         if len(fetchers) == 1:
             (fetch,) = fetchers
             return cls(tuple(items), lambda values: (fetch(values),))

@@ -140,11 +140,8 @@ class MessageTurn(TurnUnderWay):
 
     async def reach(self) -> None:
         """Wait until those that came before from the same place have found their sessions."""
-        if self.arrival is not None and not self.arrival.is_reached:
-            await self._turns.sessions.reach(self)
-        generation = self._generation()
-        if generation is not self.loaded:
-            self._route(generation)
+        await self._turns.sessions.reach(self)
+        self._take_latest()
 
     @property
     def is_risky(self) -> bool:
@@ -157,7 +154,10 @@ class MessageTurn(TurnUnderWay):
         If the session has chosen another profile, the turn goes on there, and what only that one has above the session
         is run, so that none of its gates is skipped. Raises what the first failing stage raised.
         """
-        await self.reach()
+        if self.arrival is None or self.arrival.is_reached:
+            self._take_latest()
+        else:
+            await self.reach()
         self.loaded.users += 1
         self._is_counted = True
         turn = self._turn = self._turn_on(self.profile)
@@ -313,6 +313,12 @@ class MessageTurn(TurnUnderWay):
             generation: Generation = above.loaded
             return generation
         return loaded.current
+
+    def _take_latest(self) -> None:
+        """Run on what is loaded now."""
+        generation = self._generation()
+        if generation is not self.loaded:
+            self._route(generation)
 
     def _route(self, generation: Generation) -> None:
         self.loaded = generation

@@ -15,7 +15,8 @@ class TurnResult(NamedTuple):
     """What a turn came to; a value that no stage made is None (DESIGN §5).
 
     `ended_by` is None for a turn that ran to its end, else "denied:STAGE" or "claimed:STAGE"; in what is told of a
-    turn that an error ended, "failed:STAGE". `trace` says what became of each stage, in the order they ended.
+    turn that an error ended, "failed:STAGE". `trace` says what became of each stage, in the order they ended. The
+    first fields are the values that `RESULTS` names, in that order.
     """
 
     session_id: str | None = None
@@ -28,21 +29,7 @@ class TurnResult(NamedTuple):
     trace: Sequence[TurnRecord] = ()
 
 
-_VALUES = TurnResult._fields[:5]
-"""The fields that are values of the pipeline, under the same names."""
-
-
 def result_of(turn: Turn, profile: str) -> TurnResult:
     """What a turn in a profile has come to so far."""
-    values, slots, nothing, ended_by = turn.values, turn.graph.values, turn.graph.nothing, turn.ended_by
-    session_id, prompt, output, outbounds, state = [values[slots.get(name, nothing)] for name in _VALUES]
-    return TurnResult(
-        session_id,
-        prompt,
-        output,
-        outbounds,
-        state,
-        str(ended_by) if ended_by is not None else None,
-        profile,
-        turn.trace,
-    )
+    ended_by = str(turn.ended_by) if turn.ended_by is not None else None
+    return TurnResult._make((*turn.graph.results(turn.values), ended_by, profile, turn.trace))

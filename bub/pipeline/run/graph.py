@@ -263,6 +263,8 @@ class Graph:
     joins: bool
     """Whether a stage makes the session's id, so that a turn has its place in a session."""
     slots: int
+    results: Fill
+    """Takes the values that `RESULTS` names out of the slots at the end, None for one that nobody makes."""
     start: Mapping[str, int]
     values: Mapping[str, int]
     fired: Mapping[str, FiredPoint]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -10,7 +11,7 @@ from typing import TypeAlias
 
 from bub.hooks.binding import Calls, Manner, bind, in_words
 from bub.hooks.combining import COMBININGS
-from bub.hooks.facts import BUILTIN, SESSION, START_VALUES, Kind
+from bub.hooks.facts import BUILTIN, RESULTS, SESSION, START_VALUES, Kind
 from bub.hooks.implementations import Implementation, implementations_of, in_call_order
 from bub.hooks.kinds.runnable import RunnableKind
 from bub.hooks.kinds.stream import STREAM
@@ -79,6 +80,7 @@ class GraphLayout:
             cleanups=tuple(step for step in steps if step.cleanup_for is not None and step.enabled),
             joins=SESSION in self.current,
             slots=self.slots,
+            results=operator.itemgetter(*(self.current.get(name, self.nothing) for name in RESULTS)),
             start=MappingProxyType(start),
             values=MappingProxyType(dict(self.current)),
             fired=MappingProxyType(self._fired()),
