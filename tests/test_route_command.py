@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bub import BubFramework
-from bub.base.diagnostics import PipelineError
+from bub.base.diagnostics import PipelineError, Place
 from bub.base.layout import cells
 from bub.envelope import add_address
-from bub.pipeline.plan.routes import Routing, choice_page, choose, routes_of
+from bub.pipeline.plan.conditions import When
+from bub.pipeline.plan.routes import Route, RouteTable, Routing, choice_page, choose, routes_of
 from bub.pipeline.source.interpolate import read_environment
 from bub.pipeline.source.merge import load_document, load_text
 
@@ -159,6 +161,29 @@ def test_no_line_is_wider_than_the_terminal(folder: Path, width: int) -> None:
     lines = texts(choice((folder / "pipelines.yaml").read_text("utf-8"), message), width)
     assert len(lines) > 6
     assert [line for line in lines if cells(line) > width] == []
+
+
+GLOBS = st.none() | st.text("ab*?[]", max_size=3)
+FIELDS = st.sampled_from(["channel", "chat_id", "sender_id"])
+
+
+@given(
+    st.lists(st.dictionaries(FIELDS, GLOBS, max_size=3), max_size=10),
+    st.dictionaries(FIELDS, st.none() | st.integers(0, 1) | st.text("ab*[", max_size=3)),
+)
+def test_the_first_route_that_matches_is_found_as_if_each_was_tried(
+    matches: list[dict[str, str | None]], message: dict[str, Any]
+) -> None:
+    routes = [
+        Route(number, {}, "any", Place("p.yaml"), globs, When.of(globs)) for number, globs in enumerate(matches, 1)
+    ]
+    tried = next((route for route in routes if route.when.matches(message)), None)
+    assert RouteTable(routes).first(message) is tried
+    expected = all(
+        glob is not None and message.get(name) is not None and fnmatchcase(str(message[name]), glob)
+        for name, glob in (tried.globs if tried is not None else {}).items()
+    )
+    assert expected
 
 
 WORDS = st.sampled_from(["telegram", "cli", "tele*", "*", "?li", "-100", "-1*", ""])

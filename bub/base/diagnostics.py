@@ -205,7 +205,7 @@ def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...
     A finding that holds for several profiles alike is one finding, and is of none of them.
     """
     alike: dict[tuple[Any, ...], list[Diagnostic]] = {}
-    for item in diagnostics:
+    for item in {id(item): item for item in diagnostics}.values():
         general = item.message if item.profile is None else item.message.replace(f"profile `{item.profile}`", "profile")
         alike.setdefault((item.file, item.range, item.code, general), []).append(item)
     merged = [_as_one(items) for items in alike.values()]

@@ -1,8 +1,15 @@
-"""What one glob says of another, told from their texts alone."""
+"""What one glob says of another, told from their texts alone, and how to find one among many."""
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase, translate
+from operator import methodcaller
+from typing import NamedTuple
+
+_SIGN = re.compile(r"[*?\[]")
 
 
 def covers(wide: str, narrow: str) -> bool:
@@ -22,4 +29,67 @@ def may_meet(one: str, other: str) -> bool:
 
 def is_glob(text: str) -> bool:
     """Whether a text may match another than itself."""
-    return any(sign in text for sign in "*?[")
+    return _SIGN.search(text) is not None
+
+
+def matcher(glob: str) -> Callable[[str], object]:
+    """What says of a text whether the glob matches it; to compile a pattern takes a hundred times what most need."""
+    sign = _SIGN.search(glob)
+    if sign is None:
+        return glob.__eq__
+    if glob.endswith("*") and sign.end() == len(glob):
+        return methodcaller("startswith", glob[:-1])
+    return re.compile(translate(glob)).match
+
+
+class _Beginning(NamedTuple):
+    """What a text in a field has to be if a glob is to match it: `letters`, or something that begins with them."""
+
+    field: str
+    letters: str
+    is_all: bool
+
+    @classmethod
+    def of(cls, field: str, glob: str) -> _Beginning:
+        sign = _SIGN.search(glob)
+        return cls(field, glob if sign is None else glob[: sign.start()], sign is None)
+
+
+class GlobIndex:
+    """Finds which of many conditions may hold, without trying each.
+
+    A condition is globs by field, which all have to match; None matches nothing. Each is filed under one of its globs,
+    by the letters that this begins with: the one whose beginning it shares with the fewest others.
+    """
+
+    def __init__(self, conditions: Iterable[Mapping[str, str | None]]) -> None:
+        beginnings = [
+            [_Beginning.of(field, glob) if glob is not None else None for field, glob in condition.items()]
+            for condition in conditions
+        ]
+        shared = Counter(beginning for each in beginnings for beginning in each)
+        self._always: list[int] = []
+        self._filed: dict[_Beginning, list[int]] = {}
+        for number, each in enumerate(beginnings):
+            if None in each:
+                continue
+            rarest = min(each, key=shared.__getitem__, default=None)
+            (self._always if rarest is None else self._filed.setdefault(rarest, [])).append(number)
+        whole = {beginning.field for beginning in self._filed if beginning.is_all}
+        parts = {(beginning.field, len(beginning.letters)) for beginning in self._filed if not beginning.is_all}
+        self._lengths = {
+            field: sorted(length for other, length in parts if other == field)
+            for field in sorted(whole | {field for field, _ in parts})
+        }
+
+    def find(self, text_in: Callable[[str], str | None]) -> list[int]:
+        """The numbers of all conditions that may hold, from 0 in order; `text_in` gives what a field holds, if any."""
+        found = [*self._always]
+        for field, lengths in self._lengths.items():
+            text = text_in(field)
+            if text is not None:
+                found += self._filed.get(_Beginning(field, text, True), ())
+                for length in lengths:
+                    if length <= len(text):
+                        found += self._filed.get(_Beginning(field, text[:length], False), ())
+        return sorted(found)

@@ -16,7 +16,7 @@ from bub.log import log_exception
 from bub.pipeline.check.validate import declared_plugins, profiles_of
 from bub.pipeline.check.variables import check_variables
 from bub.pipeline.plan.plan import Plan
-from bub.pipeline.plan.routes import routes_of
+from bub.pipeline.plan.routes import RouteTable, routes_of
 from bub.pipeline.plan.secret_values import redactor_of
 from bub.pipeline.plan.settings import environment_settings, for_the_same_provider, resolve_settings
 from bub.pipeline.run.compiler import StandIn, plan_for
@@ -83,7 +83,7 @@ def load(
         for plugins in loading.plugins:
             plugins.forget_modules()
         raise
-    snapshot = Snapshot(profile, document, profiles, routes, sort_diagnostics(findings))
+    snapshot = Snapshot(profile, document, profiles, RouteTable(routes), sort_diagnostics(findings))
     for view in loading.views:
         view.complete(snapshot)
     return snapshot

@@ -15,7 +15,7 @@ from bub.hook_runtime import HookRuntime
 from bub.hooks.binding import Calls, bind
 from bub.hookspecs import HOOK_POINTS
 from bub.pipeline.plan.plan import Plan
-from bub.pipeline.plan.routes import Route
+from bub.pipeline.plan.routes import RouteTable
 from bub.pipeline.plan.scalars import text_of
 from bub.pipeline.run.graph import Graph
 from bub.pipeline.source.merge import SHIPPED, Document
@@ -77,15 +77,13 @@ class Snapshot:
     start_profile: str
     document: Document
     profiles: Mapping[str, Profile]
-    routes: tuple[Route, ...] = ()
+    routes: RouteTable
     warnings: tuple[Diagnostic, ...] = ()
 
     def profile_for(self, message: Envelope) -> Profile:
         """The profile of the first route that matches a message, else the one chosen at start."""
-        for route in self.routes:
-            if route.when.matches(message):
-                return self.profiles[route.profile]
-        return self.profiles[self.start_profile]
+        route = self.routes.first(message)
+        return self.profiles[route.profile if route is not None else self.start_profile]
 
     @property
     def own_files(self) -> tuple[Path, ...]:

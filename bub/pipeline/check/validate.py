@@ -12,11 +12,11 @@ from typing import TypeAlias
 from bub.base.diagnostics import Diagnostic, sort_diagnostics
 from bub.errors import UsageError
 from bub.pipeline.check.literal_secrets import literal_secrets
-from bub.pipeline.check.rules import CASE_RULES, RULES, no_stages
+from bub.pipeline.check.rules import CASE_RULES, OUTLINE_RULES, RULES, no_stages
 from bub.pipeline.check.schema import check_layer
 from bub.pipeline.check.sections import check_sections, sections_of
 from bub.pipeline.check.variables import check_variables
-from bub.pipeline.plan.cases import cases_of
+from bub.pipeline.plan.outline import Outline, outline_of
 from bub.pipeline.plan.plan import Plan, make_plan
 from bub.pipeline.plan.scalars import flag_of, text_of
 from bub.pipeline.source import interpolate
@@ -138,8 +138,9 @@ def _load(file: PipelineFile, parents: Parents) -> Document:
 def _check(
     document: Document, profiles: Sequence[str] | None, environment: Mapping[str, str] | None, shared: Shared
 ) -> list[Diagnostic]:
-    found = check_document(document, environment, shared)
-    seen = [check_profile(document, profile, shared) for profile in profiles or profiles_of(document)]
+    outline = outline_of(document)
+    found = [*check_document(document, environment, shared), *check_outline(outline)]
+    seen = [check_profile(outline, profile, shared) for profile in profiles or profiles_of(document)]
     return [*found, *_without_sequels(itertools.chain(*seen), found)]
 
 
@@ -189,10 +190,19 @@ def _check_layer(layer: Layer, declared: Node | None, environment: Mapping[str, 
     return [*found, *references]
 
 
-def check_profile(document: Document, profile: str, shared: Shared | None = None) -> list[Diagnostic]:
-    """What is wrong with a document as one profile sees it, its plugins not loaded."""
+def check_outline(outline: Outline) -> list[Diagnostic]:
+    """What is wrong with a document whatever the profile is: its routes, and what leads to its profiles."""
+    if outline.document.complete:
+        for rule in OUTLINE_RULES:
+            rule(outline)
+    return outline.findings.items
+
+
+def check_profile(outline: Outline, profile: str, shared: Shared | None = None) -> list[Diagnostic]:
+    """What is wrong with a document as one profile alone sees it, its plugins not loaded."""
+    document = outline.document
     plan = make_plan(document, profile)
-    check_plan(plan)
+    check_plan(plan, outline)
     declared = declared_plugins(plan)
     listed = [item for item in plan.allowlist if not _may_be_missing(declared.get(item[0]))]
     entry_points = shared.entry_points if shared is not None else None
@@ -200,12 +210,12 @@ def check_profile(document: Document, profile: str, shared: Shared | None = None
     return plan.findings.items
 
 
-def check_plan(plan: Plan) -> None:
+def check_plan(plan: Plan, outline: Outline) -> None:
     """Apply every rule to a plan; none where a part of the document is missing, since the answer may lie there."""
     if plan.document.complete:
         for rule in RULES:
             rule(plan)
-        for case in cases_of(plan):
+        for case in outline.cases.get(plan.profile, ()):
             for case_rule in CASE_RULES:
                 case_rule(plan, case)
 

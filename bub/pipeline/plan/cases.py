@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from bub.base.diagnostics import Place
 from bub.envelope import Envelope, add_address, field_of
-from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import names_of, text_of
 from bub.pipeline.source.document import Node
-from bub.pipeline.source.merge import DEFAULT_PROFILE
+from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
 
 _MOST_ROUTES = 100
 """In a file with more of them, it is not looked up which one a test's message takes."""
@@ -73,15 +72,18 @@ class Case:
         return f"test `{self.name}`"
 
 
-def cases_of(plan: Plan) -> Iterator[Case]:
-    """The tests that run in the profile of a plan."""
-    section = plan.document.root.get("tests")
+def cases_by_profile(document: Document) -> Mapping[str, tuple[Case, ...]]:
+    """The tests of a document by the profile that each runs in, as far as that can be told."""
+    section = document.root.get("tests")
+    cases: dict[str, list[Case]] = {}
     for name, test in section.items() if section is not None else ():
-        if test.is_mapping and _profile_of(plan, test) == plan.profile:
-            yield Case(name, test, plan.profile)
+        profile = _profile_of(document, test) if test.is_mapping else None
+        if profile is not None:
+            cases.setdefault(profile, []).append(Case(name, test, profile))
+    return {profile: tuple(found) for profile, found in cases.items()}
 
 
-def _profile_of(plan: Plan, test: Node) -> str | None:
+def _profile_of(document: Document, test: Node) -> str | None:
     """The profile a test runs in: its own, else that of the first route its message takes, else `default`.
 
     None where that depends on the environment, or on too many routes.
@@ -89,7 +91,7 @@ def _profile_of(plan: Plan, test: Node) -> str | None:
     said = test.get("profile")
     if said is not None:
         return text_of(said)
-    section = plan.document.root.get("routes")
+    section = document.root.get("routes")
     routes = section.elements() if section is not None else ()
     if len(routes) > _MOST_ROUTES:
         return None

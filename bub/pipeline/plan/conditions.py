@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fnmatch import translate
 from types import MappingProxyType
 
+from bub.base.globs import matcher
 from bub.envelope import Envelope, field_of
 
 
@@ -15,21 +14,21 @@ from bub.envelope import Envelope, field_of
 class When:
     """A condition on the current message: each field must match its glob."""
 
-    patterns: tuple[tuple[str, re.Pattern[str]], ...]
+    patterns: tuple[tuple[str, Callable[[str], object]], ...]
 
     @classmethod
     def of(cls, globs: Mapping[str, str | None]) -> When:
         """The condition that a `when` or `match` mapping states; None for a glob matches nothing."""
-        return cls(tuple((name, _pattern(glob)) for name, glob in globs.items()))
+        return cls(tuple((name, matcher(glob) if glob is not None else _nothing) for name, glob in globs.items()))
 
     def matches(self, message: Envelope, turn: Mapping[str, str] = MappingProxyType({})) -> bool:
         """Whether the message has every field and each matches; what `turn` knows goes before the message's fields."""
-        for name, pattern in self.patterns:
+        for name, fits in self.patterns:
             value = turn.get(name) or field_of(message, name)
-            if value is None or pattern.match(str(value)) is None:
+            if value is None or not fits(str(value)):
                 return False
         return True
 
 
-def _pattern(glob: str | None) -> re.Pattern[str]:
-    return re.compile(translate(glob) if glob is not None else "(?!)")
+def _nothing(text: str) -> bool:
+    return False

@@ -17,7 +17,7 @@ from bub.hookspecs import HOOK_POINTS, HookPoint, own_point
 from bub.pipeline.plan.order import StageLayer, layers_of, order_stages
 from bub.pipeline.plan.scalars import flag_of, mappings_in, names_of, text_of
 from bub.pipeline.source.document import Node
-from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
+from bub.pipeline.source.merge import Document
 from bub.pipeline.source.profiles import Effective, effective
 
 TEMPLATE_NAME = re.compile(r"(?<!\{)\{([a-z_][a-z0-9_]*)\}(?!\})")
@@ -386,9 +386,3 @@ def known_stages(plan: Plan) -> set[str]:
     """Every stage that the pipeline names; one that cannot be read exists all the same."""
     written = plan.root.get("stages")
     return {*plan.position, *(name for name, _ in (written.items() if written is not None else ()))}
-
-
-def known_profiles(plan: Plan) -> set[str]:
-    """Every profile of the file; `default` is there by itself."""
-    profiles = plan.document.root.get("profiles")
-    return {DEFAULT_PROFILE, *(name for name, _ in (profiles.items() if profiles is not None else ()))}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bub.base.diagnostics import Place
+from bub.base.globs import GlobIndex
 from bub.base.layout import EMPTY, Line, Span, cells, columns, indent_text, label_text, line
 from bub.envelope import ADDRESS, Envelope, field_of
 from bub.hooks.facts import SESSION
@@ -22,12 +23,16 @@ _LABEL = 9
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One route: `match` as it is written, `when` with its references replaced. `number` counts from 1."""
+    """One route: `match` as it is written, `globs` with its references replaced, None for what matches nothing.
+
+    `number` counts from 1.
+    """
 
     number: int
     match: Mapping[str, str]
     profile: str
     place: Place
+    globs: Mapping[str, str | None]
     when: When
 
     def refusal(self, message: Envelope) -> str | None:
@@ -39,6 +44,24 @@ class Route:
     def words(self) -> str:
         """The messages it is for."""
         return match_in_words(self.match)
+
+
+class RouteTable:
+    """Finds the first of many routes that matches a message; most of the others are not tried."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._routes = tuple(routes)
+        self._index = GlobIndex(route.globs for route in self._routes)
+
+    def first(self, message: Envelope) -> Route | None:
+        """The first route that matches a message."""
+
+        def text_in(field: str) -> str | None:
+            value = field_of(message, field)
+            return None if value is None else str(value)
+
+        asked = (self._routes[number] for number in self._index.find(text_in))
+        return next((route for route in asked if route.when.matches(message)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +125,9 @@ def routes_of(document: Document, environment: Mapping[str, str]) -> tuple[Route
     for number, node in enumerate(section.elements() if section is not None else (), 1):
         match, profile = node.get("match"), read(node.get("profile"))
         if match is not None and match.is_mapping and profile:
-            when = When.of({name: read(glob) for name, glob in match.items()})
-            routes.append(Route(number, value_to_show(match.plain()), profile, node.place, when))
+            globs = {name: read(glob) for name, glob in match.items()}
+            shown = value_to_show(match.plain())
+            routes.append(Route(number, shown, profile, node.place, globs, When.of(globs)))
     return tuple(routes)
 
 

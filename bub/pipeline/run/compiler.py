@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -20,8 +20,9 @@ from bub.pipeline.check.rules import (
     unknown_implementation,
 )
 from bub.pipeline.check.schema import check_layer
-from bub.pipeline.check.validate import check_document, check_plan, declared_plugins
+from bub.pipeline.check.validate import check_document, check_outline, check_plan, declared_plugins
 from bub.pipeline.plan.offers import Offers, offers_of
+from bub.pipeline.plan.outline import outline_of
 from bub.pipeline.plan.plan import Plan, make_plan
 from bub.pipeline.run.graph import Graph
 from bub.pipeline.run.layout import GraphLayout, StandIn
@@ -40,6 +41,9 @@ _TYPED = ("enabled", "thread", "optional", "times")
 
 TOOLS = "tools"
 """The key of a profile that says which tools it may use."""
+
+VERSION = "version"
+"""The key without which nothing is a pipeline file."""
 
 _FOR_WHOM = ("when", "only")
 """The keys of a stage or a hook that say whom it is for."""
@@ -61,14 +65,31 @@ __all__ = ["StandIn", "compile", "declared_plugins", "plan_for"]
 
 def plan_for(document: Document, profile: str, environment: Mapping[str, str]) -> Plan:
     """The plan of a profile with every check that needs no plugin, references resolved in `environment`."""
-    view = effective(document, profile)
-    references = _References(document, environment)
-    root = references.replaced_in(view.root)
-    tools = view.profile_node.get(TOOLS) if view.profile_node is not None else None
-    plan = make_plan(document, profile, root, references.replaced(tools, (TOOLS,)) if tools is not None else None)
-    plan.findings.items += [*check_document(document), *references.findings]
-    check_plan(plan)
-    return plan
+    return Planner(document, environment).plan_for(profile)
+
+
+class Planner:
+    """Makes the plans of a document's profiles; what is so whatever the profile is, is found once for all of them."""
+
+    def __init__(self, document: Document, environment: Mapping[str, str]) -> None:
+        self._document, self._environment, self._outline = document, environment, outline_of(document)
+        references = _References(document, environment)
+        self._sections = references.replaced_in(document.root, {})
+        self._findings = [*check_document(document), *check_outline(self._outline), *references.findings]
+
+    def plan_for(self, profile: str) -> Plan:
+        """The plan of a profile with every check that needs no plugin, references resolved."""
+        document, references = self._document, _References(self._document, self._environment)
+        view = effective(document, profile)
+        # What the profile lays nothing over is the document's own.
+        known = {name: node for name, node in self._sections.items() if view.root.get(name) is document.root.get(name)}
+        sections = {**dict(view.root.items()), **known, **references.replaced_in(view.root, known)}
+        root = replace(view.root, value={name: node for name, node in sections.items() if node is not None})
+        tools = view.profile_node.get(TOOLS) if view.profile_node is not None else None
+        plan = make_plan(document, profile, root, references.replaced(tools, (TOOLS,)) if tools is not None else None)
+        plan.findings.items += [*self._findings, *references.findings]
+        check_plan(plan, self._outline)
+        return plan
 
 
 def compile(  # noqa: A001 (the design's word, and what it does)
@@ -105,13 +126,16 @@ class _References:
     environment: Mapping[str, str]
     findings: list[Diagnostic] = field(default_factory=list)
 
-    def replaced_in(self, root: Node) -> Node:
-        """The root with the references of its `RESOLVED` sections replaced; what they gave is checked like a file."""
-        sections = {name: self.replaced(node, (name,)) if name in RESOLVED else node for name, node in root.items()}
-        result = replace(root, value={name: node for name, node in sections.items() if node is not None})
-        if result.plain() != root.plain():
-            self.findings += check_layer(result)
-        return result
+    def replaced_in(self, root: Node, known: Container[str]) -> dict[str, Node | None]:
+        """The `RESOLVED` sections that are not `known` with their references replaced; that is checked like a file."""
+        before = {name: node for name, node in root.items() if name in RESOLVED and name not in known}
+        sections = {name: self.replaced(node, (name,)) for name, node in before.items()}
+        changed = {name: node for name, node in sections.items() if node is not before[name]}
+        if any(node is None or node.plain() != before[name].plain() for name, node in changed.items()):
+            version = {name: node for name, node in root.items() if name == VERSION}
+            there = {name: node for name, node in changed.items() if node is not None}
+            self.findings += check_layer(replace(root, value={**version, **there}))
+        return sections
 
     def replaced(self, node: Node, path: tuple[str, ...]) -> Node | None:
         """A node with its references replaced; None where it is only one that stands for nothing.
@@ -120,9 +144,13 @@ class _References:
         """
         if node.is_mapping:
             children = {key: self.replaced(child, (*path, key)) for key, child in node.items()}
+            if all(children[key] is child for key, child in node.items()):
+                return node
             return replace(node, value={key: child for key, child in children.items() if child is not None})
         if node.is_sequence:
-            items = (self.replaced(child, path) for child in node.elements())
+            items = [self.replaced(child, path) for child in node.elements()]
+            if all(item is child for item, child in zip(items, node.elements(), strict=True)):
+                return node
             return replace(node, value=tuple(item for item in items if item is not None))
         if not isinstance(node.value, str) or "$" not in node.value:
             return node

@@ -1,4 +1,4 @@
-"""What a schema cannot know: one rule a module, with its code, each a function that adds to a plan's findings.
+"""What a schema cannot know: one rule a module, with its code, each a function that adds to the findings it is given.
 
 Those that need the plugins loaded are listed by the compiler, which alone has them.
 """
@@ -40,7 +40,16 @@ from bub.pipeline.check.rules import (
     value_nobody_makes,
 )
 from bub.pipeline.plan.cases import Case
+from bub.pipeline.plan.outline import Outline
 from bub.pipeline.plan.plan import Plan
+
+OUTLINE_RULES: tuple[Callable[[Outline], None], ...] = (
+    unknown_profile.check,
+    route_never_matches.check,
+    unreached_profile.check,
+    unknown_test_profile.check,
+)
+"""The rules about what is the same for every profile of a document."""
 
 RULES: tuple[Callable[[Plan], None], ...] = (
     no_kind.check,
@@ -62,14 +71,10 @@ RULES: tuple[Callable[[Plan], None], ...] = (
     gate_guards_nothing.check,
     unknown_hook.check,
     hook_outside_a_turn.check,
-    unknown_profile.check,
     plugin_not_allowed.check,
-    route_never_matches.check,
-    unreached_profile.check,
-    unknown_test_profile.check,
     no_stages.check,
 )
-"""The rules that need no plugin, in the order they are applied; `no_stages` asks what the others found."""
+"""The rules about one profile that need no plugin, in order; `no_stages` asks what the others found."""
 
 CASE_RULES: tuple[Callable[[Plan, Case], None], ...] = (
     unknown_mock.check,

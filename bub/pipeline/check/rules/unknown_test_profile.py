@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from bub.pipeline.plan.plan import Plan, known_profiles
+from bub.pipeline.plan.outline import Outline
 from bub.pipeline.plan.scalars import text_of
 
 CODE = "B170"
 
 
-def check(plan: Plan) -> None:
+def check(outline: Outline) -> None:
     """Find tests of profiles that do not exist."""
-    section = plan.document.root.get("tests")
-    known = known_profiles(plan)
+    section = outline.document.root.get("tests")
     for name, test in section.items() if section is not None else ():
         said = test.get("profile")
         profile = text_of(said)
-        if said is not None and profile is not None and profile not in known:
-            plan.findings.add_unknown(
+        if said is not None and profile is not None and profile not in outline.profiles:
+            outline.findings.add_unknown(
                 CODE,
                 f"test `{name}` is for profile `{profile}`, which does not exist",
                 said.place,
                 profile,
-                known,
+                outline.profiles,
                 path=f"tests.{name}.profile",
                 help=f"add `{profile}` under `profiles:`, or test one that is there",
             )

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from bub.pipeline.plan.plan import Plan, known_profiles
+from bub.pipeline.plan.outline import Outline
 from bub.pipeline.plan.scalars import text_of
 from bub.pipeline.source.merge import DEFAULT_PROFILE
 
 CODE = "B167"
 
 
-def check(plan: Plan) -> None:
+def check(outline: Outline) -> None:
     """Find profiles that no route, other profile or test uses; in a file without routes, they are chosen at start."""
-    root = plan.document.root
+    root = outline.document.root
     routes, profiles, tests = (root.get(name) for name in ("routes", "profiles", "tests"))
     if routes is None or profiles is None or not routes.elements():
         return
@@ -21,11 +21,11 @@ def check(plan: Plan) -> None:
     reached = {DEFAULT_PROFILE, *(text_of(node) for node in used)}
     if any(route.get("profile") is None for route in routes.elements()):
         return  # where it leads is still to be said
-    if not known_profiles(plan).issuperset(text_of(node) for node in used if node is not None):
+    if not outline.profiles.issuperset(text_of(node) for node in used if node is not None):
         return  # a reference may lead anywhere, and a name that is misspelt to any of them
     for name, node in profiles.items():
-        if name not in reached and node.where.file == plan.document.file:
-            plan.findings.warn(
+        if name not in reached and node.where.file == outline.document.file:
+            outline.findings.warn(
                 CODE,
                 f"no route leads to profile `{name}`",
                 node.where,

@@ -1,0 +1,27 @@
+"""What a document says whatever the profile is: which profiles there are, and which of its tests each is for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bub.base.diagnostics import Findings
+from bub.pipeline.plan.cases import Case, cases_by_profile
+from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A document as a whole; `cases` are by the profile that they run in."""
+
+    document: Document
+    profiles: frozenset[str]
+    cases: Mapping[str, tuple[Case, ...]]
+    findings: Findings = field(default_factory=Findings)
+
+
+def outline_of(document: Document) -> Outline:
+    """Read what holds for every profile of a document."""
+    profiles = document.root.get("profiles")
+    names = frozenset((DEFAULT_PROFILE, *(name for name, _ in (profiles.items() if profiles is not None else ()))))
+    return Outline(document, names, cases_by_profile(document))
