@@ -28,7 +28,7 @@ from bub.cli.exits import exit_code
 from bub.cli.root import command_line
 from bub.errors import UsageError
 from bub.framework import BubFramework
-from bub.pipeline.plan.origins import Scope, flow, scope_of
+from bub.pipeline.plan.origins import Lookup, flow, lookup_of
 from bub.pipeline.plan.plan import make_plan
 from bub.pipeline.plan.waits import waits_of
 from bub.pipeline.show.explain import explain
@@ -96,7 +96,7 @@ def test_a_page_is_the_one_that_was_read_and_found_right(name: str) -> None:
 def facts(text: str, topic: str | None = None, profile: str = "default", **environ: str) -> Any:
     """The facts about a pipeline that is given as a text, as if it stood in `pipelines.yaml`."""
     plan = make_plan(load_text(dedent(text).lstrip("\n")), profile)
-    return explain(scope_of(plan, environ), topic, None)
+    return explain(lookup_of(plan, environ), topic, None)
 
 
 def shown(text: str, topic: str | None = None, width: int = 80, **environ: str) -> str:
@@ -138,7 +138,7 @@ def test_the_winner_is_the_value_that_a_run_gets(write: Write) -> None:
     file = write("pipelines.yaml", LAYERED)
     framework = BubFramework(file, profile="ci")
     framework.load_hooks()
-    found = explain(scope_of(make_plan(load_document(file), "ci"), os.environ), "settings.model", None)
+    found = explain(lookup_of(make_plan(load_document(file), "ci"), os.environ), "settings.model", None)
     assert isinstance(found, ValueFacts)
     assert found.origins[-1].value.value == framework.settings["model"] == "openai:c"
 
@@ -272,7 +272,7 @@ def test_what_the_schema_of_a_plugin_marks_is_a_secret_whatever_its_name() -> No
     text = f"version: 1\nsettings: {{radio: {{frequency: {SECRET}, band: fm}}}}\n"
     radio = {"type": "object", "properties": {"frequency": {"type": "string", "writeOnly": True}, "band": True}}
     plan = make_plan(load_text(text), "default")
-    found = explain(Scope(plan, {}, {"type": "object", "properties": {"radio": radio}}), "settings", None)
+    found = explain(Lookup(plan, {}, {"type": "object", "properties": {"radio": radio}}), "settings", None)
     assert isinstance(found, ValueFacts)
     told = {path: (origin.value.value, origin.secret) for path, origin in found.below}
     assert told["settings.radio.frequency"] == ("a literal in pipelines.yaml:2:31", True)
@@ -475,9 +475,9 @@ def test_a_profile_that_does_not_exist_is_wrong_usage(write: Write, said: Said) 
 @pytest.mark.parametrize("width", [30, 45, 60, 80, 100])
 def test_no_line_is_wider_than_the_terminal_unless_a_word_is(width: int) -> None:
     implementers = Implementers({}, {})
-    scope = scope_of(make_plan(load_document(GOLDEN / "newsroom.yaml"), "night"), {})
+    lookup = lookup_of(make_plan(load_document(GOLDEN / "newsroom.yaml"), "night"), {})
     for topic in (None, "run_model", "proofread", "settings", "stages.run_model.timeout"):
-        for line in page(explain(scope, topic, implementers), width):
+        for line in page(explain(lookup, topic, implementers), width):
             text = "".join(span.text for span in line)
             assert cells(text) <= width or len(text.split()) <= 3, text
 

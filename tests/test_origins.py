@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 
 from bub.base.json_schema import Steps
-from bub.pipeline.plan.origins import Scope, given_for_another, is_variable, leaves_of, origins_of, scope_of
+from bub.pipeline.plan.origins import Lookup, is_for_another_provider, is_variable, leaves_of, lookup_of, origins_of
 from bub.pipeline.plan.plan import make_plan
 from bub.pipeline.source.merge import load_text
 
@@ -26,22 +26,22 @@ TEXT = """
 """
 
 
-def scope(text: str = TEXT, profile: str = "default", base: Path | None = None, **environ: str) -> Scope:
-    return scope_of(make_plan(load_text(dedent(text), file="p.yaml", base=base), profile), environ)
+def lookup(text: str = TEXT, profile: str = "default", base: Path | None = None, **environ: str) -> Lookup:
+    return lookup_of(make_plan(load_text(dedent(text), file="p.yaml", base=base), profile), environ)
 
 
-def said(found: Scope, *steps: str) -> list[tuple[object, str]]:
+def said(found: Lookup, *steps: str) -> list[tuple[object, str]]:
     return [(origin.value.plain(), origin.where) for origin in origins_of(found, steps)]
 
 
 def test_a_file_says_itself_what_it_extends_whatever_its_parent_does(tmp_path: Path) -> None:
     (tmp_path / "parent.yaml").write_text("version: 1\nextends: bub:default\n", encoding="utf-8")
-    found = scope("version: 1\nextends: parent.yaml\n", base=tmp_path)
+    found = lookup("version: 1\nextends: parent.yaml\n", base=tmp_path)
     assert said(found, "extends") == [("parent.yaml", "p.yaml:2:10")]
 
 
 def test_a_profile_takes_over_all_but_what_is_its_own() -> None:
-    found = scope()
+    found = lookup()
     assert said(found, "profiles", "ci", "plugins") == [([], "p.yaml:8:42")]
     assert said(found, "profiles", "ci", "description") == []
     assert said(found, "profiles", "base", "description") == [("the base", "p.yaml:8:23")]
@@ -50,7 +50,7 @@ def test_a_profile_takes_over_all_but_what_is_its_own() -> None:
 
 
 def test_a_variable_finds_the_name_that_the_file_wrote() -> None:
-    found = scope(BUB_PROVIDERS_MY_OWN_API_BASE="http://two.example")
+    found = lookup(BUB_PROVIDERS_MY_OWN_API_BASE="http://two.example")
     steps = ("settings", "providers", "my-own", "api_base")
     assert [value for value, _ in said(found, *steps)] == ["http://one.example", "http://two.example"]
     assert is_variable(found, steps, "BUB_PROVIDERS_MY_OWN_API_BASE")
@@ -58,7 +58,7 @@ def test_a_variable_finds_the_name_that_the_file_wrote() -> None:
 
 
 def test_what_is_below_a_path_is_told_and_nothing_beside_it() -> None:
-    found = scope(BUB_MODEL="openai:c", BUB_PROVIDERS_OTHER_API_BASE="http://three.example")
+    found = lookup(BUB_MODEL="openai:c", BUB_PROVIDERS_OTHER_API_BASE="http://three.example")
     below = {".".join(map(str, steps)): origin.where for steps, origin in leaves_of(found, ("settings", "providers"))}
     assert below == {
         "settings.providers.my-own.api_base": "p.yaml:6:34",
@@ -68,7 +68,7 @@ def test_what_is_below_a_path_is_told_and_nothing_beside_it() -> None:
 
 def test_the_environment_is_stronger_than_the_file_beside_and_each_has_its_place(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("BUB_MODEL=openai:d\n", encoding="utf-8")
-    found = scope(base=tmp_path, BUB_MODEL="openai:c")
+    found = lookup(base=tmp_path, BUB_MODEL="openai:c")
     values = said(found, "settings", "model")
     assert [value for value, _ in values] == ["openai:a", "openai:d", "openai:c"]
     assert values[1][1].endswith(".env:1")
@@ -87,7 +87,7 @@ def test_the_environment_is_stronger_than_the_file_beside_and_each_has_its_place
     ],
 )
 def test_a_secret_is_shown_as_where_it_comes_from(written: str, shown: str) -> None:
-    found = scope(f"version: 1\nx: 1\nsettings: {{api_key: '{written}'}}\n")
+    found = lookup(f"version: 1\nx: 1\nsettings: {{api_key: '{written}'}}\n")
     (origin,) = origins_of(found, ("settings", "api_key"))
     assert (origin.value.value, origin.secret) == (shown, True)
 
@@ -109,13 +109,13 @@ def test_outside_of_the_settings_a_name_tells_and_in_notes_any_name_above(steps:
           t: {{message: {{token: {SECRET}}}}}
           token: {{message: {{who: {SECRET}}}}}
     """
-    (origin,) = origins_of(scope(text), steps)
+    (origin,) = origins_of(lookup(text), steps)
     assert origin.secret is hidden
     assert (SECRET in str(origin.value.plain())) is not hidden
 
 
 def test_a_truth_value_is_no_secret_and_a_number_of_that_name_is() -> None:
-    found = scope("version: 1\nsettings: {weather: {token: true, api_key: 5}}\n")
+    found = lookup("version: 1\nsettings: {weather: {token: true, api_key: 5}}\n")
     (truth,), (number,) = (origins_of(found, ("settings", "weather", name)) for name in ("token", "api_key"))
     assert (truth.value.value, truth.secret) == (True, False)
     assert number.secret
@@ -123,12 +123,12 @@ def test_a_truth_value_is_no_secret_and_a_number_of_that_name_is() -> None:
 
 def test_a_key_is_left_out_only_where_it_was_given_for_another_provider(tmp_path: Path) -> None:
     text = f"version: 1\nsettings: {{model: 'openai:a', api_key: {SECRET}}}\n"
-    assert not given_for_another(scope(text), "api_key")
-    assert not given_for_another(scope(text), "api_base")
-    assert given_for_another(scope(text, BUB_MODEL="anthropic:b"), "api_key")
+    assert not is_for_another_provider(lookup(text), "api_key")
+    assert not is_for_another_provider(lookup(text), "api_base")
+    assert is_for_another_provider(lookup(text, BUB_MODEL="anthropic:b"), "api_key")
     (tmp_path / ".env").write_text("BUB_MODEL=anthropic:b\n", encoding="utf-8")
-    assert given_for_another(scope(text, base=tmp_path), "api_key")
-    both = scope(text, base=tmp_path, BUB_MODEL="openai:c")
-    assert not given_for_another(both, "api_key"), "the environment is stronger than the file beside"
-    named = scope(text, BUB_MODEL="anthropic:b", BUB_PROVIDERS_OPENAI_API_KEY="k")
-    assert given_for_another(named, "api_key"), "a provider's own key is no general one"
+    assert is_for_another_provider(lookup(text, base=tmp_path), "api_key")
+    both = lookup(text, base=tmp_path, BUB_MODEL="openai:c")
+    assert not is_for_another_provider(both, "api_key"), "the environment is stronger than the file beside"
+    named = lookup(text, BUB_MODEL="anthropic:b", BUB_PROVIDERS_OPENAI_API_KEY="k")
+    assert is_for_another_provider(named, "api_key"), "a provider's own key is no general one"

@@ -24,7 +24,7 @@ from bub.cli.root import command_line
 from bub.errors import UsageError
 from bub.pipeline.check.validate import check_document, check_loaded
 from bub.pipeline.edit.choices import value_of, with_section
-from bub.pipeline.plan.origins import scope_of
+from bub.pipeline.plan.origins import lookup_of
 from bub.pipeline.plan.plan import make_plan
 from bub.pipeline.plan.secret_values import redactor_of
 from bub.pipeline.report.annotations import render_annotations
@@ -244,8 +244,8 @@ def test_no_reader_shows_the_default_of_a_variable_named_like_a_secret(place: st
     text = f"{head}{below}{place}\n"
     document, bare = load_text(text, file="p.yaml"), load_text(f"version: 1\n{below}", file="p.yaml")
     other = load_text(text.replace(TOKEN, f"{TOKEN}-other"), file="p.yaml")
-    scope = scope_of(make_plan(document, "default"), {})
-    drawing = drawing_of(scope.plan)
+    lookup = lookup_of(make_plan(document, "default"), {})
+    drawing = drawing_of(lookup.plan)
     found = check_loaded(document).diagnostics
     everywhere = [*found, *findings_everywhere(document)]
     shown = {
@@ -254,14 +254,14 @@ def test_no_reader_shows_the_default_of_a_variable_named_like_a_secret(place: st
         "sarif": render_sarif(everywhere, document.sources, Path()),
         "annotations": render_annotations(everywhere, Path()),
         "messages": str([(one.message, one.help, one.related) for one in found]),
-        "explain": json.dumps(explain(scope, None, None).as_dict(), default=str),
+        "explain": json.dumps(explain(lookup, None, None).as_dict(), default=str),
         "graph": str([text_lines(drawing, 100), mermaid(drawing), dot(drawing)]),
         "profiles": json.dumps([facts.as_dict() for facts in profiles(document, "default", {})], default=str),
         "log": redactor_of(document, {}, {}).text(text),
     }
     for topic in dict.fromkeys(re.sub(r"\[.*", "", path) for path, _ in walk(document.root) if path):
         try:
-            facts = explain(scope, topic, None)
+            facts = explain(lookup, topic, None)
         except UsageError as refusal:
             shown[f"explain {topic}"] = f"{refusal} {refusal.help}"
         else:
@@ -396,7 +396,7 @@ def test_no_two_readers_disagree_about_what_is_secret(tmp_path_factory: pytest.T
         patch.syspath_prepend(site)
         shown = {
             "report": report_of(document, values),
-            "explain": json.dumps(explain(scope_of(make_plan(document, "default"), {}), "settings", None).as_dict()),
+            "explain": json.dumps(explain(lookup_of(make_plan(document, "default"), {}), "settings", None).as_dict()),
             "diff": str(compare(load_text(head, file="p.yaml"), document).as_dict()),
             "redactor": redactor_of(document, {}, {}).text(text),
             "config": "".join(value for steps, value in values.items() if may_be_set(document, steps, value)),
@@ -421,7 +421,7 @@ def may_be_set(document: Document, steps: tuple[str | int, ...], value: str) -> 
     keys = tuple(step for step in steps if isinstance(step, str))
     words = [value] if keys == steps else [value, value]
     try:
-        value_of(with_section(scope_of(make_plan(document, "default"), {}), keys), keys, words)
+        value_of(with_section(lookup_of(make_plan(document, "default"), {}), keys), keys, words)
     except UsageError as refusal:
         assert "is a secret" in str(refusal)
         return False

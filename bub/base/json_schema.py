@@ -38,8 +38,8 @@ def look_up(reference: str, whole: Any) -> Any:
         return None
 
 
-def merged(schema: Any, whole: Schema) -> Schema:
-    """A schema together with what its `$ref` leads to, over all hops; its own words win. Of no schema it is {}."""
+def follow_references(schema: Any, whole: Schema) -> Schema:
+    """Merge a schema with what its `$ref` leads to, over all hops; its own words win. Without a schema it is {}."""
     found: Schema = schema if isinstance(schema, Mapping) else {}
     seen: set[str] = set()
     while isinstance(reference := found.get("$ref"), str) and reference not in seen:
@@ -51,7 +51,7 @@ def merged(schema: Any, whole: Schema) -> Schema:
 
 
 def part_at(schema: Schema, step: str | int) -> Any:
-    """What a schema, merged, says by itself of the value at `step`: a schema, true or false; None for nothing."""
+    """What a schema without references says of the value at `step`: a schema, true or false; None for nothing."""
     if isinstance(step, int):
         first = schema.get("prefixItems") or ()
         return first[step] if step < len(first) else schema.get("items")
@@ -104,14 +104,14 @@ def _all_speakers(schemas: list[Schema], whole: Schema) -> list[Schema]:
 
 
 def _below(schemas: list[Schema], step: str | int) -> list[Schema]:
-    said = [_ANYTHING if one is True else one for schema in schemas for one in _said(schema, step)]
+    said = [_ANYTHING if one is True else one for schema in schemas for one in _parts_said_by(schema, step)]
     found = {id(one): one for one in said if isinstance(one, Mapping)}
     if found or not schemas or any(_is_closed(schema) for schema in schemas):
         return list(found.values())
     return [_ANYTHING]
 
 
-def _said(schema: Schema, step: str | int) -> Iterator[Any]:
+def _parts_said_by(schema: Schema, step: str | int) -> Iterator[Any]:
     """What one schema by itself says of a part of a value: all that may hold for it."""
     if isinstance(step, int):
         yield part_at(schema, step)

@@ -41,7 +41,7 @@ from bub.pipeline.edit.own_file import (
     write_change,
 )
 from bub.pipeline.edit.paths import REMOVED, Keys
-from bub.pipeline.plan.origins import Scope, flow, leaves_of, origins_of, schema_at, scope_of
+from bub.pipeline.plan.origins import Lookup, flow, leaves_of, lookup_of, origins_of, schema_at
 from bub.pipeline.plan.plan import make_plan
 from bub.pipeline.source.interpolate import read_environment
 from bub.pipeline.source.merge import DEFAULT_PROFILE, SHIPPED, load_document
@@ -69,10 +69,10 @@ def get(
     as_json: Annotated[bool, typer.Option("--json", help="Print the value as JSON.")] = False,
 ) -> None:
     """Print the value that counts, whatever sets it; of a secret only its source, a reference as it is written."""
-    scope = _scope(options_of(ctx))
-    keys = keys_of(scope, path)
-    found = [(leaf[len(keys) :], origin.value.plain()) for leaf, origin in leaves_of(scope, keys)]
-    default = (schema_at(scope, keys) or {}).get("default")
+    lookup = _lookup(options_of(ctx))
+    keys = keys_of(lookup, path)
+    found = [(leaf[len(keys) :], origin.value.plain()) for leaf, origin in leaves_of(lookup, keys)]
+    default = (schema_at(lookup, keys) or {}).get("default")
     if not found and default is None:
         raise BubError(f"`{'.'.join(keys)}` is not set", help=f"`bub explain {'.'.join(keys)}` says what holds then")
     if as_json:
@@ -110,17 +110,17 @@ def set_value(
         raise UsageError(
             f"`{variable}` is not the name of a variable", help="use letters, digits and `_`, as in MY_KEY"
         )
-    scope, keys = _locate(options, path)
+    lookup, keys = _locate(options, path)
     own = _own(options, made=True)
-    given = words or [f"${{env:{variable or variable_for(scope, keys)}}}"]
-    text = amend(own.text, {keys: value_of(scope, keys, given)}, file=own.file)
+    given = words or [f"${{env:{variable or variable_for(lookup, keys)}}}"]
+    text = amend(own.text, {keys: value_of(lookup, keys, given)}, file=own.file)
     if secret:
         _check(own, text)  # nothing is kept for a change that cannot be made
         _keep_secret(own, keys, given[0])
     elif variable is not None:
         _warn_if_unset(own, variable)
     _write(own, text, f"set {'.'.join(keys)} in", f"{'.'.join(keys)} is so already in")
-    _warn_if_new_profile(scope, keys)
+    _warn_if_new_profile(lookup, keys)
     _warn_if_overridden(options, own, keys)
 
 
@@ -209,18 +209,18 @@ def _edit_until_right(own: OwnFile, draft: Path, editor: list[str]) -> int:
 # What a command works on
 
 
-def _scope(options: Options) -> Scope:
+def _lookup(options: Options) -> Lookup:
     plan, _ = read_plan(options)
-    return scope_of(plan, os.environ)
+    return lookup_of(plan, os.environ)
 
 
-def _locate(options: Options, path: str) -> tuple[Scope, Keys]:
+def _locate(options: Options, path: str) -> tuple[Lookup, Keys]:
     """Return what the file says, and the keys of the value that a path means there."""
-    scope = _scope(options)
-    keys = keys_of(scope, path)
+    lookup = _lookup(options)
+    keys = keys_of(lookup, path)
     if options.profile is not None and keys[0] != "profiles":
         keys = below_profile(keys, options.profile)
-    return with_section(scope, keys), keys
+    return with_section(lookup, keys), keys
 
 
 def _own(options: Options, *, made: bool = False, even_broken: bool = False) -> OwnFile:
@@ -288,9 +288,9 @@ def _write(own: OwnFile, text: str, done: str, nothing: str, *, even_broken: boo
     print(for_reader(f"{done} {own.file} ({describe_backup(own, text, backup)})"))
 
 
-def _warn_if_new_profile(scope: Scope, keys: Keys) -> None:
+def _warn_if_new_profile(lookup: Lookup, keys: Keys) -> None:
     """Say that a profile is new: its name may be a slip."""
-    profiles = profiles_of(scope.document)
+    profiles = profiles_of(lookup.document)
     if keys[0] == "profiles" and keys[1] not in profiles:
         meant = did_you_mean(keys[1], profiles)
         _say(f"profile `{keys[1]}` is new{f' ({meant})' if meant else ''}")
@@ -302,7 +302,7 @@ def _warn_if_overridden(options: Options, own: OwnFile, keys: Keys) -> None:
     document = load_document(own.path)
     node = document.layers[-1].root.get(*keys)
     shared = keys[2:] if keys[0] == "profiles" else keys
-    origins = origins_of(scope_of(make_plan(document, profile), os.environ), shared) if shared else ()
+    origins = origins_of(lookup_of(make_plan(document, profile), os.environ), shared) if shared else ()
     if node is None or not origins or shared[0] != "settings":
         return
     place = origins[-1].place

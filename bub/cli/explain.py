@@ -13,7 +13,7 @@ from bub.cli.output import page_width, show, show_json
 from bub.cli.reading import read_plan
 from bub.cli.table import IMPLEMENTERS, load
 from bub.errors import BubError
-from bub.pipeline.plan.origins import scope_of
+from bub.pipeline.plan.origins import lookup_of
 from bub.pipeline.show.explain import about_code, needs_plugins
 from bub.pipeline.show.explain import explain as facts_about
 from bub.pipeline.show.facts import ABOUT, CodePage, Facts
@@ -43,12 +43,12 @@ def explain(
         return
     options = options_of(ctx)
     plan, errors = read_plan(options)
-    scope = scope_of(plan, os.environ)
+    lookup = lookup_of(plan, os.environ)
     implementers, missing = None, ""
-    if needs_plugins(scope, topic):
+    if needs_plugins(lookup, topic):
         found = BubError(_BROKEN) if errors else load(IMPLEMENTERS)(options)
         implementers, missing = (None, _reason(found)) if isinstance(found, BubError) else (found, "")
-    facts = facts_about(scope, topic, implementers)
+    facts = facts_about(lookup, topic, implementers)
     if as_json:
         _print_json(facts, errors=errors, without_implementations=missing or None)
         return

@@ -7,7 +7,7 @@ from typing import Any
 
 from bub.asking import Asking, Check
 from bub.base.diagnostics import Place
-from bub.base.json_schema import merged
+from bub.base.json_schema import follow_references
 from bub.pipeline.check.sections import check_section
 from bub.pipeline.edit.paths import Keys
 from bub.pipeline.plan.settings import read_text
@@ -115,7 +115,7 @@ def _sort_properties(schema: Schema, whole: Schema) -> list[tuple[str, Schema]]:
         return float(steered.get("order", _LAST)) if isinstance(steered, Mapping) else _LAST
 
     properties = schema.get("properties") or {}
-    return sorted(((name, merged(inner, whole)) for name, inner in properties.items()), key=order)
+    return sorted(((name, follow_references(inner, whole)) for name, inner in properties.items()), key=order)
 
 
 def _is_meant(schema: Schema, so_far: Mapping[str, Any], above: Schema, whole: Schema) -> bool:
@@ -124,7 +124,7 @@ def _is_meant(schema: Schema, so_far: Mapping[str, Any], above: Schema, whole: S
     if not isinstance(steered, Mapping):
         return steered is not False
     for name, wanted in (steered.get("when") or {}).items():
-        usual = merged((above.get("properties") or {}).get(name), whole).get("default")
+        usual = follow_references((above.get("properties") or {}).get(name), whole).get("default")
         value = so_far.get(name, usual)
         if value not in (wanted if isinstance(wanted, list) else [wanted]):
             return False
@@ -141,7 +141,7 @@ def _kind(schema: Schema) -> str | None:
     """The type that is asked for; text where a reference may stand for it, None for what no line can answer."""
     stated = schema.get("type", "string" if "enum" in schema else ())
     types = (stated,) if isinstance(stated, str) else tuple(stated)
-    if "array" in types and merged(schema.get("items"), {}).get("type", "string") != "string":
+    if "array" in types and follow_references(schema.get("items"), {}).get("type", "string") != "string":
         return None
     return next((name for name in ("boolean", "integer", "number", "array", "string") if name in types), None)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from bub.base.json_schema import merged
+from bub.base.json_schema import follow_references
 from bub.pipeline.plan.settings import types_of
 from bub.pipeline.source.schemas import whole_settings_schema
 from bub.plugins import section
@@ -31,7 +31,7 @@ def against_schema(settings: type[section.Settings], schema: Mapping[str, Any] |
     secrets = section.secrets_of(settings)
     told = [
         f"{name}: the schema keeps it secret, and {settings.__name__} does not"
-        for name in merged(schema, schema).get("properties") or {}
+        for name in follow_references(schema, schema).get("properties") or {}
         if is_marked((name,), schema) and name not in secrets
     ]
     return [*told, *_differences(ours, ours, schema, schema, "", settings.__name__)]
@@ -40,7 +40,10 @@ def against_schema(settings: type[section.Settings], schema: Mapping[str, Any] |
 def _differences(
     ours: Any, our_whole: Mapping[str, Any], theirs: Any, their_whole: Mapping[str, Any], path: str, who: str
 ) -> Iterator[str]:
-    ours, theirs = _unwrap_optional(merged(ours, our_whole), our_whole), merged(theirs, their_whole)
+    ours, theirs = (
+        _unwrap_optional(follow_references(ours, our_whole), our_whole),
+        follow_references(theirs, their_whole),
+    )
     our_types, their_types = (_types(one, whole) for one, whole in ((ours, our_whole), (theirs, their_whole)))
     if our_types != their_types:
         yield f"{path}: {_join_types(our_types)} in {who}, {_join_types(their_types)} in the schema"
@@ -62,7 +65,7 @@ def _differences(
 def _unwrap_optional(schema: Mapping[str, Any], whole: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a setting is that may also be left out, which a class says as `… | None`."""
     inner = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
-    return merged(inner[0], whole) if len(inner) == 1 else schema
+    return follow_references(inner[0], whole) if len(inner) == 1 else schema
 
 
 def _types(schema: Mapping[str, Any], whole: Mapping[str, Any]) -> frozenset[str]:

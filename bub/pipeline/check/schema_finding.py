@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bub.base.diagnostics import Diagnostic, Place, Related, Severity
 from bub.pipeline.check.words import Path
-from bub.pipeline.plan.origins import dotted
+from bub.pipeline.plan.origins import join_steps
 
 UNKNOWN_KEY = "B100"
 WRONG_TYPE = "B101"
@@ -28,4 +28,4 @@ def make_finding(
     related: tuple[Related, ...] = (),
 ) -> Diagnostic:
     profile = str(path[1]) if len(path) > 1 and path[0] == "profiles" else None
-    return Diagnostic(code, severity, message, place.file, place.range, dotted(path), profile, help, fix, related)
+    return Diagnostic(code, severity, message, place.file, place.range, join_steps(path), profile, help, fix, related)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bub.pipeline.plan.origins import dotted
+from bub.pipeline.plan.origins import join_steps
 
 Path = tuple[str | int, ...]
 
@@ -37,9 +37,9 @@ def describe(path: Path) -> str:
     if isinstance(last, int):
         return f"route {last + 1}" if above == ("routes",) else f"item {last + 1} of {describe(above)}"
     if path[0] == "settings":
-        return f"`{dotted(path)}`"
+        return f"`{join_steps(path)}`"
     if path[0] == "profiles" and path[2:3] == ("settings",):
-        return f"`{dotted(path[2:])}` of {describe(path[:2])}"
+        return f"`{join_steps(path[2:])}` of {describe(path[:2])}"
     entry = entry_word(path)
     if entry is not None:
         return f"{entry} `{shorten(last)}`" + (f" of {describe(above[:-1])}" if len(above) > 1 else "")

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bub.base.diagnostics import Place
-from bub.base.json_schema import Schema, Steps, merged, part_at
+from bub.base.json_schema import Schema, Steps, follow_references, part_at
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.secret_places import is_named_secret, setting_of
 from bub.pipeline.plan.settings import environment_settings, for_the_same_provider, resolve_settings
@@ -60,7 +60,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class Lookup:
     """What values are looked up in: a pipeline for one profile, and the variables of the process.
 
     `settings` is the schema of the settings, with the sections of the plugins that the profile knows of.
@@ -74,13 +74,13 @@ class Scope:
     def document(self) -> Document:
         return self.plan.document
 
-    def covered(self, node: Node, steps: Steps) -> Node:
-        """A value with every secret in it replaced by its source: the reference, or "a literal in FILE:LINE:COLUMN"."""
+    def redact(self, node: Node, steps: Steps) -> Node:
+        """Replace every secret in a value by its source: the reference, or "a literal in FILE:LINE:COLUMN"."""
         if node.is_mapping:
-            return replace(node, value={name: self.covered(child, (*steps, name)) for name, child in node.items()})
+            return replace(node, value={name: self.redact(child, (*steps, name)) for name, child in node.items()})
         if node.is_sequence:
             items = enumerate(node.elements())
-            return replace(node, value=tuple(self.covered(child, (*steps, index)) for index, child in items))
+            return replace(node, value=tuple(self.redact(child, (*steps, index)) for index, child in items))
         if self.is_secret(node, steps):
             return replace(node, value=_source(node))
         if not isinstance(node.value, str):
@@ -101,51 +101,51 @@ class Scope:
         return is_kept_secret(setting, self.settings)
 
 
-def scope_of(plan: Plan, environ: Mapping[str, str]) -> Scope:
-    """The scope of a plan; `environ` is the real environment, `.env` is read where it lies."""
+def lookup_of(plan: Plan, environ: Mapping[str, str]) -> Lookup:
+    """Make the lookup of a plan; `environ` is the real environment, `.env` is read from its own place."""
     section, declared = plan.root.get("settings"), plan.root.get("plugins")
     names = [*(name for name, _ in plan.allowlist), *(name for name, _ in (section.items() if section else ()))]
     # A plugin that comes from a file has nothing to do with an installed package of its name.
     packages = [name for name in names if declared is None or declared.get(name, "path") is None]
-    return Scope(plan, environ, whole_settings_schema(dict.fromkeys(packages)))
+    return Lookup(plan, environ, whole_settings_schema(dict.fromkeys(packages)))
 
 
 # Values
 
 
-def value_at(scope: Scope, steps: Steps) -> Node | None:
-    """The value that counts at a path of the file, as it is written; None where no file sets one."""
+def value_at(lookup: Lookup, steps: Steps) -> Node | None:
+    """Find the value that counts at a path of the file, as it is written; None if no file sets one."""
     if steps[:1] == ("profiles",) and len(steps) > 1:
-        merged = effective(scope.document, str(steps[1])).profile_node
+        merged = effective(lookup.document, str(steps[1])).profile_node
         return merged.get(*steps[2:]) if merged is not None else None
-    return scope.plan.effective.root.get(*steps)
+    return lookup.plan.effective.root.get(*steps)
 
 
-def origins_of(scope: Scope, steps: Steps) -> tuple[Origin, ...]:
+def origins_of(lookup: Lookup, steps: Steps) -> tuple[Origin, ...]:
     """Every place that sets the value at a path, weakest first, so that the last one counts."""
-    return _origins(scope, steps, _variables(scope) if steps[:1] == ("settings",) else {})
+    return _origins(lookup, steps, _variables(lookup) if steps[:1] == ("settings",) else {})
 
 
-def _origins(scope: Scope, steps: Steps, variables: Mapping[Steps, list[Origin]]) -> tuple[Origin, ...]:
+def _origins(lookup: Lookup, steps: Steps, variables: Mapping[Steps, list[Origin]]) -> tuple[Origin, ...]:
     listed = next((index for index, step in enumerate(steps) if isinstance(step, int)), None)
     found = []
-    for layer, path in _said(scope, steps):
+    for layer, path in _layers_at(lookup, steps):
         node = layer.root.get(*path)
         if node is not None:
-            shown, secret = scope.covered(node, path), scope.is_secret(node, path)
-            found.append(Origin(shown, dotted(path), node.place, node.place.layer, secret=secret))
+            shown, secret = lookup.redact(node, path), lookup.is_secret(node, path)
+            found.append(Origin(shown, join_steps(path), node.place, node.place.layer, secret=secret))
     if listed is not None:
         return tuple(found[-1:])  # a list replaces the one below it, so no other place has a say
     return (*found, *variables.get(steps, ()))
 
 
-def leaves_of(scope: Scope, steps: Steps) -> list[tuple[Steps, Origin]]:
+def leaves_of(lookup: Lookup, steps: Steps) -> list[tuple[Steps, Origin]]:
     """The values at and below a path, each with the place that counts; lists and empty mappings are values."""
-    node = value_at(scope, steps)
+    node = value_at(lookup, steps)
     below = dict.fromkeys(_leaves(node, steps) if node is not None else ())
-    variables = _variables(scope)  # looked up once for all of them
+    variables = _variables(lookup)  # looked up once for all of them
     below.update(dict.fromkeys(inner for inner in variables if inner[: len(steps)] == steps))
-    found = ((inner, _origins(scope, inner, variables)) for inner in below)
+    found = ((inner, _origins(lookup, inner, variables)) for inner in below)
     return [(inner, origins[-1]) for inner, origins in found if origins]
 
 
@@ -156,9 +156,9 @@ def _leaves(node: Node, steps: Steps) -> Iterator[Steps]:
         yield from _leaves(child, (*steps, name))
 
 
-def _said(scope: Scope, steps: Steps) -> Iterator[tuple[Layer, Steps]]:
+def _layers_at(lookup: Lookup, steps: Steps) -> Iterator[tuple[Layer, Steps]]:
     """The layers that can say something about a path, weakest first, each with the path at which it does."""
-    document, top = scope.document, steps[:1]
+    document, top = lookup.document, steps[:1]
     if top == ("profiles",) and len(steps) > 1:
         chain = effective(document, str(steps[1])).chain
         for name in chain[-1:] if steps[2:3] and steps[2] in _OWN else chain:
@@ -166,54 +166,54 @@ def _said(scope: Scope, steps: Steps) -> Iterator[tuple[Layer, Steps]]:
     elif top == ("extends",):
         yield from ((layer, steps) for layer in document.layers[-1:])
     else:
-        yield from ((layer, steps) for layer in scope.plan.effective.layers)
+        yield from ((layer, steps) for layer in lookup.plan.effective.layers)
 
 
 # Settings of the environment
 
 
-def is_variable(scope: Scope, steps: Steps, variable: str) -> bool:
+def is_variable(lookup: Lookup, steps: Steps, variable: str) -> bool:
     """Whether an environment variable of that name would set the value at a path."""
-    return ("settings", *next((path for path, _ in _set_by({variable: "?"}, scope)), ())) == steps
+    return ("settings", *next((path for path, _ in _set_by({variable: "?"}, lookup)), ())) == steps
 
 
-def _set_by(variables: Mapping[str, str], scope: Scope) -> Iterator[tuple[tuple[str, ...], str]]:
-    node = scope.plan.effective.root.get("settings")
+def _set_by(variables: Mapping[str, str], lookup: Lookup) -> Iterator[tuple[tuple[str, ...], str]]:
+    node = lookup.plan.effective.root.get("settings")
     written = node.plain() if node is not None and node.is_mapping else {}
-    return environment_settings(variables, scope.settings, written)
+    return environment_settings(variables, lookup.settings, written)
 
 
-def _variables(scope: Scope) -> dict[Steps, list[Origin]]:
+def _variables(lookup: Lookup) -> dict[Steps, list[Origin]]:
     """The settings that variables set, by path: `.env` before the environment itself, which is stronger."""
-    base = scope.document.base
+    base = lookup.document.base
     found: dict[Steps, list[Origin]] = {}
     beside, _ = read_environment(base, {})
-    for variables, in_file in ((beside, True), (scope.environ, False)):
-        for path, name in _set_by(variables, scope):
+    for variables, in_file in ((beside, True), (lookup.environ, False)):
+        for path, name in _set_by(variables, lookup):
             steps = ("settings", *path)
             place = dotenv_place(name, variables[name], base) if in_file else None
             value = Node(variables[name], place or Place(_ENVIRONMENT), quoted=True)
-            secret = scope.is_kept_secret(path)
-            shown = replace(value, value=f"the variable {name}") if secret else scope.covered(value, steps)
-            origin = Origin(shown, dotted(steps), place, _ENVIRONMENT, name, secret)
+            secret = lookup.is_kept_secret(path)
+            shown = replace(value, value=f"the variable {name}") if secret else lookup.redact(value, steps)
+            origin = Origin(shown, join_steps(steps), place, _ENVIRONMENT, name, secret)
             found.setdefault(steps, []).append(origin)
     return found
 
 
-def given_for_another(scope: Scope, name: str) -> bool:
+def is_for_another_provider(lookup: Lookup, name: str) -> bool:
     """Whether a general key or URL (`api_key`, `api_base`) is left out, since it was given for another provider."""
-    document, schema = scope.document, scope.settings
+    document, schema = lookup.document, lookup.settings
     beside, _ = read_environment(document.base, {})
-    both = {**beside, **{name: value for name, value in scope.environ.items() if value}}
+    both = {**beside, **{name: value for name, value in lookup.environ.items() if value}}
     said: list[Mapping[str, Any]] = []
-    for layer in scope.plan.effective.layers:
+    for layer in lookup.plan.effective.layers:
         node = layer.root.get("settings")
         if node is not None and node.is_mapping:
             said.append(resolve(node, both, base=document.base, folders=document.folders)[0] or {})
-    for variables in (beside, scope.environ):
+    for variables in (beside, lookup.environ):
         general = environment_settings(variables, schema, {})
         said.append({path[0]: variables[variable] for path, variable in general if len(path) == 1})
-    root, folders = scope.plan.effective.root, document.folders
+    root, folders = lookup.plan.effective.root, document.folders
     settings, _ = resolve_settings(root, both, base=document.base, schema=schema, folders=folders)
     return name in settings and name not in for_the_same_provider(settings, said)
 
@@ -221,16 +221,16 @@ def given_for_another(scope: Scope, name: str) -> bool:
 # The schema
 
 
-def schema_at(scope: Scope, steps: Steps) -> Schema | None:
+def schema_at(lookup: Lookup, steps: Steps) -> Schema | None:
     """What the schema says of the value at a path, or None when it knows no such value."""
-    return _descend(pipeline_schema(), pipeline_schema(), steps, scope.settings)
+    return _descend(pipeline_schema(), pipeline_schema(), steps, lookup.settings)
 
 
 def _descend(schema: Schema, whole: Schema, steps: Steps, settings: Schema) -> Schema | None:
     # The published file leaves the sections of plugins open.
     if schema.get("$ref") == _SETTINGS:
         schema = whole = settings
-    schema = merged(schema, whole)
+    schema = follow_references(schema, whole)
     if not steps:
         return schema
     said = part_at(schema, steps[0])
@@ -256,8 +256,8 @@ def _source(node: Node) -> str:
 # As text
 
 
-def dotted(steps: Steps) -> str:
-    """A path as people write it: `stages.prompt.needs[0]`."""
+def join_steps(steps: Steps) -> str:
+    """Write a path as people do: `stages.prompt.needs[0]`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
 
 

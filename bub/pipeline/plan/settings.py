@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from bub.base.diagnostics import NO_FILE, Diagnostic, Findings, Place
-from bub.base.json_schema import Schema, merged, part_at
+from bub.base.json_schema import Schema, follow_references, part_at
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import MALFORMED, Environment, dotenv_place, lone_reference, resolve
 from bub.pipeline.source.scalars import read_scalar
@@ -147,7 +147,7 @@ def variables_of(schema: Schema, written: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _paths(schema: Schema, whole: Schema, written: Any) -> Iterator[tuple[str, ...]]:
-    here = merged(schema, whole)
+    here = follow_references(schema, whole)
     names = dict.fromkeys([*(here.get("properties") or {}), *(written if isinstance(written, Mapping) else ())])
     for name in names:
         inner = _at(here, whole, (name,))
@@ -171,7 +171,7 @@ def _capitals(name: str) -> str:
 
 def _find(rest: str, schema: Schema, whole: Schema, written: Any) -> tuple[str, ...] | None:
     """The path below `schema` whose name in capitals is `rest`; a property wins over a name in an open mapping."""
-    schema = merged(schema, whole)
+    schema = follow_references(schema, whole)
     known: Mapping[str, Any] = written if isinstance(written, Mapping) else {}
     properties: Mapping[str, Schema] = schema.get("properties") or {}
     for name, part in properties.items():
@@ -199,7 +199,7 @@ def _find(rest: str, schema: Schema, whole: Schema, written: Any) -> tuple[str, 
 
 def types_of(schema: Schema, whole: Schema) -> Iterator[str]:
     """The types that a schema admits, as it names them; `whole` is what its references lead into."""
-    schema = merged(schema, whole)
+    schema = follow_references(schema, whole)
     stated = schema.get("type", ())
     yield from (stated,) if isinstance(stated, str) else stated
     for union in ("anyOf", "oneOf"):
@@ -210,7 +210,7 @@ def types_of(schema: Schema, whole: Schema) -> Iterator[str]:
 def _is_leaf(schema: Schema, whole: Schema) -> bool:
     """Whether a variable can hold the whole value, which is so for everything but a mapping."""
     types = set(types_of(schema, whole))
-    return types != {"object"} and ("properties" not in merged(schema, whole))
+    return types != {"object"} and ("properties" not in follow_references(schema, whole))
 
 
 def _expected_type(schema: Schema | None, whole: Schema) -> str:
@@ -227,7 +227,7 @@ def _coerce(text: str, schema: Schema | None, whole: Schema) -> Any:
         listed = _split_list(text)
         if listed is None:
             return _UNREADABLE
-        items = [_coerce(item, merged(schema, whole).get("items"), whole) for item in listed]
+        items = [_coerce(item, follow_references(schema, whole).get("items"), whole) for item in listed]
         return _UNREADABLE if _UNREADABLE in items else items
     value = read_scalar(text.strip())
     if wanted == "boolean":
@@ -236,7 +236,7 @@ def _coerce(text: str, schema: Schema | None, whole: Schema) -> Any:
         return _TRUTH.get(text.strip().casefold(), _UNREADABLE)
     if not _is_number(value, wanted):
         return _UNREADABLE
-    bounds = merged(schema, whole)
+    bounds = follow_references(schema, whole)
     within = bounds.get("minimum", value) <= value <= bounds.get("maximum", value)
     return value if within else _UNREADABLE
 
@@ -260,7 +260,7 @@ def _is_number(value: Any, wanted: str) -> bool:
 def _refusal(text: str, schema: Schema | None, whole: Schema) -> str:
     """What is wrong with a text that `_coerce` could not read, without the text."""
     wanted = _expected_type(schema, whole)
-    bounds = merged(schema, whole)
+    bounds = follow_references(schema, whole)
     if wanted not in ("integer", "number") or not _is_number(read_scalar(text.strip()), wanted):
         return f"is not {_WORDS[wanted]}"
     if "errorMessage" in bounds:
@@ -289,7 +289,7 @@ _TRUTH: Mapping[str, bool] = MappingProxyType(
 
 def _at(schema: Schema, whole: Schema, path: tuple[str, ...]) -> Schema | None:
     for name in path:
-        below = part_at(merged(schema, whole), name)
+        below = part_at(follow_references(schema, whole), name)
         if not isinstance(below, Mapping):
             return None
         schema = below

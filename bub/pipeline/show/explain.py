@@ -13,12 +13,12 @@ from bub.errors import UsageError
 from bub.hooks.combining import COMBININGS
 from bub.hooks.facts import HOOK_KEYS, INHERITED_KEYS, KIND_KEYS, KINDS, STAGE_KEYS, START_VALUES
 from bub.pipeline.plan.origins import (
+    Lookup,
     Origin,
-    Scope,
-    dotted,
     flow,
-    given_for_another,
+    is_for_another_provider,
     is_variable,
+    join_steps,
     leaves_of,
     origins_of,
     schema_at,
@@ -48,36 +48,36 @@ def about_code(topic: str) -> CodePage | None:
     return CodePage(code, text)
 
 
-def needs_plugins(scope: Scope, topic: str | None) -> bool:
+def needs_plugins(lookup: Lookup, topic: str | None) -> bool:
     """Return whether what is asked for shows implementations: the pipeline itself, a stage or a hook point."""
-    return topic is None or find_stage(scope.plan, topic) is not None or find_hook(scope.plan, topic) is not None
+    return topic is None or find_stage(lookup.plan, topic) is not None or find_hook(lookup.plan, topic) is not None
 
 
-def explain(scope: Scope, topic: str | None, implementers: Implementers | None) -> Facts:
+def explain(lookup: Lookup, topic: str | None, implementers: Implementers | None) -> Facts:
     """Return the facts about a stage, a hook point or a path, or about the whole pipeline if nothing is named.
 
     Raises `UsageError`, with what was probably meant, for what this pipeline does not have.
     """
-    scope = replace(scope, plan=plan_to_show(scope.plan))
+    lookup = replace(lookup, plan=plan_to_show(lookup.plan))
     if topic is None:
-        return _about_pipeline(scope, implementers)
-    stage = find_stage(scope.plan, topic)
+        return _about_pipeline(lookup, implementers)
+    stage = find_stage(lookup.plan, topic)
     if stage is not None:
-        return _about_stage(scope, stage, waits_of(scope.plan), implementers)
-    hook = find_hook(scope.plan, topic)
+        return _about_stage(lookup, stage, waits_of(lookup.plan), implementers)
+    hook = find_hook(lookup.plan, topic)
     if hook is not None:
-        return _about_hook(scope, hook, implementers)
-    return _about_value(scope, resolve_path(scope, topic))
+        return _about_hook(lookup, hook, implementers)
+    return _about_value(lookup, resolve_path(lookup, topic))
 
 
 # The pipeline
 
 
-def _about_pipeline(scope: Scope, implementers: Implementers | None) -> PipelineFacts:
-    plan, document = scope.plan, scope.document
+def _about_pipeline(lookup: Lookup, implementers: Implementers | None) -> PipelineFacts:
+    plan, document = lookup.plan, lookup.document
     waits = waits_of(plan)
     fired = [hook for name, hook in plan.hooks.items() if name not in plan.callers and not hook.point.bootstrap]
-    profile = scope.covered(plan.effective.profile_node or Node({}, Place(document.file)), ("profiles", plan.profile))
+    profile = lookup.redact(plan.effective.profile_node or Node({}, Place(document.file)), ("profiles", plan.profile))
     tools = profile.get("tools")
     section = plan.root.get("routes")
     routes = section.elements() if section is not None else ()
@@ -87,8 +87,8 @@ def _about_pipeline(scope: Scope, implementers: Implementers | None) -> Pipeline
         profile=plan.profile,
         bases=tuple(reversed(plan.effective.chain[:-1])),
         description=_text(profile.get("description")) or _text(plan.root.get("description")),
-        stages=tuple(_about_stage(scope, stage, waits, implementers) for stage in plan.stages),
-        fired=tuple(_about_hook(scope, hook, implementers) for hook in fired),
+        stages=tuple(_about_stage(lookup, stage, waits, implementers) for stage in plan.stages),
+        fired=tuple(_about_hook(lookup, hook, implementers) for hook in fired),
         plugins={"builtin": "", **{name: _note_on_plugin(plan, name) for name, _ in plan.allowlist}},
         tools=None
         if tools is None
@@ -115,9 +115,9 @@ def _route(route: Node) -> tuple[str, str]:
 # Stages and hook points
 
 
-def _about_stage(scope: Scope, stage: StagePlan, waits: Waits, implementers: Implementers | None) -> StageFacts:
-    plan, hook = scope.plan, stage.hook.point.name
-    keys = {name: _stage_key(scope, stage, name) for name in _keys_of(stage)}
+def _about_stage(lookup: Lookup, stage: StagePlan, waits: Waits, implementers: Implementers | None) -> StageFacts:
+    plan, hook = lookup.plan, stage.hook.point.name
+    keys = {name: _stage_key(lookup, stage, name) for name in _keys_of(stage)}
     at = plan.position[stage.id]
     return StageFacts(
         id=stage.id,
@@ -181,23 +181,23 @@ def _marks(stage: StagePlan, keys: Mapping[str, Key], beside: tuple[str, ...]) -
         yield "in a thread"
 
 
-def _stage_key(scope: Scope, stage: StagePlan, name: str) -> Key:
+def _stage_key(lookup: Lookup, stage: StagePlan, name: str) -> Key:
     steps: Steps = ("stages", stage.id, name)
-    origins = _stage_origins(scope, stage, name)
+    origins = _stage_origins(lookup, stage, name)
     if origins:
-        return Key(name, flow(origins[-1].value.plain()), _meaning(scope, steps, origins[-1].value), origins)
-    return Key(name, _stage_default(stage, name), _meaning(scope, steps), ())
+        return Key(name, flow(origins[-1].value.plain()), _meaning(lookup, steps, origins[-1].value), origins)
+    return Key(name, _stage_default(stage, name), _meaning(lookup, steps), ())
 
 
-def _stage_origins(scope: Scope, stage: StagePlan, name: str) -> tuple[Origin, ...]:
+def _stage_origins(lookup: Lookup, stage: StagePlan, name: str) -> tuple[Origin, ...]:
     """Return who sets a key of a stage: the pipeline for its kind, its hook point, then the stage itself."""
-    hook = origins_of(scope, ("hooks", stage.hook.point.name, name)) if name in INHERITED_KEYS else ()
-    return (*_general_policy(scope, stage, name), *hook, *origins_of(scope, ("stages", stage.id, name)))
+    hook = origins_of(lookup, ("hooks", stage.hook.point.name, name)) if name in INHERITED_KEYS else ()
+    return (*_general_policy(lookup, stage, name), *hook, *origins_of(lookup, ("stages", stage.id, name)))
 
 
-def _general_policy(scope: Scope, what: StagePlan | HookPlan, name: str) -> tuple[Origin, ...]:
+def _general_policy(lookup: Lookup, what: StagePlan | HookPlan, name: str) -> tuple[Origin, ...]:
     tunable = name == "on_failure" and what.kind is not None and what.kind.tunable
-    return origins_of(scope, ("on_failure",)) if tunable else ()
+    return origins_of(lookup, ("on_failure",)) if tunable else ()
 
 
 def _stage_default(stage: StagePlan, name: str) -> str:
@@ -226,9 +226,9 @@ def _stage_default(stage: StagePlan, name: str) -> str:
     }.get(name, "nothing")
 
 
-def _about_hook(scope: Scope, hook: HookPlan, implementers: Implementers | None) -> HookFacts:
-    plan, name = scope.plan, hook.point.name
-    keys = tuple(_hook_key(scope, hook, key) for key in HOOK_KEYS)
+def _about_hook(lookup: Lookup, hook: HookPlan, implementers: Implementers | None) -> HookFacts:
+    plan, name = lookup.plan, hook.point.name
+    keys = tuple(_hook_key(lookup, hook, key) for key in HOOK_KEYS)
     named = {key.name: key for key in keys}
     called_by = tuple(stage.id for stage in plan.callers.get(name, ()))
     if called_by:
@@ -254,11 +254,11 @@ def _about_hook(scope: Scope, hook: HookPlan, implementers: Implementers | None)
     )
 
 
-def _hook_key(scope: Scope, hook: HookPlan, name: str) -> Key:
+def _hook_key(lookup: Lookup, hook: HookPlan, name: str) -> Key:
     steps: Steps = ("hooks", hook.point.name, name)
-    origins = (*_general_policy(scope, hook, name), *origins_of(scope, steps))
+    origins = (*_general_policy(lookup, hook, name), *origins_of(lookup, steps))
     if origins:
-        return Key(name, flow(origins[-1].value.plain()), _meaning(scope, steps, origins[-1].value), origins)
+        return Key(name, flow(origins[-1].value.plain()), _meaning(lookup, steps, origins[-1].value), origins)
     usual = hook.point.kinds[0]
     default = {
         "kind": usual or "none, and a hook point needs one",
@@ -268,7 +268,7 @@ def _hook_key(scope: Scope, hook: HookPlan, name: str) -> Key:
         "only": "all plugins of the profile",
         "thread": "false",
     }
-    return Key(name, default.get(name) or "nothing", _meaning(scope, steps), ())
+    return Key(name, default.get(name) or "nothing", _meaning(lookup, steps), ())
 
 
 def _policy_of(hook: HookPlan) -> str:
@@ -289,28 +289,28 @@ def _text(node: Node | None) -> str:
 # Values
 
 
-def _about_value(scope: Scope, steps: Steps) -> ValueFacts:
-    origins, default = origins_of(scope, steps), ""
-    stage = find_stage(scope.plan, str(steps[1])) if steps[0] == "stages" and len(steps) == 3 else None
-    hook = find_hook(scope.plan, str(steps[1])) if steps[0] == "hooks" and len(steps) == 3 else None
+def _about_value(lookup: Lookup, steps: Steps) -> ValueFacts:
+    origins, default = origins_of(lookup, steps), ""
+    stage = find_stage(lookup.plan, str(steps[1])) if steps[0] == "stages" and len(steps) == 3 else None
+    hook = find_hook(lookup.plan, str(steps[1])) if steps[0] == "hooks" and len(steps) == 3 else None
     if stage is not None:
-        key = _stage_key(scope, stage, str(steps[2]))
+        key = _stage_key(lookup, stage, str(steps[2]))
         origins, default = key.origins, key.value
     elif hook is not None:
-        key = _hook_key(scope, hook, str(steps[2]))
+        key = _hook_key(lookup, hook, str(steps[2]))
         origins, default = key.origins, key.value
-    node = value_at(scope, steps)
-    leaves = leaves_of(scope, steps) if node is None or node.is_mapping else []
-    below = tuple((dotted(inner), origin) for inner, origin in leaves if inner != steps)
-    schema = schema_at(scope, steps) or {}
+    node = value_at(lookup, steps)
+    leaves = leaves_of(lookup, steps) if node is None or node.is_mapping else []
+    below = tuple((join_steps(inner), origin) for inner, origin in leaves if inner != steps)
+    schema = schema_at(lookup, steps) or {}
     return ValueFacts(
-        path=dotted(steps),
-        meaning=_meaning(scope, steps, origins[-1].value if origins else None),
+        path=join_steps(steps),
+        meaning=_meaning(lookup, steps, origins[-1].value if origins else None),
         allowed=tuple(str(value) for value in schema.get("enum", ())),
         origins=origins,
         below=below,
         default="" if origins or below else default or _default(steps, schema),
-        note=_note(scope, steps, bool(below)),
+        note=_note(lookup, steps, bool(below)),
     )
 
 
@@ -323,21 +323,21 @@ def _default(steps: Steps, schema: Mapping[str, Any]) -> str:
     return {"extends": "no parent", "on_failure": "what each kind does", "optional": "false"}.get(str(last), "nothing")
 
 
-def _note(scope: Scope, steps: Steps, has_more: bool) -> str:
+def _note(lookup: Lookup, steps: Steps, has_more: bool) -> str:
     if steps[0] != "settings" or len(steps) == 1 or has_more:
         return ""
     name = str(steps[-1])
-    if len(steps) == 2 and name in GENERAL and given_for_another(scope, name):
+    if len(steps) == 2 and name in GENERAL and is_for_another_provider(lookup, name):
         return f"It is left out: `{name}` was given for another provider than that of `settings.model`."
     variable = variable_of(str(step) for step in steps[1:])
-    if not is_variable(scope, steps, variable):
+    if not is_variable(lookup, steps, variable):
         return ""
     return f"`{variable}` in the environment, or in `.env` beside the file, beats every file."
 
 
-def _meaning(scope: Scope, steps: Steps, value: Node | None = None) -> str:
+def _meaning(lookup: Lookup, steps: Steps, value: Node | None = None) -> str:
     """Return what the schema says a value is for, and what this one of several does."""
-    schema = schema_at(scope, steps) or {}
+    schema = schema_at(lookup, steps) or {}
     said = str(schema.get("description", ""))
     each = schema.get("markdownEnumDescriptions", ())
     chosen = dict(zip(schema.get("enum", ()), each, strict=False)) if value is not None else {}

@@ -9,7 +9,7 @@ from typing import Any
 from bub.base.diagnostics import Place
 from bub.base.layout import EMPTY, Line, Span, cells, indent_text, label_text, line
 from bub.pipeline.check.validate import profiles_of
-from bub.pipeline.plan.origins import Scope, flow, origins_of, scope_of
+from bub.pipeline.plan.origins import Lookup, flow, lookup_of, origins_of
 from bub.pipeline.plan.plan import make_plan
 from bub.pipeline.plan.routes import match_in_words
 from bub.pipeline.plan.scalars import flag_of, names_of, text_of
@@ -101,9 +101,9 @@ def profiles(document: Document, chosen_at_start: str, environ: Mapping[str, str
 
 def _facts(document: Document, name: str, chosen_at_start: str, environ: Mapping[str, str]) -> ProfileFacts:
     plan = make_plan(document, name)
-    scope = scope_of(plan, environ)
+    lookup = lookup_of(plan, environ)
     written = document.root.get("profiles", name)
-    profile = scope.covered(plan.effective.profile_node or Node({}, Place(document.file)), ("profiles", name))
+    profile = lookup.redact(plan.effective.profile_node or Node({}, Place(document.file)), ("profiles", name))
     channels = profile.get("channels")
     return ProfileFacts(
         name=name,
@@ -114,7 +114,7 @@ def _facts(document: Document, name: str, chosen_at_start: str, environ: Mapping
         plugins={plugin: _note_on_plugin(plan.root.get("plugins", plugin)) for plugin, _ in plan.allowlist},
         tools=_tools(profile.get("tools")),
         channels=_texts(channels) if channels is not None else None,
-        model=_model(scope),
+        model=_model(lookup),
         limits={key: node.plain() for key, node in profile.items() if key in ("budget", "concurrency")},
         leads=tuple(_leads(document, name)),
     )
@@ -136,8 +136,8 @@ def _texts(listed: Node | None) -> tuple[str, ...]:
     return tuple(name for name, _ in names_of(listed))
 
 
-def _model(scope: Scope) -> str | None:
-    origins = origins_of(scope, ("settings", "model"))
+def _model(lookup: Lookup) -> str | None:
+    origins = origins_of(lookup, ("settings", "model"))
     value = origins[-1].value.plain() if origins else None
     return value if isinstance(value, str) and value else None
 

@@ -9,8 +9,8 @@ from bub.base.json_schema import Steps
 from bub.errors import UsageError
 from bub.hookspecs import HOOK_POINTS
 from bub.pipeline.plan.origins import (
-    Scope,
-    dotted,
+    Lookup,
+    join_steps,
     origins_of,
     schema_at,
     value_at,
@@ -37,7 +37,7 @@ def find_hook(plan: Plan, topic: str) -> HookPlan | None:
     return HookPlan(known, None, None, known.takes, narrowed=False, known=True)
 
 
-def resolve_path(scope: Scope, topic: str) -> Steps:
+def resolve_path(lookup: Lookup, topic: str) -> Steps:
     """Return the path that a topic means; UsageError, with the nearest one there is, for a path of nothing."""
     steps: list[str | int] = []
     rest = topic
@@ -46,53 +46,55 @@ def resolve_path(scope: Scope, topic: str) -> Steps:
         if index:
             steps.append(int(index[1]))
             rest = rest[index.end() :]
-            if value_at(scope, tuple(steps)) is None:
-                raise UsageError(f"there is no `{dotted(tuple(steps))}`", help=f"look at `{dotted(tuple(steps[:-1]))}`")
+            if value_at(lookup, tuple(steps)) is None:
+                raise UsageError(
+                    f"there is no `{join_steps(tuple(steps))}`", help=f"look at `{join_steps(tuple(steps[:-1]))}`"
+                )
             continue
         # A name may have dots in it, as those of plugins do.
-        names = [name for name in _names_at(scope, tuple(steps)) if re.match(re.escape(name) + r"(?:$|[.\[])", rest)]
+        names = [name for name in _names_at(lookup, tuple(steps)) if re.match(re.escape(name) + r"(?:$|[.\[])", rest)]
         name = max(names, key=len) if names else re.split(r"[.\[]", rest)[0]
-        if not name or not _is_there(scope, (*steps, name)):
-            raise _unknown(scope, topic, tuple(steps), name, rest[len(name) :])
+        if not name or not _is_there(lookup, (*steps, name)):
+            raise _unknown(lookup, topic, tuple(steps), name, rest[len(name) :])
         steps.append(name)
         rest = rest[len(name) :].removeprefix(".")
     if not steps:
-        raise _unknown(scope, topic, (), topic, "")
+        raise _unknown(lookup, topic, (), topic, "")
     return tuple(steps)
 
 
-def _names_at(scope: Scope, steps: Steps) -> list[str]:
+def _names_at(lookup: Lookup, steps: Steps) -> list[str]:
     """Return the keys that there are, or could be, at a path."""
-    node = value_at(scope, steps) if steps else scope.plan.effective.root
-    schema = schema_at(scope, steps) or {}
+    node = value_at(lookup, steps) if steps else lookup.plan.effective.root
+    schema = schema_at(lookup, steps) or {}
     written = [name for name, _ in node.items()] if node is not None else []
-    own = {"stages": [stage.id for stage in scope.plan.stages], "hooks": list(HOOK_POINTS)}
+    own = {"stages": [stage.id for stage in lookup.plan.stages], "hooks": list(HOOK_POINTS)}
     points = own.get(str(steps[0]), []) if len(steps) == 1 else []
     return list(dict.fromkeys([*written, *schema.get("properties", ()), *points]))
 
 
-def _is_there(scope: Scope, steps: Steps) -> bool:
-    if value_at(scope, steps) is not None or origins_of(scope, steps):
+def _is_there(lookup: Lookup, steps: Steps) -> bool:
+    if value_at(lookup, steps) is not None or origins_of(lookup, steps):
         return True
     if len(steps) == 2 and steps[0] in _NAMED:
-        return steps[1] in _names_at(scope, steps[:1]) or steps == ("profiles", DEFAULT_PROFILE)
-    schema = schema_at(scope, steps)
+        return steps[1] in _names_at(lookup, steps[:1]) or steps == ("profiles", DEFAULT_PROFILE)
+    schema = schema_at(lookup, steps)
     return schema is not None and "description" in schema and schema.get("title") != "plugin section"
 
 
-def _unknown(scope: Scope, topic: str, above: Steps, name: str, rest: str) -> UsageError:
-    known = _names_at(scope, above)
+def _unknown(lookup: Lookup, topic: str, above: Steps, name: str, rest: str) -> UsageError:
+    known = _names_at(lookup, above)
     if above:
         near = did_you_mean(name, known)
         if near is not None:
-            near = near.replace("`", f"`{dotted(above)}.", 1).replace("`?", f"{rest}`?")
+            near = near.replace("`", f"`{join_steps(above)}.", 1).replace("`?", f"{rest}`?")
         listed = ", ".join(f"`{one}`" for one in known[:20])
         hint = near or (f"known there: {listed}" if known else "`bub explain` shows the whole pipeline")
-        return UsageError(f"`{dotted(above)}` has no `{name}`", help=hint)
-    stages = [stage.id for stage in scope.plan.stages]
-    profiles = scope.document.root.get("profiles")
+        return UsageError(f"`{join_steps(above)}` has no `{name}`", help=hint)
+    stages = [stage.id for stage in lookup.plan.stages]
+    profiles = lookup.document.root.get("profiles")
     if profiles is not None and profiles.get(name) is not None:
         return UsageError(f"`{topic}` is a profile", help=f"explain `profiles.{topic}`, or `--profile {name}`")
-    known = [*stages, *scope.plan.hooks, *HOOK_POINTS, *pipeline_schema()["properties"]]
+    known = [*stages, *lookup.plan.hooks, *HOOK_POINTS, *pipeline_schema()["properties"]]
     hint = did_you_mean(name, known) or f"stages are {', '.join(f'`{one}`' for one in stages)}"
     return UsageError(f"this pipeline has no stage, hook point or path `{topic}`", help=hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bub.base.json_schema import Steps
-from bub.pipeline.plan.origins import Scope, dotted, scope_of
+from bub.pipeline.plan.origins import Lookup, join_steps, lookup_of
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.show.differences.changes import Changes, describe_change, quote_value
 from bub.pipeline.show.differences.facts import Fact, fact
@@ -23,15 +23,17 @@ _TOLD_ELSEWHERE = ("extends", "description", "plugins", "tools", "settings", "st
 def compare(old: Plan, new: Plan, changes: Changes) -> None:
     """Tell which settings change, as they are written: no reference is looked up."""
     before, after = (dict(_leaves(plan.root.get("settings"))) for plan in (old, new))
-    scopes = scope_of(old, {}), scope_of(new, {})
+    lookups = lookup_of(old, {}), lookup_of(new, {})
     for path in dict.fromkeys((*after, *before)):
         key = "timeout" if path == ("timeout",) else ""
         nodes = before.get(path), after.get(path)
         senses = [node is not None and fact(key, node).sense for node in nodes]
         if senses[0] == senses[1]:
             continue
-        was, now = (_hide_secrets(node, ("settings", *path), scope) for node, scope in zip(nodes, scopes, strict=True))
-        name = dotted(("settings", *path))
+        was, now = (
+            _hide_secrets(node, ("settings", *path), lookup) for node, lookup in zip(nodes, lookups, strict=True)
+        )
+        name = join_steps(("settings", *path))
         message = f"`{name}` is {_word(now)} (was {_word(was)})"
         if was.value == now.value:  # what differs is a secret
             message = f"`{name}` is changed"
@@ -48,16 +50,16 @@ def compare_limits(old: Plan, new: Plan, changes: Changes) -> None:
     for path in dict.fromkeys((*after, *before)):
         was, now = fact(path[0], before.get(path)), fact(path[0], after.get(path))
         if was.sense != now.sense:
-            name = dotted(path)
+            name = join_steps(path)
             message = describe_change(name, "the profile", was, now)
             changes.add_differing(f"limits.{path[0]}", message, f"profiles.{new.profile}.{name}", was, now)
 
 
-def _hide_secrets(node: Node | None, steps: Steps, scope: Scope) -> Fact:
+def _hide_secrets(node: Node | None, steps: Steps, lookup: Lookup) -> Fact:
     if node is None:
         return Fact(None, None, "")
-    is_literal = scope.is_secret(node, steps) and not (isinstance(node.value, str) and references(node.value))
-    return Fact(_SECRET if is_literal else scope.covered(node, steps).plain(), node, "")
+    is_literal = lookup.is_secret(node, steps) and not (isinstance(node.value, str) and references(node.value))
+    return Fact(_SECRET if is_literal else lookup.redact(node, steps).plain(), node, "")
 
 
 def _word(value: Fact) -> str:
