@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class StreamEvent:
+
+class StreamEvent(msgspec.Struct, frozen=True):
     """One event of a model stream: its kind and its data.
 
     The kinds are "text", "reasoning", "tool_call", "tool_result", "usage", "error" and "final"; others pass through as
@@ -20,7 +21,7 @@ class StreamEvent:
     """
 
     kind: str
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
     @classmethod
     def text(cls, delta: str) -> StreamEvent:

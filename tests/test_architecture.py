@@ -39,7 +39,7 @@ ROWS = (
     row("cli/", packages="typer questionary prompt_toolkit"),
     row("doctor/ testing/ setup/ gateway/", packages="h11 prometheus_client"),
     row("runtime/", "framework bus", "typer"),
-    row("agent/", packages="httpx httpx_sse"),
+    row("agent/", packages="httpx"),
     row("inbox/"),
     row("channels/", packages="prompt_toolkit rich markdown_it"),
     row("pipeline/show/ pipeline/edit/"),

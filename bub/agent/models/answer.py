@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,11 +12,11 @@ from bub.agent.models import faults
 from bub.agent.models.draft import Draft
 from bub.agent.models.endpoint import Endpoint
 from bub.agent.models.faults import AttemptError
+from bub.agent.models.sse import EventDecoder
 from bub.streaming import StreamEvent, StreamState
 
 if TYPE_CHECKING:  # imported where a model is asked: a turn that asks none, or one in this process, does without
     import httpx
-    from httpx_sse import ServerSentEvent
 
 _GRACE_FOR_USAGE = 2.0
 _GRACE_FOR_END = 0.2
@@ -36,14 +37,17 @@ class Reader(Protocol):
 class Answer:
     """The events of one answer. It is read as it is asked for: no task stands behind it, no scope stays open."""
 
-    __slots__ = ("_done", "_draft", "_endpoint", "_reader", "_response", "_sse")
+    __slots__ = ("_body", "_data", "_decoder", "_done", "_draft", "_endpoint", "_reader", "_response")
 
     def __init__(self, endpoint: Endpoint, response: httpx.Response, draft: Draft, reader: Reader) -> None:
-        from httpx_sse import EventSource
-
         self._endpoint = endpoint
         self._response = response
-        self._sse: AsyncIterator[ServerSentEvent] = EventSource(response).aiter_sse()
+        # What is not compressed need not go through the layers that unpack it.
+        is_packed = "content-encoding" in response.headers
+        self._body: AsyncIterator[bytes] = response.aiter_bytes() if is_packed else response.aiter_raw()
+        self._decoder = EventDecoder()
+        self._data: deque[str] = deque()
+        """What has come in and was not read yet."""
         self._draft = draft
         self._reader = reader
         self._done = False  # nothing more is read
@@ -62,7 +66,10 @@ class Answer:
             if self._done:
                 raise StopAsyncIteration
             try:
-                await self._read_on()
+                if self._data:
+                    self._take(self._data.popleft())
+                else:
+                    await self._read_on()
             except AttemptError as failed:
                 self.state.error = failed.error
                 await self.aclose()
@@ -73,14 +80,18 @@ class Answer:
         """End the answer: closing its connection tells the server to stop."""
         self._done = True
         self._draft.ready.clear()
+        self._data.clear()
         if not self._response.is_closed:
-            await unwind(self._sse)
+            await unwind(self._body)
             await self._response.aclose()
 
     async def await_first(self) -> None:
         """Read until the first event is there. Raises AttemptError."""
         while not self._draft.ready:
-            await self._read_on()
+            if self._data:
+                self._take(self._data.popleft())
+            else:
+                await self._read_on()
 
     def take_whole(self, body: bytes) -> None:
         """Take an answer that is no stream. Raises AttemptError."""
@@ -91,25 +102,29 @@ class Answer:
         self._draft.end()
         self._done = True
 
+    def _take(self, data: str) -> None:
+        if data and not self._draft.ended:
+            try:
+                self._reader.take(data)
+            except (ValueError, RecursionError) as error:
+                raise self._no_answer() from error
+
     async def _read_on(self) -> None:
         draft = self._draft
         try:
-            event = await self._next_event()
+            piece = await self._next_piece()
         except Exception as error:  # noqa: BLE001 (what is not the connection's failure is raised again)
             self._raise_failure(error)
-            event = None
-        if event is None:
+            piece = None
+        if piece is not None:
+            self._data.extend(self._decoder.feed(piece))
+        else:
             if not draft.ended:
                 if draft.finish_reason is None:
                     raise AttemptError(faults.report_break_off(self._endpoint), again=True)
                 draft.end()
             self._done = True
             await self._response.aclose()
-        elif event.data and not draft.ended:
-            try:
-                self._reader.take(event.data)
-            except (ValueError, RecursionError) as error:
-                raise self._no_answer() from error
 
     def _raise_failure(self, error: Exception) -> None:
         """Raise what a failure of the connection means, unless the answer was complete by then."""
@@ -123,16 +138,16 @@ class Answer:
         if self._draft.finish_reason is None and not self._draft.ended:
             raise AttemptError(faults.report_break_off(self._endpoint), again=True) from error
 
-    async def _next_event(self) -> ServerSentEvent | None:
-        """The next event, None at the end. Once the answer is complete, the rest is waited for only briefly.
+    async def _next_piece(self) -> bytes | None:
+        """The next piece of the body, None at its end. Once the answer is complete, the rest is waited for briefly.
 
         The rest is read at all so that the connection can be used again.
         """
         draft = self._draft
         if draft.finish_reason is None and not draft.ended:
-            return await anext(self._sse, None)
+            return await anext(self._body, None)
         with trio.move_on_after(_GRACE_FOR_END if draft.ended else _GRACE_FOR_USAGE):
-            return await anext(self._sse, None)
+            return await anext(self._body, None)
         return None
 
     def _no_answer(self) -> AttemptError:
