@@ -6,6 +6,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from fakes.packages import install_section
 
 from bub.base.json_schema import Steps
 from bub.pipeline.plan.origins import Lookup, is_for_another_provider, is_variable, leaves_of, lookup_of, origins_of
@@ -64,6 +65,22 @@ def test_what_is_below_a_path_is_told_and_nothing_beside_it() -> None:
         "settings.providers.my-own.api_base": "p.yaml:6:34",
         "settings.providers.other.api_base": "BUB_PROVIDERS_OTHER_API_BASE in the environment",
     }
+
+
+def test_an_empty_mapping_is_a_value_and_one_with_values_is_none() -> None:
+    found = lookup("version: 1\nsettings: {weather: {}, wind: {from: [], to: {}}}\n")
+    below = [".".join(map(str, steps)) for steps, _ in leaves_of(found, ("settings",))]
+    assert below == ["settings.weather", "settings.wind.from", "settings.wind.to"]
+
+
+def test_a_variable_is_shown_without_the_user_of_its_address_and_without_defaults_of_secrets() -> None:
+    address = f"https://user:{SECRET}@one.example/v1?region=eu&token={SECRET}"
+    found = lookup(BUB_API_BASE=address, BUB_SYSTEM_PROMPT=f"a ${{env:MY_TOKEN:-{SECRET}}}")
+    assert said(found, "settings", "api_base") == [
+        ("https://…@one.example/v1?region=eu&token=…", "BUB_API_BASE in the environment")
+    ]
+    (prompt, _), *_ = said(found, "settings", "system_prompt") or [("", "")]
+    assert SECRET not in str(prompt)
 
 
 def test_the_environment_is_stronger_than_the_file_beside_and_each_has_its_place(tmp_path: Path) -> None:
@@ -132,3 +149,19 @@ def test_a_key_is_left_out_only_where_it_was_given_for_another_provider(tmp_path
     assert not is_for_another_provider(both, "api_key"), "the environment is stronger than the file beside"
     named = lookup(text, BUB_MODEL="anthropic:b", BUB_PROVIDERS_OPENAI_API_KEY="k")
     assert is_for_another_provider(named, "api_key"), "a provider's own key is no general one"
+    (tmp_path / ".env").write_text("MODEL=openai:b\n", encoding="utf-8")
+    text += "profiles: {default: {settings: {model: '${env:MODEL}'}}}\n"
+    assert not is_for_another_provider(lookup(text, base=tmp_path, MODEL=""), "api_key"), "an empty variable is none"
+
+
+@pytest.mark.parametrize(
+    ("declared", "is_known"), [("{optional: true}", True), ("{}", True), ("{path: weather.py}", False)]
+)
+def test_the_schema_of_a_package_is_not_that_of_a_file_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, declared: str, is_known: bool
+) -> None:
+    schema = {"properties": {"roof": {"type": "string", "writeOnly": True}}}
+    monkeypatch.syspath_prepend(install_section(tmp_path / "site", schema))
+    found = lookup(f"version: 1\nplugins: {{weather: {declared}}}\nsettings: {{weather: {{roof: flat}}}}\n")
+    (roof,) = origins_of(found, ("settings", "weather", "roof"))
+    assert (roof.value.value == "flat", roof.secret) == (not is_known, is_known)

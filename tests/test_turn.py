@@ -519,6 +519,60 @@ async def test_default_if_says_whether_a_falsy_answer_counts(bub: Workshop, defa
     assert (await framework.process_inbound(HELLO)).prompt == prompt
 
 
+MOODS = """
+    extends: bub:default
+    hooks: {moods: {kind: broadcast}, look: {kind: observer, takes: [mood]}}
+    stages:
+      moods: {kind: broadcast, combine: %s, into: mood, default: nobody said, before: run_model}
+      look: {kind: observer, after: moods}
+"""
+"""A pipeline with a point of its own, of which no hook spec says what it returns."""
+
+
+async def mood_of(bub: Workshop, combine: str, *said: Any) -> Any:
+    """What some plugins come to whom a stage asks, the one of the highest priority first."""
+    moods: list[Any] = []
+    toys = {f"toy{number}": Toy(moods=lambda value=value: value) for number, value in enumerate(reversed(said))}
+    toys["model"] = Toy(run_model=lambda: "hi", look=lambda mood: moods.append(mood))
+    await bub(MOODS % combine, **toys).process_inbound(HELLO)
+    return moods[0]
+
+
+@pytest.mark.parametrize(
+    ("combine", "said", "mood"),
+    [
+        ("merge", [{}, None], {}),
+        ("merge", [None, {}, None], {}),
+        ("merge", [None, None], "nobody said"),
+        ("join", ["", None], ""),
+        ("join", [None, None], "nobody said"),
+        ("list", [None], [None]),
+        ("concat", [[], None], "nobody said"),
+        ("concat", [[], []], "nobody said"),
+    ],
+    ids=str,
+)
+async def test_an_empty_answer_of_some_counts_though_others_say_nothing(
+    bub: Workshop, combine: str, said: list[Any], mood: Any
+) -> None:
+    assert await mood_of(bub, combine, *said) == mood
+
+
+async def test_nobody_speaks_for_the_runtime_at_a_point_of_ones_own(bub: Workshop) -> None:
+    low, high = {"_runtime_workspace": "/elsewhere", "a": 1}, {"_runtime_": 1, "_runtime_turn": {}, "b": 2, 3: "c"}
+    assert await mood_of(bub, "merge", high, low) == {"a": 1, "b": 2, 3: "c"}
+
+
+async def test_keys_that_are_no_text_are_kept_with_and_without_reserved_ones(bub: Workshop) -> None:
+    assert await mood_of(bub, "merge", {1: "one", ("_runtime_",): 2, None: 3}) == {1: "one", ("_runtime_",): 2, None: 3}
+
+
+async def test_what_is_not_combined_into_one_is_handed_on_as_it_was_said(bub: Workshop) -> None:
+    """It is no state, so there is nobody to speak for."""
+    said = [{"_runtime_workspace": "/elsewhere"}, "words", 7]
+    assert await mood_of(bub, "list", *said) == said
+
+
 # `when`, `enabled`.
 
 
