@@ -19,6 +19,7 @@ import trio
 from bub import BubFramework
 from bub.pipeline.check.validate import check_files
 from bub.pipeline.source.discovery import PipelineFile
+from tests.bench.crowds import answer_all
 from tests.bench.validate import file_number
 
 SIZES = (1, 10, 100, 1_000)
@@ -181,6 +182,12 @@ def _match(folder: Path, size: int) -> float:
     return _spent(lambda: [snapshot.profile_for(message) for message in messages])
 
 
+def _answer_chats(folder: Path, size: int) -> float:
+    """So many chats that write at once, through the channels."""
+    _, each, _ = trio.run(answer_all, folder, size)
+    return each * size
+
+
 SUBJECTS: MappingProxyType[str, Measurement] = MappingProxyType(
     {
         "load plugins": loading(with_plugins),
@@ -192,6 +199,7 @@ SUBJECTS: MappingProxyType[str, Measurement] = MappingProxyType(
         "validate stages": _validate_one(with_stages),
         "validate files": _validate_files,
         "1,000 messages by routes": _match,
+        "chats at once": _answer_chats,
     }
 )
 
