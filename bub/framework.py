@@ -81,19 +81,19 @@ class BubFramework(RuntimeView):
 
         It cannot be opened twice at once (BEHAVIOURS T37); everything is closed in reverse order, whatever fails.
         """
-        hooks = self._loaded().hooks
+        hooks = self._get_profile().hooks
         async with self._runtime.open(partial(hooks.call_first_sync, "provide_tape_store")):
             yield self
 
     def create_cli_app(self, own: Iterable[str] = ()) -> Any:
         """A Typer application with the commands that the profile's plugins register (`collect_commands`)."""
-        app, warnings = collect_commands(self._loaded(), own)
+        app, warnings = collect_commands(self._get_profile(), own)
         self._runtime.loaded.current.warn(warnings)
         return app
 
     def check_channels(self) -> None:
         """Prove that there are the channels that the profile opens; raises `PipelineError` if not."""
-        self._runtime.loaded.current.warn(check_channels(self._loaded()))
+        self._runtime.loaded.current.warn(check_channels(self._get_profile()))
 
     # What is loaded; before that, what was found so far.
 

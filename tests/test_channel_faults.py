@@ -55,7 +55,7 @@ class Slow(Mailbox):
 
     looks = False
 
-    async def requeued(self) -> bool:
+    async def was_requeued(self) -> bool:
         return self.looks
 
     async def waiting(self) -> list[Received]:
@@ -125,7 +125,7 @@ async def test_what_a_disk_did_after_all_is_done_once(workshop: Workshop, monkey
     """A write that was given up for lost comes through later: its message is answered, and no reply doubled."""
 
     class Hanging(Mailbox):
-        lies: tuple[str, ...] = ("receive", "finish", "delivered")
+        lies: tuple[str, ...] = ("receive", "finish", "mark_delivered")
 
         def lie(self, about: str) -> None:
             if about in self.lies:
@@ -144,9 +144,9 @@ async def test_what_a_disk_did_after_all_is_done_once(workshop: Workshop, monkey
             self.lie("finish")
             return done
 
-        async def delivered(self, id: int) -> None:  # noqa: A002
-            self.lie("delivered")
-            await super().delivered(id)
+        async def mark_delivered(self, id: int) -> None:  # noqa: A002
+            self.lie("mark_delivered")
+            await super().mark_delivered(id)
 
     monkeypatch.setattr("bub.inbox.ledger.DISK_PAUSE", 0.01)
     monkeypatch.setattr("bub.inbox.outbox._DISK_PAUSE", 0.01)

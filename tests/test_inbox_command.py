@@ -153,7 +153,7 @@ def test_what_is_tried_again_waits_as_if_nothing_had_been_tried_and_a_gateway_le
         ("look at\nthe build, please", 0),
         ("hello", 0),
     ]
-    assert box.ask("requeued")
+    assert box.ask("was_requeued")
     assert run("retry", "--all") == ("", "1 reply will be tried again\n")
     assert [(one.message.content, one.attempts, one.not_before) for one in box.ask("outgoing")] == [
         ("the build is green", 0, 0),
@@ -165,7 +165,7 @@ def test_what_is_tried_again_waits_as_if_nothing_had_been_tried_and_a_gateway_le
 def test_what_is_dropped_is_gone(box: Box, run: Run) -> None:
     assert run("drop", "r1", "m1", "--yes") == ("", "1 message and 1 reply were dropped\n")
     assert [line.split()[0] for line in run("list", "--all")[0].splitlines()] == ["id", "m2", "r2"]
-    assert box.ask("requeued")
+    assert box.ask("was_requeued")
 
 
 def test_without_a_person_nothing_is_dropped_unasked(box: Box, run: Run) -> None:
@@ -261,7 +261,7 @@ def test_the_age_is_told_in_the_largest_unit(box: Box, run: Run) -> None:
 def test_it_works_beside_a_gateway_in_another_process_and_tells_a_file_that_it_cannot_use(box: Box) -> None:
     done = bub(box.workspace, "inbox", "retry", "--all")
     assert (done.returncode, done.stderr) == (0, "1 message and 1 reply will be tried again\n")
-    assert box.ask("requeued")
+    assert box.ask("was_requeued")
     box.ask("close")
     inbox_file(box.workspace.parent / "home").write_text("no database " * 100)
     done = bub(box.workspace, "inbox", "list")

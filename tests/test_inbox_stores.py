@@ -137,7 +137,7 @@ async def test_a_message_that_is_finished_or_set_aside_is_replied_to_once(store:
 async def test_a_reply_stays_until_it_is_delivered_or_set_aside(store: InboxStore) -> None:
     async with opened(store):
         one, two, three = await store.finish((), [said("one"), said("two"), said("three")])
-        await store.delivered(one.id)
+        await store.mark_delivered(one.id)
         await store.put_off(two.id, not_before=7.0)
         await store.undeliverable(three.id, "blocked")
         (left,) = (await store.claim({"line"})).replies

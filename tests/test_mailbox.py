@@ -229,7 +229,7 @@ async def test_replies_wait_in_order_until_they_are_delivered(path: Path) -> Non
         third = await post(box, said("third"))
         assert (first.attempts, first.not_before) == (0, 0.0)
         await box.put_off(first.id, not_before=12.5)
-        await box.delivered(second.id)
+        await box.mark_delivered(second.id)
     async with opened(path) as box:
         assert await box.waiting() == []
         assert await box.outgoing() == [replace(first, attempts=1, not_before=12.5), third]
@@ -251,7 +251,7 @@ async def test_no_id_is_given_twice(path: Path) -> None:
         async with opened(path) as box:
             (one,) = await received(box, "one")
             (reply,) = await box.finish([one.id], [said("reply")])
-            await box.delivered(reply.id)
+            await box.mark_delivered(reply.id)
             ids += [one.id, reply.id]
     assert ids == [1, 1, 2, 2]
 
@@ -273,14 +273,14 @@ async def test_a_change_by_somebody_else_is_noticed_once(path: Path, tmp_path: P
         (one,) = await received(box, "one")
         await box.set_aside([one.id], "why not")
         await received(neighbour, "nothing that concerns us")
-        assert not await box.requeued()
+        assert not await box.was_requeued()
         beside = SqliteInbox(path, ROOT)
         beside.open()
         beside.alone(lambda: beside.retry("message", [one.id]))
         beside.close()
-        assert await box.requeued()
-        assert not await box.requeued()
-        assert not await neighbour.requeued()
+        assert await box.was_requeued()
+        assert not await box.was_requeued()
+        assert not await neighbour.was_requeued()
         assert await box.waiting() == [one]
 
 
@@ -491,7 +491,7 @@ class MailboxMachine(RuleBasedStateMachine):
     @rule(numbers=some)
     def deliver(self, numbers: list[int]) -> None:
         for key in self._pick(self.replies, numbers[:1]):
-            self._ask(self.box.delivered, key)
+            self._ask(self.box.mark_delivered, key)
             del self.replies[key]
 
     @rule(numbers=some, moment=st.floats(0, 1e9))
@@ -528,8 +528,8 @@ class MailboxMachine(RuleBasedStateMachine):
                 del among[key]
             else:
                 among[key].aside, among[key].attempts, among[key].not_before = False, 0, 0.0
-        assert self._ask(self.box.requeued)
-        assert not self._ask(self.box.requeued)
+        assert self._ask(self.box.was_requeued)
+        assert not self._ask(self.box.was_requeued)
 
     @rule()
     def restart(self) -> None:
@@ -790,7 +790,7 @@ async def work():
         async for outgoing in replies:
             with SENT.open("a") as sent:
                 sent.write(f"{outgoing.message.content}\\n")
-            await box.delivered(outgoing.id)
+            await box.mark_delivered(outgoing.id)
             nonlocal under_way
             under_way -= 1
 

@@ -59,9 +59,9 @@ class Refusing(Mailbox):
             self.refusals -= 1
             raise MailboxError("the disk is full")
 
-    async def delivered(self, id: int) -> None:  # noqa: A002
+    async def mark_delivered(self, id: int) -> None:  # noqa: A002
         self._note("delivered", id)
-        await super().delivered(id)
+        await super().mark_delivered(id)
 
     async def put_off(self, id: int, *, not_before: float) -> None:  # noqa: A002
         self._note("put_off", id, not_before - time.time())
@@ -265,10 +265,10 @@ async def test_what_has_arrived_is_noted_although_everything_is_being_ended(tmp_
     line = Timed()
 
     class Slow(Refusing):
-        async def delivered(self, id: int) -> None:  # noqa: A002
+        async def mark_delivered(self, id: int) -> None:  # noqa: A002
             bench.nursery.cancel_scope.cancel()
             await trio.sleep(9)
-            await super().delivered(id)
+            await super().mark_delivered(id)
 
     bench = Bench(tmp_path, line)
     bench.box = Slow(tmp_path)
@@ -281,7 +281,7 @@ async def test_what_has_arrived_is_noted_although_everything_is_being_ended(tmp_
 
 async def test_a_disk_that_hangs_keeps_the_end_for_ten_seconds_only(tmp_path: Path) -> None:
     class Hanging(Refusing):
-        async def delivered(self, id: int) -> None:  # noqa: A002
+        async def mark_delivered(self, id: int) -> None:  # noqa: A002
             bench.nursery.cancel_scope.cancel()
             await trio.sleep_forever()
 

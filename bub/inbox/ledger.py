@@ -89,8 +89,8 @@ class Ledger:
 
         `bub inbox` put something back, the disk once failed, or a chat has room again for what was left there.
         """
-        self._is_unsure = await self._store.requeued() or self._is_unsure
-        return self._is_unsure or any(self._entries.held_by(origin) <= MOST_OF_ONE // 2 for origin in self._left)
+        self._is_unsure = await self._store.was_requeued() or self._is_unsure
+        return self._is_unsure or any(self._entries.count_of(origin) <= MOST_OF_ONE // 2 for origin in self._left)
 
     async def take_up(self, channels: Collection[str]) -> list[Received]:
         """Have the replies on the disk delivered; the messages there for these channels that are not known yet."""
@@ -180,7 +180,7 @@ class Ledger:
         """
         origin = origin_of(received.message)
         left = self._left.get(origin)
-        if received.message.kind != COMMAND and (left or self._entries.held_by(origin) >= MOST_OF_ONE):
+        if received.message.kind != COMMAND and (left or self._entries.count_of(origin) >= MOST_OF_ONE):
             if not self._entries.knows(received.id):
                 self._left.setdefault(origin, []).append(received.id)
             return False

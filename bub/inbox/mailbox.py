@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 _NOTHING_YET = object()
 
 
-class _Asked:
+class _Job:
     """Something to do: `called` when it has come to something, or when whoever asked is to lead the next ones."""
 
     __slots__ = ("called", "came", "work")
@@ -54,7 +54,7 @@ class Mailbox:
     def __init__(self, path: Path | None, workspace: Path) -> None:
         self._store = SqliteInbox(path, workspace)
         self._lock: FileIO | None = None
-        self._asked: list[_Asked] = []
+        self._asked: list[_Job] = []
         self._led = False
         self._limiter = trio.CapacityLimiter(1)
         self._is_open = False
@@ -69,7 +69,7 @@ class Mailbox:
             self._token = uuid4().hex
             self._is_open = True
             return
-        raise self._unanswered()
+        raise self._report_silence()
 
     async def close(self) -> None:
         """Close the file once everything that was asked is done."""
@@ -139,9 +139,9 @@ class Mailbox:
         """The replies that wait for their delivery, in order. One that cannot be read is set aside."""
         return await self._do(self._store.outgoing)
 
-    async def delivered(self, id: int) -> None:  # noqa: A002
+    async def mark_delivered(self, id: int) -> None:  # noqa: A002
         """Take a reply out of the outbox."""
-        await self._do(self._store.delivered, id)
+        await self._do(self._store.mark_delivered, id)
 
     async def put_off(self, id: int, *, not_before: float) -> None:  # noqa: A002
         """Count a delivery that failed; the next one is for a Unix time."""
@@ -151,7 +151,7 @@ class Mailbox:
         """Put a reply out of the way, and keep it for `bub inbox`."""
         await self._do(self._store.set_aside, "reply", [id], reason)
 
-    async def requeued(self) -> bool:
+    async def was_requeued(self) -> bool:
         """Whether `bub inbox` changed something of this workspace since this was last asked, or since the opening."""
         times, before = await self._do(self._store.times_requeued), self._times_requeued
         self._times_requeued = times
@@ -174,7 +174,7 @@ class Mailbox:
             await trio.lowlevel.checkpoint()
             return self._store.alone(work)
         await trio.lowlevel.checkpoint_if_cancelled()
-        asked = _Asked(work)
+        asked = _Job(work)
         self._asked.append(asked)
         with trio.move_on_after(GIVEN_UP) as scope:
             scope.shield = True
@@ -186,7 +186,7 @@ class Mailbox:
             self._asked.remove(asked)
             if asked.called.is_set():
                 self._hand_over()
-            raise self._unanswered()
+            raise self._report_silence()
         if isinstance(asked.came, Exception):
             raise asked.came
         came: _T = asked.came
@@ -203,7 +203,7 @@ class Mailbox:
         finally:
             for asked in together:
                 if asked.came is _NOTHING_YET:
-                    asked.came = self._unanswered()
+                    asked.came = self._report_silence()
                 asked.called.set()
             self._hand_over()
 
@@ -223,7 +223,7 @@ class Mailbox:
     def _open(self) -> None:
         path = self._store.path
         if path is not None:
-            self._lock = _locked(path, self._store.workspace)
+            self._lock = _lock_workspace(path, self._store.workspace)
         try:
             self._store.open()
             self._times_requeued = self._store.alone(self._store.times_requeued)
@@ -237,14 +237,14 @@ class Mailbox:
             self._lock.close()
             self._lock = None
 
-    def _unanswered(self) -> MailboxError:
+    def _report_silence(self) -> MailboxError:
         return MailboxError(
             f"the inbox {self._store.path} has not answered for {GIVEN_UP:g} seconds",
             help="see whether its disk can be reached",
         )
 
 
-def _locked(path: Path, workspace: str) -> FileIO:
+def _lock_workspace(path: Path, workspace: str) -> FileIO:
     """The file beside the inbox that whoever works on this workspace holds; the system lets go of it with the process.
 
     Raises MailboxError when another process holds it.

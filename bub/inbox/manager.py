@@ -69,7 +69,7 @@ class ChannelManager:
             if type(channel) is Terminal:  # not what a plugin derives from it, or names like it
                 channel.hand_to(self._receive_typed)
         self._running = RunningChannels(channels.values(), counts, over=self.drain)
-        start_soon, settled = self._start_soon, self._settled
+        start_soon, settled = self._start_soon, self._note_settled
         self._outbox = Outbox(mailbox, channels, counts, start_soon=start_soon, settled=settled)
         self._ledger = Ledger(mailbox, self._outbox, counts, settled=settled)
         self._dispatcher = Dispatcher(
@@ -183,7 +183,7 @@ class ChannelManager:
         if self._tasks is not None:
             self._tasks.start_soon(function, *args)
 
-    def _settled(self) -> None:
+    def _note_settled(self) -> None:
         self._settling.unpark_all()
         self._intake.look_for_room()
 

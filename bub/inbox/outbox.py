@@ -138,7 +138,7 @@ class Outbox:
                 await self._note("again", channel, self._put_off, outgoing.id, seconds)
                 await self._pause(lane, seconds)
             else:
-                await self._note("sent", channel, self._mailbox.delivered, outgoing.id)
+                await self._note("sent", channel, self._mailbox.mark_delivered, outgoing.id)
                 self._entries.advance([outgoing.id], State.DELIVERED)
                 return
 

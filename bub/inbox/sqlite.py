@@ -275,7 +275,7 @@ class SqliteInbox:
                 self.set_aside("reply", [key], f"it cannot be read: {error}")
         return found
 
-    def delivered(self, key: int) -> None:
+    def mark_delivered(self, key: int) -> None:
         """Take a reply out."""
         self._db.execute("delete from replies where id = ?", (key,))
 

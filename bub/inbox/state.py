@@ -76,7 +76,7 @@ class IllegalTransitionError(BubError):
 class Entries:
     """Owns the state of all messages, or of all replies, that this process has claimed, until they are at their `ends`.
 
-    Each may have an owner, such as the chat that it came from: `held_by` says how many an owner has here.
+    Each may have an owner, such as the chat that it came from: `count_of` says how many an owner has here.
 
     What the store gave while something came to its end may still have it: `reading` tells them apart.
     """
@@ -99,7 +99,7 @@ class Entries:
         """Whether something is here, or came to its end while the store was read."""
         return id in self._states or (self._ended is not None and id in self._ended)
 
-    def held_by(self, owner: Hashable) -> int:
+    def count_of(self, owner: Hashable) -> int:
         """How many of an owner are here."""
         return self._held[owner]
 

@@ -110,7 +110,7 @@ class InboxStore(Protocol):
     def as_kept(self, message: ChannelMessage) -> ChannelMessage:
         """A message as it comes out again. Raises `MailboxError` for one that cannot be kept."""
 
-    async def delivered(self, id: Id) -> None:  # noqa: A002
+    async def mark_delivered(self, id: Id) -> None:  # noqa: A002
         """Take a reply out of the outbox."""
 
     async def put_off(self, id: Id, *, not_before: float) -> None:  # noqa: A002
@@ -119,5 +119,5 @@ class InboxStore(Protocol):
     async def undeliverable(self, id: Id, reason: str) -> None:  # noqa: A002
         """Make a dead letter of a reply."""
 
-    async def requeued(self) -> bool:
+    async def was_requeued(self) -> bool:
         """Whether somebody else changed what waits since this was last asked, or since the opening."""

@@ -25,11 +25,11 @@ async def ask_admission(calls: Calls, values: Mapping[str, Any]) -> str | None:
     than `ADMISSION_PATIENCE`.
     """
 
-    async def failed(call: Call, error: Exception) -> None:
+    async def reraise(call: Call, error: Exception) -> None:
         raise error
 
     with trio.move_on_after(ADMISSION_PATIENCE):
-        action, who = await firstresult(calls, values, unlimited, failed)
+        action, who = await firstresult(calls, values, unlimited, reraise)
         if action is not None and action not in ACTIONS:
             what = f"plugin `{who}` wants `{action:.40}` done with a message, which nobody can"
             raise HookError(what, hook="admit_message", plugin=who, help=f"it has to be one of {', '.join(ACTIONS)}")

@@ -156,7 +156,7 @@ class Runtime:
         scope, turn = self.loaded.scope, turn_under_way()
         if scope is None and turn is not None:
             scope = turn.open()
-        elif scope is not None and generation is not None and generation.snapshot.brought(factory):
+        elif scope is not None and generation is not None and generation.snapshot.is_source_of(factory):
             scope = generation.scope
         if scope is None:
             raise BubError("nothing is running that could keep this open", help="open `running()` first")

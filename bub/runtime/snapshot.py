@@ -90,7 +90,7 @@ class Snapshot:
         """The files that say what the agent may do: the pipeline file, those it extends, and plugins with a `path`."""
         return files_of(self.document)
 
-    def brought(self, factory: Callable[..., Any]) -> bool:
+    def is_source_of(self, factory: Callable[..., Any]) -> bool:
         """Whether a function is of one of its plugins, so that no other snapshot has it too."""
         owner, module = getattr(factory, "__self__", None), getattr(factory, "__module__", None)
         sets = [profile.plugins for profile in self.profiles.values()]

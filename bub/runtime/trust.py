@@ -59,7 +59,7 @@ def trust(folder: Path, home: Path) -> None:
     if not os.path.isdir(folder):  # noqa: PTH112 (unlike `Path.is_dir`, it never raises)
         raise UsageError(f"{folder} is not a folder", help="name the folder that holds the pipeline file")
     key = _key(folder)
-    with _locked(home):
+    with _lock_store(home):
         store = _read(home)
         if store.problem is not None:
             _set_aside(home / STORE_NAME)
@@ -72,7 +72,7 @@ def revoke(folder: Path, home: Path) -> bool:
     keys = {_key(folder), str(folder.absolute())}
     if not keys & _read(home).folders:
         return False
-    with _locked(home):
+    with _lock_store(home):
         folders = _read(home).folders
         if not keys & folders:
             return False
@@ -158,7 +158,7 @@ def _set_aside(path: Path) -> None:
 
 
 @contextmanager
-def _locked(home: Path) -> Iterator[None]:
+def _lock_store(home: Path) -> Iterator[None]:
     """Keep every other process from writing the store meanwhile; the system frees the lock if this one dies."""
     path = home / f"{STORE_NAME}.lock"
     try:

@@ -74,7 +74,7 @@ class RuntimeView(ABC):
         """The generation that this is a view of; None if it is a view of whatever is loaded."""
         return None
 
-    def _loaded(self) -> Profile:
+    def _get_profile(self) -> Profile:
         return self._snapshot().profiles[self.profile]
 
     # What is loaded.
@@ -98,17 +98,17 @@ class RuntimeView(ABC):
     @property
     def graph(self) -> Graph:
         """The compiled pipeline of the profile."""
-        return self._loaded().graph
+        return self._get_profile().graph
 
     @property
     def tools(self) -> ToolBox:
         """The tools that this profile's plugins provide, and which of them it may use."""
-        return self._loaded().tools
+        return self._get_profile().tools
 
     @property
     def budget(self) -> Mapping[str, int]:
         """What the profile may use: its `budget:`."""
-        return self._loaded().budget
+        return self._get_profile().budget
 
     @property
     def own_files(self) -> tuple[Path, ...]:
@@ -118,23 +118,23 @@ class RuntimeView(ABC):
     @property
     def open_channels(self) -> tuple[str, ...] | None:
         """The channels that the profile opens: its `channels:`, None if it does not say."""
-        return self._loaded().channels
+        return self._get_profile().channels
 
     def hook_report(self) -> dict[str, list[str]]:
         """Return each implemented hook with its plugins in the order they are asked (BEHAVIOURS H23)."""
-        return self._loaded().hooks.hook_report()
+        return self._get_profile().hooks.hook_report()
 
     def implementations(self, name: str) -> tuple[Implementation, ...]:
         """What the plugins bring for one hook point, in the order they are asked."""
-        return implementations_of(self._loaded().plugins.manager, name)
+        return implementations_of(self._get_profile().plugins.manager, name)
 
     def hook_kind(self, name: str) -> str:
         """The kind that the pipeline gives a hook, else the usual one of its point."""
-        return bootstrap.kind_of(self._loaded(), name)
+        return bootstrap.kind_of(self._get_profile(), name)
 
     def plugin_report(self) -> tuple[PluginStatus, ...]:
         """What became of every plugin that is listed or installed."""
-        return survey(self._loaded().plugins, installed_plugins())
+        return survey(self._get_profile().plugins, installed_plugins())
 
     # Hooks outside of turns.
 
@@ -144,20 +144,20 @@ class RuntimeView(ABC):
 
     def get_channels_by_plugin(self, message_handler: MessageHandler) -> dict[str, tuple[str, Any]]:
         """The channels by name as `get_channels` gives them, each behind the plugin that brings it."""
-        return bootstrap.provide_channels(self._loaded(), message_handler)
+        return bootstrap.provide_channels(self._get_profile(), message_handler)
 
     def get_system_prompt(self, prompt: Any, state: dict[str, Any]) -> str:
         """The system prompt: the fragments of all plugins, low priority first, a blank line between (T34)."""
-        hooks = self._loaded().hooks
+        hooks = self._get_profile().hooks
         return join_low_to_high(hooks.call_many_sync("system_prompt", prompt=prompt, state=state))
 
     def build_tape_context(self) -> Any:
         """What the first plugin gives as the context that tapes are read with, or None."""
-        return self._loaded().hooks.call_first_sync("build_tape_context")
+        return self._get_profile().hooks.call_first_sync("build_tape_context")
 
     async def call_model(self, request: Mapping[str, Any], session_id: str) -> AsyncStreamEvents | None:
         """The answer of the first plugin that brings the model itself; None if Bub's own providers are meant."""
-        return await bootstrap.call_model(self._loaded(), request, session_id)
+        return await bootstrap.call_model(self._get_profile(), request, session_id)
 
     def collect_onboard_config(
         self,
@@ -167,11 +167,11 @@ class RuntimeView(ABC):
         only: Container[str] | None = None,
     ) -> dict[str, Any]:
         """The configuration with every plugin's fragment laid over it (`bootstrap.collect_onboard_config`)."""
-        return bootstrap.collect_onboard_config(self._loaded(), current_config, ask=ask, only=only)
+        return bootstrap.collect_onboard_config(self._get_profile(), current_config, ask=ask, only=only)
 
     def create_bus(self) -> BusProtocol:
         """A bus: that of the first plugin that provides one, else a `MessageBus` (BEHAVIOURS U4)."""
-        return bootstrap.provide_bus(self._loaded())
+        return bootstrap.provide_bus(self._get_profile())
 
     # What lives.
 

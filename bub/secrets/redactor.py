@@ -68,12 +68,12 @@ def _spellings(secret: str) -> Iterator[str]:
     yield from (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
     yield from (quote(data), quote(data, safe=""), quote_plus(data))
     if len(data) >= SHORTEST_UNMARKED:
-        yield from _packed(data)
+        yield from _encode_pieces(data)
     # A key of many lines is shown by the line; those around it, which hold blanks, say only what it is.
     yield from (line for line in secret.splitlines() if len(line) >= SHORTEST_UNMARKED and " " not in line)
 
 
-def _packed(data: bytes) -> Iterator[str]:
+def _encode_pieces(data: bytes) -> Iterator[str]:
     """What base64 makes of it, by itself or inside of something longer, as `user:password` in a header is."""
     for before in range(3):
         packed = b64encode(bytes(before) + data).decode()[-(-before * 4 // 3) : (before + len(data)) * 8 // 6]

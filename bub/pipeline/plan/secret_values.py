@@ -44,7 +44,7 @@ def secret_values(document: Document, environment: Environment, settings: Mappin
     schema = _schema_for(document, settings.values())
     for layer in document.layers:
         for steps, node in leaves_below(layer.root):
-            yield from _written(node, steps, schema, document, environment)
+            yield from _secrets_as_written(node, steps, schema, document, environment)
     for resolved in settings.values():
         yield from secrets_among(resolved, schema)
 
@@ -62,7 +62,9 @@ def _schema_for(document: Document, settings: Iterable[Settings]) -> Schema:
     return whole_settings_schema(sorted(from_packages))
 
 
-def _written(node: Node, steps: Steps, schema: Schema, document: Document, environment: Environment) -> Iterator[str]:
+def _secrets_as_written(
+    node: Node, steps: Steps, schema: Schema, document: Document, environment: Environment
+) -> Iterator[str]:
     """The secrets of one value as a file has it."""
     setting = setting_of(steps)
     found = references(node.value) if isinstance(node.value, str) and "$" in node.value else []

@@ -74,7 +74,7 @@ class Planner:
     def __init__(self, document: Document, environment: Mapping[str, str]) -> None:
         self._document, self._environment, self._outline = document, environment, outline_of(document)
         references = _References(document, environment)
-        self._sections = references.replaced_in(document.root, {})
+        self._sections = references.resolve_sections(document.root, {})
         self._findings = [*check_document(document), *check_outline(self._outline), *references.findings]
 
     def plan_for(self, profile: str) -> Plan:
@@ -83,10 +83,10 @@ class Planner:
         view = effective(document, profile)
         # What the profile lays nothing over is the document's own.
         known = {name: node for name, node in self._sections.items() if view.root.get(name) is document.root.get(name)}
-        sections = {**dict(view.root.items()), **known, **references.replaced_in(view.root, known)}
+        sections = {**dict(view.root.items()), **known, **references.resolve_sections(view.root, known)}
         root = replace(view.root, value={name: node for name, node in sections.items() if node is not None})
         tools = view.profile_node.get(TOOLS) if view.profile_node is not None else None
-        plan = make_plan(document, profile, root, references.replaced(tools, (TOOLS,)) if tools is not None else None)
+        plan = make_plan(document, profile, root, references.resolve(tools, (TOOLS,)) if tools is not None else None)
         plan.findings.items += [*self._findings, *references.findings]
         check_plan(plan, self._outline)
         return plan
@@ -126,10 +126,10 @@ class _References:
     environment: Mapping[str, str]
     findings: list[Diagnostic] = field(default_factory=list)
 
-    def replaced_in(self, root: Node, known: Container[str]) -> dict[str, Node | None]:
+    def resolve_sections(self, root: Node, known: Container[str]) -> dict[str, Node | None]:
         """The `RESOLVED` sections that are not `known` with their references replaced; that is checked like a file."""
         before = {name: node for name, node in root.items() if name in RESOLVED and name not in known}
-        sections = {name: self.replaced(node, (name,)) for name, node in before.items()}
+        sections = {name: self.resolve(node, (name,)) for name, node in before.items()}
         changed = {name: node for name, node in sections.items() if node is not before[name]}
         if any(node is None or node.plain() != before[name].plain() for name, node in changed.items()):
             version = {name: node for name, node in root.items() if name == VERSION}
@@ -137,18 +137,18 @@ class _References:
             self.findings += check_layer(replace(root, value={**version, **there}))
         return sections
 
-    def replaced(self, node: Node, path: tuple[str, ...]) -> Node | None:
+    def resolve(self, node: Node, path: tuple[str, ...]) -> Node | None:
         """A node with its references replaced; None where it is only one that stands for nothing.
 
         That is an error in what says whom something is for: without a part of it, a guard would be for others.
         """
         if node.is_mapping:
-            children = {key: self.replaced(child, (*path, key)) for key, child in node.items()}
+            children = {key: self.resolve(child, (*path, key)) for key, child in node.items()}
             if all(children[key] is child for key, child in node.items()):
                 return node
             return replace(node, value={key: child for key, child in children.items() if child is not None})
         if node.is_sequence:
-            items = [self.replaced(child, path) for child in node.elements()]
+            items = [self.resolve(child, path) for child in node.elements()]
             if all(item is child for item, child in zip(items, node.elements(), strict=True)):
                 return node
             return replace(node, value=tuple(item for item in items if item is not None))

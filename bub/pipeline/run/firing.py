@@ -56,7 +56,9 @@ class Fire:
         wait: Wait = unlimited if point.timeout is None else Until(trio.current_time() + point.timeout)
         more = (partial(turn.tell, step), Pulled([]), point.manner) if point.kind.pulls else ()
         try:
-            return point.kind.fired(await point.kind.call(calls, values, wait, partial(self._failed, point), *more))
+            return point.kind.fired(
+                await point.kind.call(calls, values, wait, partial(self._handle_failure, point), *more)
+            )
         except Expired:
             late = TooSlowError(f"hook `{name}` took longer than {point.timeout:g} seconds", help=MORE_TIME)
             if point.on_failure == "propagate":
@@ -64,7 +66,7 @@ class Fire:
             await turn.report(name, late)
             return point.kind.late_fired()
 
-    async def _failed(self, point: FiredPoint, call: Call, error: Exception) -> None:
+    async def _handle_failure(self, point: FiredPoint, call: Call, error: Exception) -> None:
         """Raise what an implementation of a fired point failed with, or tell of it, as the point's policy says."""
         if call.on_failure == "propagate":
             raise error

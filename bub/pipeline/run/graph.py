@@ -74,7 +74,7 @@ def _lone_entries(names: Mapping[str, str], sources: Mapping[str, int], message:
     """A mapping of lone names, as most replies are: one loop instead of a call for each."""
     entries = tuple((key, sources.get(name), name) for key, name in names.items())
 
-    def filled(values: list[Any]) -> dict[str, Any]:
+    def fill(values: list[Any]) -> dict[str, Any]:
         mapping = {}
         for key, slot, name in entries:
             value = values[slot] if slot is not None else field_of(values[message], name)
@@ -82,7 +82,7 @@ def _lone_entries(names: Mapping[str, str], sources: Mapping[str, int], message:
                 mapping[key] = value
         return mapping
 
-    return filled
+    return fill
 
 
 def _text(pattern: str, sources: Mapping[str, int], message: int) -> Fill:

@@ -51,7 +51,7 @@ async def catch_up(turn: TurnState, strand: Strand, kept: dict[str, Any]) -> Non
                 if name in kept and slot != node.item:
                     values[slot] = kept[name]
         owed = [one for one in (_still_owed(turn, step) for step in node.steps) if one is not None]
-        made = _made_by(node)
+        made = _list_made(node)
         if not owed:
             for name, slot in made:
                 values[slot] = kept.get(name)
@@ -63,7 +63,7 @@ async def catch_up(turn: TurnState, strand: Strand, kept: dict[str, Any]) -> Non
         kept.update((name, values[slot]) for name, slot in made)
 
 
-def _made_by(node: GraphNode) -> list[tuple[str, int]]:
+def _list_made(node: GraphNode) -> list[tuple[str, int]]:
     made = [(name, slot) for step in node.steps for name, slot in step.makes if slot != node.item]
     if node.each is not None:
         made.append((node.each, node.kept))

@@ -83,11 +83,11 @@ class GraphLayout:
             results=operator.itemgetter(*(self.current.get(name, self.nothing) for name in RESULTS)),
             start=MappingProxyType(start),
             values=MappingProxyType(dict(self.current)),
-            fired=MappingProxyType(self._fired()),
+            fired=MappingProxyType(self._lay_out_fired()),
             observers=self._observers(),
             nothing=self.nothing,
             bootstrap=MappingProxyType(
-                {name: self._found(point) for name, point in HOOK_POINTS.items() if point.bootstrap}
+                {name: self._find_implementations(point) for name, point in HOOK_POINTS.items() if point.bootstrap}
             ),
             allowlist=tuple(name for name, _ in self.plan.allowlist),
             tools=self.tools,
@@ -115,7 +115,7 @@ class GraphLayout:
         node, streams = stage.node, stage.kind.name == STREAM.name or _twin(stage.hook.point) is not None
         kind = self.kinds[STREAM.name if streams else stage.kind.name]
         only = node.get("only") or _hook_key(stage.hook, "only")
-        found = self._asked(stage.hook.point, only, stage.id)
+        found = self._select_implementations(stage.hook.point, only, stage.id)
         fire = self._slot() if any(_names(implementation, "fire") for implementation in found) else None
         keys = {name: seen[name] for name in stage.hook.takes if name in seen}
         offered = MappingProxyType(dict(keys))
@@ -141,10 +141,10 @@ class GraphLayout:
             calls = replace(calls, items=tuple(in_words(call) if call.form == "text" else call for call in calls.items))
         waits = any(implementation.is_async for implementation in found) or manner.thread or manner.retries > 0
         into = text_of(node.get("into"))
-        slot = self._made(into, sources) if into is not None else None
-        joins = self._made("message", sources) if into == SESSION else None
+        slot = self._add_value(into, sources) if into is not None else None
+        joins = self._add_value("message", sources) if into == SESSION else None
         changes = tuple(
-            (name, seen.get(name, self.nothing), self._changed(name, stage, sources))
+            (name, seen.get(name, self.nothing), self._renew_value(name, stage, sources))
             for name, _ in names_of(node.get("changes"))
         )
         default = node.get("default")
@@ -163,7 +163,7 @@ class GraphLayout:
             manner=manner,
             sources=MappingProxyType(seen),
             offered=offered,
-            allowed=self._allowed(only),
+            allowed=self._list_allowed(only),
             message=seen["message"],
             call=kind.call,
             into=slot,
@@ -189,15 +189,15 @@ class GraphLayout:
             tells=stage.kind.name == STREAM.name,
         )
 
-    def _made(self, name: str, sources: dict[str, int]) -> int:
+    def _add_value(self, name: str, sources: dict[str, int]) -> int:
         sources[name] = self._slot()
         return sources[name]
 
-    def _changed(self, name: str, stage: StagePlan, sources: dict[str, int]) -> int:
+    def _renew_value(self, name: str, stage: StagePlan, sources: dict[str, int]) -> int:
         # The item of a list is one slot that each of its stages may set anew; the list itself is kept apart.
         if stage.each is not None and name == "message":
             return sources["message"]
-        return self._made(name, sources)
+        return self._add_value(name, sources)
 
     def _manner(self, hook: HookPlan, node: Node, kind: Kind, who: str, on_failure: str) -> Manner:
         thread = flag_of(node.get("thread"))
@@ -208,25 +208,27 @@ class GraphLayout:
         backoff = seconds_of(node.get("retry", "backoff")) or 0.0
         return Manner(kind.frozen, thread is True, retries, backoff, who, on_failure)
 
-    def _asked(self, point: HookPoint, only: Node | None = None, stage: str = "") -> tuple[Implementation, ...]:
+    def _select_implementations(
+        self, point: HookPoint, only: Node | None = None, stage: str = ""
+    ) -> tuple[Implementation, ...]:
         """Who answers at a point, for a stage or for whoever fires it: the `only` ones of those who are found."""
         for name in (stage, point.name, point.twin or ""):
             if name in self.stand_ins:
                 return (self.stand_ins[name](point),)
-        return _only(self._found(point), only)
+        return _only(self._find_implementations(point), only)
 
-    def _allowed(self, only: Node | None) -> frozenset[str]:
+    def _list_allowed(self, only: Node | None) -> frozenset[str]:
         """The plugins whose handlers may be called: those of the profile, and of them the `only` ones."""
         listed = frozenset(name for name, _ in self.plan.allowlist)
         return listed if only is None else listed.intersection(name for name, _ in names_of(only))
 
-    def _found(self, point: HookPoint) -> tuple[Implementation, ...]:
+    def _find_implementations(self, point: HookPoint) -> tuple[Implementation, ...]:
         found = implementations_of(self.plugins.manager, point.name)
         if point.twin is not None:
             found = in_call_order((*found, *implementations_of(self.plugins.manager, point.twin)))
         return found
 
-    def _fired(self) -> dict[str, FiredPoint]:
+    def _lay_out_fired(self) -> dict[str, FiredPoint]:
         fired = {}
         for name, hook in self.plan.hooks.items():
             usual = self.kinds.get(hook.point.kinds[0])
@@ -240,9 +242,9 @@ class GraphLayout:
                 name,
                 self.kinds[kind.name if twin is None else STREAM.name],
                 hook.point,
-                self._asked(hook.point, only),
+                self._select_implementations(hook.point, only),
                 hook.takes,
-                self._allowed(only),
+                self._list_allowed(only),
                 self._manner(hook, hook.node, kind, "", policy),
                 seconds_of(hook.node.get("timeout")),
                 policy,
@@ -252,7 +254,7 @@ class GraphLayout:
 
     def _observers(self) -> Calls:
         point = HOOK_POINTS[ERROR_POINT]
-        return bind(self._asked(point), point, {name: name for name in point.takes})
+        return bind(self._select_implementations(point), point, {name: name for name in point.takes})
 
 
 def _looks(step: Step, plan: Plan) -> bool:

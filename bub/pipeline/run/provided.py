@@ -48,7 +48,7 @@ def provided_tools(plan: Plan, offers: Offers) -> Mapping[str, Tool]:
     tools: dict[str, Tool] = {}
     for implementation, call in _callable(offers):
         try:
-            brought = _brought(call)
+            brought = _collect_tools(call)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (code of others: whatever it raises is its failure)
             tell_failure(plan.findings, offers, implementation, "its tools", error)
             continue
@@ -128,7 +128,7 @@ def _callable(offers: Offers) -> Iterator[tuple[Implementation, Call]]:
             yield implementation, bind([implementation], point, {}, skip_awaitables=True).items[0]
 
 
-def _brought(call: Call) -> list[Tool]:
+def _collect_tools(call: Call) -> list[Tool]:
     answer = call.function()
     brought = list(call.check(answer)) if answer is not None else []
     for tool in brought:

@@ -84,7 +84,7 @@ class Strand:
         What a gate or claim says ends the turn (`Ends`); what it says of one item only is returned, and the item is
         done.
         """
-        turn, limit, failed = self._turn, self._limit, self._failed
+        turn, limit, failed = self._turn, self._limit, self._handle_failure
         values, records, registered = turn.values, turn.records, turn.registered
         began = perf_counter()
         for step in steps:
@@ -174,13 +174,13 @@ class Strand:
         pulled = Pulled([], heard=turn.on_event is not None)
         tell = partial(turn.tell, step)
         try:
-            return await step.call(step.calls, turn.values, wait, self._failed, tell, pulled, step.manner)
+            return await step.call(step.calls, turn.values, wait, self._handle_failure, tell, pulled, step.manner)
         except BaseException:
             # Who cleans up after this stage is told the text so far (DESIGN §2, `cleanup_for`).
             step.put(turn.values, pulled.text, each=False)
             raise
 
-    async def _failed(self, call: Call, error: Exception) -> None:
+    async def _handle_failure(self, call: Call, error: Exception) -> None:
         """Keep what an implementation failed with, in a clean-up; else raise it or tell of it as the policy says."""
         kept = self._turn.kept.get(call.stage)
         if kept is not None:
