@@ -282,6 +282,27 @@ async def test_a_clean_up_has_its_own_time_and_leaves_none_to_what_follows() -> 
     assert trio.current_time() == 71.0
 
 
+@pytest.mark.parametrize("kind", ["observer", "void", "broadcast"])
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_clean_up_that_takes_too_long_is_ended_also_in_a_turn_that_failed(kind: str, fails: bool) -> None:
+    async def one() -> None:
+        if fails:
+            raise ValueError("oh")
+
+    turn = staged(
+        f"""
+  one: {{kind: observer, on_failure: propagate}}
+  tidy: {{kind: {kind}, cleanup_for: one, timeout: 10s, on_failure: propagate}}
+""",
+        one=one,
+        tidy=lasting(600),  # not for ever: nothing from outside ends a clean-up, so the test could not end
+    )
+    with pytest.raises(ValueError if fails else trio.TooSlowError):
+        await run(turn)
+    assert trio.current_time() == 10.0
+    assert outcomes(turn)["tidy"] == "timeout"
+
+
 async def test_what_a_failing_clean_up_tells_is_not_cut_off_by_a_stage_before_it() -> None:
     told: list[float] = []
 
