@@ -185,6 +185,22 @@ async def test_an_answer_has_its_own_time() -> None:
     assert trio.current_time() == 4.0
 
 
+async def test_an_answer_that_is_asked_for_again_has_the_time_of_its_stage() -> None:
+    asked: list[float] = []
+
+    def answer() -> Awaitable[None]:
+        asked.append(trio.current_time())
+        if len(asked) == 1:
+            raise OSError("the line is dead")  # before anything is awaited
+        return trio.sleep(600)
+
+    turn = staged("  say: {kind: stream, into: text, timeout: 10s, retry: {times: 1}}", say=answer)
+    with pytest.raises(trio.TooSlowError):
+        await run(turn)
+    assert asked == [0.0, 0.0]
+    assert trio.current_time() == 10.0
+
+
 # A cancellation from outside.
 
 
@@ -301,6 +317,32 @@ async def test_a_clean_up_that_takes_too_long_is_ended_also_in_a_turn_that_faile
         await run(turn)
     assert trio.current_time() == 10.0
     assert outcomes(turn)["tidy"] == "timeout"
+
+
+async def test_a_clean_up_that_outstays_its_time_takes_none_from_the_next_one() -> None:
+    ended: list[str] = []
+
+    async def stay() -> None:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(20)
+
+    async def tidy() -> None:
+        await trio.sleep(5)
+        ended.append("tidied")
+
+    graph = graph_of(
+        """
+hooks: {one: {kind: observer}, tidy: {kind: broadcast}}
+stages:
+  one: {kind: observer}
+  tidy: {kind: broadcast, cleanup_for: one, timeout: 10s}
+""",
+        neat=Toy(one=lasting(0), tidy=tidy),
+        stubborn=Toy(tidy=stay),
+    )
+    await run(turn_on(graph))
+    assert ended == ["tidied"]
+    assert trio.current_time() == 25.0
 
 
 async def test_what_a_failing_clean_up_tells_is_not_cut_off_by_a_stage_before_it() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import trio
 
-from bub.base.waiting import MovingDeadline, Within
+from bub.base.waiting import MovingDeadline
 from bub.hooks.kinds.runnable import Failed
 from bub.pipeline.run.graph import Step
 from bub.pipeline.run.state import TurnState
@@ -24,8 +24,7 @@ async def clean_up(turn: TurnState, step: Step, limit: MovingDeadline, failed: F
         if step.kind.shielded is not None and step.waits:
             came = await step.kind.shielded(step.calls, turn.values, step.timeout, failed)
         else:
-            wait = Within(step.timeout, shield=True)
-            came = await step.call(turn.calls_of(step), turn.values, wait, failed)
+            came = await step.call(turn.calls_of(step), turn.values, step.patience, failed)
     finally:
         del turn.kept[step.id]
     if kept:

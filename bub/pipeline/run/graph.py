@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from bub.base.diagnostics import Diagnostic
+from bub.base.waiting import Wait, unlimited
 from bub.envelope import field_of
 from bub.hooks.binding import Calls, Manner, bind
 from bub.hooks.combining import Combining
@@ -135,6 +136,8 @@ class Step:
     """Whether one of its implementations surely has to be awaited."""
     on_failure: str = "propagate"
     cleanup_for: str | None = None
+    patience: Wait = unlimited
+    """For a clean-up: waits for each implementation within its time, whatever is cancelled meanwhile."""
     has_cleanup: bool = False
     tells: bool = True
     """Whether the words of a stream are told as they come; what else happens in it always is."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
+from bub.base.waiting import Within, unlimited
 from bub.hooks.binding import Calls, Manner, bind, in_words
 from bub.hooks.combining import COMBININGS
 from bub.hooks.facts import BUILTIN, RESULTS, SESSION, START_VALUES, Kind
@@ -181,6 +182,7 @@ class GraphLayout:
             on_failure=stage.on_failure,
             waits=waits,
             cleanup_for=stage.cleanup_for,
+            patience=Within(timeout, shield=True) if timeout is not None else unlimited,
             has_cleanup=has_cleanup,
             guarded=not stage.enabled or when is not None or has_cleanup or fire is not None,
             direct=not kind.pulls and timeout is None and stage.cleanup_for is None,
