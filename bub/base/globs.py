@@ -42,7 +42,7 @@ def matcher(glob: str) -> Callable[[str], object]:
     return re.compile(translate(glob)).match
 
 
-class _Beginning(NamedTuple):
+class _GlobStart(NamedTuple):
     """What a text in a field has to be if a glob is to match it: `letters`, or something that begins with them."""
 
     field: str
@@ -50,7 +50,7 @@ class _Beginning(NamedTuple):
     is_all: bool
 
     @classmethod
-    def of(cls, field: str, glob: str) -> _Beginning:
+    def of(cls, field: str, glob: str) -> _GlobStart:
         sign = _SIGN.search(glob)
         return cls(field, glob if sign is None else glob[: sign.start()], sign is None)
 
@@ -64,12 +64,12 @@ class GlobIndex:
 
     def __init__(self, conditions: Iterable[Mapping[str, str | None]]) -> None:
         beginnings = [
-            [_Beginning.of(field, glob) if glob is not None else None for field, glob in condition.items()]
+            [_GlobStart.of(field, glob) if glob is not None else None for field, glob in condition.items()]
             for condition in conditions
         ]
         shared = Counter(beginning for each in beginnings for beginning in each)
         self._always: list[int] = []
-        self._filed: dict[_Beginning, list[int]] = {}
+        self._filed: dict[_GlobStart, list[int]] = {}
         for number, each in enumerate(beginnings):
             if None in each:
                 continue
@@ -88,8 +88,8 @@ class GlobIndex:
         for field, lengths in self._lengths.items():
             text = text_in(field)
             if text is not None:
-                found += self._filed.get(_Beginning(field, text, True), ())
+                found += self._filed.get(_GlobStart(field, text, True), ())
                 for length in lengths:
                     if length <= len(text):
-                        found += self._filed.get(_Beginning(field, text[:length], False), ())
+                        found += self._filed.get(_GlobStart(field, text[:length], False), ())
         return sorted(found)

@@ -8,7 +8,7 @@ from typing import Any
 import trio
 
 
-class Place:
+class Ticket:
     """A place in a lane, from the moment it is taken until it is left; `owner` is whoever took it."""
 
     __slots__ = ("alone", "beyond", "is_reached", "lane", "owner", "task")
@@ -32,25 +32,25 @@ class Lanes:
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = limit
-        self._held: dict[Hashable, tuple[Place, ...]] = {}
-        self._queues: dict[Hashable, dict[Place, None]] = {}
-        self._roomless: dict[Place, None] = {}
+        self._held: dict[Hashable, tuple[Ticket, ...]] = {}
+        self._queues: dict[Hashable, dict[Ticket, None]] = {}
+        self._roomless: dict[Ticket, None] = {}
         self._busy = 0
 
-    def take(self, lane: Hashable, owner: Any = None, *, alone: bool = True, beyond: bool = False) -> Place:
+    def take(self, lane: Hashable, owner: Any = None, *, alone: bool = True, beyond: bool = False) -> Ticket:
         """Take the last place in a lane; `leave` it afterwards, whatever happens in between.
 
         Who need not be `alone` does not wait for the others in the lane. Who goes `beyond` the limit does not wait for
         room: one whom somebody who runs is waiting for.
         """
-        place = Place(lane, owner, alone, beyond)
+        place = Ticket(lane, owner, alone, beyond)
         if alone and lane in self._held:
             self._queues.setdefault(lane, {})[place] = None
         else:
             self._hold(place)
         return place
 
-    async def reach(self, place: Place) -> None:
+    async def reach(self, place: Ticket) -> None:
         """Wait until the owner of a place may run. Who is cancelled meanwhile still has to `leave` it."""
         if place.is_reached:
             return
@@ -62,7 +62,7 @@ class Lanes:
 
         await trio.lowlevel.wait_task_rescheduled(give_up)
 
-    async def enter(self, lane: Hashable, owner: Any = None, *, alone: bool = True, beyond: bool = False) -> Place:
+    async def enter(self, lane: Hashable, owner: Any = None, *, alone: bool = True, beyond: bool = False) -> Ticket:
         """Take a place and wait until one may run; who is cancelled meanwhile has no place any more."""
         place = self.take(lane, owner, alone=alone, beyond=beyond)
         try:
@@ -72,7 +72,7 @@ class Lanes:
             raise
         return place
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: Ticket) -> None:
         """Give a place back, wherever it stood, and let the next ones run, in its lane and in all."""
         queue = self._queues.get(place.lane)
         if queue is not None and place in queue:
@@ -94,11 +94,11 @@ class Lanes:
         self._limit = limit
         self._give_room()
 
-    def holders(self, lane: Hashable) -> tuple[Place, ...]:
+    def holders(self, lane: Hashable) -> tuple[Ticket, ...]:
         """The places whose owners have a lane: they run, or wait for nothing but room."""
         return self._held.get(lane, ())
 
-    def waiting(self, lane: Hashable) -> Collection[Place]:
+    def waiting(self, lane: Hashable) -> Collection[Ticket]:
         """The places whose owners wait for a lane, in order."""
         return self._queues.get(lane, ())
 
@@ -107,7 +107,7 @@ class Lanes:
         """Whether nobody has a place in any lane."""
         return not (self._held or self._queues or self._roomless or self._busy)
 
-    def _hold(self, place: Place) -> None:
+    def _hold(self, place: Ticket) -> None:
         """Let a place have its lane beside those who have it, and its owner run if there is room."""
         held = self._held.get(place.lane)
         self._held[place.lane] = (place,) if held is None else (*held, place)
@@ -116,7 +116,7 @@ class Lanes:
         else:
             self._roomless[place] = None
 
-    def _run(self, place: Place) -> None:
+    def _run(self, place: Ticket) -> None:
         self._busy += 1
         place.is_reached = True
         if place.task is not None:
@@ -129,7 +129,7 @@ class Lanes:
             del self._roomless[place]
             self._run(place)
 
-    def _free(self, place: Place, queue: dict[Place, None] | None) -> None:
+    def _free(self, place: Ticket, queue: dict[Ticket, None] | None) -> None:
         """Take a place out of its lane; if it was the last one there, the lane is handed to who has waited longest."""
         held = self._held.pop(place.lane)
         if len(held) > 1:

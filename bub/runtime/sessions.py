@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator
 from typing import Any, TypeAlias
 
 from bub.asking import Ask
-from bub.base.lanes import Lanes, Place
+from bub.base.lanes import Lanes, Ticket
 from bub.base.scopes import Scope, as_manager
 from bub.envelope import Envelope
 from bub.errors import BubError
@@ -63,8 +63,8 @@ class TurnUnderWay:
         self.runs: bool = True
         self.above: TurnUnderWay | None = above if above is not None and above.runs else None
         self.lifespan = as_manager(lifespan) if lifespan is not None else None
-        self.arrival: Place | None = None
-        self.place: Place | None = None
+        self.arrival: Ticket | None = None
+        self.place: Ticket | None = None
         self.scope: Scope | None = None
 
     def chain(self) -> Iterator[TurnUnderWay]:
@@ -143,7 +143,7 @@ class Sessions:
             arrival, turn.arrival = turn.arrival, None
             self._arrivals.leave(arrival)
 
-    async def _wait(self, turn: TurnUnderWay, place: Place) -> None:
+    async def _wait(self, turn: TurnUnderWay, place: Ticket) -> None:
         """Wait for a session, unless whoever has it waits, in the end, for this turn."""
         waiting = tuple(turn.chain())
         asked, seen = [place.lane], set[Hashable]()
