@@ -192,7 +192,7 @@ async def test_an_answer_that_is_asked_for_again_has_the_time_of_its_stage() -> 
         asked.append(trio.current_time())
         if len(asked) == 1:
             raise OSError("the line is dead")  # before anything is awaited
-        return trio.sleep(600)
+        return lasting(600)()
 
     turn = staged("  say: {kind: stream, into: text, timeout: 10s, retry: {times: 1}}", say=answer)
     with pytest.raises(trio.TooSlowError):
