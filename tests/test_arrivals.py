@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 from fakes.line import Line, lines, opened
-from fakes.toys import HELLO, Errors, Toy, Workshop, admission_of, noted, raising, session_of
+from fakes.toys import HELLO, Errors, Toy, Workshop, admission_of, note, raising, session_of
 from trio.testing import MockClock
 
 from bub.errors import HookError, HookTypeError
@@ -145,9 +145,9 @@ async def test_C18_a_plugin_says_what_becomes_of_a_message(bub: Workshop, action
 async def test_C18_the_first_opinion_counts_and_nobodys_is_none(bub: Workshop) -> None:
     asked: list[str] = []
     framework = bub(
-        low=Toy(admit_message=lambda: noted(asked, "low", "drop")),
-        middle=Toy(admit_message=lambda: noted(asked, "middle", "steer")),
-        high=Toy(admit_message=lambda: noted(asked, "high")),
+        low=Toy(admit_message=lambda: note(asked, "low", "drop")),
+        middle=Toy(admit_message=lambda: note(asked, "middle", "steer")),
+        high=Toy(admit_message=lambda: note(asked, "high")),
     )
     assert await admission_of(framework, HELLO, IDLE) == "steer"
     assert asked == ["high", "middle"]

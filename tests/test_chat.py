@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from fakes.command_line import ROOT, bub
-from fakes.screen import ALT_ENTER, CTRL_C, CTRL_D, CTRL_X, CTRL_Z, ENTER, TAB, UP, Sitting, pasted
+from fakes.screen import ALT_ENTER, CTRL_C, CTRL_D, CTRL_X, CTRL_Z, ENTER, TAB, UP, Sitting, paste
 from fakes.scripted import OPENAI, Called, Script
 from hypothesis import given
 from hypothesis import strategies as st
@@ -469,7 +469,7 @@ def test_what_is_asked_about_cannot_be_disguised() -> None:
 def test_a_line_may_have_lines_and_what_is_pasted_stays_whole(seated: tuple[Room, Sitting]) -> None:
     _, chat = seated
     chat.type(f"one{ALT_ENTER}two")
-    chat.type(pasted("\nthree\nfour"))
+    chat.type(paste("\nthree\nfour"))
     chat.see("> one\n  two\n  three\n  four")
     chat.type(ENTER)
     chat.see("You said: one")

@@ -67,12 +67,12 @@ def test_C3_the_channels_that_the_profile_opens_run(folder: Path) -> None:
     (folder / "post.py").write_text(pair + mute)
     opening(folder, "[post]")
     with gateway(folder) as running:
-        assert running.logged("channels.running").endswith("channels=post")
+        assert running.wait_for_log("channels.running").endswith("channels=post")
         opening(folder, "[post, mute]")
         running.send(signal.SIGHUP)
-        assert "settings=channels" in running.logged("pipeline.restart_needed")
+        assert "settings=channels" in running.wait_for_log("pipeline.restart_needed")
     with gateway(folder, "--enable-channel", "all", "--enable-channel", "!mute") as running:
-        assert running.logged("channels.running").endswith("channels=post")
+        assert running.wait_for_log("channels.running").endswith("channels=post")
 
 
 def test_C3_a_profile_that_opens_no_channel_runs_none(folder: Path) -> None:
@@ -125,7 +125,7 @@ def test_C24_the_first_signal_lets_a_turn_finish_and_takes_no_new_one(folder: Pa
         running.say("wait go")
         running.until((folder / "go.begun").exists)
         running.send(signal.SIGTERM)
-        running.logged("gateway.ending ")
+        running.wait_for_log("gateway.ending ")
         assert (running.ask("/healthz").status_code, running.health["status"]) == (503, "draining")
         running.say("too late")  # it is kept, for the next start
         (folder / "go").touch()
@@ -142,7 +142,7 @@ def test_the_second_signal_ends_all_at_once_and_what_was_not_answered_is_answere
         running.say("wait go")
         running.until((folder / "go.begun").exists)
         running.send(signal.SIGTERM)
-        running.logged("gateway.ending ")
+        running.wait_for_log("gateway.ending ")
         running.send(signal.SIGINT)
         assert running.process.wait(PATIENCE / 4) == 130  # long before `shutdown_grace` is over
         assert running.replies == []
@@ -157,7 +157,7 @@ def test_a_signal_that_a_supervisor_sends_twice_is_one(folder: Path) -> None:
         running.until((folder / "go.begun").exists)
         running.send(signal.SIGTERM)
         running.send(signal.SIGTERM)
-        running.logged("gateway.ending ")
+        running.wait_for_log("gateway.ending ")
         (folder / "go").touch()
         assert running.process.wait(PATIENCE) == 0
         assert [text for _, text in running.replies] == ["one wait go"]
@@ -211,7 +211,7 @@ def test_SIGHUP_loads_the_new_code_and_a_bad_file_is_refused_with_its_findings(f
         reload = running.until(lambda: (found := running.health["reload"])["outcome"] == "refused" and found)
         [finding] = reload["findings"]
         assert re.fullmatch(r".*pipelines\.yaml:6:\d+: error\[B\d+\] .*`brian`.*did you mean `brain`\?\)", finding)
-        assert "error[B" in running.logged("pipeline.finding")
+        assert "error[B" in running.wait_for_log("pipeline.finding")
         running.say("c")
         assert running.reply(3) == "two c"  # nothing has changed
         assert running.ask("/healthz").status_code == 200
@@ -334,7 +334,7 @@ def test_what_a_plugin_logs_itself_is_JSON_with_its_fields_and_without_secrets(f
     with gateway(folder, "--log-format", "json", OPENAI_API_KEY=KEY) as running:
         running.say("hello")
         assert running.reply(1) == "hello"
-        line = json.loads(running.logged("line"))
+        line = json.loads(running.wait_for_log("line"))
     assert KEY not in running.log
     assert line["event"].startswith("a *** é\nline")
     assert (line["level"], line["level_"], line["time_"], line["key"], line["odd"]) == ("ERROR", 3, None, "***", "nan")

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, admission_of, noted, noting, raising
+from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, admission_of, note, noting, raising
 
 from bub import tool
 from bub.base.diagnostics import PipelineError
@@ -98,7 +98,7 @@ async def test_resolve_session_names_the_session_and_none_leaves_it_to_the_next(
 async def test_message_received_is_told_of_the_session_before_anything_is_gathered(bub: Workshop) -> None:
     seen: list[Any] = []
     toy = Toy(
-        message_received=lambda session_id, message: noted(seen, (session_id, message["content"]), "not looked at"),
+        message_received=lambda session_id, message: note(seen, (session_id, message["content"]), "not looked at"),
         load_state=noting(seen, "load"),
         run_model=lambda: "hi",
     )
@@ -155,7 +155,7 @@ async def test_before_prompt_build_changes_the_system_prompt(bub: Workshop, chan
     systems: list[str] = []
     framework = bub(
         ETHOS,
-        model=Toy(run_model=lambda system: noted(systems, system, "hi"), system_prompt=lambda: "Be kind."),
+        model=Toy(run_model=lambda system: note(systems, system, "hi"), system_prompt=lambda: "Be kind."),
         toy=Toy(before_prompt_build=lambda: change),
     )
     await framework.process_inbound(HELLO)
@@ -248,7 +248,7 @@ async def test_before_dispatch_takes_one_reply_over_and_the_others_are_sent(bub:
         run_model=lambda: "hi",
         render_outbound=lambda: [{"content": "mine"}, {"content": "yours"}],
         before_dispatch=lambda message: {"handled": message["content"] == "mine"},
-        dispatch_outbound=lambda message: noted(seen, f"dispatch {message['content']}", True),
+        dispatch_outbound=lambda message: note(seen, f"dispatch {message['content']}", True),
         message_sent=lambda message: seen.append(f"sent {message['content']}"),
     )
     result = await bub(ETHOS, toy=toy).process_inbound(HELLO)
@@ -262,9 +262,9 @@ async def test_dispatch_outbound_of_every_plugin_is_called_once_for_each_reply(b
         low=Toy(
             run_model=lambda: "hi",
             render_outbound=lambda: [{"content": "1"}, {"content": "2"}],
-            dispatch_outbound=lambda message: noted(seen, f"low {message['content']}", True),
+            dispatch_outbound=lambda message: note(seen, f"low {message['content']}", True),
         ),
-        high=Toy(dispatch_outbound=lambda message: noted(seen, f"high {message['content']}", True)),
+        high=Toy(dispatch_outbound=lambda message: note(seen, f"high {message['content']}", True)),
     )
     await framework.process_inbound(HELLO)
     assert seen == ["high 1", "low 1", "high 2", "low 2"]
@@ -311,7 +311,7 @@ async def test_tool_gate_judges_the_final_arguments_and_what_it_denies_does_not_
     toy = Toy(
         provide_tools=lambda: [greet],
         before_tool_call=lambda args: {"args": {"name": args["name"].title()}},
-        tool_gate=lambda tool, args: noted(
+        tool_gate=lambda tool, args: note(
             seen, (tool, dict(args)), {"deny": "not him"} if args["name"] == "Bob" else None
         ),
         after_tool_call=lambda result: results.append(result["content"]),
@@ -483,8 +483,8 @@ def test_register_cli_commands_brings_commands_and_no_two_of_one_name(bub: Works
 def test_onboard_config_is_laid_over_the_settings_the_highest_priority_last(bub: Workshop) -> None:
     seen: list[Any] = []
     framework = bub(
-        low=Toy(onboard_config=lambda current_config: noted(seen, dict(current_config), {"city": "Ulm", "old": None})),
-        high=Toy(onboard_config=lambda current_config, ask: noted(seen, dict(current_config), {"city": "Bern"})),
+        low=Toy(onboard_config=lambda current_config: note(seen, dict(current_config), {"city": "Ulm", "old": None})),
+        high=Toy(onboard_config=lambda current_config, ask: note(seen, dict(current_config), {"city": "Bern"})),
     )
     started = {"old": 1, "token": "${env:TOKEN}"}
     settings = framework.collect_onboard_config(started, only={"low", "high"})
@@ -529,7 +529,7 @@ def test_provide_channels_is_given_what_takes_messages_and_the_higher_priority_h
         """Takes messages."""
 
     framework = bub(
-        low=Toy(provide_channels=lambda message_handler: noted(seen, message_handler, [low, other])),
+        low=Toy(provide_channels=lambda message_handler: note(seen, message_handler, [low, other])),
         high=Toy(provide_channels=lambda: [high]),
         none=Toy(provide_channels=lambda: None),
     )

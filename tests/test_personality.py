@@ -12,7 +12,7 @@ import pytest
 import trio
 from fakes.scripted import OPENAI, Called
 from fakes.talk import Talk, adding, bringing
-from fakes.toys import Toy, Workshop, admission_of, noted
+from fakes.toys import Toy, Workshop, admission_of, note
 from trio.testing import wait_all_tasks_blocked
 
 from bub import BubFramework, TurnResult, hookimpl
@@ -61,7 +61,7 @@ class Room:
     @asynccontextmanager
     async def open(self, pipeline: str = PIPELINE) -> AsyncIterator[BubFramework]:
         def switched(session_id: str, previous: str, personality: str) -> Any:
-            return noted(self.seen, (session_id, previous, personality), self.choice)
+            return note(self.seen, (session_id, previous, personality), self.choice)
 
         points = (
             "inbound_claim",
@@ -237,7 +237,7 @@ async def test_a_sub_agent_can_be_given_another_personality_with_no_more_tools_t
     wanted: list[str] = ["poet"]
 
     def subagent_spawning(personality: str) -> dict[str, Any]:
-        return noted(spawning, personality, {"personality": wanted[0]})
+        return note(spawning, personality, {"personality": wanted[0]})
 
     task = json.dumps([OPENAI.answer("A rose is a rose.")])
     call = OPENAI.answer(calls=[Called("subagent", json.dumps({"prompt": task}))])

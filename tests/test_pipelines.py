@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import trio
-from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, noted, noting, outcomes, raising
+from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, note, noting, outcomes, raising
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from bub import BubFramework, hookimpl
@@ -240,7 +240,7 @@ async def test_shipped_stages_are_swapped_reordered_and_removed_by_yaml_alone(bu
           save_state: {after: dispatch_outbound}
         """,
         toy=Toy(
-            oracle=lambda prompt: noted(seen, "oracle", f"the oracle on {prompt}"),
+            oracle=lambda prompt: note(seen, "oracle", f"the oracle on {prompt}"),
             **{name: noting(seen, name) for name in DEFAULT if name != "run_model_stream"},
         ),
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 from fakes.graphs import graph_of, turn_on
-from fakes.toys import HELLO, Errors, Toy, Workshop, noted, noting, outcomes
+from fakes.toys import HELLO, Errors, Toy, Workshop, note, noting, outcomes
 from loguru import logger
 from trio.testing import MockClock
 
@@ -81,8 +81,8 @@ async def test_handlers_come_in_order_of_registration_before_the_plugins_that_co
 ) -> None:
     asked: list[str] = []
     framework = calling(bub, site, kind, p=Toy(act=noting(asked, "p")), q=Toy(act=noting(asked, "q")))
-    register(framework.registry, kind, "act", lambda payload: noted(asked, "of p"), "p")
-    register(framework.registry, kind, "act", lambda payload: noted(asked, "of nobody"))
+    register(framework.registry, kind, "act", lambda payload: note(asked, "of p"), "p")
+    register(framework.registry, kind, "act", lambda payload: note(asked, "of nobody"))
     await framework.process_inbound(HELLO)
     if site == "in threads" and kind == "void":  # what runs in a thread is waited for, and all of it at once
         assert asked[:2] == ["of p", "of nobody"]
@@ -98,7 +98,7 @@ async def test_E13_no_way_of_calling_a_point_forgets_whom_the_profile_lists(
     asked: list[str] = []
     framework = calling(bub, site, kind, p=Toy(act=noting(asked, "p")))
     for plugin in ("stranger", "p", "builtin"):
-        register(framework.registry, kind, "act", lambda payload, plugin=plugin: noted(asked, f"of {plugin}"), plugin)
+        register(framework.registry, kind, "act", lambda payload, plugin=plugin: note(asked, f"of {plugin}"), plugin)
     await framework.process_inbound(HELLO)
     assert sorted(asked) == ["of builtin", "of p", "p"]
 
@@ -167,9 +167,9 @@ async def test_a_payload_is_one_mapping_of_what_the_point_offers_and_cannot_be_c
     bub: Workshop, kind: str
 ) -> None:
     told: list[Any] = []
-    framework = calling(bub, "a stage", kind, p=Toy(act=lambda **values: noted(told, values)))
+    framework = calling(bub, "a stage", kind, p=Toy(act=lambda **values: note(told, values)))
     for _ in range(2):
-        register(framework.registry, kind, "act", lambda payload: noted(told, payload))
+        register(framework.registry, kind, "act", lambda payload: note(told, payload))
     await framework.process_inbound(HELLO)
     first, second, plugin = told
     assert first is second
@@ -211,7 +211,7 @@ async def test_a_stage_for_each_reply_that_no_plugin_implements_still_calls_hand
     )
     framework = bub(text, p=Toy(make=lambda: [{"content": "one"}, {"content": "two"}]))
     assert framework.graph.nodes[-1].idle
-    framework.registry.register_void("message_sent", lambda payload: noted(told, payload["message"]["content"]))
+    framework.registry.register_void("message_sent", lambda payload: note(told, payload["message"]["content"]))
     await framework.process_inbound(HELLO)
     assert told == ["one", "two"]
 
@@ -245,7 +245,7 @@ async def test_each_profile_calls_the_handlers_of_its_own_plugins_also_after_a_r
     framework = bub(TWO, p=Toy(run_model=lambda: "day"), q=Toy(run_model=lambda: "night"))
     for plugin in ("p", "q", None):
         framework.registry.register_void(
-            "agent_done", lambda payload, who=plugin: noted(asked, f"{who} {payload['model_output']}"), plugin
+            "agent_done", lambda payload, who=plugin: note(asked, f"{who} {payload['model_output']}"), plugin
         )
 
     async def heard() -> list[str]:
@@ -276,7 +276,7 @@ async def test_where_only_some_plugins_are_asked_handlers_of_others_are_not(bub:
 
     framework = bub(where, p=Toy(act=noting(asked, "p")), q=Toy(act=noting(asked, "q"), make=make))
     for plugin in ("p", "q", None):
-        framework.registry.register_void("act", lambda payload, who=plugin: noted(asked, f"of {who}"), plugin)
+        framework.registry.register_void("act", lambda payload, who=plugin: note(asked, f"of {who}"), plugin)
     await framework.process_inbound(HELLO)
     assert asked == ["of p", "of None", "p"]
 
@@ -291,15 +291,15 @@ async def test_a_registration_counts_from_the_next_call_on_and_its_removal_too(b
     def register_more(payload: Any) -> None:
         asked.append("first")
         registry = framework.registry
-        registry.register_void("message_received", lambda payload: noted(asked, "too late for this one"))
-        removals.append(registry.register_void("session_start", lambda payload: noted(asked, "in time")))
-        removals.append(registry.register_void("agent_done", lambda payload: noted(asked, "never")))
+        registry.register_void("message_received", lambda payload: note(asked, "too late for this one"))
+        removals.append(registry.register_void("session_start", lambda payload: note(asked, "in time")))
+        removals.append(registry.register_void("agent_done", lambda payload: note(asked, "never")))
 
     def take_back(model_output: str) -> str:
         removals[-1]()
         return model_output
 
-    framework = bub("extends: bub:ethos", p=Toy(run_model=lambda: noted(asked, "model", take_back("an answer"))))
+    framework = bub("extends: bub:ethos", p=Toy(run_model=lambda: note(asked, "model", take_back("an answer"))))
     remove = framework.registry.register_void("message_received", register_more)
     await framework.process_inbound(HELLO)
     remove()
@@ -315,7 +315,7 @@ async def test_a_plugin_registers_in_a_turn_that_began_while_nothing_was_registe
 
         @hookimpl
         def load_state(self) -> None:
-            self.framework.registry.register_void("agent_done", lambda payload: noted(asked, "done"), "p")
+            self.framework.registry.register_void("agent_done", lambda payload: note(asked, "done"), "p")
 
         @hookimpl
         def run_model(self) -> str:
@@ -468,7 +468,7 @@ async def test_a_turn_from_before_a_reload_does_not_call_handlers_of_another_kin
         file = bub.folder / "pipelines.yaml"
         file.write_text(file.read_text().replace("claiming", "modifying"))
         framework.reload()
-        framework.registry.register_modifying("nap", lambda payload: noted(asked, "handler"))
+        framework.registry.register_modifying("nap", lambda payload: note(asked, "handler"))
         go.set()
     await framework.process_inbound(HELLO)
     assert asked == ["p", "handler", "p"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import trio
-from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, empty, noted, noting, outcomes, raising
+from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, empty, note, noting, outcomes, raising
 from trio.testing import MockClock
 
 from bub import hookimpl
@@ -945,7 +945,7 @@ async def test_thread_runs_plain_functions_in_another_thread(bub: Workshop, wher
           work: {{kind: {kind}, {"default: null," if kind == "firstresult" else ""} {key.get("stage", "")}}}
           last: {{kind: observer}}
         """,
-        plain=Toy(work=lambda: noted(threads, threading.get_ident(), "done" if kind == "firstresult" else None)),
+        plain=Toy(work=lambda: note(threads, threading.get_ident(), "done" if kind == "firstresult" else None)),
         waiting=Toy(work=waiting, last=lambda: None),
     )
     await framework.process_inbound(HELLO)

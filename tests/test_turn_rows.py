@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import trio
-from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, empty, noted, noting, outcomes, raising
+from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, empty, note, noting, outcomes, raising
 from trio.testing import MockClock
 
 from bub import hookimpl
@@ -236,7 +236,7 @@ async def test_T11_a_falsy_prompt_means_the_content_and_stops_the_chain(bub: Wor
 async def test_T12_a_prompt_may_be_a_list_of_parts(bub: Workshop) -> None:
     parts = [{"type": "text", "text": "hello"}]
     given: list[Any] = []
-    model = Toy(build_prompt=lambda: parts, run_model=lambda prompt: noted(given, prompt, "seen"))
+    model = Toy(build_prompt=lambda: parts, run_model=lambda prompt: note(given, prompt, "seen"))
     result = await bub(model=model).process_inbound(HELLO)
     assert given == [parts]
     assert (result.prompt, result.model_output) == (parts, "seen")
@@ -621,7 +621,7 @@ async def test_T32_the_classic_turn_works_on_the_message_that_was_normalised(bub
     kept: list[Any] = []
     model = Toy(
         normalize_inbound=lambda message: {**message, "content": message["content"].strip()},
-        run_model=lambda message, inbound: noted(kept, inbound, message["content"]),
+        run_model=lambda message, inbound: note(kept, inbound, message["content"]),
     )
     result = await bub(CLASSIC, model=model).process_inbound({**HELLO, "content": "  hello "})
     assert result.model_output == "hello"
@@ -728,7 +728,7 @@ async def test_T36_the_tape_store_is_made_once_and_open_while_running(bub: Works
     seen: list[str] = []
     provide = store_as(form, seen)
     made: list[int] = []
-    framework = bub(model=Toy(run_model=lambda: "hi", provide_tape_store=lambda: noted(made, 1, provide())))
+    framework = bub(model=Toy(run_model=lambda: "hi", provide_tape_store=lambda: note(made, 1, provide())))
     assert framework.get_tape_store() is None
     async with framework.running():
         assert framework.get_tape_store() == "the store"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trio
 from fakes.line import Line, lines, opened
-from fakes.toys import HELLO, Errors, Toy, Workshop, noted
+from fakes.toys import HELLO, Errors, Toy, Workshop, note
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from bub import BubFramework, hookimpl
@@ -90,7 +90,7 @@ async def test_a_session_is_found_once_where_a_channel_brings_the_message(bub: W
     hooks = asked.hooks(
         run_model=lambda: "hi",
         provide_channels=lines(line),
-        admit_message=lambda session_id: noted(admitted, session_id),
+        admit_message=lambda session_id: note(admitted, session_id),
     )
     async with opened(bub(f"extends: bub:{shipped}", office=Toy(**hooks))) as manager:
         await line.say("hello")
@@ -317,7 +317,7 @@ async def test_a_gate_whose_plugin_only_the_chosen_profile_has_is_run(bub: Works
     asked, at_the_door = list[Any](), list[str]()
     framework = bub(
         SHARED_GATE,
-        office=Toy(doorkeeper=lambda profile: noted(at_the_door, profile)),
+        office=Toy(doorkeeper=lambda profile: note(at_the_door, profile)),
         guard=Toy(doorkeeper=denying(asked)),
         model=Toy(call_model=a_model),
     )
@@ -436,7 +436,7 @@ async def test_a_message_that_no_turn_took_goes_on_with_what_it_found(bub: Works
         line,
         run_model=run_model,
         admit_message=lambda: "steer",
-        resolve_session=lambda message: noted(asked, message["content"], "one"),
+        resolve_session=lambda message: note(asked, message["content"], "one"),
     )
     async with opened(bub(CLEANED, office=office)) as manager:
         await line.say("one")
@@ -598,7 +598,7 @@ async def test_what_a_turn_opened_before_a_reload_is_closed_once_and_opened_anew
         return prompt
 
     office = Toy(
-        open_case=lambda message: noted(seen, f"open {message['content']}", "case"),
+        open_case=lambda message: note(seen, f"open {message['content']}", "case"),
         close_case=lambda case: seen.append(f"close {case}"),
         run_model=run_model,
     )
@@ -621,7 +621,7 @@ async def test_a_session_stays_what_it_was_whatever_a_reload_makes_of_it(bub: Wo
         return prompt
 
     def resolve_session(message: Any) -> str:
-        return noted(asked, message["content"], f"{len(asked)}")
+        return note(asked, message["content"], f"{len(asked)}")
 
     framework = bub(RELOADED, office=Toy(run_model=run_model, resolve_session=lambda message: "one"))
 
@@ -663,7 +663,7 @@ async def test_nothing_below_the_session_begins_before_all_above_is_over(bub: Wo
         pipeline,
         toy=Toy(
             slow=slow,
-            resolve_session=lambda: noted(seen, ("session", trio.current_time()), "s"),
+            resolve_session=lambda: note(seen, ("session", trio.current_time()), "s"),
             early=lambda: seen.append(("early", trio.current_time())),
             run_model=lambda: "hi",
         ),
@@ -735,7 +735,7 @@ async def test_what_waits_is_completed_only_when_it_is_answered(bub: Workshop) -
 async def test_who_looks_at_a_message_above_the_session_sees_it_completed(bub: Workshop) -> None:
     line, seen = Fetching(), list[Any]()
     office = Toy(
-        run_model=lambda message: noted(seen, message["context"], "hi"),
+        run_model=lambda message: note(seen, message["context"], "hi"),
         inbound_claim=lambda message: seen.append(message["context"]),
         provide_channels=lines(line),
     )

@@ -117,7 +117,7 @@ class Running:
             time.sleep(0.01)
         return found
 
-    def logged(self, words: str, times: int = 1) -> str:
+    def wait_for_log(self, words: str, times: int = 1) -> str:
         """The last line of the log with these words, once there are so many."""
         return self.until(lambda: self._with(words)[times - 1 :], words)[-1]
 
@@ -148,7 +148,7 @@ class Running:
 
     def ask(self, path: str, **headers: str) -> httpx.Response:
         """What it serves to whoever watches it."""
-        found = re.search(r"127\.0\.0\.1:\d+", self.logged("monitor.listening"))
+        found = re.search(r"127\.0\.0\.1:\d+", self.wait_for_log("monitor.listening"))
         assert found is not None
         return httpx.get(f"http://{found[0]}{path}", headers=headers, timeout=PATIENCE)
 
@@ -188,7 +188,7 @@ def gateway(folder: Path, *arguments: str, ready: bool = True, **environment: st
         running = Running(folder, process)
         try:
             if ready:
-                running.logged("channels.running")
+                running.wait_for_log("channels.running")
             yield running
         finally:
             running.hang_up()

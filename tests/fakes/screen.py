@@ -21,7 +21,7 @@ ENTER, ALT_ENTER, TAB, UP = "\r", "\x1b\r", "\t", "\x1b[A"
 CTRL_C, CTRL_D, CTRL_L, CTRL_X, CTRL_Z = "\x03", "\x04", "\x0c", "\x18", "\x1a"
 
 
-def pasted(text: str) -> str:
+def paste(text: str) -> str:
     """A text as terminals send one that is pasted."""
     return f"\x1b[200~{text}\x1b[201~"
 

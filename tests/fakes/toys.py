@@ -118,7 +118,7 @@ def outcomes(result: Any) -> dict[str, str]:
     return {record.stage: record.outcome for record in result.trace}
 
 
-def noted(seen: list[Any], what: Any, answer: Any = None) -> Any:
+def note(seen: list[Any], what: Any, answer: Any = None) -> Any:
     """Note something; gives the answer, so that a lambda can do both."""
     seen.append(what)
     return answer
@@ -128,7 +128,7 @@ def noting(seen: list[Any], what: Any, answer: Any = None) -> Callable[[], Any]:
     """An implementation that notes that it was called, and answers."""
 
     def note() -> Any:
-        return noted(seen, what, answer)
+        return note(seen, what, answer)
 
     return note
 
