@@ -141,7 +141,7 @@ def test_what_is_read_is_known_before_a_plugin_is_imported(tmp_path: Path) -> No
             workspace=tmp_path,
             environ={},
         )
-    assert seen == [({"default": 1}, False), ({"default": 1, "other": 2}, False)]
+    assert seen == [({"default": 1, "other": 2}, False)]
 
 
 def test_a_witness_hears_of_failures_in_every_profile(tmp_path: Path) -> None:

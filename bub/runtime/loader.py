@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -18,15 +18,14 @@ from bub.pipeline.check.variables import check_variables
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.routes import RouteTable, routes_of
 from bub.pipeline.plan.secret_values import redactor_of
-from bub.pipeline.plan.settings import environment_settings, for_the_same_provider, resolve_settings
-from bub.pipeline.run.compiler import StandIn, plan_for
+from bub.pipeline.run.compiler import Planner, StandIn
 from bub.pipeline.run.compiler import compile as compile_graph
 from bub.pipeline.source.interpolate import read_environment, resolve
-from bub.pipeline.source.merge import SHIPPED, Document, Layer, load_document, load_shipped
-from bub.pipeline.source.schemas import whole_settings_schema
+from bub.pipeline.source.merge import SHIPPED, Document, load_document, load_shipped
 from bub.plugins.loading import load_plugins
 from bub.plugins.plugin_set import PluginSet
 from bub.plugins.view import ProfileView
+from bub.runtime.profile_settings import SettingsResolver
 from bub.runtime.runtime import Learn
 from bub.runtime.snapshot import Profile, Snapshot, bind_bootstrap
 from bub.runtime.trust import require_trust
@@ -76,7 +75,9 @@ def load(
     environment, found = read_environment(document.base, environ)
     routes = routes_of(document, environment) if routed else ()
     findings = [*found, *check_variables(document, environment)]
-    loading = _Loading(document, profile, workspace, environ, environment, builtin, learn, mocks, witnesses)
+    planner = Planner(document, environment)
+    resolver = SettingsResolver(document, profile, environ, environment)
+    loading = _Loading(document, workspace, environment, planner, resolver, builtin, learn, mocks, witnesses)
     try:
         profiles = loading.load_profiles([profile, *(route.profile for route in routes)], findings)
     except BaseException:
@@ -91,16 +92,13 @@ def load(
 
 @dataclass(slots=True)
 class _Loading:
-    """What one call of `load` was given, and what it has gathered so far.
-
-    `environment` is the real one and the variables of the file beside the pipeline file, `environ` the real one alone.
-    """
+    """What one call of `load` was given, and what it has gathered so far."""
 
     document: Document
-    start: str
     workspace: Path
-    environ: Mapping[str, str]
     environment: Mapping[str, str]
+    planner: Planner
+    resolver: SettingsResolver
     builtin: Callable[[ProfileView], object]
     learn: Learn
     mocks: Mapping[str, StandIn]
@@ -108,38 +106,47 @@ class _Loading:
     settings: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     plugins: list[PluginSet] = field(default_factory=list)
     views: list[PluginView] = field(default_factory=list)
+    redactor: Redactor = field(default_factory=lambda: Redactor(()))
 
     def load_profiles(self, names: Iterable[str], findings: list[Diagnostic]) -> Mapping[str, Profile]:
         """Load each profile once, with those that its sessions may choose; one that fails does not stop the others."""
         profiles: dict[str, Profile] = {}
         failed: PipelineError | None = None
         waiting = list(dict.fromkeys(names))
-        for name in waiting:
-            try:
-                profile = profiles[name] = self._load_profile(name)
-            except PipelineError as error:
-                findings += error.diagnostics
-                failed = error
-                continue
-            findings += profile.graph.warnings
-            if profile.has_personalities:
-                waiting += [other for other in profiles_of(self.document) if other not in waiting]
+        while waiting:
+            plans = self._plan(waiting)
+            if not self.document.complete:  # what is missing may be what says which plugins there are
+                raise PipelineError([*findings, *(finding for plan in plans for finding in plan.findings.items)])
+            waiting = []
+            for plan in plans:
+                try:
+                    profile = profiles[plan.profile] = self._load_profile(plan)
+                except PipelineError as error:
+                    findings += error.diagnostics
+                    failed = error
+                    continue
+                findings += profile.graph.warnings
+                if profile.has_personalities:
+                    waiting = [other for other in profiles_of(self.document) if other not in self.settings]
         if failed is not None:
             raise PipelineError(findings) from failed
         if len(profiles) == 1:  # there is nothing to choose from
             profiles = {name: replace(profile, has_personalities=False) for name, profile in profiles.items()}
         return MappingProxyType(profiles)
 
-    def _load_profile(self, name: str) -> Profile:
-        plan = plan_for(self.document, name, self.environment)
-        settings = self.settings_of(plan)
-        self.settings[name] = settings
-        # Before anything can fail with a key in what it says.
-        redactor = redactor_of(self.document, self.environment, self.settings)
-        self.learn(dict(self.settings), redactor)
-        if not self.document.complete:
-            raise PipelineError(plan.findings.items)  # what is missing may be what says which plugins there are
-        view = PluginView(name, self.workspace, settings, redactor)
+    def _plan(self, names: Iterable[str]) -> list[Plan]:
+        """Make the plans and settings of profiles; they are known before anything can fail with a key in its words."""
+        plans = [self.planner.plan_for(name) for name in names]
+        for plan in plans:
+            self.settings[plan.profile], found = self.resolver.settings_of(plan)
+            plan.findings.items += found
+        self.redactor = redactor_of(self.document, self.environment, self.settings)
+        self.learn(dict(self.settings), self.redactor)
+        return plans
+
+    def _load_profile(self, plan: Plan) -> Profile:
+        name, settings = plan.profile, self.settings[plan.profile]
+        view = PluginView(name, self.workspace, settings, self.redactor)
         self.views.append(view)
         plugins = self._load_plugins(plan, view)
         graph = compile_graph(plan, plugins, self.mocks)
@@ -179,41 +186,6 @@ class _Loading:
         return plugins
 
     # What the file says.
-
-    def settings_of(self, plan: Plan) -> Mapping[str, Any]:
-        """The settings of a profile; what is wrong with them is found in its plan."""
-        declared = declared_plugins(plan)
-        from_packages = (name for name, _ in plan.allowlist if name not in declared or not declared[name].path)
-        settings, found = resolve_settings(
-            plan.effective.root,
-            self.environment,
-            base=self.document.base,
-            schema=whole_settings_schema(from_packages),
-            folders=self.document.folders,
-        )
-        plan.findings.items += found
-        return for_the_same_provider(settings, self._settings_by_layer(plan.effective.layers))
-
-    def _settings_by_layer(self, layers: Iterable[Layer]) -> Iterator[Mapping[str, Any]]:
-        """The settings of each layer by itself, weakest first: files, profiles, `.env`, the real environment.
-
-        What the environment gives without naming a model is meant for the model of the profile chosen at start, so
-        that a route to another profile does not take its key along.
-        """
-        document, schema = self.document, whole_settings_schema()
-        for layer in layers:
-            node = layer.root.get("settings")
-            if node is not None:
-                settings, _ = resolve(node, self.environment, base=document.base, folders=document.folders)
-                yield settings or {}
-        started = self.settings.get(self.start, {})
-        if started.get("model"):
-            yield {"model": started["model"]}
-        beside, _ = read_environment(document.base, {})
-        for variables in (beside, self.environ):
-            yield {
-                path[0]: variables[name] for path, name in environment_settings(variables, schema, {}) if len(path) == 1
-            }
 
     def _value(self, plan: Plan, key: str) -> Any:
         """What the profile says under a key, references replaced; None if it does not say."""
