@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,8 +47,13 @@ def implementations_of(manager: pluggy.PluginManager, hook: str) -> tuple[Implem
     caller = getattr(manager.hook, hook, None)
     if caller is None:
         return ()
-    order = {name: index for index, (name, _) in enumerate(manager.list_name_plugin())}
-    return in_call_order(_read(hook, impl, order) for impl in reversed(caller.get_hookimpls()))
+    return _implementations(caller, _order_in(manager))
+
+
+def all_implementations(manager: pluggy.PluginManager) -> Mapping[str, tuple[Implementation, ...]]:
+    """What the registered plugins bring for every hook, each read once, in the order they are asked."""
+    order = _order_in(manager)
+    return {hook: _implementations(caller, order) for hook, caller in vars(manager.hook).items()}
 
 
 def in_call_order(found: Iterable[Implementation]) -> tuple[Implementation, ...]:
@@ -56,7 +61,15 @@ def in_call_order(found: Iterable[Implementation]) -> tuple[Implementation, ...]
     return tuple(sorted(found, key=lambda implementation: implementation.rank))
 
 
-def _read(hook: str, impl: Any, order: dict[str, int]) -> Implementation:
+def _order_in(manager: pluggy.PluginManager) -> Mapping[str, int]:
+    return {name: index for index, (name, _) in enumerate(manager.list_name_plugin())}
+
+
+def _implementations(caller: pluggy.HookCaller, order: Mapping[str, int]) -> tuple[Implementation, ...]:
+    return in_call_order(_read(caller.name, impl, order) for impl in reversed(caller.get_hookimpls()))
+
+
+def _read(hook: str, impl: Any, order: Mapping[str, int]) -> Implementation:
     required: list[str] = []
     optional: list[str] = []
     positional: list[str] = []

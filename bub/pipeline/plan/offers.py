@@ -9,21 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bub.base.diagnostics import Place, Position, Range
-from bub.hooks.implementations import Implementation, implementations_of
+from bub.hooks.implementations import Implementation, all_implementations
 from bub.hookspecs import HOOK_POINTS, HookPoint
 from bub.pipeline.plan.plan import HookPlan, Plan
-from bub.plugins.plugin_set import LoadedPlugin, PluginSet
+from bub.plugins.plugin_set import PluginSet
 
 
 @dataclass(frozen=True, slots=True)
 class Offers:
     """The implementations that a profile's plugins bring, and the hooks they are for.
 
+    `found` are all that are registered, by hook in call order, also those of witnesses, which no profile lists.
     `hooks` are those that this pipeline calls or declares, `points` these and all that Bub knows.
     """
 
     plan: Plan
     plugins: PluginSet
+    found: Mapping[str, tuple[Implementation, ...]]
     by_plugin: Mapping[str, tuple[Implementation, ...]]
     by_hook: Mapping[str, tuple[Implementation, ...]]
     hooks: Mapping[str, HookPlan]
@@ -65,20 +67,19 @@ def _name_at(file: str, first: int, name: str) -> Range:
 def offers_of(plan: Plan, plugins: PluginSet) -> Offers:
     """What the loaded plugins implement, with the hooks of this pipeline beside it."""
     hooks = {**{stage.hook.point.name: stage.hook for stage in plan.stages}, **plan.hooks}
-    by_plugin = {plugin.name: _implementations(plugins, plugin) for plugin in plugins.plugins}
-    by_hook: dict[str, tuple[Implementation, ...]] = {}
-    for found in by_plugin.values():
-        for implementation in found:
-            by_hook[implementation.hook] = (*by_hook.get(implementation.hook, ()), implementation)
+    found = all_implementations(plugins.manager)
+    by_plugin: dict[str, list[Implementation]] = {plugin.name: [] for plugin in plugins.plugins}
+    for implementations in found.values():
+        for implementation in implementations:
+            if implementation.plugin in by_plugin:
+                by_plugin[implementation.plugin].append(implementation)
+    by_hook: dict[str, list[Implementation]] = {}
+    for brought in by_plugin.values():
+        for implementation in brought:
+            by_hook.setdefault(implementation.hook, []).append(implementation)
     points = {**HOOK_POINTS, **{name: hook.point for name, hook in hooks.items()}}
-    return Offers(plan, plugins, by_plugin, by_hook, hooks, points)
+    return Offers(plan, plugins, found, _frozen(by_plugin), _frozen(by_hook), hooks, points)
 
 
-def _implementations(plugins: PluginSet, plugin: LoadedPlugin) -> tuple[Implementation, ...]:
-    callers = plugins.manager.get_hookcallers(plugin.plugin) or []
-    return tuple(
-        implementation
-        for caller in callers
-        for implementation in implementations_of(plugins.manager, caller.name)
-        if implementation.plugin == plugin.name
-    )
+def _frozen(groups: Mapping[str, list[Implementation]]) -> Mapping[str, tuple[Implementation, ...]]:
+    return {name: tuple(items) for name, items in groups.items()}

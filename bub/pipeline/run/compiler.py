@@ -115,7 +115,7 @@ def compile(  # noqa: A001 (the design's word, and what it does)
     tools = provided_tools(plan, offers)
     if plan.findings.has_errors:
         raise PipelineError(plan.findings.items)
-    return GraphLayout(plan, plugins, stand_ins, kinds, tools).build()
+    return GraphLayout(plan, offers.found, stand_ins, kinds, tools).build()
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from bub.base.waiting import Within, unlimited
 from bub.hooks.binding import Calls, Manner, bind, in_words
 from bub.hooks.combining import COMBININGS
 from bub.hooks.facts import BUILTIN, RESULTS, SESSION, START_VALUES, Kind
-from bub.hooks.implementations import Implementation, implementations_of, in_call_order
+from bub.hooks.implementations import Implementation, in_call_order
 from bub.hooks.kinds.runnable import RunnableKind
 from bub.hooks.kinds.stream import STREAM
 from bub.hookspecs import ERROR_POINT, HOOK_POINTS, HookPoint
@@ -22,7 +22,6 @@ from bub.pipeline.plan.plan import HookPlan, Plan, StagePlan, policy_of
 from bub.pipeline.plan.scalars import flag_of, names_of, seconds_of, text_of
 from bub.pipeline.run.graph import Chain, FiredPoint, Graph, GraphNode, Part, SideBySide, Step, template
 from bub.pipeline.source.document import Node
-from bub.plugins.plugin_set import PluginSet
 from bub.tools import Tool
 
 StandIn: TypeAlias = Callable[[HookPoint], Implementation]
@@ -38,7 +37,7 @@ class GraphLayout:
     """
 
     plan: Plan
-    plugins: PluginSet
+    implementations: Mapping[str, tuple[Implementation, ...]]
     stand_ins: Mapping[str, StandIn]
     kinds: Mapping[str, RunnableKind]
     tools: Mapping[str, Tool]
@@ -225,9 +224,9 @@ class GraphLayout:
         return listed if only is None else listed.intersection(name for name, _ in names_of(only))
 
     def _find_implementations(self, point: HookPoint) -> tuple[Implementation, ...]:
-        found = implementations_of(self.plugins.manager, point.name)
+        found = self.implementations.get(point.name, ())
         if point.twin is not None:
-            found = in_call_order((*found, *implementations_of(self.plugins.manager, point.twin)))
+            found = in_call_order((*found, *self.implementations.get(point.twin, ())))
         return found
 
     def _lay_out_fired(self) -> dict[str, FiredPoint]:
