@@ -127,10 +127,10 @@ def note(seen: list[Any], what: Any, answer: Any = None) -> Any:
 def noting(seen: list[Any], what: Any, answer: Any = None) -> Callable[[], Any]:
     """An implementation that notes that it was called, and answers."""
 
-    def note() -> Any:
+    def implement() -> Any:
         return note(seen, what, answer)
 
-    return note
+    return implement
 
 
 def raising(error: BaseException) -> Callable[[], Any]:
