@@ -239,8 +239,14 @@ PLACES = {
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
 def test_no_reader_shows_the_default_of_a_variable_named_like_a_secret(place: str) -> None:
+    assert_nobody_shows_the_token(place)
+
+
+def assert_nobody_shows_the_token(place: str) -> None:
+    """Hold against each reader a document with the token at a place."""
     head = "" if place.startswith("version") else "version: 1\n"
-    below = "extends: bub:default\n" if "on_failure" in place or "routes" in place else "extends: bub:classic\n"
+    parent = "bub:default" if "on_failure" in place or "routes" in place else "bub:classic"
+    below = "" if place.startswith("extends") else f"extends: {parent}\n"
     text = f"{head}{below}{place}\n"
     document, bare = load_text(text, file="p.yaml"), load_text(f"version: 1\n{below}", file="p.yaml")
     other = load_text(text.replace(TOKEN, f"{TOKEN}-other"), file="p.yaml")
@@ -273,6 +279,28 @@ def test_no_reader_shows_the_default_of_a_variable_named_like_a_secret(place: st
         except PipelineError as refusal:
             shown[f"diff {name}"] = f"{refusal} {refusal.diagnostics}"
     assert [reader for reader, told in shown.items() if TOKEN in told] == []
+
+
+ADDRESS = f"https://ada:{TOKEN}@one.example/v1"
+
+ADDRESSES = {
+    "a setting": f"settings: {{api_base: '{ADDRESS}', modle: y}}",
+    "a setting of a plugin": f"settings: {{weather: {{mirror: '{ADDRESS}'}}, modle: y}}",
+    "a default of a reference": f"settings: {{api_base: '${{env:BASE:-{ADDRESS}}}', modle: y}}",
+    "a default of a stage": f"stages: {{x: {{kind: firstresult, default: '{ADDRESS}', after: build_prompt}}}}",
+    "a policy": f"on_failure: '{ADDRESS}'",
+    "a plugin": f"profiles: {{default: {{plugins: ['{ADDRESS}']}}}}",
+    "the path of a plugin": f"plugins: {{x: {{path: '{ADDRESS}'}}}}\nprofiles: {{default: {{plugins: [x]}}}}",
+    "a parent": f"extends: '{ADDRESS}'",
+    "a route": f"routes: [{{match: {{content: '{ADDRESS}'}}, profile: default}}]",
+    "a message of a test": f"tests: {{t: {{message: {{content: '{ADDRESS}'}}, expect: {{}}}}}}",
+}
+"""Where an address with a password may stand."""
+
+
+@pytest.mark.parametrize("place", ADDRESSES.values(), ids=ADDRESSES)
+def test_no_reader_shows_the_password_of_an_address(place: str) -> None:
+    assert_nobody_shows_the_token(place)
 
 
 @pytest.mark.parametrize("arguments", [("run", "hi"), ("doctor", "--json"), ("test",)], ids=" ".join)

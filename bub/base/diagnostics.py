@@ -38,11 +38,31 @@ STDIN = "<stdin>"
 """What findings call the file that is piped in."""
 
 
+ELIDED = "…"
+"""What stands for what is left out, and at the end of what is cut short."""
+
 ENV_DEFAULT = r"\$\{env:(?P<name>[A-Za-z_][A-Za-z0-9_]*):-(?P<default>[^}]*)"
 """A reference with a default, as a pattern; it may be cut short, as texts are that are quoted."""
 
-ELIDED = "…"
-"""What stands for what is left out."""
+IN_ADDRESS = r"(?:\b[Hh][Tt][Tt][Pp][Ss]?://(?=[^/?#\s:@]+@)|://[^/?#\s:@]*:)(?P<secret>[^/?#\s@]+)"
+"""A password in an address, or for the web what stands in the place of a user, up to the `@`."""
+
+_CUT_ADDRESS = IN_ADDRESS.replace("://", ":/{1,2}") + rf"(?=@|(?<={ELIDED}))"
+"""The same in what may be cut short, or was taken for a path."""
+
+
+def quotable(text: str) -> str:
+    """The text without the defaults of its references and the passwords of its addresses."""
+    if "${env:" in text:
+        text = re.sub(ENV_DEFAULT, lambda found: f"${{env:{found['name']}:-{ELIDED}", text)
+    return hide_passwords(text)
+
+
+def hide_passwords(text: str) -> str:
+    """The text without the passwords of its addresses, also of one that is cut short."""
+    if ":/" not in text:
+        return text
+    return re.sub(_CUT_ADDRESS, lambda found: f"{found[0].removesuffix(found['secret'])}{ELIDED}", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +93,7 @@ class Related:
     range: Range
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "message", _without_defaults(self.message))
+        object.__setattr__(self, "message", quotable(self.message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +102,7 @@ class Diagnostic:
 
     `path` is the dotted path of the offending value (`stages.prompt.needs[0]`), `profile` the profile it holds
     for when it holds for one only, `fix` the text that would repair the range when there is one sure repair.
-    What a message quotes is without the defaults of its references, which may be secrets.
+    What a message quotes is `quotable`: without the defaults of references and the passwords of addresses.
     """
 
     code: str
@@ -97,7 +117,7 @@ class Diagnostic:
     related: tuple[Related, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "message", _without_defaults(self.message))
+        object.__setattr__(self, "message", quotable(self.message))
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as the JSON object of DESIGN §8."""
@@ -116,12 +136,6 @@ class Diagnostic:
                 for other in self.related
             ],
         }
-
-
-def _without_defaults(message: str) -> str:
-    if "${env:" not in message:
-        return message
-    return re.sub(ENV_DEFAULT, lambda found: f"${{env:{found['name']}:-{ELIDED}", message)
 
 
 def _range_dict(span: Range) -> dict[str, dict[str, int]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from bub.base.diagnostics import IN_ADDRESS
+
 SECRET_WORDS = "(?:key|token|secret|password|passphrase|credentials?)"
 """How the name of a secret ends, as a pattern for any case."""
 
@@ -16,7 +18,7 @@ SECRET_VARIABLE = re.compile(
 )
 """The name of a variable that may hold a secret. Of those there are more kinds, since every program has its own."""
 
-SECRET_IN_ADDRESS = re.compile(r"(?i)(?:\bhttps?://(?=[^/?#\s:@]+@)|://[^/?#\s:@]*:)(?P<secret>[^/?#\s@]+)@")
+SECRET_IN_ADDRESS = re.compile(f"{IN_ADDRESS}@")
 """An address with a password, or for the web with what stands in the place of a user, which is a token."""
 
 

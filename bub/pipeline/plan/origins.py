@@ -20,9 +20,9 @@ from bub.pipeline.source.merge import Document, Layer
 from bub.pipeline.source.profiles import effective
 from bub.pipeline.source.scalars import read_scalar
 from bub.pipeline.source.schemas import pipeline_schema, whole_settings_schema
-from bub.secrets.defaults import hide_defaults
 from bub.secrets.names import SECRET_WORDS
 from bub.secrets.verdict import is_kept_secret, is_secret
+from bub.secrets.within import hide_within
 
 _OWN = ("extends", "description")
 """What a profile does not take over from the one it extends."""
@@ -85,7 +85,7 @@ class Lookup:
             return replace(node, value=_source(node))
         if not isinstance(node.value, str):
             return node
-        return replace(node, value=_SECRET_IN_URL.sub(r"\1…", hide_defaults(node.value)))
+        return replace(node, value=_SECRET_IN_URL.sub(r"\1…", hide_within(node.value)))
 
     def is_secret(self, node: Node, steps: Steps) -> bool:
         """Whether a value is a secret: of a setting as `bub.secrets.verdict` says, of any other value by its names."""

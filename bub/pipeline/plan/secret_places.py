@@ -9,8 +9,8 @@ from bub.base.diagnostics import Place
 from bub.base.json_schema import Steps
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import lone_reference, place_in
-from bub.secrets.defaults import secret_defaults
 from bub.secrets.verdict import is_named
+from bub.secrets.within import secrets_within
 
 _NAMED: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -58,7 +58,7 @@ def leaves_below(node: Node, steps: Steps = ()) -> Iterator[tuple[Steps, Node]]:
 def secret_places(root: Node) -> Iterator[tuple[Place, str]]:
     """The places in a file that hold secrets, and the text of each; what only a schema marks is not among them.
 
-    That is what stands below a name that says so, but for a reference, and the default of a variable named like one.
+    That is what stands below a name that says so, but for a reference, and what `secrets_within` finds in a text.
     """
     for steps, node in leaves_below(root):
         value = node.value
@@ -69,4 +69,4 @@ def secret_places(root: Node) -> Iterator[tuple[Place, str]]:
             if value != "" and (lone is None or lone.default):
                 yield node.place, str(value) if lone is None else str(lone.default)
         elif isinstance(value, str):
-            yield from ((place_in(node, start, end), value[start:end]) for start, end in secret_defaults(value))
+            yield from ((place_in(node, start, end), value[start:end]) for start, end in secrets_within(value))

@@ -35,7 +35,7 @@ def secret_values(document: Document, environment: Environment, settings: Mappin
     - what stands behind a reference of the settings, whatever it is;
     - what stands behind any other reference, and in a variable named like a secret, when it `looks_secret`; a file of
       prose does not, nor does the default of a variable that is not named like one;
-    - the passwords of the addresses in settings and variables.
+    - the passwords of the addresses in the file and in variables.
     """
     for name, value in environment.items():
         if is_secret_variable(name) and looks_secret(value):
@@ -71,8 +71,10 @@ def _secrets_as_written(
     if not found:
         if setting is not None:
             yield from _secrets_of(node.value, setting, schema)
-        elif isinstance(node.value, str) and is_named_secret(steps) and looks_secret(node.value):
-            yield node.value
+        elif isinstance(node.value, str):
+            yield from secrets_in_addresses(node.value)
+            if is_named_secret(steps) and looks_secret(node.value):
+                yield node.value
         return
 
     def behind(part: Node) -> str:
@@ -84,6 +86,7 @@ def _secrets_as_written(
         yield behind(node)
     for reference in found:
         value = behind(replace(node, value=node.value[reference.start : reference.end]))
+        yield from secrets_in_addresses(value)
         if is_kept or (looks_secret(value) and not _is_harmless(reference, value, environment)):
             yield value
 

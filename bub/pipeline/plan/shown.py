@@ -1,4 +1,4 @@
-"""What is shown of a document: everything but the defaults of variables that are named like secrets.
+"""What is shown of a document: everything but passwords in addresses, and defaults of variables named like secrets.
 
 It is for readers that only show it: to run such a document, or to check it, would be something else.
 """
@@ -11,9 +11,9 @@ from typing import Any
 from bub.pipeline.plan.plan import Plan, make_plan
 from bub.pipeline.source.document import Node, Plain
 from bub.pipeline.source.merge import Document
-from bub.secrets.defaults import hide_defaults
 from bub.secrets.redactor import COVER
 from bub.secrets.verdict import is_named
+from bub.secrets.within import hide_within
 
 
 def plan_to_show(plan: Plan) -> Plan:
@@ -23,7 +23,7 @@ def plan_to_show(plan: Plan) -> Plan:
 
 
 def document_to_show(document: Document) -> Document:
-    """The document with an ellipsis for each such default; itself where there is none."""
+    """The document with an ellipsis for each of them; itself where there is none."""
     roots = [_hide(layer.root) for layer in document.layers]
     if all(root is layer.root for root, layer in zip(roots, document.layers, strict=True)):
         return document
@@ -32,9 +32,9 @@ def document_to_show(document: Document) -> Document:
 
 
 def value_to_show(value: Plain) -> Plain:
-    """A plain value without such defaults, and without what stands below a key named like a secret."""
+    """A plain value without them, and without what stands below a key named like a secret."""
     if isinstance(value, str):
-        return hide_defaults(value)
+        return hide_within(value)
     if isinstance(value, list):
         return [value_to_show(item) for item in value]
     if isinstance(value, dict):
@@ -46,7 +46,7 @@ def _hide(node: Node) -> Node:
     """The node with what is secret hidden; itself where nothing is."""
     value: Any = node.value
     if isinstance(value, str):
-        shown = hide_defaults(value)
+        shown = hide_within(value)
         return node if shown == value else replace(node, value=shown)
     if isinstance(value, dict):
         parts = {name: _hide(child) for name, child in value.items()}

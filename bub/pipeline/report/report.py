@@ -13,9 +13,9 @@ from typing import NamedTuple
 from bub.base.diagnostics import NO_FILE, STDIN, Diagnostic, Position, Range, sort_diagnostics
 from bub.pipeline.plan.secret_places import secret_places
 from bub.pipeline.source.yaml_reader import parse
-from bub.secrets.defaults import secret_defaults
 from bub.secrets.literals import SECRET_KEY, looks_secret, secret_starts
 from bub.secrets.names import SECRET_WORDS
+from bub.secrets.within import secrets_within
 
 _TAB = 4
 """Columns a tab is shown as; it is replaced by that many blanks, so that the caret cannot slip."""
@@ -290,7 +290,7 @@ class _SourceLines:
         for secret in self._told[file]:
             if secret in line:
                 yield from (found.span() for found in re.finditer(re.escape(secret), line))
-        yield from secret_defaults(line)
+        yield from secrets_within(line)
         for span in self._secrets.get((file, number), ()):
             start = span.start.column - 1 if span.start.line == number else 0
             end = span.end.column - 1 if span.end.line == number else len(line)

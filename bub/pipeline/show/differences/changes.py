@@ -11,7 +11,7 @@ from bub.base.diagnostics import Place
 from bub.pipeline.plan.shown import value_to_show
 from bub.pipeline.show.differences.facts import Fact
 from bub.pipeline.source.document import Node, Plain
-from bub.secrets.defaults import hide_defaults
+from bub.secrets.within import hide_within
 
 AREAS = (
     "code",
@@ -98,7 +98,7 @@ class Changes:
         place = next((place for place in places if place is not None), None)
         severity: Severity = "danger" if danger else "notice"
         old, new = value_to_show(old), value_to_show(new)
-        self.items.append(Change(severity, kind, hide_defaults(message), path, place, old, new))
+        self.items.append(Change(severity, kind, hide_within(message), path, place, old, new))
 
     def add_differing(
         self, kind: str, message: str, path: str, was: Fact, now: Fact, *at: Node | Place | None, danger: bool = False
