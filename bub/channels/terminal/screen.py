@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # importing it costs 120 ms, which only a person at a termina
     from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 
 _TICK = 0.1
+_FRAME = 0.05  # seconds between two drawings: text that comes faster is shown in larger pieces
 """How many seconds lie between two drawings of what moves."""
 _QUIET = 0.4
 """How long, in seconds, no key may have been pressed before a question listens: nobody answers one by typing on."""
@@ -84,6 +85,7 @@ class Screen:
         self._last_look: Look | None = None
         self._first = ""
         self._early: list[Callable[[], Any]] = []
+        self._events: list[tuple[LiveAnswer, StreamEvent]] = []
         self._is_over = False
         self._must_end = False
         self._changing = threading.Lock()
@@ -129,7 +131,11 @@ class Screen:
 
     def show_event(self, answer: LiveAnswer, event: StreamEvent) -> None:
         """Print what an event finishes; the rest is shown in the making."""
-        self._call(self._take, answer, event)
+        with self._changing:
+            self._events.append((answer, event))
+            if len(self._events) > 1:
+                return  # whoever brought the first one has called already
+        self._call(self._take_events)
 
     def end(self, answer: LiveAnswer) -> None:
         """Print what is left of an answer; nothing of it is in the making any more."""
@@ -285,9 +291,12 @@ class Screen:
         app.output.flush()
         app._redraw()
 
-    def _take(self, answer: LiveAnswer, event: StreamEvent) -> None:
-        for piece in answer.take(event):
-            self._print(piece)
+    def _take_events(self) -> None:
+        with self._changing:
+            events, self._events = self._events, []
+        for answer, event in events:
+            for piece in answer.take(event):
+                self._print(piece)
         self.refresh()
 
     def _end(self, answer: LiveAnswer) -> None:
@@ -432,7 +441,7 @@ class Screen:
             key_bindings=self._keys(),
             style=Style.from_dict({"dim": "ansibrightblack", "prompt": "bold", "question": "bold"}),
             color_depth=depth,
-            min_redraw_interval=0.03,
+            min_redraw_interval=_FRAME,
             erase_when_done=True,
             include_default_pygments_style=False,
         )
