@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 _NOTHING_YET = object()
 
 
-class _Job:
+class _InboxRequest:
     """Something to do: `called` when it has come to something, or when whoever asked is to lead the next ones."""
 
     __slots__ = ("called", "came", "work")
@@ -54,7 +54,7 @@ class Mailbox:
     def __init__(self, path: Path | None, workspace: Path) -> None:
         self._store = SqliteInbox(path, workspace)
         self._lock: FileIO | None = None
-        self._asked: list[_Job] = []
+        self._asked: list[_InboxRequest] = []
         self._led = False
         self._limiter = trio.CapacityLimiter(1)
         self._is_open = False
@@ -174,7 +174,7 @@ class Mailbox:
             await trio.lowlevel.checkpoint()
             return self._store.alone(work)
         await trio.lowlevel.checkpoint_if_cancelled()
-        asked = _Job(work)
+        asked = _InboxRequest(work)
         self._asked.append(asked)
         with trio.move_on_after(GIVEN_UP) as scope:
             scope.shield = True
