@@ -142,6 +142,10 @@ class Tool:
         result = await trio.to_thread.run_sync(call, abandon_on_cancel=True)
         return await result if inspect.isawaitable(result) else result
 
+    def bind(self, *given: Any) -> Tool:
+        """Make the same tool of its function with what is `given` for the parameters before its `/`."""
+        return replace(self, function=partial(self.function, *given))
+
     @property
     def usage(self) -> str:
         """How the tool is written as a command, such as `fs.read path [offset=…]`."""
@@ -176,6 +180,7 @@ def tool(
     read_only: bool = False,
     path: str | None = None,
     for_people: bool = False,
+    bound: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -188,6 +193,7 @@ def tool(
     read_only: bool = False,
     path: str | None = None,
     for_people: bool = False,
+    bound: bool = False,
 ) -> Any:
     """Make a tool of a function; a plugin gives it to the agent with the hook `provide_tools`.
 
@@ -195,6 +201,9 @@ def tool(
     what it does, its type hints what it takes; `Annotated[str, "what it is"]` describes an argument. The function may
     be `def` or `async def`; a parameter `context` is given the `ToolContext`. What it returns is the result: a text, or
     anything that can be written as JSON. Raise `ToolError`, or any exception, to tell the model that it failed.
+
+    One that is `bound` is made once, and handed by `Tool.bind` what differs from profile to profile: the parameters
+    before its `/`, which are no arguments.
     """
 
     def make(wrapped: Callable[..., Any]) -> Tool:
@@ -206,7 +215,7 @@ def tool(
         said = description or inspect.getdoc(wrapped)
         if not said:
             raise ValueError(f"the tool `{given}` has no docstring that tells the model what it does")
-        struct, takes_context = _arguments_of(given, wrapped)
+        struct, takes_context = _arguments_of(given, wrapped, bound)
         if path is not None and path not in struct.__struct_fields__:
             raise ValueError(f"the tool `{given}` has no argument `{path}`")
         return Tool(
@@ -216,12 +225,14 @@ def tool(
     return make if function is None else make(function)
 
 
-def _arguments_of(name: str, function: Callable[..., Any]) -> tuple[type[msgspec.Struct], bool]:
+def _arguments_of(name: str, function: Callable[..., Any], bound: bool) -> tuple[type[msgspec.Struct], bool]:
     """The arguments of a function as a type that checks them, and whether it wants the context."""
     hints = get_type_hints(function, include_extras=True)
     fields: list[Any] = []
     takes_context = False
     for parameter in inspect.signature(function).parameters.values():
+        if bound and parameter.kind is parameter.POSITIONAL_ONLY:
+            continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise ValueError(f"the tool `{name}` has an argument `{parameter}`, which a model cannot give by name")
         if parameter.name == CONTEXT:

@@ -39,55 +39,59 @@ _BOM = "\ufeff"
 _CLOSEST_AMONG = 5000
 
 
+_changing = threading.Lock()
+"""Files are changed one after another, whoever asks for it."""
+
+
 def file_tools() -> list[Tool]:
-    """The tools for files. Those of one call to this function change files one after another."""
-    changing = threading.Lock()
-
-    @tool(name="fs.write", path="path")
-    def write(
-        path: Annotated[str, "The file, from the workspace; folders that are missing are made."],
-        content: Annotated[str, "Its whole new text."],
-        *,
-        context: ToolContext,
-    ) -> str:
-        """Write a file as a whole, over an older one of that name. To change a part of a file, use fs.edit."""
-        place = Reach.of(context).place(path, writing=True)
-        data = _encode(content)
-        with changing, place.parent(make=True) as folder:
-            before = place.status(folder)
-            place.replace(folder, data, before)
-        over = f", over {before.st_size:,} bytes" if before is not None else ""
-        return f"wrote {len(data):,} bytes to {place.shown}{over}"
-
-    @tool(name="fs.edit", path="path")
-    def edit(
-        path: Annotated[str, "The file, from the workspace."],
-        old: Annotated[str, "The text to replace, exactly as it stands there and long enough to occur only once."],
-        new: Annotated[str, "The text that takes its place."],
-        all: Annotated[bool, "Replace every place where `old` occurs."] = False,  # noqa: A002 (the model's word)
-        *,
-        context: ToolContext,
-    ) -> str:
-        """Replace a text in a file. Line endings, the final newline and the file's mode stay as they are."""
-        old, new = (text.replace("\r\n", "\n") for text in (old, new))
-        if not old:
-            raise ToolError("`old` is empty", help="fs.write writes a whole file", kind="invalid_input")
-        if old == new:
-            raise ToolError("`old` and `new` are the same, so nothing would change", kind="invalid_input")
-        _encode(new)
-        place = Reach.of(context).place(path, writing=True)
-        with changing, place.parent() as folder:
-            status = place.status(folder)
-            data = _whole(place, folder)
-            # Bytes that are no UTF-8 go through unchanged, as everything does that is not replaced.
-            text = data.decode("utf-8", errors="surrogateescape")
-            changed, places = _replace_text(place.shown, text, old, new, all=all)
-            if _whole(place, folder) != data:
-                raise ToolError(f"{place.shown} was changed by somebody else meanwhile", help="read it again")
-            place.replace(folder, changed.encode("utf-8", errors="surrogateescape"), status)
-        return f"edited {place.shown} at {_lines_of(text, places)}"
-
+    """The tools for files."""
     return [read, write, edit, list_, search]
+
+
+@tool(name="fs.write", path="path")
+def write(
+    path: Annotated[str, "The file, from the workspace; folders that are missing are made."],
+    content: Annotated[str, "Its whole new text."],
+    *,
+    context: ToolContext,
+) -> str:
+    """Write a file as a whole, over an older one of that name. To change a part of a file, use fs.edit."""
+    place = Reach.of(context).place(path, writing=True)
+    data = _encode(content)
+    with _changing, place.parent(make=True) as folder:
+        before = place.status(folder)
+        place.replace(folder, data, before)
+    over = f", over {before.st_size:,} bytes" if before is not None else ""
+    return f"wrote {len(data):,} bytes to {place.shown}{over}"
+
+
+@tool(name="fs.edit", path="path")
+def edit(
+    path: Annotated[str, "The file, from the workspace."],
+    old: Annotated[str, "The text to replace, exactly as it stands there and long enough to occur only once."],
+    new: Annotated[str, "The text that takes its place."],
+    all: Annotated[bool, "Replace every place where `old` occurs."] = False,  # noqa: A002 (the model's word)
+    *,
+    context: ToolContext,
+) -> str:
+    """Replace a text in a file. Line endings, the final newline and the file's mode stay as they are."""
+    old, new = (text.replace("\r\n", "\n") for text in (old, new))
+    if not old:
+        raise ToolError("`old` is empty", help="fs.write writes a whole file", kind="invalid_input")
+    if old == new:
+        raise ToolError("`old` and `new` are the same, so nothing would change", kind="invalid_input")
+    _encode(new)
+    place = Reach.of(context).place(path, writing=True)
+    with _changing, place.parent() as folder:
+        status = place.status(folder)
+        data = _whole(place, folder)
+        # Bytes that are no UTF-8 go through unchanged, as everything does that is not replaced.
+        text = data.decode("utf-8", errors="surrogateescape")
+        changed, places = _replace_text(place.shown, text, old, new, all=all)
+        if _whole(place, folder) != data:
+            raise ToolError(f"{place.shown} was changed by somebody else meanwhile", help="read it again")
+        place.replace(folder, changed.encode("utf-8", errors="surrogateescape"), status)
+    return f"edited {place.shown} at {_lines_of(text, places)}"
 
 
 @tool(name="fs.read", read_only=True, path="path")

@@ -18,91 +18,109 @@ def session_tools(
     framework: ProfileView, read_skill: Callable[[str], str], stop_session: Callable[[str], Awaitable[None]]
 ) -> list[Tool]:
     """The tools that need the framework: `read_skill` gives a skill's text, `stop_session` ends what a session runs."""
+    return [
+        show_help.bind(framework),
+        skill.bind(read_skill),
+        model.bind(framework),
+        personality.bind(framework),
+        subagent,
+        leave.bind(stop_session),
+    ]
 
-    @tool(name="help", for_people=True, read_only=True)
-    def show_help(name: Annotated[str, "a tool to tell more of"] = "") -> str:
-        """List the commands, or tell how one of them is used."""
-        box = framework.tools
-        if name:
-            found = box.find(name)
-            return f"{found.usage}\n\n{found.description}"
-        width = max((len(usable) for usable in box.usable()), default=0)
-        lines = [f"{usable:<{width}}  {box.tools[usable].summary}" for usable in box.usable()]
-        return "\n".join(lines)
 
-    @tool(name="skill", read_only=True)
-    def skill(name: Annotated[str, "the name of the skill"]) -> str:
-        """Read a skill: instructions for a kind of task. Read the one that fits before you begin."""
-        return read_skill(name)
+@tool(name="help", bound=True, for_people=True, read_only=True)
+def show_help(framework: ProfileView, /, name: Annotated[str, "a tool to tell more of"] = "") -> str:
+    """List the commands, or tell how one of them is used."""
+    box = framework.tools
+    if name:
+        found = box.find(name)
+        return f"{found.usage}\n\n{found.description}"
+    width = max((len(usable) for usable in box.usable()), default=0)
+    lines = [f"{usable:<{width}}  {box.tools[usable].summary}" for usable in box.usable()]
+    return "\n".join(lines)
 
-    @tool(name="model", for_people=True)
-    async def model(
-        name: Annotated[str, "such as openai:gpt-5; `default` for that of the settings"] = "", *, context: ToolContext
-    ) -> str:
-        """Show which model answers in this session, or choose another for it."""
-        configured = str(framework.settings.get("model") or "none is chosen")
-        if context.tape is None:
-            raise ToolError("this session has no tape that could keep a choice")
-        if not name:
-            chosen = (await session_settings(context.tape)).get("model")
-            return f"{chosen} (the settings say: {configured})" if chosen else configured
-        if name == "default":
-            await set_session_setting(context.tape, "model", None)
-            return f"the model is that of the settings again: {configured}"
-        if not name.startswith(f"{LOCAL}:"):
-            resolve_endpoint(framework.settings, name)  # says what is wrong with it
-        await set_session_setting(context.tape, "model", name)
-        return f"the model of this session is {name} from now on"
 
-    @tool(name="personality", for_people=True, read_only=True)
-    async def personality(
-        name: Annotated[str, "the profile that answers from the next message on"] = "", *, context: ToolContext
-    ) -> str:
-        """Show which personalities there are, or choose another for this session."""
-        fire, known, current = context.fire, framework.profiles, framework.profile
-        if fire is None or PERSONALITY_POINT not in fire:
-            advice = (
-                f"`{PERSONALITY_POINT}: {{kind: modifying}}` under `hooks:` lets sessions choose among the profiles"
-            )
-            raise ToolError("there are no personalities in this pipeline", help=advice)
-        if not name:
-            return "\n".join(f"{'*' if one == current else ' '} {one}" for one in known)
-        _expect_personality(name, known)
-        if context.tape is None:
-            raise ToolError("this session has no tape that could keep a choice")
-        if name == current:
-            return f"{name} is the personality of this session already"
-        payload = {"session_id": context.session_id, "previous": current, "personality": name}
-        chosen = str((await fire(PERSONALITY_POINT, **payload)).get("personality") or name)
-        _expect_personality(chosen, known)
-        is_routed = chosen == framework.profile_of(context.message)  # what it would be without a choice
-        await set_session_setting(context.tape, PERSONALITY, None if is_routed else chosen)
-        return f"{chosen} is the personality of this session from the next message on"
+@tool(name="skill", bound=True, read_only=True)
+def skill(read_skill: Callable[[str], str], /, name: Annotated[str, "the name of the skill"]) -> str:
+    """Read a skill: instructions for a kind of task. Read the one that fits before you begin."""
+    return read_skill(name)
 
-    @tool(name="subagent")
-    async def subagent(
-        prompt: Annotated[str, "the task, with all that has to be known for it"],
-        session: Annotated[
-            str, "temp: it knows nothing else; inherit: it knows this conversation; or the name of one to continue"
-        ] = "temp",
-        tools: Annotated[list[str] | None, "the tools it may use; left out, all that you may"] = None,
-        *,
-        context: ToolContext,
-    ) -> str:
-        """Let another agent do a task by itself, and get its answer."""
-        if context.turn is None:
-            raise ToolError("a sub-agent works for an agent", help="send the prompt as a message instead")
-        if not prompt.strip():
-            raise ToolError("the prompt is empty", kind="invalid_input")
-        return await context.turn.delegate(prompt, session=session, tools=tools)
 
-    @tool(name="quit", for_people=True, read_only=True)
-    async def leave(*, context: ToolContext) -> str:
-        """End what this session has running."""
-        await stop_session(context.session_id)
-        return "Session tasks stopped."
+@tool(name="model", bound=True, for_people=True)
+async def model(
+    framework: ProfileView,
+    /,
+    name: Annotated[str, "such as openai:gpt-5; `default` for that of the settings"] = "",
+    *,
+    context: ToolContext,
+) -> str:
+    """Show which model answers in this session, or choose another for it."""
+    configured = str(framework.settings.get("model") or "none is chosen")
+    if context.tape is None:
+        raise ToolError("this session has no tape that could keep a choice")
+    if not name:
+        chosen = (await session_settings(context.tape)).get("model")
+        return f"{chosen} (the settings say: {configured})" if chosen else configured
+    if name == "default":
+        await set_session_setting(context.tape, "model", None)
+        return f"the model is that of the settings again: {configured}"
+    if not name.startswith(f"{LOCAL}:"):
+        resolve_endpoint(framework.settings, name)  # says what is wrong with it
+    await set_session_setting(context.tape, "model", name)
+    return f"the model of this session is {name} from now on"
 
-    return [show_help, skill, model, personality, subagent, leave]
+
+@tool(name="personality", bound=True, for_people=True, read_only=True)
+async def personality(
+    framework: ProfileView,
+    /,
+    name: Annotated[str, "the profile that answers from the next message on"] = "",
+    *,
+    context: ToolContext,
+) -> str:
+    """Show which personalities there are, or choose another for this session."""
+    fire, known, current = context.fire, framework.profiles, framework.profile
+    if fire is None or PERSONALITY_POINT not in fire:
+        advice = f"`{PERSONALITY_POINT}: {{kind: modifying}}` under `hooks:` lets sessions choose among the profiles"
+        raise ToolError("there are no personalities in this pipeline", help=advice)
+    if not name:
+        return "\n".join(f"{'*' if one == current else ' '} {one}" for one in known)
+    _expect_personality(name, known)
+    if context.tape is None:
+        raise ToolError("this session has no tape that could keep a choice")
+    if name == current:
+        return f"{name} is the personality of this session already"
+    payload = {"session_id": context.session_id, "previous": current, "personality": name}
+    chosen = str((await fire(PERSONALITY_POINT, **payload)).get("personality") or name)
+    _expect_personality(chosen, known)
+    is_routed = chosen == framework.profile_of(context.message)  # what it would be without a choice
+    await set_session_setting(context.tape, PERSONALITY, None if is_routed else chosen)
+    return f"{chosen} is the personality of this session from the next message on"
+
+
+@tool(name="subagent")
+async def subagent(
+    prompt: Annotated[str, "the task, with all that has to be known for it"],
+    session: Annotated[
+        str, "temp: it knows nothing else; inherit: it knows this conversation; or the name of one to continue"
+    ] = "temp",
+    tools: Annotated[list[str] | None, "the tools it may use; left out, all that you may"] = None,
+    *,
+    context: ToolContext,
+) -> str:
+    """Let another agent do a task by itself, and get its answer."""
+    if context.turn is None:
+        raise ToolError("a sub-agent works for an agent", help="send the prompt as a message instead")
+    if not prompt.strip():
+        raise ToolError("the prompt is empty", kind="invalid_input")
+    return await context.turn.delegate(prompt, session=session, tools=tools)
+
+
+@tool(name="quit", bound=True, for_people=True, read_only=True)
+async def leave(stop_session: Callable[[str], Awaitable[None]], /, *, context: ToolContext) -> str:
+    """End what this session has running."""
+    await stop_session(context.session_id)
+    return "Session tasks stopped."
 
 
 def _expect_personality(name: str, known: Sequence[str]) -> None:

@@ -279,55 +279,63 @@ async def open_shells() -> AsyncIterator[Shells]:
 
 def shell_tools(shells: Callable[[], Awaitable[Shells]]) -> list[Tool]:
     """The tools for commands; `shells` gives what keeps those in the background."""
+    return [bash.bind(shells), output.bind(shells), kill.bind(shells)]
 
-    @tool(name="bash")
-    async def bash(
-        command: Annotated[str, "What to run."],
-        timeout: Annotated[float, "After how many seconds it is ended.", Meta(gt=0, le=3600)] = 30,  # noqa: ASYNC109
-        cwd: Annotated[str, "The folder to run it in, from the workspace."] = ".",
-        background: Annotated[bool, "Leave it running, without a timeout; bash.output shows what it prints."] = False,
-        *,
-        context: ToolContext,
-    ) -> str:
-        """Run a shell command and return what it prints. It cannot ask anything; what it leaves running is ended."""
-        place = Reach.of(context).place(cwd)
-        with place.folder():
-            env = child_environment(os.environ, context.settings)
-        if background:
-            key = await (await shells()).start(context.session_id, command, cwd=str(place.path), env=env)
-            return f"started in the background as `{key}`; bash.output shows what it prints, bash.kill ends it"
-        return await _run(command, timeout, cwd=str(place.path), env=env)
 
-    @tool(name="bash.output")
-    async def output(
-        id: Annotated[str, "What bash returned when it started the command."],  # noqa: A002 (the model's word)
-        offset: Annotated[int, "From which byte on; each call says where to go on.", Meta(ge=0)] = 0,
-        *,
-        context: ToolContext,
-    ) -> str:
-        """Show what a command in the background has printed, and whether it still runs."""
-        command = (await shells()).find(context.session_id, id)
-        ended = command.ended
-        if ended is not None:
-            with trio.move_on_after(_REST):
-                await command.output.ended.wait()
-        text, then = command.output.since(offset)
-        gap = "" if not text or text.endswith("\n") else "\n"
-        return f"{text}{gap}[{id} {ended or 'is still running'}; go on with offset={then}]"
+@tool(name="bash", bound=True)
+async def bash(
+    shells: Callable[[], Awaitable[Shells]],
+    /,
+    command: Annotated[str, "What to run."],
+    timeout: Annotated[float, "After how many seconds it is ended.", Meta(gt=0, le=3600)] = 30,  # noqa: ASYNC109
+    cwd: Annotated[str, "The folder to run it in, from the workspace."] = ".",
+    background: Annotated[bool, "Leave it running, without a timeout; bash.output shows what it prints."] = False,
+    *,
+    context: ToolContext,
+) -> str:
+    """Run a shell command and return what it prints. It cannot ask anything; what it leaves running is ended."""
+    place = Reach.of(context).place(cwd)
+    with place.folder():
+        env = child_environment(os.environ, context.settings)
+    if background:
+        key = await (await shells()).start(context.session_id, command, cwd=str(place.path), env=env)
+        return f"started in the background as `{key}`; bash.output shows what it prints, bash.kill ends it"
+    return await _run(command, timeout, cwd=str(place.path), env=env)
 
-    @tool(name="bash.kill")
-    async def kill(
-        id: Annotated[str, "What bash returned when it started the command."],  # noqa: A002 (the model's word)
-        *,
-        context: ToolContext,
-    ) -> str:
-        """End a command in the background, with everything it has started."""
-        command = (await shells()).find(context.session_id, id)
-        before = command.ended
-        await command.end()
-        return f"{id} {before or 'was running and is ended now'}"
 
-    return [bash, output, kill]
+@tool(name="bash.output", bound=True)
+async def output(
+    shells: Callable[[], Awaitable[Shells]],
+    /,
+    id: Annotated[str, "What bash returned when it started the command."],  # noqa: A002 (the model's word)
+    offset: Annotated[int, "From which byte on; each call says where to go on.", Meta(ge=0)] = 0,
+    *,
+    context: ToolContext,
+) -> str:
+    """Show what a command in the background has printed, and whether it still runs."""
+    command = (await shells()).find(context.session_id, id)
+    ended = command.ended
+    if ended is not None:
+        with trio.move_on_after(_REST):
+            await command.output.ended.wait()
+    text, then = command.output.since(offset)
+    gap = "" if not text or text.endswith("\n") else "\n"
+    return f"{text}{gap}[{id} {ended or 'is still running'}; go on with offset={then}]"
+
+
+@tool(name="bash.kill", bound=True)
+async def kill(
+    shells: Callable[[], Awaitable[Shells]],
+    /,
+    id: Annotated[str, "What bash returned when it started the command."],  # noqa: A002 (the model's word)
+    *,
+    context: ToolContext,
+) -> str:
+    """End a command in the background, with everything it has started."""
+    command = (await shells()).find(context.session_id, id)
+    before = command.ended
+    await command.end()
+    return f"{id} {before or 'was running and is ended now'}"
 
 
 async def _run(command: str, seconds: float, *, cwd: str, env: Mapping[str, str]) -> str:

@@ -52,22 +52,25 @@ async def resolve_name(host: str, port: int) -> list[str]:
 
 def web_tools(resolve: Resolve = resolve_name, permits: Callable[[Address], bool] = is_public) -> list[Tool]:
     """The tools for the web. `permits` says which addresses may be connected to where no settings allow more."""
+    return [fetch.bind(resolve, permits)]
 
-    @tool(name="web.fetch", read_only=True)
-    async def fetch(
-        url: Annotated[str, "The address, with http:// or https://."],
-        max_bytes: Annotated[int, "How much of the page to read at most.", Meta(ge=1, le=10_000_000)] = 1_000_000,
-        *,
-        context: ToolContext,
-    ) -> str:
-        """Read a public web page: its text with links, or JSON and other text as it is."""
-        allow_private = (context.settings.get("web") or {}).get("allow_private") is True
-        guard = _Guard(resolve, (lambda _: True) if allow_private else permits)
-        with trio.move_on_after(FETCH_SECONDS):
-            return await _follow(url, max_bytes, guard)
-        raise ToolError(f"{url} took longer than {FETCH_SECONDS:g} s", kind="timeout")
 
-    return [fetch]
+@tool(name="web.fetch", read_only=True, bound=True)
+async def fetch(
+    resolve: Resolve,
+    permits: Callable[[Address], bool],
+    /,
+    url: Annotated[str, "The address, with http:// or https://."],
+    max_bytes: Annotated[int, "How much of the page to read at most.", Meta(ge=1, le=10_000_000)] = 1_000_000,
+    *,
+    context: ToolContext,
+) -> str:
+    """Read a public web page: its text with links, or JSON and other text as it is."""
+    allow_private = (context.settings.get("web") or {}).get("allow_private") is True
+    guard = _Guard(resolve, (lambda _: True) if allow_private else permits)
+    with trio.move_on_after(FETCH_SECONDS):
+        return await _follow(url, max_bytes, guard)
+    raise ToolError(f"{url} took longer than {FETCH_SECONDS:g} s", kind="timeout")
 
 
 @dataclass(frozen=True, slots=True)
