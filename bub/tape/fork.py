@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from itertools import islice
 
 import msgspec
 
@@ -40,17 +39,17 @@ class Fork:
         if query.most == 0:
             return []
         below, own = await self._stretch(query, fetch)
-        found = [*below, *(_copy(entry) for entry in own if query.wants(entry))]
-        return list(islice(reversed(found) if query.backwards else found, query.most))
+        wanted = [_copy(entry) for entry in own if query.wants(entry)]
+        found = [*reversed(wanted), *below] if query.backwards else [*below, *wanted]
+        return found[: query.most]
 
     async def _stretch(self, query: TapeQuery, fetch: Fetch) -> tuple[list[TapeEntry], list[TapeEntry]]:
-        """Return the entries of the tape that are wanted, and the own ones among which the query looks."""
-        asked = replace(query, most=None, backwards=False)
+        """Return the tape's entries that are wanted, in the query's order, and the own ones among which it looks."""
         after = self._own_anchor(query.after) if query.after is not None else None
         below: list[TapeEntry] = []
         if query.anchors is None:
             if after is None and not self.was_reset:
-                below = await fetch(asked)
+                below = await fetch(query)
             elif after is None and query.after is not None:
                 raise no_anchor(self._tape, query.after)
             return below, self.own[after or 0 :]
@@ -61,7 +60,8 @@ class Fork:
             await fetch(TapeQuery(self._tape, after=query.after, most=1))  # it has to be there
         if opened is None and after is None:
             # The stretch begins on the tape; where it ends there, too, the tape knows the whole answer.
-            below = await fetch(replace(asked, anchors=None, after=query.anchors[0]) if closed is not None else asked)
+            behind_start = replace(query, anchors=None, after=query.anchors[0], most=None)
+            below = await fetch(behind_start if closed is not None else query)
             if closed is not None and query.after is not None:
                 behind = await fetch(TapeQuery(self._tape, after=query.after, most=1))
                 below = [entry for entry in below if behind and entry.id >= behind[0].id]

@@ -17,11 +17,12 @@ from bub.base.private import lock_file, make_private, open_private
 from bub.errors import TapeError
 from bub.log import log_warning
 from bub.tape.entry import TapeEntry
-from bub.tape.query import LAST_ANCHOR, AnchorSelector, TapeQuery, no_anchor
-from bub.tape.store import check_name, encode_entry, number_entries
+from bub.tape.query import LAST_ANCHOR, AnchorSelector, TapeQuery, no_anchor, part_as_written
+from bub.tape.store import check_name, encode_entry, number_entries, stop_if_cancelled
 
 _SUFFIX = ".jsonl"
 _CHUNK = 64 * 1024
+_READ_AT_ONCE = 256
 
 
 @dataclass(slots=True)
@@ -114,7 +115,7 @@ class JsonlTapeStore:
     def _select(self, query: TapeQuery) -> Iterable[TapeEntry]:
         """Return the entries of the stretch that a query asks for, in its order."""
         if query.anchors is None and query.after is None:
-            return self._entries(query.tape, backwards=query.backwards)
+            return self._entries(query.tape, backwards=query.backwards, text=query.text or "")
         if query.anchors is None:
             newest_first = self._behind(query.tape, query.after)
         else:
@@ -141,9 +142,14 @@ class JsonlTapeStore:
                 return newest_first[index + 1 :]
         raise no_anchor(tape, end)
 
-    def _entries(self, tape: str, *, backwards: bool) -> Iterator[TapeEntry]:
-        bad = 0
-        for line in self._lines(tape, backwards=backwards):
+    def _entries(self, tape: str, *, backwards: bool, text: str = "") -> Iterator[TapeEntry]:
+        """The entries of a tape; of those that have not a text, most are left out before they are decoded."""
+        bad, part = 0, part_as_written(text)
+        for number, line in enumerate(self._lines(tape, backwards=backwards)):
+            if number % _READ_AT_ONCE == 0:
+                stop_if_cancelled()
+            if part and not _may_have(line, part):
+                continue
             entry = self._read(line)
             if entry is None:
                 bad += 1
@@ -184,6 +190,11 @@ class JsonlTapeStore:
         last = next(filter(None, map(self._read, _lines_from_end(file))), None)
         torn = status.st_size > 0 and os.pread(file, 1, status.st_size - 1) != b"\n"
         return _Tail(identity, status.st_size, last.id if last is not None else 0, torn)
+
+
+def _may_have(line: bytes, part: str) -> bool:
+    """Whether a line can be one with a part of a text; letters that it has by their numbers only can be any."""
+    return part in line.decode(errors="replace").casefold() or b"\\u" in line
 
 
 def _lines_from_end(file: int) -> Iterator[bytes]:

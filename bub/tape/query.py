@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
@@ -86,6 +87,11 @@ class TapeQuery:
         if self.since is not None and not self.since <= entry.date <= (self.until or ""):
             return False
         return self.text is None or self.text.casefold() in words_of(entry.payload).casefold()
+
+
+def part_as_written(text: str) -> str:
+    """The longest part of a text, in small letters, that JSON has as it is; an entry without it has not the text."""
+    return max(re.findall(r'[^"\\/\x00-\x1f]+', text.casefold()), key=len, default="")
 
 
 def no_anchor(tape: str, name: AnchorSelector) -> TapeError:

@@ -6,9 +6,11 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -16,13 +18,16 @@ from bub.base.database import PATIENCE, explain_failure, open_database, transact
 from bub.base.private import make_private
 from bub.errors import TapeError
 from bub.tape.entry import TapeEntry, mend, words_of
-from bub.tape.query import TapeQuery
-from bub.tape.store import Stretch, check_name, encode_entry, stretch_of
+from bub.tape.query import TapeQuery, part_as_written
+from bub.tape.store import Stretch, check_name, encode_entry, stop_if_cancelled, stretch_of
 
 _VERSION = 1
 _SHORTEST_INDEXED = 3
 """Letters of the shortest text that the index of three letters each can find."""
-_INDEXED_AT_ONCE = 2_000
+_INDEXED_AT_ONCE = 250
+_LEFT_TO_SCAN = 500
+"""So many entries need not be in the index: a search reads them in less time than its answer takes to be shown."""
+_SCANNED_AT_ONCE = 256
 
 # A tape that was reset keeps its rows until they are removed, but no longer has a name. No `seq` is ever given twice:
 # the index of words goes by it.
@@ -48,11 +53,17 @@ select id, (select coalesce(max(entries.id), 0) from entries where tape = tapes.
 """
 
 
+_COLUMNS = "id, kind, payload, meta, date"
+_LAST_SEQ = 2**63 - 1
+_Row: TypeAlias = tuple[Any, ...]
+
+
 class SqliteTapeStore:
     """The tapes of all sessions in the SQLite file at `path`, for several threads and processes at once.
 
     The file and its folder are made at the first use, for their owner only. Raises TapeError when the file cannot be
-    used. A search brings the index of texts up to date; writing a turn does not.
+    used. No turn writes the index that texts are looked up in: a search reads the entries that are not in it yet, and
+    where they are many, a thread of the store puts them in afterwards.
     """
 
     blocks = False
@@ -63,6 +74,8 @@ class SqliteTapeStore:
         self._connection: sqlite3.Connection | None = None
         self._process = 0
         self._lock = threading.RLock()
+        self._indexer: threading.Thread | None = None
+        self._closing = threading.Event()
         self._encode = msgspec.json.Encoder().encode
         self._decode = msgspec.json.Decoder().decode
 
@@ -102,15 +115,15 @@ class SqliteTapeStore:
         """The entries that a query wants, in its order."""
         if query.most == 0:
             return []
-        if query.text is not None and len(query.text.casefold()) >= _SHORTEST_INDEXED:
-            self._index_words()
         with self._reading() as db:
             key = self._key(db, query.tape)
+            # An anchor of a tape that does not exist is not there either.
+            stretch = stretch_of(query, self)
             if key is None:
-                # An anchor of a tape that does not exist is not there either.
-                stretch_of(query, self)
                 return []
-            return self._select(db, key, query, stretch_of(query, self))
+            if query.text is None:
+                return self._select(db, key, query, stretch)
+        return list(islice(self._search(key, query, stretch, query.text.casefold()), query.most))
 
     def reset(self, tape: str) -> None:
         """Forget a tape; the next entry is its first."""
@@ -148,62 +161,119 @@ class SqliteTapeStore:
 
     def close(self) -> None:
         """Close the file; the next call opens it again. Whoever closes it last leaves one file behind."""
+        self._closing.set()
+        if self._indexer is not None:
+            self._indexer.join()
         with self._lock:
             if self._connection is not None and self._process == os.getpid():
                 self._connection.close()
             self._connection = None
 
     def _select(self, db: sqlite3.Connection, key: int, query: TapeQuery, stretch: Stretch) -> list[TapeEntry]:
-        where, given = ["tape = ?", "id > ?"], [key, stretch.after]
-        if stretch.before is not None:
-            where.append("id < ?")
-            given.append(stretch.before)
-        if query.only:
-            where.append(f"kind in ({', '.join('?' * len(query.only))})")
-            given += query.only  # type: ignore[arg-type]
-        if query.since is not None:
-            where.append("date between ? and ?")
-            given += [query.since, query.until]  # type: ignore[list-item]
-        source, order = "entries", "id"
-        folded = query.text.casefold() if query.text is not None else ""
-        if len(folded) >= _SHORTEST_INDEXED:
-            # The index comes first, in the order of writing: few entries have the text, or the first ones are enough.
-            source, order = "words cross join entries on entries.seq = words.rowid", "words.rowid"
-            where.append("words match ?")
-            given.append('"' + folded.replace('"', '""') + '"')  # type: ignore[arg-type]
-        statement = (
-            f"select id, kind, payload, meta, date from {source} where {' and '.join(where)}"
-            f" order by {order} {'desc' if query.backwards else 'asc'}"
-        )
-        if query.most is not None and query.text is None:
+        where, given = _conditions(key, query, stretch)
+        statement = f"select {_COLUMNS} from entries where {where} order by id {'desc' if query.backwards else 'asc'}"
+        if query.most is not None:
             statement += f" limit {query.most:d}"
-        found = []
-        for number, kind, payload, meta, date in db.execute(statement, given):
-            entry = TapeEntry(number, kind, self._decode(payload), self._decode(meta), date)
-            if query.text is None or query.wants(entry):
-                found.append(entry)
-                if query.most is not None and len(found) == query.most:
-                    break
-        return found
+        return [self._entry(row) for row in db.execute(statement, given)]
 
-    def _index_words(self) -> None:
-        """Bring the index of words up to date, a piece at a time so that writers need not wait long."""
+    # Searching for a text.
+
+    def _search(self, key: int, query: TapeQuery, stretch: Stretch, folded: str) -> Iterator[TapeEntry]:
+        """The entries in which a text stands: old ones by the index, newer ones, and those that it cannot find, read.
+
+        Each slice asks the file anew, so that nobody else waits for long.
+        """
+        indexed = self._last_indexed(key) if len(folded) >= _SHORTEST_INDEXED else 0
+        by_index = stretch._replace(before=min(indexed + 1, stretch.before or indexed + 1))
+        by_reading = stretch._replace(after=max(indexed, stretch.after))
+        parts = [self._look_up(key, query, by_index, folded), self._scan(key, query, by_reading, folded)]
+        for part in reversed(parts) if query.backwards else parts:
+            for rows in part:
+                stop_if_cancelled()
+                yield from filter(query.wants, map(self._entry, rows))
+
+    def _look_up(self, key: int, query: TapeQuery, stretch: Stretch, folded: str) -> Iterator[list[_Row]]:
+        """What the index knows, a slice at a time."""
+        if stretch.before is not None and stretch.before <= stretch.after + 1:
+            return
+        where, given = _conditions(key, query, stretch)
+        behind, order = ("<", "desc") if query.backwards else (">", "asc")
+        # The index comes first, in the order of writing: few entries have the text, or the first ones are enough.
+        statement = (
+            f"select {_COLUMNS}, seq from words cross join entries on entries.seq = words.rowid where {where}"
+            f" and words match ? and words.rowid {behind} ? order by words.rowid {order} limit {_SCANNED_AT_ONCE}"
+        )
+        text, last = '"' + folded.replace('"', '""') + '"', _LAST_SEQ if query.backwards else 0
         while True:
             with self._reading() as db:
-                (done,) = db.execute("select seq from indexed").fetchone()
-                if not db.execute("select 1 from entries where seq > ? limit 1", (done,)).fetchone():
+                rows = db.execute(statement, (*given, text, last)).fetchall()
+            yield rows
+            if len(rows) < _SCANNED_AT_ONCE:
+                return
+            last = rows[-1][-1]
+
+    def _scan(self, key: int, query: TapeQuery, stretch: Stretch, folded: str) -> Iterator[list[_Row]]:
+        """The entries of a stretch that may have a text, a slice of the tape at a time."""
+        part, order = part_as_written(folded), "desc" if query.backwards else "asc"
+        with self._reading() as db:
+            (end,) = db.execute("select max(id) + 1 from entries where tape = ?", (key,)).fetchone()
+        first, behind = stretch.after + 1, min(end or 0, stretch.before or end or 0)
+        starts = range(first, behind, _SCANNED_AT_ONCE)
+        for start in reversed(starts) if query.backwards else starts:
+            where, given = _conditions(key, query, Stretch(start - 1, min(start + _SCANNED_AT_ONCE, behind)))
+            statement = (
+                f"select {_COLUMNS} from entries where {where} and instr(casefold(payload), ?) order by id {order}"
+            )
+            with self._reading() as db:
+                rows = db.execute(statement, (*given, part)).fetchall()
+            yield rows
+
+    def _last_indexed(self, key: int) -> int:
+        """The last entry of a tape that the index has; 0 for none. Has the others put in, where they are many."""
+        with self._reading() as db:
+            done, newest = db.execute("select seq, (select max(seq) from entries) from indexed").fetchone()
+            if newest is not None and newest - done > _LEFT_TO_SCAN:
+                self._index_in_background()
+            statement = "select id from entries where tape = ? and seq <= ? order by id desc limit 1"
+            row = db.execute(statement, (key, done)).fetchone()
+        return row[0] if row else 0
+
+    # The index.
+
+    def _index_in_background(self) -> None:
+        if self._indexer is None or not self._indexer.is_alive():
+            self._closing.clear()
+            self._indexer = threading.Thread(target=self._index_slowly, name="bub-tape-index", daemon=True)
+            self._indexer.start()
+
+    def _index_slowly(self) -> None:
+        """Bring the index up to date with as much time after a slice as it took, so that nobody waits for long."""
+        took = 0.0
+        with suppress(TapeError):  # a search does without the index, and the next one tries again
+            while not self._closing.wait(took):
+                began = perf_counter()
+                if not self._index_slice():
                     return
-            with self._writing() as db:
-                (done,) = db.execute("select seq from indexed").fetchone()
-                rows = db.execute(
-                    "select seq, payload from entries where seq > ? order by seq limit ?", (done, _INDEXED_AT_ONCE)
-                ).fetchall()
-                db.executemany(
-                    "insert into words (rowid, text) values (?, ?)",
-                    ((seq, words_of(self._decode(payload)).casefold()) for seq, payload in rows),
-                )
-                if rows:
-                    db.execute("update indexed set seq = ?", (rows[-1][0],))
+                took = perf_counter() - began
+
+    def _index_slice(self) -> bool:
+        """Put some entries into the index; False if there were none."""
+        with self._reading() as db:
+            (done,) = db.execute("select seq from indexed").fetchone()
+            statement = "select seq, payload from entries where seq > ? order by seq limit ?"
+            rows = db.execute(statement, (done, _INDEXED_AT_ONCE)).fetchall()
+        words = [(seq, words_of(self._decode(payload)).casefold()) for seq, payload in rows]
+        with self._reading() as db, _without_patience(db), transaction(db):
+            # Another process may have been here meanwhile.
+            if words and db.execute("update indexed set seq = ? where seq = ?", (words[-1][0], done)).rowcount:
+                db.executemany("insert into words (rowid, text) values (?, ?)", words)
+        return bool(words)
+
+    # Rows.
+
+    def _entry(self, row: _Row) -> TapeEntry:
+        number, kind, payload, meta, date = row[:5]
+        return TapeEntry(number, kind, self._decode(payload), self._decode(meta), date)
 
     def _key(self, db: sqlite3.Connection, tape: str) -> int | None:
         row = db.execute("select id from tapes where name = ?", (tape,)).fetchone()
@@ -234,9 +304,36 @@ class SqliteTapeStore:
         return self._connection
 
 
+def _conditions(key: int, query: TapeQuery, stretch: Stretch) -> tuple[str, list[Any]]:
+    """What a row of `entries` has to be for a query, its text apart; and the values for it."""
+    where, given = ["tape = ?", "id > ?"], [key, stretch.after]
+    if stretch.before is not None:
+        where.append("id < ?")
+        given.append(stretch.before)
+    if query.only:
+        where.append(f"kind in ({', '.join('?' * len(query.only))})")
+        given += query.only  # type: ignore[arg-type]
+    if query.since is not None:
+        where.append("date between ? and ?")
+        given += [query.since, query.until]  # type: ignore[list-item]
+    return " and ".join(where), given
+
+
 def _open(path: Path) -> sqlite3.Connection:
     make_private(path.parent)
-    return open_database(path, _TABLES, _VERSION, synchronous="normal", patience=PATIENCE)
+    db = open_database(path, _TABLES, _VERSION, synchronous="normal", patience=PATIENCE)
+    db.create_function("casefold", 1, str.casefold, deterministic=True)
+    return db
+
+
+@contextmanager
+def _without_patience(db: sqlite3.Connection) -> Iterator[None]:
+    """Fail at once if another process writes, instead of having all who use this connection wait for it."""
+    db.execute("pragma busy_timeout = 0")
+    try:
+        yield
+    finally:
+        db.execute(f"pragma busy_timeout = {PATIENCE * 1000:.0f}")
 
 
 @contextmanager

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
+import trio
 
 from bub.errors import TapeError
 from bub.tape.entry import TapeEntry, mend
@@ -86,6 +88,12 @@ def _find_anchor(store: Anchors, tape: str, anchor: AnchorSelector) -> int:
     if found is None:
         raise no_anchor(tape, anchor)
     return found
+
+
+def stop_if_cancelled() -> None:
+    """End a search whose caller is cancelled, if it runs in a thread of trio's; whoever searches asks now and then."""
+    with suppress(RuntimeError):  # it runs in no such thread
+        trio.from_thread.check_cancelled()
 
 
 def check_name(tape: str) -> str:

@@ -10,16 +10,23 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
-from time import process_time
+from time import process_time, thread_time
 from types import MappingProxyType
 
 import trio
 
 from bub import BubFramework
+from bub.agent.skills import Root, Skills
 from bub.pipeline.check.validate import check_files
 from bub.pipeline.source.discovery import PipelineFile
+from bub.tape import TapeQuery
+from bub.tape.sqlite import SqliteTapeStore
 from tests.bench.crowds import answer_all
+from tests.bench.skills import write_skills
+from tests.bench.tapes import NAME as TAPE
+from tests.bench.tapes import fill_tape, take_turns
 from tests.bench.validate import file_number
 
 SIZES = (1, 10, 100, 1_000)
@@ -188,6 +195,35 @@ def _answer_chats(folder: Path, size: int) -> float:
     return each * size
 
 
+# What lies on a session's tape, and its skills.
+
+
+def _with_entries(work: Callable[[SqliteTapeStore], object]) -> Measurement:
+    """What `work` takes with a hundred times so many entries on the tape before its last anchor."""
+
+    def measurement(folder: Path, size: int) -> float:
+        with closing(SqliteTapeStore(folder / "tapes.db")) as store:
+            fill_tape(store, 100 * size)
+            began = thread_time()  # what the thread of the index does is told apart
+            work(store)
+            return thread_time() - began
+
+    return measurement
+
+
+def _search(text: str) -> Callable[[SqliteTapeStore], object]:
+    """A text that nobody said is looked for before anything is indexed."""
+    return lambda store: store.fetch_all(TapeQuery(TAPE, text, most=20, backwards=True))
+
+
+def _look_at_skills(folder: Path, size: int) -> float:
+    root = folder / "skills"
+    write_skills(root, size)
+    skills = Skills([Root(root, root)])
+    skills.fragment()
+    return _spent(lambda: [skills.fragment() for _ in range(100)])
+
+
 SUBJECTS: MappingProxyType[str, Measurement] = MappingProxyType(
     {
         "load plugins": loading(with_plugins),
@@ -200,6 +236,10 @@ SUBJECTS: MappingProxyType[str, Measurement] = MappingProxyType(
         "validate files": _validate_files,
         "1,000 messages by routes": _match,
         "chats at once": _answer_chats,
+        "200 turns, 100 x entries": _with_entries(lambda store: trio.run(take_turns, store)),
+        "1st search, 100 x entries": _with_entries(_search("a text that nobody ever said")),
+        "2 letters, 100 x entries": _with_entries(_search("zq")),
+        "100 looks at skills": _look_at_skills,
     }
 )
 

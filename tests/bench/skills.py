@@ -17,10 +17,7 @@ TEXT = "---\nname: {name}\ndescription: How work of kind {name} is done.\n---\nD
 def measure() -> None:
     """Print milliseconds: the first look at all skills, then what each further one takes, best of all rounds."""
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(SKILLS):
-            file = Path(folder) / f"skill-{number}" / "SKILL.md"
-            file.parent.mkdir()
-            file.write_text(TEXT.format(name=f"skill-{number}"), encoding="utf-8")
+        write_skills(Path(folder), SKILLS)
         skills = Skills([Root(Path(folder), Path(folder))])
         first = _time(skills.fragment, turns=1)
         ours, floor = [], []
@@ -29,6 +26,14 @@ def measure() -> None:
             floor.append(_time(lambda: _stat_each(folder)))
     print(f"{SKILLS} skills: milliseconds, best of {ROUNDS} rounds of {TURNS} turns")
     print(f"  first look {first:.1f}   each turn {min(ours):.2f}   stat each {min(floor):.2f}")
+
+
+def write_skills(folder: Path, number: int) -> None:
+    """Write so many skills, each in a folder of its own."""
+    for name in (f"skill-{index}" for index in range(number)):
+        file = folder / name / "SKILL.md"
+        file.parent.mkdir(parents=True)
+        file.write_text(TEXT.format(name=name), encoding="utf-8")
 
 
 def _time(work: Callable[[], object], turns: int = TURNS) -> float:
