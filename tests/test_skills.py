@@ -228,6 +228,10 @@ def test_what_changes_on_the_disk_is_noticed(skills: Skills, project: Path) -> N
     assert own(skills) == {"another": "new", "deploy": "two"}
     file.unlink()
     assert own(skills) == {"another": "new"}
+    project.rename(project.with_name("elsewhere"))
+    assert own(skills) == {}
+    put(project, "deploy", "three")
+    assert own(skills) == {"deploy": "three"}
 
 
 # Reading one
