@@ -55,7 +55,14 @@ class BubFramework(RuntimeView):
         return find_document(self.config_file, self.workspace, os.environ)
 
     def _load(self, document: Document, learn: Learn) -> Snapshot:
-        return load_pipeline(document, learn, profile=self.profile, workspace=self.workspace, environ=dict(os.environ))
+        return load_pipeline(
+            document,
+            learn,
+            profile=self.profile,
+            workspace=self.workspace,
+            environ=dict(os.environ),
+            give_way=self._runtime.give_way,
+        )
 
     # Loading.
 

@@ -144,6 +144,33 @@ def test_what_is_read_is_known_before_a_plugin_is_imported(tmp_path: Path) -> No
     assert seen == [({"default": 1, "other": 2}, False)]
 
 
+def test_loading_gives_way_before_it_goes_on_to_another_profile(tmp_path: Path) -> None:
+    loaded = 0
+    seen: list[int] = []
+
+    def learn(*_: Any) -> None:
+        seen.append(-1)
+
+    class Plugin:
+        def __init__(self, view: object) -> None:
+            nonlocal loaded
+            loaded += 1
+
+    profiles = "".join(f"  p{number}: {{plugins: []}}\n" for number in range(200))
+    routes = "".join(f"  - {{match: {{chat_id: '{number}'}}, profile: p{number}}}\n" for number in range(200))
+    text = f"version: 1\nextends: bub:default\nprofiles:\n{profiles}routes:\n{routes}"
+    load_pipeline(
+        document_of(tmp_path, text),
+        learn,
+        profile="default",
+        workspace=tmp_path,
+        environ={},
+        builtin=Plugin,
+        give_way=lambda: seen.append(loaded),
+    )
+    assert seen == [0] * 201 + [-1] + list(range(201))
+
+
 def test_a_witness_hears_of_failures_in_every_profile(tmp_path: Path) -> None:
     class Witness:
         @hookimpl

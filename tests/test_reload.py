@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.lowlevel
 from fakes.toys import HELLO
 from loguru import logger
 
@@ -392,6 +393,32 @@ def test_two_reloads_at_once_come_one_after_another(bench: Bench) -> None:
         thread.join()
     assert failures == []
     assert bench.framework._runtime.loaded.current.number == 5
+
+
+def test_while_hundreds_of_profiles_are_loaded_anew_other_tasks_go_on(tmp_path: Path) -> None:
+    profiles = "".join(f"  p{number}: {{plugins: []}}\n" for number in range(200))
+    routes = "".join(f"  - {{match: {{chat_id: '{number}'}}, profile: p{number}}}\n" for number in range(200))
+    file = tmp_path / "pipelines.yaml"
+    file.write_text(f"version: 1\nextends: bub:default\nprofiles:\n{profiles}routes:\n{routes}", encoding="utf-8")
+    framework = BubFramework(file, workspace=tmp_path)
+    steps = 0
+
+    async def step() -> None:
+        nonlocal steps
+        while True:
+            await trio.lowlevel.checkpoint()
+            steps += 1
+
+    async def main() -> int:
+        async with framework.running(), trio.open_nursery() as nursery:
+            nursery.start_soon(step)
+            await trio.lowlevel.checkpoint()
+            before = steps
+            await trio.to_thread.run_sync(framework.reload)
+            nursery.cancel_scope.cancel()
+            return steps - before
+
+    assert trio.run(main) > 100
 
 
 def test_settings_that_only_count_at_the_start_are_told_of(bench: Bench, log: list[str]) -> None:

@@ -51,6 +51,10 @@ def _learn_nothing(settings: Mapping[str, Mapping[str, Any]], mask: Redactor) ->
     """For a caller that shows nothing of what is loaded."""
 
 
+def _go_on() -> None:
+    """For a caller beside whom nothing else runs."""
+
+
 def load(
     document: Document,
     learn: Learn = _learn_nothing,
@@ -62,12 +66,14 @@ def load(
     routed: bool = True,
     mocks: Mapping[str, StandIn] = MappingProxyType({}),
     witnesses: Mapping[str, object] = MappingProxyType({}),
+    give_way: Callable[[], None] = _go_on,
 ) -> Snapshot:
     """Load the plugins of every profile that can get a turn, and compile a graph for each.
 
     `profile` is the one chosen at start, and the only one if not `routed`. `builtin` makes the plugin that is in every
     profile. `mocks` answer at the stages and hook points they are named for; `witnesses` are plugins beside the listed
-    ones, by a name that none of these can have. `learn` is told the settings before a plugin is imported.
+    ones, by a name that none of these can have. `learn` is told the settings before a plugin is imported. `give_way` is
+    called again and again, a few milliseconds of work apart.
 
     Raises `PipelineError` with every finding when one is an error. Whatever it raises, no module of a plugin with a
     `path` is left behind.
@@ -77,7 +83,7 @@ def load(
     findings = [*found, *check_variables(document, environment)]
     planner = Planner(document, environment)
     resolver = SettingsResolver(document, profile, environ, environment)
-    loading = _Loading(document, workspace, environment, planner, resolver, builtin, learn, mocks, witnesses)
+    loading = _Loading(document, workspace, environment, planner, resolver, builtin, learn, mocks, witnesses, give_way)
     try:
         profiles = loading.load_profiles([profile, *(route.profile for route in routes)], findings)
     except BaseException:
@@ -103,6 +109,7 @@ class _Loading:
     learn: Learn
     mocks: Mapping[str, StandIn]
     witnesses: Mapping[str, object]
+    give_way: Callable[[], None]
     settings: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     plugins: list[PluginSet] = field(default_factory=list)
     views: list[PluginView] = field(default_factory=list)
@@ -119,6 +126,7 @@ class _Loading:
                 raise PipelineError([*findings, *(finding for plan in plans for finding in plan.findings.items)])
             waiting = []
             for plan in plans:
+                self.give_way()
                 try:
                     profile = profiles[plan.profile] = self._load_profile(plan)
                 except PipelineError as error:
@@ -136,8 +144,11 @@ class _Loading:
 
     def _plan(self, names: Iterable[str]) -> list[Plan]:
         """Make the plans and settings of profiles; they are known before anything can fail with a key in its words."""
-        plans = [self.planner.plan_for(name) for name in names]
-        for plan in plans:
+        plans = []
+        for name in names:
+            self.give_way()
+            plan = self.planner.plan_for(name)
+            plans.append(plan)
             self.settings[plan.profile], found = self.resolver.settings_of(plan)
             plan.findings.items += found
         self.redactor = redactor_of(self.document, self.environment, self.settings)

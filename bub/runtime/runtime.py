@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -20,6 +21,9 @@ from bub.runtime.under_way import turn_under_way
 from bub.secrets.redactor import Redactor
 
 _T = TypeVar("_T")
+
+REST = 0.0002
+"""How long, in seconds, a thread sleeps to let others have the interpreter: by itself it would keep it for 5 ms."""
 
 
 class TooEarlyError(BubError):
@@ -91,6 +95,11 @@ class Runtime:
         log_info("pipeline.reloaded", generation=new.number)
         for name in fixed_at_start(old.snapshot, new.snapshot) if old is not None else ():
             log_warning("pipeline.restart_needed", settings=name)
+
+    def give_way(self) -> None:
+        """Let turns go on, if there may be some, in the middle of long work in another thread."""
+        if self.loaded.scope is not None:
+            time.sleep(REST)
 
     @contextmanager
     def _loading(self) -> Iterator[None]:
