@@ -150,15 +150,35 @@ async def test_a_reply_that_has_to_wait_keeps_those_behind_it_and_is_no_work_for
     assert line.asked == [(30, "a"), (30, "b")]
 
 
-async def test_a_clock_that_is_wrong_keeps_no_reply_for_longer_than_a_day(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_clock_that_was_set_back_keeps_no_reply_for_longer_than_the_longest_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: list[str]
 ) -> None:
     line = Timed()
-    monkeypatch.setattr(time, "time", lambda: 1000.0)
+    monkeypatch.setattr(time, "time", lambda: 90_000.0)
     async with Bench(tmp_path, line).open() as bench:
-        (one,) = await bench.box.finish((), [ChannelMessage("line", "1", "a")])
-        bench.outbox.add(Outgoing(one.id, one.message, 0, 9e12))
-    assert line.asked == [(LONGEST_PATIENCE, "a")]
+        line.fails = [TryLaterError("slow down", seconds=5)]
+        (one,) = await bench.reply("a")
+        await trio.sleep(1)
+        (put_off,) = await bench.box.outgoing()
+        bench.nursery.cancel_scope.cancel()
+    monkeypatch.setattr(time, "time", lambda: 3_600.0)  # a day earlier, for all that this machine knows
+    again = Timed()
+    async with Bench(tmp_path, again).open() as bench:
+        bench.outbox.add(put_off)
+    assert again.asked == [(LONGEST_PAUSE, "a")]
+    [told] = [line for line in log if "outbound.wait_shortened" in line]
+    assert f"reply={one.id}" in told and "wanted=86405.0" in told and "seconds=300.0" in told
+
+
+async def test_a_clock_that_jumps_while_it_runs_moves_no_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line, clocks = Timed(), itertools.cycle((90_000.0, 3_600.0, 9e12))
+    monkeypatch.setattr(time, "time", lambda: next(clocks))
+    async with Bench(tmp_path, line).open() as bench:
+        line.fails = [TryLaterError("slow down", seconds=5) for _ in range(4)]
+        await bench.reply("a", "b", "c")
+    assert line.asked == [(0, "a"), (5, "a"), (10, "a"), (15, "a"), (20, "a"), (20, "b"), (20, "c")]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from bub.inbox.store import Id, InboxStore, Outgoing
 from bub.log import log_exception, log_warning
 
 LONGEST_PAUSE = 300.0
-"""The longest wait, in seconds, between two attempts where the channel does not say how long to wait."""
+"""The longest wait, in seconds, between two attempts if the channel does not say how long, and after a restart."""
 
 _BACKOFF = Backoff(1.0, longest=LONGEST_PAUSE, spread=0.5)  # never all chats at the same moment
 
@@ -31,7 +31,7 @@ SHORTEST_PAUSE = 0.1
 """The shortest wait, in seconds, before the next attempt, whatever the channel says."""
 
 LONGEST_PATIENCE = 86_400.0
-"""The longest wait, in seconds, before the next attempt, whatever the channel, or the clock of the machine, says."""
+"""The longest wait, in seconds, before the next attempt, whatever the channel says."""
 
 _NOTING = 10.0
 """How long, in seconds, it may take to note what became of a reply while everything is being ended."""
@@ -100,12 +100,25 @@ class Outbox:
         try:
             while lane.queue:
                 outgoing = lane.queue[0]
-                await self._pause(lane, outgoing.not_before - time.time())
+                await self._pause(lane, self._rest_of_wait(outgoing))
                 await self._deliver(lane, outgoing)
                 lane.queue.popleft()
         finally:
             del self._lanes[address]
             self._settled()
+
+    def _rest_of_wait(self, outgoing: Outgoing) -> float:
+        """Return for how many seconds a reply that an earlier process put off still waits.
+
+        That process wrote down a time of day, and the clock may have been set back since. A channel that wanted more
+        patience than this says so again.
+        """
+        seconds = outgoing.not_before - time.time()
+        if seconds <= LONGEST_PAUSE:
+            return seconds
+        where = {"channel": outgoing.message.channel, "chat": outgoing.message.chat_id, "reply": outgoing.id}
+        log_warning("outbound.wait_shortened", **where, wanted=round(seconds, 1), seconds=LONGEST_PAUSE)
+        return LONGEST_PAUSE
 
     async def _deliver(self, lane: _Lane, outgoing: Outgoing) -> None:
         """Try until the reply has arrived, or never will."""
