@@ -159,7 +159,7 @@ async def test_a_day_of_traffic_and_faults_leaves_nothing_behind(
                     cancelled.update(waiting)
 
     def manager_of(line: FaultyLine, chat_id: str) -> list[ChannelMessage]:
-        let_in = manager._turns._let_in.get(f"{line.name}:{chat_id}", [])
+        let_in = manager._dispatcher._let_in.get(f"{line.name}:{chat_id}", [])
         return [item.message for batch in let_in for item in batch.items]
 
     async def traffic(hours: float) -> None:
@@ -181,7 +181,7 @@ async def test_a_day_of_traffic_and_faults_leaves_nothing_behind(
             line.lost.clear()
             line.events.clear()
         failed.clear()
-        assert not (manager._turns._let_in or manager._turns._batches or manager._outbox._lanes)
+        assert not (manager._dispatcher._let_in or manager._dispatcher._batches or manager._outbox._lanes)
         gc.collect()
         return trio.lowlevel.current_statistics().tasks_living, len(gc.get_objects())
 
