@@ -227,6 +227,72 @@ def test_SIGHUP_loads_the_new_code_and_a_bad_file_is_refused_with_its_findings(f
         assert running.end() == 0
 
 
+GUARDED = POST.replace(
+    "    async def send(",
+    """    guests = ["ada"]
+
+    def reload(self, framework):
+        section = framework.settings.get("post") or {}
+        if "broken" in section:
+            raise ValueError("no such guest")
+        self.guests = section.get("guests", [])
+        return ["post.port"] if "port" in section else []
+
+    async def receive(self, message):
+        if message.get("sender_id") in self.guests:
+            await self.take(message)
+
+    async def send(""",
+).replace("self.handler = handler", "self.take, self.handler = handler, self.receive")
+
+
+def test_a_channel_takes_over_at_once_what_makes_it_safer_and_names_what_needs_a_restart(folder: Path) -> None:
+    (folder / "post.py").write_text(GUARDED)
+
+    def load(section: str) -> str:
+        before = running.log.count("pipeline.reloaded"), running.log.count("channel.rel") + running.log.count("renewed")
+        text = PIPELINE.replace("settings: {", f"settings: {{post: {section}, ")
+        (folder / "pipelines.yaml").write_text(text)
+        seen = len(running.log)
+        running.send(signal.SIGHUP)
+        running.wait_for_log("pipeline.reloaded", before[0] + 1)
+        running.until(lambda: running.log.count("channel.rel") + running.log.count("renewed") > before[1])
+        return running.log[seen:]
+
+    with gateway(folder) as running:
+        running.say("a", sender_id="ada")
+        assert running.reply(1) == "one a"
+        assert "restart_needed" not in load("{guests: [bob]}")
+        running.say("b", sender_id="ada")
+        running.say("c", sender_id="bob")
+        assert running.reply(2) == "one c"
+        assert re.search(r"pipeline.restart_needed settings=post.port\n", load("{guests: [bob], port: 7}"))
+        assert "no such guest" in load("{guests: [ada], broken: yes}")  # it goes on as it was
+        running.say("d", sender_id="ada")
+        running.say("e", sender_id="bob")
+        assert running.reply(3) == "one e"
+        assert "Traceback" in running.log
+        assert running.end() == 0
+    assert [text for _, text in running.replies] == ["one a", "one c", "one e"]
+
+
+def test_a_channel_that_takes_over_nothing_is_named_as_long_as_it_differs_from_what_runs(folder: Path) -> None:
+    def load(text: str, number: int) -> str:
+        (folder / "pipelines.yaml").write_text(text)
+        seen = len(running.log)
+        running.send(signal.SIGHUP)
+        running.wait_for_log("pipeline.reloaded", number)
+        running.say("hello")
+        running.reply(number)
+        return running.log[seen:]
+
+    with gateway(folder) as running:
+        other = PIPELINE.replace("settings: {", "settings: {post: {a: 1}, ")
+        assert "pipeline.restart_needed settings=post\n" in load(other, 1)
+        assert "pipeline.restart_needed settings=post\n" in load(f"{other}\n# a remark\n", 2)
+        assert "restart_needed" not in load(PIPELINE, 3)
+
+
 def test_watch_loads_what_an_editor_replaced(folder: Path) -> None:
     with gateway(folder, "--watch", *LISTEN) as running:
         (folder / "brain.py").rename(folder / "brain.py~")  # gone for a moment, then another file

@@ -428,6 +428,63 @@ def test_settings_that_only_count_at_the_start_are_told_of(bench: Bench, log: li
     assert any("pipeline.restart_needed" in line and "tapes" in line for line in log)
 
 
+def restarts(log: list[str]) -> list[str]:
+    """What needs a restart by the log, which is forgotten."""
+    found = [line.partition("pipeline.restart_needed ")[2].strip() for line in log if "restart_needed" in line]
+    log.clear()
+    return found
+
+
+def test_what_is_loaded_is_held_against_what_runs_and_not_against_what_was_loaded_before(
+    bench: Bench, log: list[str]
+) -> None:
+    text = (bench.folder / "pipelines.yaml").read_text(encoding="utf-8")
+    other = text.replace("settings: {", "settings: {tapes: {store: jsonl}, ")
+    seen = []
+    for loaded in (other, f"{other}\n# a remark\n", text):
+        bench.put("pipelines.yaml", loaded)
+        bench.framework.reload()
+        seen.append(restarts(log))
+    assert seen == [["settings=tapes"], ["settings=tapes"], []]
+
+
+POSTS = """
+    from bub import hookimpl
+    from bub.channels import Channel
+
+    class Post(Channel):
+        name = "post"
+
+    class Posts:
+        @hookimpl
+        def provide_channels(self, message_handler):
+            return [Post()]
+
+    plugin = Posts
+"""
+
+
+def test_a_plugin_with_channels_that_comes_or_goes_is_named(bench: Bench, log: list[str]) -> None:
+    bench.put("post.py", POSTS)
+    without = (bench.folder / "pipelines.yaml").read_text(encoding="utf-8")
+    beside = without.replace("two: {path: two.py}", "two: {path: two.py}, post: {path: post.py}")
+    with_it = beside.replace("[one, two]", "[one, two, post]")
+    bench.put("pipelines.yaml", with_it)
+    bench.framework.reload()
+    assert restarts(log) == ["plugin=post why='its channels do not run'"]
+    bench.put("pipelines.yaml", without)
+    bench.framework.reload()
+    assert restarts(log) == []  # it never ran
+    bench.put("pipelines.yaml", with_it)
+    started = Bench.__new__(Bench)
+    started.folder, started.framework = bench.folder, BubFramework(bench.folder / "pipelines.yaml")
+    started.framework.load_hooks()
+    log.clear()
+    bench.put("pipelines.yaml", without)
+    started.framework.reload()
+    assert restarts(log) == ["plugin=post why='its channels run on'"]
+
+
 def test_what_became_of_a_reload_is_in_the_log(bench: Bench, log: list[str]) -> None:
     bench.framework.reload()
     bench.put("pipelines.yaml", "version: 1\nextends: bub:default\nstages: {lod_state: {}}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Literal, Protocol
 
@@ -10,6 +11,7 @@ import trio
 from bub.asking import Question
 from bub.channels.message import ChannelMessage
 from bub.errors import BubError
+from bub.plugins.section import HasSettings
 from bub.streaming import StreamEvent
 
 Role = Literal["chat", "interface", "service"]
@@ -84,6 +86,14 @@ class Channel:
         """
         task_status.started()
         await trio.sleep_forever()
+
+    def reload(self, framework: HasSettings) -> Iterable[str] | None:
+        """Take over settings that were loaded anew, which `framework.settings` has: at once what makes it safer.
+
+        Called in between while it runs, so it must not wait. Return which settings differ and need a restart, such as
+        `telegram.token`. None, as here, says that nothing is taken over: a channel is what it was made.
+        """
+        return None
 
     async def send(self, message: ChannelMessage) -> None:
         """Deliver one reply. Raises `UndeliverableError` when that can never be, `TryLaterError` when it has to wait.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from bub.asking import Ask
@@ -66,7 +67,11 @@ class Framework(Protocol):
     @property
     def settings(self) -> Mapping[str, Any]: ...
 
-    def get_channels(self, message_handler: Callable[[Envelope], Awaitable[None]]) -> dict[str, Any]: ...
+    def get_channels_by_plugin(
+        self, message_handler: Callable[[Envelope], Awaitable[None]]
+    ) -> dict[str, tuple[str, Any]]: ...
+
+    def when_reloaded(self, tell: Callable[[], None]) -> AbstractContextManager[None]: ...
 
     def begin(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import trio
@@ -15,6 +16,7 @@ from bub.channels.channel import Channel
 from bub.channels.commands import command_line, prefix_of
 from bub.channels.enabling import ALL, choose_channels
 from bub.channels.message import ChannelMessage
+from bub.channels.renewal import Renewal
 from bub.channels.supervisor import ENDING, RunningChannels
 from bub.channels.terminal.channel import Terminal
 from bub.envelope import Envelope
@@ -54,7 +56,8 @@ class ChannelManager:
         self._framework = framework
         self._mailbox = mailbox
         counts = counts if counts is not None else Counts()
-        available = framework.get_channels(self.receive)
+        brought = framework.get_channels_by_plugin(self.receive)
+        available = {name: channel for name, (_, channel) in brought.items()}
         channels = {channel.name: channel for channel in choose_channels(available, tuple(names))}
         self.disabled = {name: channel.why_disabled for name, channel in available.items() if not channel.enabled}
         """The channels that cannot run as they are set up, each with what to do about it."""
@@ -69,6 +72,7 @@ class ChannelManager:
             if type(channel) is Terminal:  # not what a plugin derives from it, or names like it
                 channel.hand_to(self._receive_typed)
         self._running = RunningChannels(channels.values(), counts, over=self.drain)
+        self._renewal = Renewal(framework, brought, channels)
         start_soon, settled = self._start_soon, self._note_settled
         self._outbox = Outbox(mailbox, channels, counts, start_soon=start_soon, settled=settled)
         self._ledger = Ledger(mailbox, self._outbox, counts, settled=settled)
@@ -140,6 +144,17 @@ class ChannelManager:
         everything at once: what was not answered is answered after the next start.
         """
         await self._mailbox.open()
+        renew = partial(trio.lowlevel.current_trio_token().run_sync_soon, self._renewal.renew, idempotent=True)
+        try:
+            with self._framework.when_reloaded(renew):
+                self._renewal.renew()  # it may have been loaded anew since the channels were made
+                await self._run(task_status)
+        finally:
+            self._tasks = None
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + ENDING):
+                await self._mailbox.close()
+
+    async def _run(self, task_status: trio.TaskStatus[None]) -> None:
         try:
             async with trio.open_nursery() as tasks:
                 self._tasks = tasks
@@ -156,10 +171,6 @@ class ChannelManager:
                 tasks.cancel_scope.cancel()
         except BaseExceptionGroup as group:
             raise unwrap_group(group) from group.__cause__
-        finally:
-            self._tasks = None
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + ENDING):
-                await self._mailbox.close()
 
     def drain(self) -> None:
         """Begin to end: turns under way may finish within `shutdown_grace`, what comes in is only kept."""

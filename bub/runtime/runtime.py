@@ -15,7 +15,7 @@ from bub.errors import BubError, UsageError
 from bub.log import cover, log_info, log_warning
 from bub.pipeline.source.merge import Document
 from bub.runtime.generations import Generation, Loaded
-from bub.runtime.snapshot import Snapshot, fixed_at_start
+from bub.runtime.snapshot import Snapshot, find_fixed_at_start
 from bub.runtime.turns import Turns
 from bub.runtime.under_way import turn_under_way
 from bub.secrets.redactor import Redactor
@@ -59,6 +59,7 @@ class Runtime:
         self.mask = Redactor(())
         self._read = read
         self._load = load
+        self._told_of_reloads: list[Callable[[], None]] = []
         self._lock = threading.RLock()
         self._is_loading = False
 
@@ -79,8 +80,8 @@ class Runtime:
         """Reload the pipeline file and its plugins: turns that begin from now on run on what is loaded then.
 
         Turns under way end on what they began with: graph, settings, tools, and the code of plugins with a `path`.
-        What cannot change while it runs stays as it was at the start: channels, the tape store and commands. May be
-        called in a thread. Raises what `load` raises, and then nothing has changed.
+        What cannot change while it runs stays as it was at the start: which channels there are, the tape store and
+        commands. May be called in a thread. Raises what `load` raises, and then nothing has changed.
         """
         with self._loading():
             old = self.loaded.latest
@@ -93,8 +94,19 @@ class Runtime:
                 log_warning("pipeline.reload_refused", error=error)
                 raise
         log_info("pipeline.reloaded", generation=new.number)
-        for name in fixed_at_start(old.snapshot, new.snapshot) if old is not None else ():
-            log_warning("pipeline.restart_needed", settings=name)
+        for fixed in find_fixed_at_start(self.loaded.kept[0].snapshot, new.snapshot):
+            log_warning("pipeline.restart_needed", **fixed)
+        for tell in tuple(self._told_of_reloads):
+            tell()
+
+    @contextmanager
+    def when_reloaded(self, tell: Callable[[], None]) -> Iterator[None]:
+        """Call `tell` after every reload until the block is left, in whichever thread it is that reloads."""
+        self._told_of_reloads.append(tell)
+        try:
+            yield
+        finally:
+            self._told_of_reloads.remove(tell)
 
     def give_way(self) -> None:
         """Let turns go on, if there may be some, in the middle of long work in another thread."""

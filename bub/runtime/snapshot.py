@@ -27,7 +27,10 @@ CHANNELS = "provide_channels"
 """The hook with which plugins bring channels."""
 
 _READ_AT_START = ("gateway", "tapes")
-"""The sections of the settings that are read when the runtime starts, beside those of plugins with channels."""
+"""The sections of the settings that are read when the runtime starts, beside those of plugins with channels.
+
+What a channel cannot take over while it runs, only the channel knows: see `bub/channels/renewal.py`.
+"""
 
 
 class OwnView(ProfileView, Protocol):
@@ -119,12 +122,20 @@ def bind_bootstrap(graph: Graph, hook: str) -> Calls:
     return bind(graph.bootstrap[hook], point, {name: name for name in point.takes}, skip_awaitables=True)
 
 
-def fixed_at_start(old: Snapshot, new: Snapshot) -> Iterator[str]:
-    """What differs, but is only read when the runtime starts: sections of the settings, and which channels run."""
-    before, after = old.profiles[old.start_profile], new.profiles[new.start_profile]
-    brought = {one.plugin for profile in (before, after) for one in profile.graph.bootstrap[CHANNELS]}
-    for name in sorted({*brought, *_READ_AT_START}):
+def find_fixed_at_start(started: Snapshot, new: Snapshot) -> Iterator[dict[str, str]]:
+    """Find what a snapshot says otherwise than the one that was started with, though it is only read at the start.
+
+    That is sections of the settings, which channels run, and plugins with channels that came or have gone. Each is
+    given as fields of a line of the log.
+    """
+    before, after = started.profiles[started.start_profile], new.profiles[new.start_profile]
+    for name in _READ_AT_START:
         if before.settings.get(name) != after.settings.get(name):
-            yield name
+            yield {"settings": name}
     if before.channels != after.channels:
-        yield "channels"
+        yield {"settings": "channels"}
+    brought_before, brought_now = (
+        {one.plugin for one in profile.graph.bootstrap[CHANNELS]} for profile in (before, after)
+    )
+    for name in sorted(brought_before ^ brought_now):
+        yield {"plugin": name, "why": "its channels run on" if name in brought_before else "its channels do not run"}

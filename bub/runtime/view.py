@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -145,6 +145,10 @@ class RuntimeView(ABC):
     def get_channels_by_plugin(self, message_handler: MessageHandler) -> dict[str, tuple[str, Any]]:
         """The channels by name as `get_channels` gives them, each behind the plugin that brings it."""
         return bootstrap.provide_channels(self._get_profile(), message_handler)
+
+    def when_reloaded(self, tell: Callable[[], None]) -> AbstractContextManager[None]:
+        """Call `tell` after every reload until the block is left, in whichever thread it is that reloads."""
+        return self._living().when_reloaded(tell)
 
     def get_system_prompt(self, prompt: Any, state: dict[str, Any]) -> str:
         """The system prompt: the fragments of all plugins, low priority first, a blank line between (T34)."""

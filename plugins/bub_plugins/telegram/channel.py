@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import trio
 
 from bub.channels import Channel, ChannelMessage, TryLaterError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:  # importing telegram takes 0.3 seconds, which only a channel 
     from bub_plugins.telegram.connection import Connection
 
 _NOT_CONNECTED_FOR = 3.0
+_CONNECTED_WITH = ("token", "base_url", "proxy")
 
 
 class _Beginning:
@@ -79,6 +81,15 @@ class TelegramChannel(Channel):
                 finally:
                     self._connection = None
                 nursery.cancel_scope.cancel()
+
+    def reload(self, framework: Any) -> Collection[str]:
+        """Take over who may talk to the bot, and all else that it need not connect anew for."""
+        new, own = TelegramSettings.of(framework), self._settings
+        kept = {name: getattr(own, name) for name in _CONNECTED_WITH}
+        self._settings = msgspec.structs.replace(new, **kept)
+        if self._connection is not None:
+            self._connection.take_over(self._settings)
+        return [f"telegram.{name}" for name in _CONNECTED_WITH if getattr(new, name) != kept[name]]
 
     async def send(self, message: ChannelMessage) -> None:
         """Deliver one reply."""

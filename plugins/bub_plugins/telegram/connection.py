@@ -70,6 +70,12 @@ class Connection:
         except InvalidToken:
             log_warning("telegram.stopped", error=_REFUSED, help=_HELP)
 
+    def take_over(self, settings: TelegramSettings) -> None:
+        """Go on with other settings, from the next message on; one that is shown already is shown on."""
+        self._media_limit = settings.media_limit
+        self._reader.take_over(settings)
+        self.sender.stream = settings.stream
+
     async def with_media(self, message: ChannelMessage) -> ChannelMessage:
         """Return the message with its media."""
         return await with_media(message, self._bot, self._request, self._media_limit)

@@ -49,14 +49,18 @@ class UpdateReader:
     """
 
     def __init__(self, settings: TelegramSettings, me: User) -> None:
-        self._guests = settings.guests
-        self._media_limit = settings.media_limit
         self._me = me
-        word = re.escape(settings.keyword.strip())
-        self._keyword = re.compile(rf"(?<!\w){word}(?!\w)", re.IGNORECASE) if word else None
+        self.take_over(settings)
         self._mention = re.compile(rf"@{re.escape(me.username or '')}(?!\w)[,:]?\s*", re.IGNORECASE)
         self._refused: OrderedDict[int, float] = OrderedDict()
         self._contents: OrderedDict[tuple[int, int], tuple[str, str]] = OrderedDict()
+
+    def take_over(self, settings: TelegramSettings) -> None:
+        """Read what comes from now on by these settings."""
+        self._guests = settings.guests
+        self._media_limit = settings.media_limit
+        word = re.escape(settings.keyword.strip())
+        self._keyword = re.compile(rf"(?<!\w){word}(?!\w)", re.IGNORECASE) if word else None
 
     def read(self, raw: Mapping[str, Any], now: float) -> ChannelMessage | Notice | None:
         """Read an update that came at the time `now`, in seconds. Raises if it cannot be understood."""

@@ -79,7 +79,7 @@ class Sender:
         tidy_after: float = TIDY_AFTER,
     ) -> None:
         self._writer = Writer(bot, Pace())
-        self._stream = stream
+        self.stream = stream
         self._start_soon = start_soon
         self._keep_draft = keep_draft
         self._first_after = first_after
@@ -91,7 +91,7 @@ class Sender:
 
     def on_event(self, event: StreamEvent, message: ChannelMessage) -> None:
         """Take note of an event of the answer to `message`; what it changes is shown by a task."""
-        if not self._stream or not message.message_id or message.output_channel or not DraftMessage.shows(event):
+        if not self.stream or not message.message_id or message.output_channel or not DraftMessage.shows(event):
             return
         draft = self._drafts.get(_answer_to(message))
         if draft is None:
