@@ -10,9 +10,10 @@ import trio
 
 from bub.base.counts import BOUNDS, Counts, Times
 from bub.base.trace import TurnRecord
+from bub.channels.server import ListenAddress
 from bub.errors import UsageError
 from bub.gateway import monitor
-from bub.gateway.monitor import ListenAddress, Monitor
+from bub.gateway.monitor import Monitor
 
 pytestmark = pytest.mark.anyio
 

@@ -15,12 +15,12 @@ import typer
 from bub.base.diagnostics import Diagnostic, PipelineError
 from bub.base.locate import bub_home
 from bub.channels.enabling import ALL
+from bub.channels.server import ListenAddress
 from bub.cli.exits import INTERRUPTED
 from bub.cli.findings import ShownPipelineError
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
 from bub.framework import BubFramework
-from bub.gateway.monitor import ListenAddress
 from bub.gateway.serving import Gateway, format_finding
 from bub.log import Form, log_to, log_warning, open_log
 

@@ -15,9 +15,10 @@ import trio
 
 from bub import __version__
 from bub.base.diagnostics import Diagnostic, PipelineError, Place
+from bub.channels.server import ListenAddress
 from bub.errors import BubError
 from bub.framework import BubFramework
-from bub.gateway.monitor import ListenAddress, Monitor
+from bub.gateway.monitor import Monitor
 from bub.inbox.mailbox import Mailbox, inbox_file
 from bub.inbox.manager import ChannelManager
 from bub.log import log_exception, log_info, log_warning, redact_text
