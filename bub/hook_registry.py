@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from bub.base.diagnostics import did_you_mean
 from bub.base.waiting import unlimited

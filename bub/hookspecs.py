@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
+import msgspec
 import pluggy
 
 from bub.asking import Asking
@@ -54,8 +54,7 @@ _MARK = "bub_point"
 Form = Literal["text", "stream", "either"]
 
 
-@dataclass(frozen=True, slots=True)
-class HookPoint:
+class HookPoint(msgspec.Struct, frozen=True):
     """What is known about one hook point.
 
     `kinds` are the kinds it permits, the usual one first. `takes` are the values an implementation may name.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Mapping
-from dataclasses import FrozenInstanceError, fields, is_dataclass
 from typing import Any
 
 import pytest
@@ -51,16 +50,21 @@ def waits_of(graph: Graph) -> dict[str, set[str]]:
     }
 
 
+def fields_of(value: Any) -> tuple[str, ...]:
+    """The names of a record's fields; none for what is no record."""
+    return () if isinstance(value, type) else getattr(type(value), "__match_args__", ())
+
+
 def everything_in(value: Any, seen: set[int]) -> Iterator[Any]:
     """What a graph is made of, all the way down."""
     if id(value) in seen:
         return
     seen.add(id(value))
-    if is_dataclass(value) and not isinstance(value, type):
+    if names := fields_of(value):
         yield value
-        for part in fields(value):
-            if not part.name.startswith("_"):
-                yield from everything_in(getattr(value, part.name), seen)
+        for name in names:
+            if not name.startswith("_"):
+                yield from everything_in(getattr(value, name), seen)
     elif isinstance(value, Mapping):
         yield value
         for item in value.values():
@@ -84,9 +88,9 @@ def test_nothing_in_a_graph_can_be_assigned(name: str) -> None:
         assert not isinstance(thing, list | set)
         if isinstance(thing, Mapping):
             assert not hasattr(thing, "__setitem__")
-        elif is_dataclass(thing):
-            with pytest.raises(FrozenInstanceError):
-                setattr(thing, fields(thing)[0].name, None)
+        elif names := fields_of(thing):
+            with pytest.raises(AttributeError):
+                setattr(thing, names[0], None)
 
 
 @pytest.mark.parametrize("name", ["default", "classic", "ethos"])

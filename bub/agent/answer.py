@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 from uuid import uuid4
+
+import msgspec
 
 from bub.agent.models.request import call_ids_in
 from bub.agent.toolcalls import ToolCall, ToolOutcome
@@ -14,17 +15,16 @@ from bub.errors import ModelError
 from bub.streaming import StreamEvent
 
 
-@dataclass(slots=True)
-class ModelAnswer:
+class ModelAnswer(msgspec.Struct):
     """One answer of the model, as far as it has come, to one `request`."""
 
-    request: dict[str, Any] = field(default_factory=dict)
-    parts: list[str] = field(default_factory=list)
-    calls: list[ToolCall] = field(default_factory=list)
-    outcomes: list[ToolOutcome | None] = field(default_factory=list)
+    request: dict[str, Any] = msgspec.field(default_factory=dict)
+    parts: list[str] = msgspec.field(default_factory=list)
+    calls: list[ToolCall] = msgspec.field(default_factory=list)
+    outcomes: list[ToolOutcome | None] = msgspec.field(default_factory=list)
     usage: dict[str, Any] | None = None
     finish_reason: str | None = None
-    asked_at: float = field(default_factory=perf_counter)
+    asked_at: float = msgspec.field(default_factory=perf_counter)
     is_asked: bool = False
     """Whether a model was asked for it, and that was not counted yet."""
     is_last: bool = False

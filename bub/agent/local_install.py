@@ -9,15 +9,15 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from bub.base.failures import explain_os_error
 from bub.errors import BubError
 
 
-@dataclass(frozen=True, slots=True)
-class LocalStatus:
+class LocalStatus(msgspec.Struct, frozen=True):
     """What of the small local model is on this machine; `weights_bytes` is the size of the file, 0 without one."""
 
     engine: bool
@@ -30,8 +30,7 @@ class LocalStatus:
         return self.engine and self.weights is not None
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(msgspec.Struct, frozen=True):
     package: str
     module: str
     what: str

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any
 
 import trio
+from msgspec.structs import replace
 
 from bub.agent.amendments import amend_request, copy_request
 from bub.agent.answer import ModelAnswer

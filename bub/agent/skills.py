@@ -12,6 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
+
 from bub.agent.tools.reach import regular_file
 from bub.base.diagnostics import did_you_mean
 from bub.errors import BubError
@@ -84,8 +86,7 @@ class _Seen(NamedTuple):
     skill: Skill | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Index:
+class _Index(msgspec.Struct, frozen=True):
     """What was found at one time, root by root, by the path of the file, and by name; and how a model is told of it."""
 
     versions: list[dict[str, _Version]]

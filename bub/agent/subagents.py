@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 from uuid import uuid4
 
 import trio
+from msgspec.structs import replace
 
 from bub.agent.task import TEMPORARY, Run, Task
 from bub.hooks.kinds.stream import close_stream

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import msgspec
 
 from bub.agent.journal import Journal
 from bub.agent.runtime_events import EventfulTape, are_kept, events_file
@@ -32,8 +33,7 @@ LONGEST_RESULT = 4_000
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(msgspec.Struct, frozen=True):
     """What an agent is asked to do: the prompt, and the turn that asks.
 
     `steering` holds what comes while it is done.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -24,8 +24,7 @@ from bub.tape.entry import mend
 from bub.tools import Tool, ToolBox, ToolContext, ToolError
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(msgspec.Struct, frozen=True):
     """A call as it was asked for: `arguments` is None where what was `written` is no JSON object."""
 
     id: str
@@ -47,8 +46,7 @@ class ToolCall:
         return {**kept, "extra_content": self.extra} if self.extra else kept
 
 
-@dataclass(frozen=True, slots=True)
-class ToolOutcome:
+class ToolOutcome(msgspec.Struct, frozen=True):
     """What came of a call: the text that the model is told, and how long it took, in seconds."""
 
     call: ToolCall
@@ -68,19 +66,17 @@ class _RejectedError(ToolError):
     """A plugin rejected the call before it was one (`before_tool_call`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Announced:
+class _Announced(msgspec.Struct, frozen=True):
     """A call that `before_tool_call` was told of: the tool and what it is given, or why it comes to nothing."""
 
     call: ToolCall
     tool: Tool | None = None
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = msgspec.field(default_factory=dict)
     failure: Exception | SystemExit | None = None
     took: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """Calls tools for one turn.
 
     `fire` is the turn's; without it nobody could guard a call, so nothing is called. `ask` puts a question to the

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+
+import msgspec
 
 __all__ = ["Backoff"]
 
 _MOST_DOUBLINGS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(msgspec.Struct, frozen=True):
     """Pauses that double: `first` seconds after one failure, never more than `longest`.
 
     `spread` is the share of a pause that chance may take away, from 0 to 1, so that those who failed together do not

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple
+
+import msgspec
+from msgspec.structs import force_setattr, replace
 
 from bub.errors import BubError
 
@@ -65,8 +67,7 @@ def hide_passwords(text: str) -> str:
     return re.sub(_CUT_ADDRESS, lambda found: f"{found[0].removesuffix(found['secret'])}{ELIDED}", text)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(msgspec.Struct, frozen=True):
     """A range in a file. `layer` says which part of the pipeline the text speaks for.
 
     A layer is `bub:default` (a shipped parent), the file's own path as the user knows it, or `profile ci`.
@@ -84,8 +85,7 @@ class Place:
         return f"{self.file}:{self.range.start.line}:{self.range.start.column}"
 
 
-@dataclass(frozen=True, slots=True)
-class Related:
+class Related(msgspec.Struct, frozen=True):
     """Another place that a finding is about, such as the first of two duplicate keys."""
 
     message: str
@@ -93,11 +93,10 @@ class Related:
     range: Range
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "message", quotable(self.message))
+        force_setattr(self, "message", quotable(self.message))
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(msgspec.Struct, frozen=True):
     """One finding: `code` is stable (`B120`), `message` names what the user knows, `help` says what would be right.
 
     `path` is the dotted path of the offending value (`stages.prompt.needs[0]`), `profile` the profile it holds
@@ -117,7 +116,7 @@ class Diagnostic:
     related: tuple[Related, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "message", quotable(self.message))
+        force_setattr(self, "message", quotable(self.message))
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as the JSON object of DESIGN §8."""
@@ -157,11 +156,10 @@ class PipelineError(BubError):
         super().__init__(f"{where}: {first.message}{more}", help=first.help)
 
 
-@dataclass(slots=True)
-class Findings:
+class Findings(msgspec.Struct):
     """Collects findings while a document is read, merged and compiled."""
 
-    items: list[Diagnostic] = field(default_factory=list)
+    items: list[Diagnostic] = msgspec.field(default_factory=list)
     guesses: int = 0
 
     def add(

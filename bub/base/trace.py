@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, overload
+
+import msgspec
 
 from bub.base.duration import format_duration
 
@@ -26,8 +27,7 @@ class TurnRecord(NamedTuple):
     outcome: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """A turn that ended before its last stage: `how` is "denied", "claimed" or "failed", `stage` did it."""
 
     how: str

@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from types import CoroutineType, TracebackType
 from typing import Any, TypeAlias, TypeVar
 
+import msgspec
 import trio
 
 from bub.log import log_warning
@@ -60,8 +60,7 @@ class Expired(BaseException):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Until:
+class Until(msgspec.Struct, frozen=True):
     """Waits until one deadline for all that is awaited through it; raises `Expired` when that passes."""
 
     deadline: float
@@ -164,8 +163,7 @@ class MovingDeadline:
             raise Expired from error  # something was awaited after its time, and without a `release`
 
 
-@dataclass(frozen=True, slots=True)
-class Within:
+class Within(msgspec.Struct, frozen=True):
     """Waits up to `seconds` for each thing awaited through it; with `shield`, whatever else is cancelled meanwhile."""
 
     seconds: float

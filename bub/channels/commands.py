@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from bub.tools import ToolError
 
 DEFAULT_PREFIX = ","
 
 
-@dataclass(frozen=True, slots=True)
-class CommaCommand:
+class CommaCommand(msgspec.Struct, frozen=True):
     """A line that calls a tool: `name`, its arguments as they were written, and the whole `line` without the prefix."""
 
     line: str
     name: str
     positional: tuple[str, ...] = ()
-    named: Mapping[str, str] = field(default_factory=dict)
+    named: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 def prefix_of(settings: Mapping[str, Any]) -> str:

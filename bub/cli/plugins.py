@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Annotated
 
+import msgspec
 import typer
 
 from bub.cli.opening import open_framework
@@ -20,7 +20,7 @@ def plugins(
     """Show every plugin that is installed or listed, what became of it, where it comes from, and why."""
     report = open_framework(options_of(ctx)).plugin_report()
     if as_json:
-        show_json([dataclasses.asdict(status) for status in report], default=str)
+        show_json([msgspec.structs.asdict(status) for status in report], default=str)
         return
     names = max((len(status.name) for status in report), default=0)
     states = max((len(status.state) for status in report), default=0)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from bub.envelope import Envelope
 
@@ -11,8 +12,7 @@ ACTIONS = ("process", "drop", "follow_up", "steer")
 """What can become of a message (BEHAVIOURS C18)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(msgspec.Struct, frozen=True):
     """How busy a session is when a message comes for it (BEHAVIOURS C18).
 
     `running_count` is the number of its turns under way, `pending_count` how many messages wait for one, and

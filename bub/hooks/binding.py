@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
+import msgspec
 import trio
+from msgspec.structs import replace
 
 from bub.base.backoff import Backoff
 from bub.base.waiting import is_awaitable, settled, skip_awaitable
@@ -24,8 +25,7 @@ Values: TypeAlias = Any
 """What arguments are fetched from: the slots of a turn (a list), or a mapping by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """An implementation that is ready to be called with the arguments of its `signature`, by position.
 
     `stage` is whom it is called for, `on_failure` what a failure of it does there.
@@ -61,8 +61,7 @@ Fetch: TypeAlias = Callable[[Values], tuple[Any, ...]]
 """Takes the arguments of one signature out of the values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Calls:
+class Calls(msgspec.Struct, frozen=True):
     """The implementations of a point in call order; `arguments` fetches those of every signature, each once."""
 
     items: tuple[Call, ...] = ()
@@ -83,8 +82,7 @@ class Calls:
         return cls(tuple(items), lambda values: [fetch(values) for fetch in fetchers])
 
 
-@dataclass(frozen=True, slots=True)
-class Manner:
+class Manner(msgspec.Struct, frozen=True):
     """How implementations are called beside their kind: read-only, in a thread, again after a failure, for whom."""
 
     frozen: bool = False

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+
+import msgspec
 
 from bub.envelope import Envelope, unpack_batch
 
@@ -29,8 +30,7 @@ def concat(results: Sequence[Any]) -> list[Envelope]:
     return [item for batch in results for item in unpack_batch(batch)]
 
 
-@dataclass(frozen=True, slots=True)
-class Combining:
+class Combining(msgspec.Struct, frozen=True):
     """One value of `combine`: what makes one of many, what an implementation has to return beside None, and more.
 
     `empty` makes what nothing combined comes to. `is_answer_if_empty`: an empty value counts if somebody gave just

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
+
+import msgspec
 
 Policy = Literal["propagate", "skip", "deny"]
 
@@ -13,8 +14,7 @@ BUILTIN = "builtin"
 """The name of the plugin that is in every profile, below all others (BEHAVIOURS H2)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(msgspec.Struct, frozen=True):
     """How the implementations of a hook point are called, in the words of DESIGN §3.
 
     `keys` are the stage keys that only some kinds know; `policies` what `on_failure` may be, its default first.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pluggy
 
 
-@dataclass(frozen=True, slots=True)
-class Implementation:
+class Implementation(msgspec.Struct, frozen=True):
     """One function of one plugin for one hook point.
 
     `required` and `optional` are the arguments it names, without and with a default; `everything` says that it

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import msgspec
 
 from bub.base.diagnostics import Diagnostic, Findings, Place, Related, Severity, sure_repair
 from bub.hooks.facts import BUILTIN
@@ -20,8 +21,7 @@ EntryPoints: TypeAlias = "Mapping[str, tuple[EntryPoint, ...]]"
 """What the installed packages offer as plugins, by name: more than one if they disagree."""
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(msgspec.Struct, frozen=True):
     """What the `plugins:` section of a file says of one name; `place` is where it says it."""
 
     name: str
@@ -98,16 +98,15 @@ def survey(plugin_set: PluginSet, installed: Mapping[str, EntryPoint]) -> tuple[
     return (*plugin_set.statuses, *others)
 
 
-@dataclass(slots=True)
-class Search:
+class Search(msgspec.Struct):
     """Where the plugins of one profile are, and what is wrong with its list."""
 
     declared: Mapping[str, Declared]
     base: Path | None
     entry_points: Callable[[], EntryPoints]
-    places: dict[str, Place] = field(default_factory=dict)
-    statuses: dict[str, PluginStatus] = field(default_factory=dict)
-    findings: Findings = field(default_factory=Findings)
+    places: dict[str, Place] = msgspec.field(default_factory=dict)
+    statuses: dict[str, PluginStatus] = msgspec.field(default_factory=dict)
+    findings: Findings = msgspec.field(default_factory=Findings)
 
     def find(self, names: Sequence[tuple[str, Place]]) -> list[ListedPlugin]:
         """Find where the plugin of each listed name is; names without one become findings and are left out."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 import pluggy
 
 from bub.base.diagnostics import Diagnostic
@@ -13,8 +13,7 @@ from bub.base.diagnostics import Diagnostic
 State = Literal["loaded", "failed", "missing", "not listed"]
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedPlugin:
+class LoadedPlugin(msgspec.Struct, frozen=True):
     """A plugin that is registered; `source` says in words where it comes from."""
 
     name: str
@@ -23,8 +22,7 @@ class LoadedPlugin:
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PluginStatus:
+class PluginStatus(msgspec.Struct, frozen=True):
     """What became of one plugin: `missing` is optional and not there, `not listed` is installed but not allowed."""
 
     name: str
@@ -33,8 +31,7 @@ class PluginStatus:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PluginSet:
+class PluginSet(msgspec.Struct, frozen=True):
     """The plugins of one profile: `plugins` in the order of registration, builtin first, so lowest priority first.
 
     `findings` say what is wrong with the list, `failures` keep the exceptions with their tracebacks for the log.

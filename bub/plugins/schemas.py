@@ -7,11 +7,12 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from bub.base.failures import explain_os_error
 from bub.base.json_schema import look_up
@@ -31,8 +32,7 @@ _OWN_ADDRESSES = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor")
 """What gives a schema an address of its own, under which it could not be found as a part of another."""
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledSection:
+class InstalledSection(msgspec.Struct, frozen=True):
     """The schema that an installed package brings for the section of a plugin.
 
     `source` names the package. `schema` is None when it cannot be used, and `problem` says why, in one clause.

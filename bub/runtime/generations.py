@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from bub.base.diagnostics import Diagnostic, sort_diagnostics
 from bub.base.scopes import Scope
@@ -17,8 +18,7 @@ from bub.pipeline.run.graph import Graph
 from bub.runtime.snapshot import Profile, Snapshot
 
 
-@dataclass(slots=True, eq=False)
-class Generation:
+class Generation(msgspec.Struct, eq=False):
     """A snapshot in use; the one that was loaded first has the `number` 1.
 
     `users` counts the turns that run on it; `scope` keeps open what only its own plugins share. `warnings` are those of
@@ -29,7 +29,7 @@ class Generation:
     snapshot: Snapshot
     warnings: tuple[Diagnostic, ...] = ()
     users: int = 0
-    scope: Scope = field(default_factory=Scope)
+    scope: Scope = msgspec.field(default_factory=Scope)
 
     @property
     def profiles(self) -> Mapping[str, Profile]:
@@ -52,8 +52,7 @@ class Generation:
             self.snapshot.forget_modules()
 
 
-@dataclass(slots=True)
-class Loaded:
+class Loaded(msgspec.Struct):
     """What is loaded now, and what lives as long as a runtime, whatever is loaded anew meanwhile.
 
     `latest` is what new turns run on. `kept` are all that may be used, oldest first: the first of all, which channels
@@ -62,10 +61,10 @@ class Loaded:
     """
 
     latest: Generation | None = None
-    kept: list[Generation] = field(default_factory=list)
+    kept: list[Generation] = msgspec.field(default_factory=list)
     scope: Scope | None = None
     tape_store: Any = None
-    registry: HookRegistry = field(default_factory=HookRegistry)
+    registry: HookRegistry = msgspec.field(default_factory=HookRegistry)
 
     @property
     def current(self) -> Generation:

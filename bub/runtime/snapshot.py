@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
+
+import msgspec
 
 from bub.base.diagnostics import Diagnostic
 from bub.base.resources import shipped_pipeline
@@ -40,8 +41,7 @@ class OwnView(ProfileView, Protocol):
         """Let the plugins ask for what lives from now on."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Profile:
+class Profile(msgspec.Struct, frozen=True, eq=False):
     """One profile, loaded: its own settings, plugin instances and graph, and the plan that this was compiled from.
 
     `view` is what its plugins see of the runtime. `models` and `admissions` are the implementations of `call_model`
@@ -69,8 +69,7 @@ class Profile:
     """Whether its sessions may choose another profile."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True, eq=False):
     """A pipeline as it was loaded at one time; nothing of it changes any more.
 
     `profiles` are those that can get a turn: the one chosen at start, those of the routes, and those that sessions may

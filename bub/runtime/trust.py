@@ -6,9 +6,10 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from bub.base.failures import explain_os_error
 from bub.base.locate import Found
@@ -90,8 +91,7 @@ def store_problem(home: Path) -> str | None:
     return _read(home).problem
 
 
-@dataclass(frozen=True, slots=True)
-class _Store:
+class _Store(msgspec.Struct, frozen=True):
     """The folders of the store as absolute paths without links, or what keeps it from being used."""
 
     folders: frozenset[str] = frozenset()

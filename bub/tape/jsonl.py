@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -25,8 +24,7 @@ _CHUNK = 64 * 1024
 _READ_AT_ONCE = 256
 
 
-@dataclass(slots=True)
-class _Tail:
+class _Tail(msgspec.Struct):
     """What is known of the end of a file as long as it has this size and identity."""
 
     identity: tuple[int, int]

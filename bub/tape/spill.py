@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from bub.errors import TapeError
 from bub.tape.entry import TapeEntry, mend
@@ -23,8 +24,7 @@ _HEAD, _TAIL = 400, 200
 """How many letters of a text's beginning and end the context keeps: what went wrong often stands at the end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spilled:
+class Spilled(msgspec.Struct, frozen=True):
     """A text that was put aside: `preview` is what the context keeps of it, `handle` gives its `parts` back."""
 
     handle: str

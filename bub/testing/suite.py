@@ -6,8 +6,10 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from bub.base.diagnostics import Diagnostic, PipelineError, sort_diagnostics
 from bub.pipeline.check.validate import check_loaded, profiles_of

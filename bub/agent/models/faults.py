@@ -11,7 +11,6 @@ import ssl
 import time
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -65,8 +64,7 @@ def fault(endpoint: Endpoint, kind: str, what: str, do: str | None = None) -> Mo
     return ModelError(f"{who} {what}", kind=kind, provider=endpoint.provider, host=endpoint.host, help=do)
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(msgspec.Struct, frozen=True):
     """What a server said of a failure: its `message`, and the `codes` beside it, none of it cleaned."""
 
     message: str = ""

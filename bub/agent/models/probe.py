@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -35,8 +35,7 @@ class _Models(msgspec.Struct, frozen=True):
     data: list[_Model]
 
 
-@dataclass(frozen=True, slots=True)
-class Served:
+class Served(msgspec.Struct, frozen=True):
     """What a server said: `models` are those it has, None where it does not tell; `fault` is why a turn would fail.
 
     `seconds` is how long it took. `ahead` is by how many seconds its clock is ahead of ours, None where it has none;
@@ -84,11 +83,11 @@ async def ask_for_models(client: httpx.AsyncClient, endpoint: Endpoint, patience
     status, seconds = response.status_code, time.monotonic() - began
     served = Served(url, status, seconds, ahead=_ahead(response.headers.get("date")))
     if response.is_success:
-        return replace(served, models=_models_in(body))
+        return msgspec.structs.replace(served, models=_models_in(body))
     if status in _WITHOUT_LIST:
         return served
     said = faults.read_error_body(body[:_LARGEST], response.headers.get("content-type", "").lower())
-    return replace(served, fault=faults.explain_refusal(endpoint, status, said).error)
+    return msgspec.structs.replace(served, fault=faults.explain_refusal(endpoint, status, said).error)
 
 
 def _headers(endpoint: Endpoint) -> dict[str, str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+import msgspec
 
 OPENAI = "openai"
 ANTHROPIC = "anthropic"
@@ -12,8 +13,7 @@ APIS = (OPENAI, ANTHROPIC)
 """The two ways to ask a model: OpenAI's chat completions, which most servers speak, and Anthropic's Messages."""
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
+class Provider(msgspec.Struct, frozen=True):
     """A provider, and what is particular about the way it speaks.
 
     `key_variable` is the environment variable in which people usually keep its key, None where no key is needed.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
+
+class ToolSpec(msgspec.Struct, frozen=True):
     """A tool as a model is told of it: its dotted name, what it does, and the JSON Schema of its arguments."""
 
     name: str
@@ -16,8 +16,7 @@ class ToolSpec:
     parameters: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
+class ChatRequest(msgspec.Struct, frozen=True):
     """What a model is asked: the messages, and what this request wants other than its endpoint says.
 
     `messages` have the form of OpenAI's chat completions, whichever API is asked. `tools` are offered in this order;

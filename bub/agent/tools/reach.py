@@ -6,9 +6,10 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
+
+import msgspec
 
 from bub.agent.tools.search import holds_keys
 from bub.base.failures import explain_os_error
@@ -32,8 +33,7 @@ Identity = tuple[int, int]
 """The device and the number of a file or folder, by which it is known under any name."""
 
 
-@dataclass(frozen=True, slots=True)
-class AllowedPath:
+class AllowedPath(msgspec.Struct, frozen=True):
     """A path that may be touched: real, so without a link in it, and below the folder that allows it.
 
     `shown` is how it is told of: from the workspace where it lies in there. `kept` are folders that the way from
@@ -160,8 +160,7 @@ class AllowedPath:
             raise ToolError(f"{self.shown} cannot be used: {explain_os_error(error)}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(msgspec.Struct, frozen=True):
     """The folders that the tools may work in: the workspace, and what the setting `files.folders` lists."""
 
     workspace: Path

@@ -9,9 +9,9 @@ import subprocess
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+import msgspec
 import trio
 from msgspec import Meta
 
@@ -129,8 +129,7 @@ def _decode(data: bytes | bytearray) -> str:
     return data.decode("utf-8", errors="replace")
 
 
-@dataclass(slots=True)
-class ShellProcess:
+class ShellProcess(msgspec.Struct):
     """A command that was started, in a process group of its own."""
 
     process: trio.Process
@@ -211,13 +210,12 @@ def _explain_start(error: Exception) -> ToolError:
     return ToolError(f"the command cannot be started: {error}", kind="invalid_input")
 
 
-@dataclass(slots=True)
-class Shells:
+class Shells(msgspec.Struct):
     """The commands of all sessions that run in the background."""
 
-    _commands: dict[str, dict[str, ShellProcess]] = field(default_factory=dict)
+    _commands: dict[str, dict[str, ShellProcess]] = msgspec.field(default_factory=dict)
     _started: int = 0
-    _changing: trio.Lock = field(default_factory=trio.Lock)
+    _changing: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
     async def start(self, session_id: str, command: str, *, cwd: str, env: Mapping[str, str]) -> str:
         """Start a command in the background and return its id; `ToolError` when too many run already."""

@@ -7,9 +7,9 @@ import ssl
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import trio
 from msgspec import Meta
 
@@ -73,8 +73,7 @@ async def fetch(
     raise ToolError(f"{url} took longer than {FETCH_SECONDS:g} s", kind="timeout")
 
 
-@dataclass(frozen=True, slots=True)
-class _Guard:
+class _Guard(msgspec.Struct, frozen=True):
     """Finds out where a host is, and refuses what is not public (BEHAVIOURS A28)."""
 
     resolve: Resolve

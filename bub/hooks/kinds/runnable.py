@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
+
+import msgspec
 
 from bub.hooks.binding import Call, Calls, Values
 from bub.hooks.combining import Combining
@@ -73,8 +74,7 @@ def none() -> None:
     """Stand for what nobody answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunnableKind:
+class RunnableKind(msgspec.Struct, frozen=True):
     """A kind with its behaviour, beside the `facts` about it.
 
     `call` takes the calls, the values, what waits and what failures go to. `finish` keeps the result for the stage and

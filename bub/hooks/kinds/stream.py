@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import msgspec
 import trio
 
 from bub.base.waiting import Wait, is_awaitable
@@ -25,8 +25,7 @@ Tell: TypeAlias = Callable[[StreamEvent], Awaitable[None]]
 """Told of each event of a stream, as it comes."""
 
 
-@dataclass(slots=True)
-class Pulled:
+class Pulled(msgspec.Struct):
     """What a stream has come to so far: its text, and whether anything came at all."""
 
     parts: list[str]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 BROKEN_GATE = "This could not be checked, so it was not done."
 """What a person is told when a gate itself broke; the detail is in the log."""
 
 
-@dataclass(frozen=True, slots=True)
-class Denial:
+class Denial(msgspec.Struct, frozen=True):
     """Why a gate did not allow: the reason for the person, who said so, and whether the gate itself broke."""
 
     reason: str

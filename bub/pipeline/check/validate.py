@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TypeAlias
+
+import msgspec
 
 from bub.base.diagnostics import Diagnostic, sort_diagnostics
 from bub.errors import UsageError
@@ -33,8 +34,7 @@ NOT_READ = ("B001", "B005")
 """The findings about a value that the reader left as it is: an unknown anchor, a tag."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedFile:
+class CheckedFile(msgspec.Struct, frozen=True):
     """What a check of one file or of several found, and the text of every file that was read for it, by name."""
 
     diagnostics: tuple[Diagnostic, ...]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import NamedTuple
+
+import msgspec
 
 from bub.base.diagnostics import Place
 from bub.envelope import Envelope, add_address, field_of
@@ -36,8 +37,7 @@ class Expected(NamedTuple):
         return _EXPECTED[self.key]
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """One entry of `tests:`, for the profile that it runs in."""
 
     name: str

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+import msgspec
 
 from bub.base.globs import matcher
 from bub.envelope import Envelope, field_of
 
 
-@dataclass(frozen=True, slots=True)
-class When:
+class When(msgspec.Struct, frozen=True):
     """A condition on the current message: each field must match its glob."""
 
     patterns: tuple[tuple[str, Callable[[str], object]], ...]

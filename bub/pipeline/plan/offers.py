@@ -5,8 +5,9 @@ from __future__ import annotations
 import linecache
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from bub.base.diagnostics import Place, Position, Range
 from bub.hooks.implementations import Implementation, all_implementations
@@ -15,8 +16,7 @@ from bub.pipeline.plan.plan import HookPlan, Plan
 from bub.plugins.plugin_set import PluginSet
 
 
-@dataclass(frozen=True, slots=True)
-class Offers:
+class Offers(msgspec.Struct, frozen=True):
     """The implementations that a profile's plugins bring, and the hooks they are for.
 
     `found` are all that are registered, by hook in call order, also those of witnesses, which no profile lists.

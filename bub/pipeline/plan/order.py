@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from bub.base.diagnostics import Place
 from bub.pipeline.plan.scalars import mappings_in, text_of
@@ -21,8 +22,7 @@ class Anchor(NamedTuple):
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class StageLayer:
+class StageLayer(msgspec.Struct, frozen=True):
     """The stages that one file or profile names, and all that it can set them beside: its own and inherited ones.
 
     `inherited` is None for the layer that extends nothing; there the order written is the order.

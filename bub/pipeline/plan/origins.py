@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from bub.base.diagnostics import Place
 from bub.base.json_schema import Schema, Steps, follow_references, part_at
@@ -36,8 +38,7 @@ _OPEN = (None, "object", "array")
 _ANYTHING: Schema = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True):
     """One place that sets a value: `value` as it may be shown, `path` under which it is set there.
 
     `place` is None for a `variable` of the environment itself; one of `.env` has both. `layer` is as in `Place`.
@@ -59,8 +60,7 @@ class Origin:
         return f"{self.variable} in {place}"
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(msgspec.Struct, frozen=True):
     """What values are looked up in: a pipeline for one profile, and the variables of the process.
 
     `settings` is the schema of the settings, with the sections of the plugins that the profile knows of.

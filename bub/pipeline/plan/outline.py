@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from bub.base.diagnostics import Findings
 from bub.pipeline.plan.cases import Case, cases_by_profile
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
+class Outline(msgspec.Struct, frozen=True):
     """A document as a whole; `cases` are by the profile that they run in."""
 
     document: Document
     profiles: frozenset[str]
     cases: Mapping[str, tuple[Case, ...]]
-    findings: Findings = field(default_factory=Findings)
+    findings: Findings = msgspec.field(default_factory=Findings)
 
 
 def outline_of(document: Document) -> Outline:

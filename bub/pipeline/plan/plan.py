@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
+
+import msgspec
 
 from bub.base.diagnostics import Findings, Place, Related
 from bub.hooks.facts import KINDS, SESSION, START_VALUES, Kind
@@ -33,8 +34,7 @@ _Key = TypeVar("_Key", bound=Hashable)
 _Item = TypeVar("_Item")
 
 
-@dataclass(frozen=True, slots=True)
-class HookPlan:
+class HookPlan(msgspec.Struct, frozen=True):
     """A hook point as this pipeline has it: its facts, narrowed or declared under `hooks:`."""
 
     point: HookPoint
@@ -45,8 +45,7 @@ class HookPlan:
     known: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StagePlan:
+class StagePlan(msgspec.Struct, frozen=True):
     """One stage: its merged `node`, its kind (None where it has none), the point it calls, what it waits for.
 
     `needs` is None where it waits for everything above. `takes` are the values its hook may name, `asks` those the
@@ -103,8 +102,7 @@ class StagePlan:
         return f"stage `{self.id}`"
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
+class Flow(msgspec.Struct, frozen=True):
     """Who makes each value and who takes it, in the order the stages run.
 
     `missing` are the values that some stage takes and no other makes; none where a part of the file that may make
@@ -118,8 +116,7 @@ class Flow:
     slips: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class KindChange:
+class KindChange(msgspec.Struct, frozen=True):
     """A layer that says another kind of an inherited stage or hook than `kind`, which was said `first`."""
 
     layer: str
@@ -129,8 +126,7 @@ class KindChange:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """A pipeline for one profile: its stages in the order they run, its hook points, its allowlist.
 
     `adrift` are the stages whose place cannot be told (a circle, an unknown neighbour, none named): they stand last.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from bub.base.diagnostics import Place
 from bub.base.globs import GlobIndex
@@ -21,8 +22,7 @@ from bub.pipeline.source.merge import Document
 _LABEL = 9
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """One route: `match` as it is written, `globs` with its references replaced, None for what matches nothing.
 
     `number` counts from 1.
@@ -64,8 +64,7 @@ class RouteTable:
         return next((route for route in asked if route.when.matches(message)), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Routing:
+class Routing(msgspec.Struct, frozen=True):
     """What became of a message: the profile it gets, and the `routes` in order, each with the field that refused it.
 
     `taken` is the route that matched, None where none did; those behind it are not asked.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from bub.base.json_schema import Schema, Steps
 from bub.pipeline.plan.secret_places import is_named_secret, leaves_below, setting_of

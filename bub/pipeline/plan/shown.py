@@ -5,8 +5,9 @@ It is for readers that only show it: to run such a document, or to check it, wou
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from bub.pipeline.plan.plan import Plan, make_plan
 from bub.pipeline.source.document import Node, Plain

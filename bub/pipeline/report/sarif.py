@@ -7,10 +7,11 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from msgspec.structs import replace
 
 from bub import __version__
 from bub.base.diagnostics import NO_FILE, START, STDIN, Diagnostic, Position, Range, sort_diagnostics

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+
+import msgspec
+from msgspec.structs import replace
 
 from bub.base.diagnostics import Diagnostic, Findings, PipelineError
 from bub.hooks.kinds.runnable import RunnableKind
@@ -118,13 +120,12 @@ def compile(  # noqa: A001 (the design's word, and what it does)
     return GraphLayout(plan, offers.found, stand_ins, kinds, tools).build()
 
 
-@dataclass(slots=True)
-class _References:
+class _References(msgspec.Struct):
     """Replaces the references of a document for a run, and notes what is wrong with them."""
 
     document: Document
     environment: Mapping[str, str]
-    findings: list[Diagnostic] = field(default_factory=list)
+    findings: list[Diagnostic] = msgspec.field(default_factory=list)
 
     def resolve_sections(self, root: Node, known: Container[str]) -> dict[str, Node | None]:
         """The `RESOLVED` sections that are not `known` with their references replaced; that is checked like a file."""

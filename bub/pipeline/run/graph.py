@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import msgspec
+
 from bub.base.diagnostics import Diagnostic
 from bub.base.waiting import Wait, unlimited
 from bub.envelope import field_of
@@ -101,8 +103,7 @@ def _text(pattern: str, sources: Mapping[str, int], message: int) -> Fill:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """A stage, ready to run. `sources` says in which slot of the turn each value stands that the stage can see.
 
     `offered` are those of them that its hook may name, `allowed` the plugins of whom handlers that are registered at
@@ -175,8 +176,7 @@ class Step:
             self.put(values, value, each)
 
 
-@dataclass(frozen=True, slots=True)
-class GraphNode:
+class GraphNode(msgspec.Struct, frozen=True):
     """What is scheduled as one: a step, or neighbouring steps that run item by item over one list.
 
     `items`, `item` and `kept` are the slots of the list, of the item as `message`, and of what is left of the list.
@@ -191,15 +191,13 @@ class GraphNode:
     idle: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(msgspec.Struct, frozen=True):
     """Steps that run one after another, each waiting for all above it."""
 
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SideBySide:
+class SideBySide(msgspec.Struct, frozen=True):
     """Nodes, by index, that run at the same time, each once those it waits for are over."""
 
     nodes: tuple[int, ...]
@@ -240,8 +238,7 @@ class FiredPoint:
         return calls
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(msgspec.Struct, frozen=True):
     """A compiled pipeline. Nothing in it changes; one graph runs any number of turns at once.
 
     `nodes` stand in run order, `waits` says for each which nodes (by index) it waits for. What runs one after another

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from bub.base.waiting import Within, unlimited
 from bub.hooks.binding import Calls, Manner, bind, in_words
@@ -28,8 +30,7 @@ StandIn: TypeAlias = Callable[[HookPoint], Implementation]
 """Makes the one implementation that answers at a point in place of all those that the plugins bring."""
 
 
-@dataclass(slots=True)
-class GraphLayout:
+class GraphLayout(msgspec.Struct):
     """Lays out the slots of a turn and binds every implementation to them.
 
     Each version of a value has a slot of its own, so a stage reads the version that was made above it whatever
@@ -42,7 +43,7 @@ class GraphLayout:
     kinds: Mapping[str, RunnableKind]
     tools: Mapping[str, Tool]
     slots: int = 0
-    current: dict[str, int] = field(default_factory=dict)
+    current: dict[str, int] = msgspec.field(default_factory=dict)
     nothing: int = 0
 
     def build(self) -> Graph:

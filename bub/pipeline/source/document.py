@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from bub.base.diagnostics import Place
 
@@ -12,8 +13,7 @@ Plain = Any
 """A value without places: None, bool, int, float, str, dict or list."""
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """One value of a document, and its place.
 
     `value` is a scalar, a dict of name → Node for a mapping, or a tuple of Nodes for a sequence. `place` is the

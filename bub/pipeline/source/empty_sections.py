@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from bub.base.diagnostics import Findings, suggest
 from bub.hooks.facts import HOOK_KEYS, STAGE_KEYS

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
+
+from msgspec.structs import replace
 
 from bub.base.diagnostics import Diagnostic, Findings, Place, Position, Range
 from bub.base.failures import explain_os_error

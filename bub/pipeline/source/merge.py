@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from typing import NamedTuple, Protocol
+
+import msgspec
+from msgspec.structs import replace
 
 from bub.base.diagnostics import START, Diagnostic, Findings, Place, did_you_mean
 from bub.base.failures import explain_os_error
@@ -51,8 +53,7 @@ class Tree(Protocol):
         """Return the names of what lies in a folder; none if it cannot be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Disk:
+class Disk(msgspec.Struct, frozen=True):
     """The files as they are now."""
 
     prefix: str = ""
@@ -78,8 +79,7 @@ class Disk:
 DISK = Disk()
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(msgspec.Struct, frozen=True):
     """What one file, or one profile in one file, says: `name` is as in `Place.layer`, `file` as people know it.
 
     `shipped`: it was asked for as `bub:NAME`, so its text is Bub's own.
@@ -91,8 +91,7 @@ class Layer:
     shipped: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """A pipeline file with everything it extends.
 
     `layers` begin with the furthest parent; `root` is all of them merged, an empty mapping when nothing could be

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from bub.base.diagnostics import Diagnostic, Findings, Place, did_you_mean, sure_repair
 from bub.pipeline.source.document import Node
@@ -20,8 +22,7 @@ _OWN = ("extends", "description")
 """The keys of a profile that the profiles built on it do not take over."""
 
 
-@dataclass(frozen=True, slots=True)
-class Effective:
+class Effective(msgspec.Struct, frozen=True):
     """A document as one profile sees it.
 
     `chain` names the profile behind all that it extends; `layers` are the document's, followed by what each profile

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+import msgspec
 import yaml
+from msgspec.structs import replace
 
 from bub.base.diagnostics import START, Diagnostic, Findings, Place, Position, Range, Related
 from bub.pipeline.source.document import Node
@@ -85,8 +86,7 @@ class _Key(NamedTuple):
     """False for a key that was refused: its value is read and left out."""
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(msgspec.Struct):
     """A mapping or list whose end has not been read yet.
 
     `size` and `height` count what it stands for with every alias expanded.
@@ -97,8 +97,8 @@ class _Open:
     end: int
     key: Place | None
     anchor: str | None
-    entries: dict[str, Node] = field(default_factory=dict)
-    items: list[Node] = field(default_factory=list)
+    entries: dict[str, Node] = msgspec.field(default_factory=dict)
+    items: list[Node] = msgspec.field(default_factory=list)
     pending: _Key | None = None
     size: int = 1
     height: int = 1
