@@ -148,9 +148,19 @@ class BotServer:
 
     # Faults
 
-    def fault(self, method: str = "*", times: int = 1, **do: Any) -> None:
-        """Let the next calls go wrong: `status=500`, `description=…`, `parameters={…}`, `cut="before"`, `hold=True`."""
-        self.control("fault", {"method": method, "times": times, "do": do})
+    def fault(self, method: str = "*", times: int = 1, *, given: str = "", **do: Any) -> None:
+        """Let the next calls go wrong: `status=500`, `description=…`, `parameters={…}`, `cut="before"`, `hold=True`,
+        `late=3`; with `given`, only calls that have this parameter."""
+        self.control("fault", {"method": method, "times": times, "given": given, "do": do})
+
+    def weather(self, share: float, seed: int = 0, **do: list[Json]) -> None:
+        """Let so many of all calls go wrong, each in one of the ways that `do` has for its method, or for `rest`."""
+        ways = {"*" if method == "rest" else method: actions for method, actions in do.items()}
+        self.control("weather", {"share": share, "seed": seed, "do": ways})
+
+    def redeliver(self, last: int) -> None:
+        """Let the last updates that were confirmed come again."""
+        self.control("redeliver", {"last": last})
 
     def limits(self, chat_interval: float = 0, per_second: int = 0) -> None:
         """Flood limits, as seconds between two messages of a chat and as messages a second in all."""

@@ -16,7 +16,11 @@ Bots speak to it below `/bot<token>/`, tests below `/control/` (JSON in, JSON ou
                     getUpdates
     GET  polls      how many calls of getUpdates wait now
     GET  wait?after=N     the number of changes so far, once it is above N, or after `LONGEST_WAIT` seconds
-    POST fault      {"method": "sendMessage" or "*", "times": 1, "do": ACTION}   the next such calls go wrong
+    POST fault      {"method": "sendMessage" or "*", "times": 1, "do": ACTION, "given": "entities"}   the next such
+                    calls go wrong; with `given`, those that have this parameter
+    POST weather    {"share": 0.1, "seed": 1, "do": {"sendMessage": [ACTION, …], "*": […]}}   so many of all calls go
+                    wrong, each in one of the ways that its method has; a share of 0 is good weather again
+    POST redeliver  {"last": N}   the last N updates that were confirmed come again, as old ones do after an outage
     POST limits     {"chat_interval": 1.0, "per_second": 30}   flood limits, in seconds and messages; 0 is none
     POST chat       {"id": ID, "status": "blocked" | "gone" | "open"}
     POST webhook    {"url": …}   the bot has a webhook, so it cannot poll
@@ -26,7 +30,8 @@ Bots speak to it below `/bot<token>/`, tests below `/control/` (JSON in, JSON ou
 
 An ACTION: {"status": 500, "description": …, "parameters": {…}} is an error of the API; {"body": "<html>", "status":
 502} an answer that is no JSON; {"cut": "before"} ends the connection with nothing done, {"cut": "after"} when it is
-done but not yet answered, {"cut": "within"} in the middle of the answer; {"hold": true} never answers.
+done but not yet answered, {"cut": "within"} in the middle of the answer; {"hold": true} never answers; {"slow": 3}
+takes so many seconds before it is done, whether somebody waits or not, and {"late": 3} after it, before it is answered.
 
 It is stricter than the real one where that finds mistakes (UTF-16 lengths, bounds of entities), knows no `parse_mode`,
 and forgets nothing.
@@ -37,6 +42,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import random
 import select
 import socket
 import sqlite3
@@ -104,6 +110,7 @@ class State:
             CREATE TABLE IF NOT EXISTS chats (id INTEGER PRIMARY KEY, body TEXT, status TEXT, last INTEGER);
             CREATE TABLE IF NOT EXISTS topics (chat INTEGER, id INTEGER, PRIMARY KEY (chat, id));
             CREATE TABLE IF NOT EXISTS updates (id INTEGER PRIMARY KEY, body TEXT);
+            CREATE TABLE IF NOT EXISTS confirmed (id INTEGER PRIMARY KEY, body TEXT);
             CREATE TABLE IF NOT EXISTS messages (
                 chat INTEGER, id INTEGER, body TEXT, history TEXT, deleted INTEGER DEFAULT 0, PRIMARY KEY (chat, id));
             CREATE TABLE IF NOT EXISTS files (id TEXT PRIMARY KEY, name TEXT, size_known INTEGER, data BLOB);
@@ -111,6 +118,8 @@ class State:
             CREATE TABLE IF NOT EXISTS faults (n INTEGER PRIMARY KEY, method TEXT, times INTEGER, action TEXT);
             """
         )
+        self.chance = random.Random()
+        self.again: list[dict[str, Any]] = []
         self.polls = 0
         self.newest_poll = 0
         self.resets = 0
@@ -192,6 +201,26 @@ class State:
         update = {"update_id": number, **body}
         self.db.execute("INSERT INTO updates VALUES (?, ?)", (number, json.dumps(update)))
         return update
+
+    def confirm(self, offset: int) -> None:
+        """Forget the updates before a number, but for who wants them again."""
+        self.db.execute("REPLACE INTO confirmed SELECT * FROM updates WHERE id < ?", (offset,))
+        self.db.execute("DELETE FROM updates WHERE id < ?", (offset,))
+
+    # What goes wrong
+
+    def next_fault(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """What is to go wrong with a call; nothing if it is empty."""
+        for n, action in self.rows(
+            "SELECT n, action FROM faults WHERE method IN (?, '*') AND times > 0 ORDER BY n", method
+        ):
+            fault: dict[str, Any] = json.loads(action)
+            if not fault["given"] or params.get(fault["given"]):
+                self.db.execute("UPDATE faults SET times = times - 1 WHERE n = ?", (n,))
+                return dict(fault["do"])
+        weather = self.get("weather", {"share": 0, "do": {}})
+        ways = weather["do"].get(method, weather["do"].get("*"))
+        return dict(self.chance.choice(ways)) if ways and self.chance.random() < weather["share"] else {}
 
     # Files
 
@@ -516,8 +545,18 @@ class Control:
     def fault(self, given: dict[str, Any]) -> Any:
         self.state.db.execute(
             "INSERT INTO faults (method, times, action) VALUES (?, ?, ?)",
-            (given["method"], given.get("times", 1), json.dumps(given["do"])),
+            (given["method"], given.get("times", 1), json.dumps({"do": given["do"], "given": given.get("given", "")})),
         )
+        return True
+
+    def weather(self, given: dict[str, Any]) -> Any:
+        self.state.set("weather", given)
+        self.state.chance = random.Random(given.get("seed"))
+        return True
+
+    def redeliver(self, given: dict[str, Any]) -> Any:
+        last = self.state.rows("SELECT body FROM confirmed ORDER BY id DESC LIMIT ?", given["last"])
+        self.state.again = [json.loads(body) for (body,) in reversed(last)]
         return True
 
     def limits(self, given: dict[str, Any]) -> Any:
@@ -537,7 +576,8 @@ class Control:
         return True
 
     def reset(self, given: dict[str, Any]) -> Any:
-        for table in ("values_", "chats", "topics", "updates", "messages", "files", "calls", "faults"):
+        tables = ("values_", "chats", "topics", "updates", "confirmed", "messages", "files", "calls", "faults")
+        for table in tables:
             self.state.db.execute(f"DELETE FROM {table}")
         self.state.resets += 1
         return True
@@ -620,6 +660,7 @@ class Handler(BaseHTTPRequestHandler):
         if "body" in action:
             self.respond(action.get("status", 200), action["body"].encode(), "text/html")
             return
+        time.sleep(action.get("slow", 0))
         try:
             if "status" in action:
                 raise ApiError(action["status"], action.get("description", "made up"), **action.get("parameters", {}))
@@ -627,6 +668,7 @@ class Handler(BaseHTTPRequestHandler):
         except ApiError as error:
             self.respond_error(error)
             return
+        time.sleep(action.get("late", 0))
         if action.get("cut") == "after":
             self.cut()
             return
@@ -646,13 +688,9 @@ class Handler(BaseHTTPRequestHandler):
                 "INSERT INTO calls (method, at, params, port) VALUES (?, ?, ?, ?)",
                 (method, time.time(), json.dumps(shown), self.client_address[1]),
             )
-            found = self.state.rows(
-                "SELECT n, action FROM faults WHERE method IN (?, '*') AND times > 0 ORDER BY n LIMIT 1", method
-            )
-            if found:
-                self.state.db.execute("UPDATE faults SET times = times - 1 WHERE n = ?", (found[0][0],))
+            found = self.state.next_fault(method, shown)
             self.state.note()
-        return json.loads(found[0][1]) if found else {}
+        return found
 
     def call(self, method: Callable[[Params], Any] | None, params: Params) -> Any:
         assert method is not None
@@ -683,7 +721,7 @@ class Handler(BaseHTTPRequestHandler):
                 state.set("allowed", _json(params, "allowed_updates"))
             allowed = state.get("allowed", []) or _UPDATE_KINDS
             if offset > 0:
-                state.db.execute("DELETE FROM updates WHERE id < ?", (offset,))
+                state.confirm(offset)
             elif offset < 0:
                 state.db.execute(
                     "DELETE FROM updates WHERE id NOT IN (SELECT id FROM updates ORDER BY id DESC LIMIT ?)", (-offset,)
@@ -697,8 +735,9 @@ class Handler(BaseHTTPRequestHandler):
                     ready = [one for one in waiting if any(kind in allowed for kind in one)]
                     if mine != state.newest_poll:
                         raise ApiError(409, _TERMINATED)
-                    if ready or time.monotonic() >= end:
-                        return ready[:most]
+                    again, state.again = state.again, []
+                    if again or ready or time.monotonic() >= end:
+                        return [*again, *ready][:most]
                     state.changed.wait(min(0.2, max(end - time.monotonic(), 0)))
                     if self.is_gone(0):
                         raise ConnectionResetError
