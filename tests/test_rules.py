@@ -22,7 +22,7 @@ from bub.base.diagnostics import (
     suggest,
     sure_repair,
 )
-from bub.pipeline.check.validate import check_document, check_outline, check_profile, profiles_of
+from bub.pipeline.check.validate import ProfileChecker, check_document, check_outline, check_profile, profiles_of
 from bub.pipeline.plan.outline import outline_of
 from bub.pipeline.plan.plan import MOST_STAGES
 from bub.pipeline.run.compiler import plan_for
@@ -37,10 +37,10 @@ VERSION = "version: 1\n"
 def check(text: str, environment: dict[str, str] | None = None) -> tuple[Diagnostic, ...]:
     """What `bub validate` finds in a text, for every profile it has."""
     document = load_text(text)
-    outline = outline_of(document)
-    found = [*check_document(document, environment), *check_outline(outline)]
+    checker = ProfileChecker(outline_of(document))
+    found = [*check_document(document, environment), *check_outline(checker.outline)]
     for profile in profiles_of(document):
-        found += check_profile(outline, profile)
+        found += check_profile(checker, profile)
     return sort_diagnostics(found)
 
 
@@ -1569,7 +1569,7 @@ def test_a_thousand_stages_are_checked_at_once() -> None:
     tests = "".join(f"  t{number}: {{message: {{}}, expect: {{ran: [s{number}]}}}}\n" for number in range(1_000))
     document = load_text(f"{VERSION}hooks:\n  h0: {{kind: broadcast}}\n{hooks}stages:\n{needs}tests:\n{tests}")
     started = time.process_time()
-    found = check_profile(outline_of(document), "default")
+    found = check_profile(ProfileChecker(outline_of(document)), "default")
     assert time.process_time() - started < 2  # about 0.07 s
     assert [finding.message for finding in found] == ["stage `s0` waits for itself: s0 → s0"]
 

@@ -13,7 +13,7 @@ import msgspec
 from bub.base.diagnostics import Diagnostic, sort_diagnostics
 from bub.errors import UsageError
 from bub.pipeline.check.literal_secrets import literal_secrets
-from bub.pipeline.check.rules import CASE_RULES, OUTLINE_RULES, RULES, no_stages
+from bub.pipeline.check.rules import CASE_RULES, OUTLINE_RULES, PROFILE_RULES, STAGE_RULES, no_stages
 from bub.pipeline.check.schema import check_layer
 from bub.pipeline.check.sections import check_sections, sections_of
 from bub.pipeline.check.variables import check_variables
@@ -138,9 +138,9 @@ def _load(file: PipelineFile, parents: Parents) -> Document:
 def _check(
     document: Document, profiles: Sequence[str] | None, environment: Mapping[str, str] | None, shared: Shared
 ) -> list[Diagnostic]:
-    outline = outline_of(document)
-    found = [*check_document(document, environment, shared), *check_outline(outline)]
-    seen = [check_profile(outline, profile, shared) for profile in profiles or profiles_of(document)]
+    checker = ProfileChecker(outline_of(document))
+    found = [*check_document(document, environment, shared), *check_outline(checker.outline)]
+    seen = [check_profile(checker, profile, shared) for profile in profiles or profiles_of(document)]
     return [*found, *_without_sequels(itertools.chain(*seen), found)]
 
 
@@ -198,26 +198,53 @@ def check_outline(outline: Outline) -> list[Diagnostic]:
     return outline.findings.items
 
 
-def check_profile(outline: Outline, profile: str, shared: Shared | None = None) -> list[Diagnostic]:
+class ProfileChecker:
+    """Makes the plans of one document's profiles and applies the rules; what some have alike is looked at once."""
+
+    def __init__(self, outline: Outline) -> None:
+        self.outline = outline
+        self._first: Plan | None = None
+        self._found_in_stages: list[Diagnostic] = []
+
+    def plan_for(
+        self, profile: str, root: Node | None = None, tools: Node | None = None, known: Iterable[Diagnostic] = ()
+    ) -> Plan:
+        """The plan of a profile with what every rule finds, and what is `known`; `root` and `tools` as in `make_plan`.
+
+        No rule is applied where a part of the document is missing, since the answer may lie there.
+        """
+        plan = make_plan(self.outline.document, profile, root, tools, like=self._first)
+        is_complete, first = self.outline.document.complete, self._first
+        if first is not None and plan.stages is first.stages:
+            plan.findings.items += self._found_in_stages
+        else:
+            if is_complete:
+                _apply(STAGE_RULES, plan)
+            if first is None:
+                self._first, self._found_in_stages = plan, plan.findings.items[len(plan.effective.findings) :]
+        plan.findings.items += known
+        if is_complete:
+            _apply(PROFILE_RULES, plan)
+            for case in self.outline.cases.get(profile, ()):
+                for case_rule in CASE_RULES:
+                    case_rule(plan, case)
+        return plan
+
+
+def _apply(rules: Iterable[Callable[[Plan], None]], plan: Plan) -> None:
+    for rule in rules:
+        rule(plan)
+
+
+def check_profile(checker: ProfileChecker, profile: str, shared: Shared | None = None) -> list[Diagnostic]:
     """What is wrong with a document as one profile alone sees it, its plugins not loaded."""
-    document = outline.document
-    plan = make_plan(document, profile)
-    check_plan(plan, outline)
+    plan = checker.plan_for(profile)
     declared = declared_plugins(plan)
     listed = [item for item in plan.allowlist if not _may_be_missing(declared.get(item[0]))]
     entry_points = shared.entry_points if shared is not None else None
-    plan.findings.items += find_plugins(listed, declared=declared, base=document.base, entry_points=entry_points)
+    base = checker.outline.document.base
+    plan.findings.items += find_plugins(listed, declared=declared, base=base, entry_points=entry_points)
     return plan.findings.items
-
-
-def check_plan(plan: Plan, outline: Outline) -> None:
-    """Apply every rule to a plan; none where a part of the document is missing, since the answer may lie there."""
-    if plan.document.complete:
-        for rule in RULES:
-            rule(plan)
-        for case in outline.cases.get(plan.profile, ()):
-            for case_rule in CASE_RULES:
-                case_rule(plan, case)
 
 
 def declared_plugins(plan: Plan) -> dict[str, Declared]:

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from bub.base.diagnostics import Findings, Place, Related
 from bub.hooks.facts import KINDS, SESSION, START_VALUES, Kind
@@ -26,6 +27,9 @@ TEMPLATE_NAME = re.compile(r"(?<!\{)\{([a-z_][a-z0-9_]*)\}(?!\})")
 
 NAME = re.compile("[a-z][a-z0-9_]*")
 """What values are called."""
+
+_READ = ("stages", "hooks", "on_failure")
+"""The keys that say what the stages and hooks of a plan are."""
 
 MOST_STAGES = 1_000
 """How many stages a pipeline may have; a turn of that many takes tens of milliseconds for its order alone."""
@@ -185,16 +189,24 @@ def make_plan(
     root: Node | None = None,
     tools: Node | None = None,
     kinds: Mapping[str, Kind] = KINDS,
+    like: Plan | None = None,
 ) -> Plan:
     """Read what `document` means for `profile`.
 
     `root` and `tools` replace the effective root and the profile's `tools` where their references have been resolved;
     left out, values that are only a reference count as unknown. `kinds` are those that stages and hooks may be of.
+    `like` is a plan for another profile: if the stages and hooks of both are the very same, they are not read again,
+    and what is wrong with them stands there.
     """
     findings = Findings()
     view = effective(document, profile)
     findings.items.extend(view.findings)
     root = root or view.root
+    tools = tools or (view.profile_node.get("tools") if view.profile_node is not None else None)
+    allowlist = _allowlist(view)
+    if like is not None and all(root.get(name) is like.root.get(name) for name in _READ):
+        same = replace(like, profile=profile, effective=view, root=root)
+        return replace(same, allowlist=allowlist, findings=findings, tools=tools)
     default_policy = text_of(root.get("on_failure"))
     hooks = {name: _hook_plan(name, node, kinds) for name, node in mappings_in(root.get("hooks"))}
     merged = dict(mappings_in(root.get("stages")))
@@ -204,11 +216,6 @@ def make_plan(
         surplus = merged[order[MOST_STAGES]]
         findings.add("B125", f"a pipeline has {MOST_STAGES} stages at most, this one {len(order)}", surplus.where)
     stages = tuple(_stage_plan(name, merged[name], hooks, default_policy, kinds) for name in order[:MOST_STAGES])
-    names = view.allowlist.elements() if view.allowlist is not None else ()
-    allowlist: dict[str, Place] = {}
-    for name in names:
-        if isinstance(name.value, str):
-            allowlist.setdefault(name.value, name.place)  # of a name that is listed twice the schema tells
     return Plan(
         document,
         profile,
@@ -216,7 +223,7 @@ def make_plan(
         root,
         stages,
         hooks,
-        tuple(allowlist.items()),
+        allowlist,
         findings,
         adrift,
         layers,
@@ -224,8 +231,16 @@ def make_plan(
         callers=_group((stage.hook.point.name, stage) for stage in stages),
         flow=_flow(root, stages, hooks),
         kind_changes=_kind_changes(view, kinds),
-        tools=tools or (view.profile_node.get("tools") if view.profile_node is not None else None),
+        tools=tools,
     )
+
+
+def _allowlist(view: Effective) -> tuple[tuple[str, Place], ...]:
+    allowlist: dict[str, Place] = {}
+    for name in view.allowlist.elements() if view.allowlist is not None else ():
+        if isinstance(name.value, str):
+            allowlist.setdefault(name.value, name.place)  # of a name that is listed twice the schema tells
+    return tuple(allowlist.items())
 
 
 # Hooks and stages.

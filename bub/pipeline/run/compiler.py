@@ -22,10 +22,10 @@ from bub.pipeline.check.rules import (
     unknown_implementation,
 )
 from bub.pipeline.check.schema import check_layer
-from bub.pipeline.check.validate import check_document, check_outline, check_plan, declared_plugins
+from bub.pipeline.check.validate import ProfileChecker, check_document, check_outline, declared_plugins
 from bub.pipeline.plan.offers import Offers, offers_of
 from bub.pipeline.plan.outline import outline_of
-from bub.pipeline.plan.plan import Plan, make_plan
+from bub.pipeline.plan.plan import Plan
 from bub.pipeline.run.graph import Graph
 from bub.pipeline.run.layout import GraphLayout, StandIn
 from bub.pipeline.run.provided import provided_tools
@@ -74,10 +74,11 @@ class Planner:
     """Makes the plans of a document's profiles; what is so whatever the profile is, is found once for all of them."""
 
     def __init__(self, document: Document, environment: Mapping[str, str]) -> None:
-        self._document, self._environment, self._outline = document, environment, outline_of(document)
+        self._document, self._environment = document, environment
+        self._checker = ProfileChecker(outline_of(document))
         references = _References(document, environment)
         self._sections = references.resolve_sections(document.root, {})
-        self._findings = [*check_document(document), *check_outline(self._outline), *references.findings]
+        self._findings = [*check_document(document), *check_outline(self._checker.outline), *references.findings]
 
     def plan_for(self, profile: str) -> Plan:
         """The plan of a profile with every check that needs no plugin, references resolved."""
@@ -88,10 +89,8 @@ class Planner:
         sections = {**dict(view.root.items()), **known, **references.resolve_sections(view.root, known)}
         root = replace(view.root, value={name: node for name, node in sections.items() if node is not None})
         tools = view.profile_node.get(TOOLS) if view.profile_node is not None else None
-        plan = make_plan(document, profile, root, references.resolve(tools, (TOOLS,)) if tools is not None else None)
-        plan.findings.items += [*self._findings, *references.findings]
-        check_plan(plan, self._outline)
-        return plan
+        tools = references.resolve(tools, (TOOLS,)) if tools is not None else None
+        return self._checker.plan_for(profile, root, tools, [*self._findings, *references.findings])
 
 
 def compile(  # noqa: A001 (the design's word, and what it does)

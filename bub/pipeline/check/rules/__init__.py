@@ -51,7 +51,7 @@ OUTLINE_RULES: tuple[Callable[[Outline], None], ...] = (
 )
 """The rules about what is the same for every profile of a document."""
 
-RULES: tuple[Callable[[Plan], None], ...] = (
+STAGE_RULES: tuple[Callable[[Plan], None], ...] = (
     no_kind.check,
     kind_not_permitted.check,
     kind_changed.check,
@@ -71,10 +71,11 @@ RULES: tuple[Callable[[Plan], None], ...] = (
     gate_guards_nothing.check,
     unknown_hook.check,
     hook_outside_a_turn.check,
-    plugin_not_allowed.check,
-    no_stages.check,
 )
-"""The rules about one profile that need no plugin, in order; `no_stages` asks what the others found."""
+"""The rules about stages and hooks: what they find is the same for all profiles that have the same ones."""
+
+PROFILE_RULES: tuple[Callable[[Plan], None], ...] = (plugin_not_allowed.check, no_stages.check)
+"""The other rules about one profile that need no plugin; the last one asks what all others found."""
 
 CASE_RULES: tuple[Callable[[Plan, Case], None], ...] = (
     unknown_mock.check,
