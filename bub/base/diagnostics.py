@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from itertools import takewhile
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 from msgspec.structs import force_setattr, replace
@@ -67,15 +67,34 @@ def hide_passwords(text: str) -> str:
     return re.sub(_CUT_ADDRESS, lambda found: f"{found[0].removesuffix(found['secret'])}{ELIDED}", text)
 
 
-class Place(msgspec.Struct, frozen=True):
+class Stretch(Protocol):
+    """A stretch of a text whose lines are counted when they are asked for: of most values, nobody asks."""
+
+    @property
+    def range(self) -> Range: ...
+
+
+class Place(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A range in a file. `layer` says which part of the pipeline the text speaks for.
 
     A layer is `bub:default` (a shipped parent), the file's own path as the user knows it, or `profile ci`.
     """
 
     file: str
-    range: Range = START
+    span: Range | Stretch = START
     layer: str = ""
+
+    @property
+    def range(self) -> Range:
+        return self.span if isinstance(self.span, Range) else self.span.range
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Place):
+            return NotImplemented
+        return (self.file, self.layer) == (other.file, other.layer) and self.range == other.range
+
+    def __hash__(self) -> int:
+        return hash((self.file, self.range, self.layer))
 
     def as_dict(self) -> dict[str, Any]:
         """The place as in the JSON object of a finding."""

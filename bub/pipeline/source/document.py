@@ -13,7 +13,7 @@ Plain = Any
 """A value without places: None, bool, int, float, str, dict or list."""
 
 
-class Node(msgspec.Struct, frozen=True):
+class Node(msgspec.Struct, frozen=True, gc=False):
     """One value of a document, and its place.
 
     `value` is a scalar, a dict of name → Node for a mapping, or a tuple of Nodes for a sequence. `place` is the

@@ -288,7 +288,7 @@ def place_in(node: Node, start: int, end: int) -> Place:
     if span.start.line != span.end.line or width != len(node.value) + 2 * shift:
         return node.place
     line, column = span.start.line, span.start.column + shift
-    return replace(node.place, range=Range(Position(line, column + start), Position(line, column + end)))
+    return replace(node.place, span=Range(Position(line, column + start), Position(line, column + end)))
 
 
 def _read_text(name: str, folder: Path | None) -> str:

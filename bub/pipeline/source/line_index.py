@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from typing import NamedTuple
 
 from bub.base.diagnostics import Position, Range
+
+
+class Stretch(NamedTuple):
+    """The text between two offsets."""
+
+    lines: LineIndex
+    start: int
+    end: int
+
+    @property
+    def range(self) -> Range:
+        return self.lines.range(self.start, self.end)
 
 
 class LineIndex:

@@ -124,7 +124,7 @@ def _relabel(node: Node, label: str) -> Node:
     """Return the same values, said to come from the layer `label`."""
 
     def move(place: Place) -> Place:
-        return Place(place.file, place.range, label)
+        return Place(place.file, place.span, label)
 
     value: Any = node.value
     if isinstance(value, dict):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from bub.base.diagnostics import START, Diagnostic, Findings, Place, Position, Range, Related
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.empty_sections import fill_empty_sections
-from bub.pipeline.source.line_index import LineIndex
+from bub.pipeline.source.line_index import LineIndex, Stretch
 from bub.pipeline.source.scalars import TRUTH_ELSEWHERE, read_scalar
 from bub.pipeline.source.yaml_faults import (
     Fault,
@@ -157,9 +158,20 @@ class _NodeBuilder:
         if fault is not None:
             self._add_fault(fault)
             return None
+        takers: Mapping[type, Callable[[Any], None]] = {
+            yaml.ScalarEvent: self._take_scalar,
+            yaml.MappingStartEvent: self._begin,
+            yaml.SequenceStartEvent: self._begin,
+            yaml.MappingEndEvent: self._finish,
+            yaml.SequenceEndEvent: self._finish,
+            yaml.AliasEvent: self._take_alias,
+            yaml.DocumentStartEvent: self._begin_document,
+        }
         try:
             for event in yaml.parse(self._text, Loader=_LOADER):
-                self._take(event)
+                take = takers.get(type(event))
+                if take is not None:
+                    take(event)
         except _RefusedError:
             return None if self._documents < 2 else self._mapping_root()
         # PyYAML's own parser lets an escape beyond Unicode through to `chr`, which raises the last two.
@@ -181,19 +193,6 @@ class _NodeBuilder:
             return None
         return root
 
-    def _take(self, event: yaml.Event) -> None:
-        match event:
-            case yaml.ScalarEvent():
-                self._take_scalar(event)
-            case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
-                self._begin(event)
-            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
-                self._finish(event)
-            case yaml.AliasEvent():
-                self._take_alias(event)
-            case yaml.DocumentStartEvent():
-                self._begin_document(event)
-
     def _begin_document(self, event: yaml.DocumentStartEvent) -> None:
         self._documents += 1
         if self._documents > 1:
@@ -214,12 +213,14 @@ class _NodeBuilder:
         if not quoted and event.value in TRUTH_ELSEWHERE:
             self._warn_truth(event.value, place)
         if self._open and self._open[-1].wants_key:
-            self._remember(event.anchor, _Anchored(Node(event.value, place), 1, 1, event.value))
+            if event.anchor:
+                self._anchors[event.anchor] = _Anchored(Node(event.value, place), 1, 1, event.value)
             self._take_key(event.value, place, quoted)
             return
         value = event.value if quoted else read_scalar(event.value)
         node = Node(value, place, self._pending_place(), (place,), quoted)
-        self._remember(event.anchor, _Anchored(node, 1, 1, event.value))
+        if event.anchor:
+            self._anchors[event.anchor] = _Anchored(node, 1, 1, event.value)
         self._add_value(node, 1, 1, end)
 
     def _scalar_offsets(self, event: yaml.ScalarEvent) -> tuple[int, int]:
@@ -328,10 +329,6 @@ class _NodeBuilder:
                 outer.entries[outer.pending.name] = node
             outer.pending = None
 
-    def _remember(self, anchor: str | None, anchored: _Anchored) -> None:
-        if anchor:
-            self._anchors[anchor] = anchored
-
     def _check_depth(self, height: int, place: Place) -> None:
         if len(self._open) + height > MAX_DEPTH:
             self._add("B008", f"values are nested more than {MAX_DEPTH} deep", place, "flatten what is written here")
@@ -408,7 +405,7 @@ class _NodeBuilder:
         )
 
     def _place(self, start: int, end: int) -> Place:
-        return Place(self._file, self._lines.range(start, end), self._layer)
+        return Place(self._file, Stretch(self._lines, start, end), self._layer)
 
     def _pending_place(self) -> Place | None:
         pending = self._open[-1].pending if self._open else None
@@ -441,6 +438,6 @@ def _refuse_bytes(findings: Findings, whole: Place, data: bytes, offset: int) ->
     findings.add(
         "B010",
         f"the byte 0x{data[offset]:02X} (number {offset + 1:,} of the file) is not valid UTF-8",
-        replace(whole, range=span),
+        replace(whole, span=span),
         help="this looks like UTF-16: save the file as UTF-8" if other else "save the file as UTF-8",
     )
