@@ -348,7 +348,62 @@ async def test_a_chat_that_writes_much_keeps_its_order_and_nobody_else_waiting(w
         await trio.sleep(1.5)
         assert [reply.content for reply in line.sent if reply.chat_id == "2"] == ["hello"]
         await manager.settled()
-    assert [reply.content for reply in line.sent if reply.chat_id == "1"] == [f"{number:02}" for number in range(30)]
+    assert answers_of(line) == [f"{number:02}" for number in range(30)]
+
+
+def answers_of(line: Line, chat_id: str = "1") -> list[str]:
+    """What a chat was told, without the one notice that it has to wait."""
+    told = [message.content for message in line.sent if message.chat_id == chat_id]
+    assert told.count(TOLD) <= 1
+    return [content for content in told if content != TOLD]
+
+
+TOLD = "You write faster than I can answer. Nothing is lost: the rest waits its turn."
+
+
+@pytest.mark.usefixtures("small_share")
+async def test_who_writes_more_than_fits_is_told_so_once_a_flood_and_once_a_minute_at_most(workshop: Workshop) -> None:
+    line = Line()
+
+    async def flood(messages: int, chat_id: str = "1") -> None:
+        for _ in range(messages):
+            await line.say("more", chat_id=chat_id)
+        await manager.settled()
+
+    def notices(chat_id: str = "1") -> list[tuple[str, str, str]]:
+        return [(one.kind, one.content, one.answers) for one in line.sent if one.chat_id == chat_id and one.kind]
+
+    async with opened(an_office(workshop, line, run_model=slowly)) as manager:
+        await flood(4)
+        assert {kind for kind, *_ in notices()} == {"normal"}
+        line.sent.clear()
+        await flood(9)
+        told = ("error", TOLD, "m9")  # the first one that did not fit
+        assert notices().count(told) == 1
+        assert {one for one in notices() if one[0] == "error"} == {told}
+        await flood(9)  # another one within the minute
+        assert [one for one in notices() if one[0] == "error"] == [told]
+        await trio.sleep(60)
+        await flood(70)  # it takes longer than a minute
+        assert [one for one in notices() if one[0] == "error"] == [told, ("error", TOLD, "m27")]
+        await flood(9, chat_id="2")
+        assert len([one for one in notices("2") if one[0] == "error"]) == 1
+    assert len([one for one in line.sent if one.kind == "normal"]) == 9 + 9 + 70 + 9
+
+
+@pytest.mark.usefixtures("small_share")
+async def test_a_chat_that_floods_with_commands_fills_nothing_either_and_they_keep_their_order(
+    workshop: Workshop,
+) -> None:
+    line = Line()
+    async with opened(an_office(workshop, line, run_model=slowly)) as manager:
+        for number in range(30):
+            await line.say(f",c{number:02}")
+            assert manager._ledger.in_memory <= 5
+            await trio.sleep(0.3)
+        await manager.settled()
+    answered = [one.content for one in line.sent if one.kind != "error"]
+    assert answered == [f",c{number:02}" for number in range(30)]
 
 
 @pytest.mark.usefixtures("small_share")
@@ -361,7 +416,7 @@ async def test_what_comes_while_the_rest_is_taken_up_is_answered_last(workshop: 
             await trio.sleep(0.7)
         mailbox.looks = False
         await manager.settled()
-    assert line.said == [f"{number:02}" for number in range(40)]
+    assert answers_of(line) == [f"{number:02}" for number in range(40)]
 
 
 @pytest.mark.usefixtures("small_share")
@@ -385,7 +440,7 @@ async def test_what_was_left_on_the_disk_is_answered_after_a_restart(workshop: W
     again, mailbox.is_dead = Eager(), False
     async with opened(an_office(workshop, again, run_model=slowly), mailbox=mailbox) as manager:
         await manager.settled()
-    said = list(dict.fromkeys(line.said + again.said))  # a reply that was on its way may come twice
+    said = list(dict.fromkeys(answers_of(line) + answers_of(again)))  # a reply that was on its way may come twice
     assert said == [f"{number:02}" for number in range(12 + eager)]
 
 
@@ -403,7 +458,7 @@ async def test_C25_quit_forgets_what_was_left_on_the_disk(workshop: Workshop) ->
         await trio.sleep(1.5)
         await line.say(",quit")
         await manager.settled()
-    assert line.said == ["00", "bye"]
+    assert line.said == [TOLD, "00", "bye"]
     assert await mailbox.waiting() == []
 
 

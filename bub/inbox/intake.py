@@ -13,6 +13,7 @@ from bub.base.surfaces import Surface
 from bub.channels.channel import Channel
 from bub.channels.message import COMMAND, ChannelMessage
 from bub.inbox.debounce import Debounce, Timing
+from bub.inbox.flood import FloodNotices
 from bub.inbox.ledger import Ledger, Origin, origin_of
 from bub.inbox.store import Received
 from bub.log import log_warning
@@ -49,6 +50,7 @@ class Intake:
         self._start_soon = start_soon
         self._buffers: dict[Origin, Debounce[Received]] = {}
         self._early: list[Received] | None = []
+        self._floods = FloodNotices()
         self._room = trio.lowlevel.ParkingLot()
         self._is_closed = False
 
@@ -75,8 +77,8 @@ class Intake:
                 self._counts.count_received(message.channel)
                 kept = replace(received.message, lifespan=message.lifespan)
                 received = replace(received, message=kept, surface=surface)
-                if self._ledger.state(received.id) is None:
-                    pass  # its chat has too many here: it is taken up from the disk
+                if self._ledger.state(received.id) is None:  # it is taken up from the disk
+                    self._tell_of_flood(received.message)
                 elif self._early is not None:
                     self._early.append(received)  # what was kept from before the start comes first
                 else:
@@ -104,6 +106,15 @@ class Intake:
         """Go on with the channels that wait, where messages have been answered."""
         if self._ledger.in_memory < MOST_WAITING:
             self._room.unpark_all()
+
+    def _tell_of_flood(self, message: ChannelMessage) -> None:
+        """Tell a chat that it has more here than fits, when that begins."""
+        if self._ledger.count_left(origin_of(message)) > 1:
+            return
+        log_warning("inbound.flood", channel=message.channel, chat=message.chat_id)
+        notice = self._floods.notice_for(message, trio.current_time())
+        if notice is not None:
+            self._start_soon(self._ledger.finish, (), [notice])
 
     def _concerns(self, message: ChannelMessage) -> bool:
         buffer = self._buffers.get(origin_of(message))

@@ -18,6 +18,9 @@ from bub.log import log_exception, log_warning
 MOST_OF_ONE = 1_000
 """How many messages of one chat may wait in memory; what comes above that waits on the disk alone."""
 
+_BESIDE_SHARE = 4
+"""By which part of its share a chat may have more commands here: one to quit has to overtake what waits on the disk."""
+
 DISK_PAUSE = 5.0
 """How long, in seconds, a disk that failed is left alone."""
 
@@ -46,6 +49,7 @@ class Ledger:
         self._token: Token | None = None
         self._is_unsure = False
         self._left: dict[Origin, list[Id]] = {}
+        self._left_commands: set[Origin] = set()
 
     def __len__(self) -> int:
         """How many messages have been received and are not done with yet."""
@@ -75,6 +79,10 @@ class Ledger:
         self._enter(received)
         return received
 
+    def count_left(self, origin: Origin) -> int:
+        """Return how many messages of a chat wait on the disk alone, since the chat has its share here."""
+        return len(self._left.get(origin, ()))
+
     def leave_behind(self, received: Received) -> bool:
         """Leave a message that came before the inbox was read on the disk, if older ones of its chat are left there."""
         left = self._left.get(origin_of(received.message))
@@ -101,17 +109,20 @@ class Ledger:
             for reply in claim.replies:
                 self._outbox.add(reply)
             left, self._left = self._left, {}
+            commands, self._left_commands = self._left_commands, set()
             found = [one for one in claim.messages if self._enter(one)]
             # What came in while the store was read may be in neither yet.
             last = claim.messages[-1].id if claim.messages else 0
             for origin, ids in left.items():
                 self._left.setdefault(origin, []).extend(one for one in ids if one > last)
             self._left = {origin: ids for origin, ids in self._left.items() if ids}
+            self._left_commands = {origin for origin in self._left_commands | commands if origin in self._left}
             return found
 
     def forget_left(self, origin: Origin) -> list[Id]:
         """What of a chat was left on the disk is wanted no more: the messages, to be finished."""
         ids = self._left.pop(origin, [])
+        self._left_commands.discard(origin)
         return [one for one in ids if self._entries.enter(one, State.RECEIVED, origin)]
 
     def batch(self, ids: Iterable[Id]) -> None:
@@ -179,10 +190,14 @@ class Ledger:
         What is left there is taken up as soon as the chat has half of its share again, in order.
         """
         origin = origin_of(received.message)
-        left = self._left.get(origin)
-        if received.message.kind != COMMAND and (left or self._entries.count_of(origin) >= MOST_OF_ONE):
+        is_command = received.message.kind == COMMAND
+        most = MOST_OF_ONE + MOST_OF_ONE // _BESIDE_SHARE if is_command else MOST_OF_ONE
+        must_follow = origin in (self._left_commands if is_command else self._left)
+        if must_follow or self._entries.count_of(origin) >= most:
             if not self._entries.knows(received.id):
                 self._left.setdefault(origin, []).append(received.id)
+                if is_command:
+                    self._left_commands.add(origin)
             return False
         return self._entries.enter(received.id, State.RECEIVED, origin)
 
