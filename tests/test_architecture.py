@@ -358,7 +358,7 @@ def test_the_engine_names_no_hook(module: str) -> None:
 
 
 HEAVY = ("httpx", "jsonschema", "loguru", "prompt_toolkit", "questionary", "rich", "trio", "bub_plugins", "house_rules")
-"""What a command that waits for nothing and calls no plugin leaves alone; `bub validate` needs jsonschema, though."""
+"""What a command that waits for nothing and calls no plugin leaves alone; jsonschema is asked about mistakes only."""
 
 
 def loaded_by(folder: Path, *arguments: str) -> set[str]:
@@ -410,7 +410,7 @@ def test_validate_loads_no_plugin_and_nothing_that_waits(write: Callable[[str, s
         """,
     )
     loaded = loaded_by(file.parent, "validate", str(file))
-    assert loaded & set(HEAVY) == {"jsonschema"}
+    assert loaded & set(HEAVY) == set()
 
 
 MOST_LINES = 400

@@ -28,9 +28,11 @@ from hypothesis_jsonschema import from_schema
 from bub.base.diagnostics import Place, Position, Range
 from bub.base.resources import locate_shipped, shipped_schema
 from bub.hooks.facts import KIND_KEYS, KINDS
+from bub.pipeline.check.quick import quick_check
 from bub.pipeline.check.schema import check_layer
 from bub.pipeline.check.sections import check_sections
 from bub.pipeline.check.validate import check_loaded
+from bub.pipeline.check.validators import pipeline_check
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.merge import load_text
 from bub.pipeline.source.schemas import shipped_sections
@@ -139,6 +141,18 @@ WHERE: dict[str, Callable[[Any], Any]] = {
     "test": lambda test: {"tests": {"any name, 1!": test}},
 }
 """Where each definition of the schema belongs in a file."""
+
+
+def test_a_file_without_a_mistake_needs_no_validator() -> None:
+    roots = [parse(file.read_bytes(), file=file.name, layer="").root for file in CORPUS]
+    values = [root.plain() for root in roots if root is not None]
+    fine = [value for value in values if whole_validator.is_valid(value) and is_comparable(value)]
+    assert len(fine) > 50
+    assert [value for value in fine if not pipeline_check()(value)] == []
+
+
+def test_a_schema_with_a_keyword_that_is_not_known_is_sure_of_nothing() -> None:
+    assert not quick_check({"type": "string", "contentEncoding": "base64"})("aGk=")
 
 
 @pytest.mark.parametrize("definition", WHERE)

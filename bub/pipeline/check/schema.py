@@ -5,7 +5,7 @@ from __future__ import annotations
 from bub.base.diagnostics import Diagnostic
 from bub.pipeline.check.schema_errors import explain_errors
 from bub.pipeline.check.unknown_keys import homes_of_keys
-from bub.pipeline.check.validators import pipeline_validator
+from bub.pipeline.check.validators import pipeline_check, pipeline_validator
 from bub.pipeline.check.words import Path
 from bub.pipeline.plan.secret_places import setting_of
 from bub.pipeline.source.document import Node
@@ -18,6 +18,8 @@ def check_layer(root: Node) -> list[Diagnostic]:
 
     A file may be an overlay, so the keys that only some kinds know are not judged here but on the merged document.
     """
+    if pipeline_check()(root.plain()):
+        return []
     return explain_errors(root, pipeline_validator(), (), homes_of_keys(), _is_kept_secret)
 
 

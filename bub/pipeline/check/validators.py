@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from bub.pipeline.check.quick import Fits, ends_at_the_end, quick_check
 from bub.pipeline.source.schemas import Schema, pipeline_schema, settings_schema
 
 if TYPE_CHECKING:  # importing jsonschema costs 100 ms, which only the checking functions pay
@@ -31,9 +32,7 @@ def validator_class() -> type[Validator]:
     )
 
     def pattern(_: Validator, wanted: str, value: Any, __: Schema) -> Iterator[ValidationError]:
-        # In Python `$` also matches before a last line break, which it does in no editor.
-        at_the_end = wanted[:-1] + r"\Z" if wanted.endswith("$") and not wanted.endswith(r"\$") else wanted
-        if isinstance(value, str) and not re.search(at_the_end, value):
+        if isinstance(value, str) and not re.search(ends_at_the_end(wanted), value):
             yield jsonschema.ValidationError("does not match its pattern")
 
     base = jsonschema.Draft202012Validator
@@ -42,11 +41,22 @@ def validator_class() -> type[Validator]:
 
 
 @cache
-def pipeline_validator() -> Validator:
+def _resolved_schema() -> dict[str, Any]:
     schema = pipeline_schema()
     # The sections of plugins are checked one by one, each against a schema of its own.
     resolved: dict[str, Any] = _inline_references(schema, {**schema["$defs"], "settings": settings_schema()})
-    return validator_class()(resolved)
+    return resolved
+
+
+@cache
+def pipeline_validator() -> Validator:
+    return validator_class()(_resolved_schema())
+
+
+@cache
+def pipeline_check() -> Fits:
+    """What says of most pipeline files without a mistake that they have none; all others need the validator."""
+    return quick_check(_resolved_schema())
 
 
 _OF_PROPERTIES = ("properties", "patternProperties")
