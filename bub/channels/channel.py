@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Literal, Protocol
 
@@ -46,6 +46,9 @@ class Desk(Protocol):
 
     def cancel_turn(self, session_id: str) -> bool:
         """Cancel what runs in a session, and forget what waits for it; says whether there was anything."""
+
+    async def draining(self) -> None:
+        """Wait until everything is to end: what comes in from then on is kept, and answered after the next start."""
 
     async def settled(self) -> None:
         """Wait until everything that came in so far is answered, and the replies have been sent."""
@@ -105,6 +108,13 @@ class Channel:
 
     def on_event(self, event: StreamEvent, message: ChannelMessage) -> Any:
         """Told of each event of the answer to `message` as it comes (BEHAVIOURS T18). Plain or async; be quick."""
+
+    def on_answered(self, message: ChannelMessage, replies: Sequence[ChannelMessage]) -> None:
+        """Told that a message is done with, when that is on the disk; `replies` come to `send` next. Be quick.
+
+        There are none if nobody answers it: a plugin dropped it, or `,quit` ended its turn. Of a message that waits
+        for the next start nothing is told.
+        """
 
     def attending(
         self, message: ChannelMessage

@@ -18,7 +18,9 @@ from bub.base.failures import explain_os_error
 from bub.errors import BubError, UsageError
 from bub.log import log_exception, log_info
 
-MOST_HEADER_BYTES = 16_384
+_MOST_HEADER_BYTES = 16_384
+_CHUNK = 8_192
+"""How much is read at once, so that a head is never much larger than it may be."""
 
 _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
@@ -147,7 +149,7 @@ class Exchange:
     def __init__(self, stream: trio.SocketStream, limits: Limits) -> None:
         self.request = Request("", "")
         self._stream = stream
-        self._connection = h11.Connection(h11.SERVER, MOST_HEADER_BYTES)
+        self._connection = h11.Connection(h11.SERVER, _MOST_HEADER_BYTES)
         self._patience = limits.patience
         self._deadline = trio.current_time() + limits.patience
 
@@ -215,7 +217,7 @@ class Exchange:
 
     async def _next_event(self) -> Any:
         while (event := self._connection.next_event()) is h11.NEED_DATA:
-            self._connection.receive_data(await self._stream.receive_some())
+            self._connection.receive_data(await self._stream.receive_some(_CHUNK))
         return event
 
     async def _send(self, *parts: h11.Event) -> None:

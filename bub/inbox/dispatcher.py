@@ -142,7 +142,7 @@ class Dispatcher:
         if batch.is_done or batch.is_taken:
             return
         if batch.is_cancelled:
-            self._start_soon(self._ledger.finish, batch.ids, with_draft(batch.replies, batch.message))
+            self._start_soon(self._end, batch)
         elif batch.begun:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + _NOTING):
                 await self._ledger.give_back(batch.begun)
@@ -278,8 +278,19 @@ class Dispatcher:
 
     async def _finish(self, batch: Batch) -> None:
         batch.is_over = True
-        await self._ledger.finish(batch.ids, with_draft(batch.replies, batch.message))
+        await self._end(batch)
         batch.is_done = True
+
+    async def _end(self, batch: Batch) -> None:
+        """Let the messages of a batch leave the inbox, their replies go out, and the channel know."""
+        replies = with_draft(batch.replies, batch.message)
+        await self._ledger.finish(batch.ids, replies)
+        channel = self._channels[batch.message.channel]
+        try:
+            for item in batch.items:
+                channel.on_answered(item.message, replies)
+        except Exception as error:  # noqa: BLE001 (the replies are on their way)
+            log_exception("channel.on_answered_failed", error, channel=channel.name)
 
     # Replies.
 

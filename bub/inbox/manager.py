@@ -243,6 +243,10 @@ class ChannelManager:
         """Cancel what runs in a session and forget what waits for it (BEHAVIOURS C25)."""
         return self._dispatcher.cancel(session_id)
 
+    async def draining(self) -> None:
+        """Wait until everything is to end."""
+        await self._draining.wait()
+
     async def settled(self) -> None:
         """Wait until everything that came in so far is answered, and the replies have arrived."""
         while self.waiting or not self._outbox.is_settled:
