@@ -6,7 +6,6 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Annotated, Any, Protocol, get_args, get_origin, get_type_hint
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from bub.base.diagnostics import did_you_mean
 from bub.envelope import Envelope
@@ -55,8 +55,7 @@ class AgentTurn(Protocol):
         """Let another agent work on a prompt, and return its answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolContext:
+class ToolContext(msgspec.Struct, frozen=True):
     """What a tool may know of the call: name a parameter `context` to be given it.
 
     `policy` says which tools may be used here. `tape` is the session's record, `archive` the folder for copies of it.
@@ -69,8 +68,8 @@ class ToolContext:
     workspace: Path
     call_id: str = ""
     message: Envelope = None
-    state: Mapping[str, Any] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    settings: Mapping[str, Any] = msgspec.field(default_factory=dict)
     tape: Tape | None = None
     archive: Path | None = None
     own_files: tuple[Path, ...] = ()
@@ -80,8 +79,7 @@ class ToolContext:
     fire: Fire | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(msgspec.Struct, frozen=True):
     """A function that a model or a person may call by its dotted name.
 
     `parameters` is the JSON Schema of its arguments. One that only reads is allowed if a profile does not say
@@ -276,8 +274,7 @@ def _takes_list(schema: Mapping[str, Any]) -> bool:
     return schema.get("type") == "array" or any(map(_takes_list, schema.get("anyOf", ())))
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPolicy:
+class ToolPolicy(msgspec.Struct, frozen=True):
     """Which tools a profile may use (DESIGN §6): names or globs; `bash` is allowed only by its name.
 
     `allow` is None if the profile does not say: then those that only read. What is denied is denied, whatever is
@@ -323,8 +320,7 @@ def _fits(glob: str, name: str) -> bool:
     return glob == name or fnmatchcase(name, glob)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolBox:
+class ToolBox(msgspec.Struct, frozen=True):
     """The tools of a profile by name, and which of them may be used."""
 
     tools: Mapping[str, Tool]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+import msgspec
 import trio
+from msgspec.structs import replace
 
 from bub.agent import local_install
 from bub.agent.models.chat import stream_chat
@@ -53,8 +54,7 @@ def ask_for_model(current: Mapping[str, Any], ask: Asking, *, has_local: bool = 
     return chosen.fragment(current) or None
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
+class _Chosen(msgspec.Struct, frozen=True):
     """A model and where it is asked; `base`, `key` (a reference) and `api` are None where nothing is said of them."""
 
     provider: str

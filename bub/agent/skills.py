@@ -6,7 +6,6 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
@@ -52,14 +51,13 @@ class Root(NamedTuple):
     shipped: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(msgspec.Struct, frozen=True):
     """What is known of a skill before it is read; `path` is its `SKILL.md`."""
 
     name: str
     description: str
     path: Path
-    root: Root = field(repr=False)
+    root: Root
 
 
 def skill_roots(workspace: Path, home: Path) -> tuple[Root, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -11,6 +10,7 @@ from typing import Any
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from bub.asking import Ask, Question
 from bub.base.cancellation import split_cancelled

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from bub.base.failures import explain_os_error
 from bub.errors import UsageError
@@ -14,8 +14,7 @@ from bub.errors import UsageError
 FILE_NAME = "pipelines.yaml"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """Which file was found; `path` is None for the shipped default pipeline.
 
     `consent`: the user named the file, or it is the user's own, so it may run without a question.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import typer
@@ -10,7 +9,6 @@ import typer
 from bub.errors import UsageError
 
 
-@dataclass(slots=True)
 class Options:
     """What the command line says about the pipeline to use; None if it says nothing."""
 

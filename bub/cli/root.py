@@ -15,7 +15,7 @@ from bub.cli.exits import USAGE, StoppedError
 from bub.cli.options import Options, keep, options_of
 from bub.cli.table import COMMANDS, PLUGIN_COMMANDS, load
 
-_SHARED = frozenset(Options.__slots__)
+_SHARED = frozenset(Options.__annotations__)
 
 # Typer carries its own copy of click, whose classes have no public name: hence `Any` for contexts and formatters.
 

@@ -9,6 +9,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+import msgspec
 import trio
 import typer
 
@@ -46,7 +47,7 @@ def list_them(ctx: typer.Context, as_json: Annotated[bool, _JSON] = False) -> No
     """
     found = _with_store(ctx, lambda store, _: summaries(store))
     if as_json:
-        show_json([dataclasses.asdict(summary) for summary in found])
+        show_json([msgspec.structs.asdict(summary) for summary in found])
     elif found:
         show(_list_tapes(found, _width()))
     else:
@@ -177,7 +178,7 @@ def stats_of_all(ctx: typer.Context, as_json: Annotated[bool, _JSON] = False) ->
     """Show how much the tapes hold, where they are kept, and which lines of them cannot be read."""
     found = _with_store(ctx, lambda store, _: stats(store))
     if as_json:
-        show_json(dataclasses.asdict(found))
+        show_json(msgspec.structs.asdict(found))
         return
     bad = sum(found.bad_lines.values()) if found.bad_lines is not None else None
     rows = {

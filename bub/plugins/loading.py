@@ -6,10 +6,10 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import pluggy
 
 from bub.base.diagnostics import Place, Position, Range, Related
@@ -78,15 +78,14 @@ class _Manager(pluggy.PluginManager):
         return any(self.parse_hookimpl_opts(plugin, name) is not None for name in dir(plugin))
 
 
-@dataclass(slots=True)
-class _PluginLoad:
+class _PluginLoad(msgspec.Struct):
     """What one call of `load_plugins` has gathered so far."""
 
     search: Search
-    manager: _Manager = field(default_factory=lambda: _Manager(BUB_HOOK_NAMESPACE))
-    plugins: list[LoadedPlugin] = field(default_factory=list)
-    failures: list[tuple[str, BaseException]] = field(default_factory=list)
-    modules: list[str] = field(default_factory=list)
+    manager: _Manager = msgspec.field(default_factory=lambda: _Manager(BUB_HOOK_NAMESPACE))
+    plugins: list[LoadedPlugin] = msgspec.field(default_factory=list)
+    failures: list[tuple[str, BaseException]] = msgspec.field(default_factory=list)
+    modules: list[str] = msgspec.field(default_factory=list)
 
     def attempt(self, listed: ListedPlugin, step: Callable[[], _T]) -> _T | None:
         """Take a `step` for a plugin; returns None if it fails, which becomes a finding at the plugin's name."""

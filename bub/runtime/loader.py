@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from bub.base.diagnostics import Diagnostic, PipelineError, sort_diagnostics
@@ -98,8 +98,7 @@ def load(
     return snapshot
 
 
-@dataclass(slots=True)
-class _Loading:
+class _Loading(msgspec.Struct):
     """What one call of `load` was given, and what it has gathered so far."""
 
     document: Document
@@ -112,10 +111,10 @@ class _Loading:
     mocks: Mapping[str, StandIn]
     witnesses: Mapping[str, object]
     give_way: Callable[[], None]
-    settings: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    plugins: list[PluginSet] = field(default_factory=list)
-    views: list[PluginView] = field(default_factory=list)
-    redactor: Redactor = field(default_factory=lambda: Redactor(()))
+    settings: dict[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
+    plugins: list[PluginSet] = msgspec.field(default_factory=list)
+    views: list[PluginView] = msgspec.field(default_factory=list)
+    redactor: Redactor = msgspec.field(default_factory=lambda: Redactor(()))
 
     def load_profiles(self, names: Iterable[str], findings: list[Diagnostic]) -> Mapping[str, Profile]:
         """Load each profile once, with those that its sessions may choose; one that fails does not stop the others."""

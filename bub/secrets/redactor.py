@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, quote_plus
+
+import msgspec
 
 from bub.base.plain import plain
 from bub.secrets.literals import SHORTEST_UNMARKED
@@ -19,14 +20,16 @@ _SHORTEST = 4
 """A text of fewer characters is no secret, and would be found everywhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class Redactor:
+class Redactor(msgspec.Struct, frozen=True):
     """Covers secrets in texts and values; `Redactor.of` makes one.
 
     `secrets` are the texts to cover as they stand, the longest first.
     """
 
-    secrets: tuple[str, ...] = field(repr=False)
+    secrets: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return "Redactor()"  # whoever prints what holds it prints no secret
 
     @classmethod
     def of(cls, values: Iterable[str]) -> Redactor:

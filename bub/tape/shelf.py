@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from bub.base.diagnostics import did_you_mean
 from bub.errors import TapeError
@@ -74,8 +75,7 @@ async def add_tape(store: Store, name: str, entries: Sequence[TapeEntry]) -> Non
         raise
 
 
-@dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(msgspec.Struct, frozen=True):
     """How much a store holds; None for what it cannot tell. `bad_lines` are those that cannot be read, by tape."""
 
     store: str

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import trio
 
 from bub.errors import TapeError
@@ -45,8 +46,7 @@ def _short(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()[:16]
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(msgspec.Struct, frozen=True):
     """What there is to know of a tape at a glance; `session` and `workspace` if its first anchor names them."""
 
     name: str

@@ -17,7 +17,6 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -195,19 +194,18 @@ def _encodable(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-@dataclass(slots=True, eq=False)
-class _Job:
+class _Job(msgspec.Struct, eq=False):
     """One answer to generate: what the generating thread and the turn know in common. `room` is for the prompt."""
 
     request: dict[str, Any]
     room: int
     token: trio.lowlevel.TrioToken
-    heard: deque[dict[str, Any]] = field(default_factory=deque)
+    heard: deque[dict[str, Any]] = msgspec.field(default_factory=deque)
     error: ModelError | None = None
     finished: bool = False
     unwanted: bool = False
     again: bool = False
-    arrived: trio.Event = field(default_factory=trio.Event)
+    arrived: trio.Event = msgspec.field(default_factory=trio.Event)
 
     def hear(self, chunk: dict[str, Any]) -> bool:
         """Take one chunk, in the generating thread. True tells the engine to stop.

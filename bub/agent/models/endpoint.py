@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,8 +22,7 @@ _PATHS = {OPENAI: "/chat/completions", ANTHROPIC: "/messages"}
 _PROVIDER_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """A model and where it is asked. `timeout` (seconds) bounds each wait for the server's next word.
 
     `retries` counts the further attempts before an answer has begun. `api` is one of `APIS`; for the rest see
@@ -34,7 +32,7 @@ class Endpoint:
     provider: str
     model: str
     base_url: str
-    api_key: str | None = field(default=None, repr=False)
+    api_key: str | None = None
     key_variable: str | None = None
     max_tokens: int | None = None
     temperature: float | None = None
@@ -44,6 +42,10 @@ class Endpoint:
     asks_for_usage: bool = True
     api: str = OPENAI
     call_ids: str = ".*"
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "api_key")
+        return f"Endpoint({', '.join(shown)})"
 
     @property
     def url(self) -> str:

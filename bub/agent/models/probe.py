@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -75,7 +74,7 @@ async def ask_for_models(client: httpx.AsyncClient, endpoint: Endpoint, patience
                 with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
                     await response.aclose()
     except trio.TooSlowError:
-        raise faults.silent(replace(endpoint, timeout=patience)) from None
+        raise faults.silent(msgspec.structs.replace(endpoint, timeout=patience)) from None
     except httpx.TransportError as error:
         raise faults.unreachable(endpoint, error).error from error
     except (httpx.InvalidURL, UnicodeError) as error:

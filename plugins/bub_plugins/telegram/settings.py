@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import msgspec
 
@@ -33,8 +32,7 @@ class TelegramSettings(Settings, section="telegram"):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class GuestList:
+class GuestList(msgspec.Struct, frozen=True):
     """Who may talk to the bot, and where; `users` are ids and names in small letters without `@`.
 
     If both are listed, the user and the chat have to be; if one is, that one decides; if none is, nobody may
