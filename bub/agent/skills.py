@@ -31,10 +31,8 @@ _AGENTS_SKILLS = Path(".agents", "skills")
 _SHIPPED = Path(__file__).parent / "shipped_skills"
 
 _NAME = "[a-z0-9]+(?:-[a-z0-9]+)*"
-_FRONT = re.compile(rb"\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?P<yaml>.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
-_MENTION = re.compile(
-    rf"(?<![^\s('\"\[])\$(?=[0-9-]*[a-z])({_NAME})(?![\w$-]|[./:=]\w)"  # not in `$5`, `${x}`, `a$b`, `$dir/file`
-)
+_FRONT = rb"(?sm)\A(?:\xef\xbb\xbf)?---[ \t]*\r?\n(?P<yaml>.*?)^---[ \t]*(?:\r?\n|\Z)"
+_MENTION = rf"(?<![^\s('\"\[])\$(?=[0-9-]*[a-z])({_NAME})(?![\w$-]|[./:=]\w)"  # not in `$5`, `${x}`, `a$b`, `$dir/file`
 
 SKILL_TOOL = "skill"
 _HOW_TO_USE = "Each skill says how one kind of work is done. When one fits, read it with the tool `skill` first."
@@ -136,7 +134,7 @@ class Skills:
     def expand(self, prompt: _Prompt) -> _Prompt:
         """The prompt, and below it the text of each skill that it mentions as `$name` (BEHAVIOURS A29)."""
         parts = [prompt] if isinstance(prompt, str) else [str(part.get("text", "")) for part in prompt]
-        mentioned = dict.fromkeys(found[1] for part in parts if "$" in part for found in _MENTION.finditer(part))
+        mentioned = dict.fromkeys(found[1] for part in parts if "$" in part for found in re.finditer(_MENTION, part))
         known = self.all() if mentioned else {}
         blocks = [self.block(name) for name in mentioned if name in known]
         if isinstance(prompt, str):
@@ -211,7 +209,7 @@ def _skill_in(path: Path, root: Root) -> Skill:
     if status.st_size > LONGEST_FILE:
         raise _LeftOutError(f"it is larger than {LONGEST_FILE // 1024} KB; move details to files beside it")
     with real.open("rb") as file:
-        front = _FRONT.match(file.read(_LONGEST_FRONT))
+        front = re.match(_FRONT, file.read(_LONGEST_FRONT))
     if front is None:
         raise _LeftOutError("it does not begin with front matter: `name` and `description` between two lines `---`")
     said = _values(front["yaml"], str(path))
@@ -232,7 +230,7 @@ def _body_of(skill: Skill) -> str:
             data = file.read(LONGEST_FILE)
     except OSError as error:
         raise BubError(f"the skill `{skill.name}` cannot be read: {error}", help=f"look at {skill.path}") from error
-    return _FRONT.sub(b"", data, count=1).decode("utf-8", errors="replace").strip()
+    return re.sub(_FRONT, b"", data, count=1).decode("utf-8", errors="replace").strip()
 
 
 def _values(front: bytes, file: str) -> Mapping[str, object]:

@@ -13,9 +13,9 @@ from bub.errors import BubError
 from bub.secrets.verdict import is_named
 
 _COVER = "***"
-_REFUSAL = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<where>.*)`)?", re.DOTALL)
-_MISSING = re.compile(r"Object missing required field `(?P<name>.*)`")
-_UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`")
+_REFUSAL = r"(?s)(?P<what>.*?)(?: - at `\$(?P<where>.*)`)?"
+_MISSING = r"Object missing required field `(?P<name>.*)`"
+_UNKNOWN = r"Object contains unknown field `(?P<name>.*)`"
 
 
 class HasSettings(Protocol):
@@ -92,12 +92,12 @@ def _is_marked(hint: Any) -> bool:
 
 def _explain_refusal(settings: type[Settings], said: str) -> BubError:
     """Say what is wrong with a section, of which `said` tells in the words of msgspec."""
-    found = _REFUSAL.fullmatch(said)
+    found = re.fullmatch(_REFUSAL, said)
     what, where = (found["what"], found["where"] or "") if found else ("", "")
     path = f"{settings.__section__}{where}"
-    if missing := _MISSING.fullmatch(what):
+    if missing := re.fullmatch(_MISSING, what):
         return BubError(f"the setting `{path}.{missing['name']}` is missing", help="write it under `settings:`")
-    if unknown := _UNKNOWN.fullmatch(what):
+    if unknown := re.fullmatch(_UNKNOWN, what):
         known = settings.__struct_encode_fields__ if not where else ()
         advice = did_you_mean(unknown["name"], known) or (f"there are {', '.join(known)}" if known else None)
         return BubError(f"there is no setting `{path}.{unknown['name']}`", help=advice)

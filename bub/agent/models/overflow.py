@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 
-_OVERFLOW = re.compile(
-    r"""
+_OVERFLOW = r"""(?ix)
       context[ _](?:length|window|size|limit)[ _]exceed        # a code of OpenAI and Groq; MiniMax
     | model_context_window_exceeded                            # Z.ai
     | exceed_context_size                                      # llama.cpp, as a code
@@ -30,12 +29,9 @@ _OVERFLOW = re.compile(
     | exceeded[ ]model[ ]token[ ]limit                         # Kimi
     | range[ ]of[ ]input[ ]length[ ]should[ ]be                # Qwen
     | too[ ]many[ ](?:input[ ])?tokens                         # Bedrock, Cohere
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-_RATE = re.compile(
-    r"per[ -](?:second|minute|hour|day)|\b[TR]P[MD]\b|rate[ _-]?limit|throttl|too many requests|quota|please wait",
-    re.IGNORECASE,
+    """
+_RATE = (
+    r"(?i)per[ -](?:second|minute|hour|day)|\b[TR]P[MD]\b|rate[ _-]?limit|throttl|too many requests|quota|please wait"
 )
 _NEVER = frozenset({401, 402, 403, 404, 429})
 _TOO_LARGE = 413
@@ -43,7 +39,7 @@ _TOO_LARGE = 413
 
 def is_rate_limit(words: str) -> bool:
     """Whether a server's words and codes are about how often or how much it is asked."""
-    return _RATE.search(words) is not None
+    return re.search(_RATE, words) is not None
 
 
 def is_overflow(status: int | None, words: str) -> bool:
@@ -53,4 +49,4 @@ def is_overflow(status: int | None, words: str) -> bool:
     """
     if status in _NEVER or is_rate_limit(words):
         return False
-    return status == _TOO_LARGE or _OVERFLOW.search(words) is not None
+    return status == _TOO_LARGE or re.search(_OVERFLOW, words) is not None

@@ -7,7 +7,7 @@ import re
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-_LOOKS_LIKE_A_NUMBER = re.compile(r"(.*\.)?([0-9]+|0[xX][0-9a-fA-F]*)\.?")
+_LOOKS_LIKE_A_NUMBER = r"(.*\.)?([0-9]+|0[xX][0-9a-fA-F]*)\.?"
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
 _GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")
 _NOT_GLOBAL_V6 = tuple(
@@ -70,6 +70,6 @@ def literal(host: str) -> Address | None:
     try:
         return ipaddress.ip_address(host)
     except ValueError:
-        if _LOOKS_LIKE_A_NUMBER.fullmatch(host):
+        if re.fullmatch(_LOOKS_LIKE_A_NUMBER, host):
             raise
         return None

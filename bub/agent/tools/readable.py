@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import html
 import re
 
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9-]*)")
 _HREF = re.compile(r"""\bhref\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
 _UNSEEN = frozenset({"script", "style", "noscript", "template", "svg", "iframe", "textarea", "select"})
-_BLOCK = re.compile(
+_BLOCK = (
     "address|article|aside|blockquote|body|dd|details|div|dl|dt|fieldset|figure|footer|form|h[1-6]|header|hr|html|li"
     "|main|nav|ol|p|pre|section|summary|table|tbody|thead|title|tr|ul"
 )
@@ -51,7 +50,7 @@ def readable(page: str) -> str:
             written.append("\n")
         elif name in ("td", "th"):
             written.append(" " if closes else "")
-        elif _BLOCK.fullmatch(name):
+        elif re.fullmatch(_BLOCK, name):
             if name == "pre":
                 preformatted = max(0, preformatted + (-1 if closes else 1))
             if closes or not _begins_item(written):
@@ -67,7 +66,7 @@ def _behind(page: str, mark: str, start: int) -> int:
 
 def _text(piece: str, written: list[str], preformatted: int) -> str:
     try:
-        said = html.unescape(piece)
+        said = _unescape(piece)
     except ValueError:  # a character by a number of thousands of digits
         said = piece
     if preformatted:
@@ -86,7 +85,7 @@ def _address(attributes: str) -> str:
     found = _HREF.search(attributes)
     if found is None:
         return ""
-    address = html.unescape(found[1] or found[2] or found[3] or "").strip()[:2000]
+    address = _unescape(found[1] or found[2] or found[3] or "").strip()[:2000]
     return "" if address.startswith(("#", "javascript:", "data:")) else address
 
 
@@ -98,3 +97,9 @@ def _tidy(text: str) -> str:
         if line.strip() or (kept and kept[-1]):
             kept.append(line if line.strip() else "")
     return re.sub(r"\n\n(?=- )", "\n", "\n".join(kept)).strip()
+
+
+def _unescape(text: str) -> str:
+    import html  # its table of names takes a millisecond that only a page pays
+
+    return html.unescape(text)

@@ -27,17 +27,14 @@ FETCH_SECONDS = 30.0
 _CONNECT_SECONDS = 5.0
 _LONGEST_ERROR = 2000
 
-_CHARSET = re.compile(r"""charset\s*=\s*["']?([A-Za-z0-9_-]{1,40})""", re.IGNORECASE)
+_CHARSET = r"""(?i)charset\s*=\s*["']?([A-Za-z0-9_-]{1,40})"""
 # Python knows more encodings than pages are in, some of which take very long for a long page.
-_KNOWN_CHARSET = re.compile(
-    r"utf-?(8|16|32)([-_]?[bl]e)?|(us-)?ascii|latin-?1|(iso-?8859|windows|cp|koi8|mac)[-_]?\w*"
-    r"|gb\w+|big5(-hkscs)?|euc[-_](jp|kr)|shift[-_]jis|iso-2022-(jp|kr)|tis-620",
-    re.IGNORECASE,
+_KNOWN_CHARSET = (
+    r"(?i)utf-?(8|16|32)([-_]?[bl]e)?|(us-)?ascii|latin-?1|(iso-?8859|windows|cp|koi8|mac)[-_]?\w*"
+    r"|gb\w+|big5(-hkscs)?|euc[-_](jp|kr)|shift[-_]jis|iso-2022-(jp|kr)|tis-620"
 )
-_TEXT = re.compile(
-    r"text/.*|application/(.*\+)?(json|xml|yaml|x-yaml|toml|javascript|x-ndjson|sql|x-sh)|.*\+(json|xml)"
-)
-_HOST = re.compile(rb"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+(%[A-Za-z0-9]+)?")
+_TEXT = r"text/.*|application/(.*\+)?(json|xml|yaml|x-yaml|toml|javascript|x-ndjson|sql|x-sh)|.*\+(json|xml)"
+_HOST = rb"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+(%[A-Za-z0-9]+)?"
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
@@ -133,7 +130,7 @@ def _parse_url(text: str, base: httpx.URL | None = None) -> httpx.URL:
     try:
         url = httpx.URL(text) if base is None else base.join(text)
         # Some names cannot be written as people read them, which is found out only here.
-        reachable = _HOST.fullmatch(url.raw_host) and url.host and (url.port is None or 0 < url.port < 65536)
+        reachable = re.fullmatch(_HOST, url.raw_host) and url.host and (url.port is None or 0 < url.port < 65536)
     except (httpx.InvalidURL, ValueError) as error:
         raise ToolError(f"{shown} cannot be understood: {error}", kind="invalid_input") from None
     if url.scheme not in ("http", "https"):
@@ -213,7 +210,7 @@ async def _render_page(response: httpx.Response, url: httpx.URL, longest: int, *
     declared = response.headers.get("content-type", "").lower()
     media = declared.partition(";")[0].strip()
     size = response.headers.get("content-length", "an unknown number of")
-    if media and _TEXT.fullmatch(media) is None and media not in _HTML and response.is_success:
+    if media and re.fullmatch(_TEXT, media) is None and media not in _HTML and response.is_success:
         return f"[{url} is {media}, {size} bytes: not text]"
     data, cut = await _read_body(response, url, longest)
     if b"\0" in data[:1024] and "utf-16" not in declared and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -272,10 +269,10 @@ def _decode(data: bytes, declared: str, *, is_html: bool) -> str:
     for mark, name in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
         if data.startswith(mark):
             return data.decode(name, errors="replace")
-    named = _CHARSET.search(declared)
+    named = re.search(_CHARSET, declared)
     if named is None and is_html:
-        named = _CHARSET.search(data[:2048].decode("ascii", errors="replace"))
-    if named is not None and _KNOWN_CHARSET.fullmatch(named[1]):
+        named = re.search(_CHARSET, data[:2048].decode("ascii", errors="replace"))
+    if named is not None and re.fullmatch(_KNOWN_CHARSET, named[1]):
         try:
             return data.decode(named[1], errors="replace")
         except LookupError:

@@ -29,9 +29,9 @@ from bub.secrets.within import hide_within
 _OWN = ("extends", "description")
 """What a profile does not take over from the one it extends."""
 
-_SECRET_IN_URL = re.compile(rf"(?i)(?<=://)[^/?#\s]*(?=@)|(?<=[?&])([^=&#\s]*{SECRET_WORDS}=)[^&#\s]+")
+_SECRET_IN_URL = rf"(?i)(?<=://)[^/?#\s]*(?=@)|(?<=[?&])([^=&#\s]*{SECRET_WORDS}=)[^&#\s]+"
 """The user of a URL, and what its query calls a secret."""
-_PLAIN_TEXT = re.compile(r"(?!-+$)[A-Za-z0-9_./+$-](?:[\w ./*+@:=$-]*[\w./*+@$-])?", re.ASCII)
+_PLAIN_TEXT = r"(?a)(?!-+$)[A-Za-z0-9_./+$-](?:[\w ./*+@:=$-]*[\w./*+@$-])?"
 _ENVIRONMENT = "the environment"
 _SETTINGS = "#/$defs/settings"
 _OPEN = (None, "object", "array")
@@ -85,7 +85,7 @@ class Lookup(msgspec.Struct, frozen=True):
             return replace(node, value=_source(node))
         if not isinstance(node.value, str):
             return node
-        return replace(node, value=_SECRET_IN_URL.sub(r"\1…", hide_within(node.value)))
+        return replace(node, value=re.sub(_SECRET_IN_URL, r"\1…", hide_within(node.value)))
 
     def is_secret(self, node: Node, steps: Steps) -> bool:
         """Whether a value is a secret: of a setting as `bub.secrets.verdict` says, of any other value by its names."""
@@ -270,6 +270,6 @@ def flow(value: Any) -> str:
     if isinstance(value, str):
         lone = references(value)
         is_reference = len(lone) == 1 and (lone[0].start, lone[0].end) == (0, len(value)) and '"' not in value
-        is_plain = _PLAIN_TEXT.fullmatch(value) and ": " not in value and isinstance(read_scalar(value), str)
+        is_plain = re.fullmatch(_PLAIN_TEXT, value) and ": " not in value and isinstance(read_scalar(value), str)
         return value if is_plain or is_reference else json.dumps(value, ensure_ascii=False)
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
