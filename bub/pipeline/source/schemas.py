@@ -38,12 +38,19 @@ def whole_settings_schema(plugins: Iterable[str] = (), *, pointer: str = "#") ->
 
     `pointer` says where it will stand in another schema.
     """
-    own, sections = settings_schema(), dict(shipped_sections())
+    own, shipped, installed = settings_schema(), shipped_sections(), {}
     for plugin in plugins:
-        found = installed_section(plugin) if plugin not in sections and plugin not in own["properties"] else None
+        found = installed_section(plugin) if plugin not in shipped and plugin not in own["properties"] else None
         if found is not None and found.schema is not None:
-            sections[plugin] = found.schema
-    return settings_schema_with(sections, pointer=pointer)
+            installed[plugin] = found.schema
+    if installed:
+        return settings_schema_with({**shipped, **installed}, pointer=pointer)
+    return dict(_shipped_settings_schema(pointer))
+
+
+@cache
+def _shipped_settings_schema(pointer: str) -> Schema:
+    return settings_schema_with(shipped_sections(), pointer=pointer)
 
 
 def settings_schema_with(sections: Mapping[str, Schema], *, pointer: str = "#") -> dict[str, Any]:
