@@ -15,10 +15,12 @@ from bub.base.diagnostics import Diagnostic
 from bub.base.locate import find_pipeline
 from bub.cli.exits import FAILED, in_color, one_line
 from bub.cli.options import Options, options_of, workspace_of
+from bub.cli.progress import progress
 from bub.cli.table import PROOF, REPAIR, SARIF, load
 from bub.cli.terminal import printable
 from bub.errors import BubError, UsageError
-from bub.pipeline.check.validate import Further, check_files
+from bub.pipeline.check.many import check_many
+from bub.pipeline.check.validate import Further
 from bub.pipeline.report.annotations import render_annotations
 from bub.pipeline.report.report import render_json, render_text, summary
 from bub.pipeline.source.discovery import Discovered, PipelineFile, discover, resolve_file
@@ -60,12 +62,9 @@ def validate(
     meant = discover(paths, sys.stdin.buffer) if paths else Discovered((_usual_file(options),))
     profiles = (options.profile,) if options.profile is not None else None
     all_written = _repair(meant.files, profiles) if fix else True
-    checked = check_files(
-        meant.files,
-        profiles=profiles,
-        environ=os.environ,
-        further=_proof(options, named=bool(paths)) if plugins else None,
-    )
+    proof = _proof(options, named=bool(paths)) if plugins else None
+    with progress("checked", len(meant.files), sys.stderr) as tell:
+        checked = check_many(meant.files, profiles=profiles, environ=os.environ, tell=tell, further=proof)
     findings, count = (*meant.findings, *checked.diagnostics), len(meant.files) + len(meant.findings)
     print(_report(findings, checked.sources, count, format), end="")
     return FAILED if _fails(findings, strict) or not all_written else 0

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -96,9 +96,30 @@ def check_files(
     process, variables that neither it nor the `.env` beside a file sets are warnings. Raises `UsageError` when a file
     cannot be read.
     """
-    shared = Shared(environ)
     findings: list[Diagnostic] = []
     sources: dict[str, str] = {}
+    for found in check_each(files, profiles=profiles, environ=environ, further=further):
+        findings += found.findings
+        sources.update(found.sources)
+    return CheckedFile(sort_diagnostics(findings), sources)
+
+
+class Found(NamedTuple):
+    """What was found in one file, in no order, and the text of every file that was read for it, by name."""
+
+    findings: list[Diagnostic]
+    sources: dict[str, str]
+
+
+def check_each(
+    files: Iterable[PipelineFile],
+    *,
+    profiles: Sequence[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+    further: Further | None = None,
+) -> Iterator[Found]:
+    """Check files one after another; all is as for `check_files`."""
+    shared = Shared(environ)
     for file in files:
         document = _load(file, shared.parents)
         environment, found = shared.environment(document.base) if document.base is not None else (None, ())
@@ -107,9 +128,7 @@ def check_files(
         checked = [*found, *_check(document, profiles, environment, shared)]
         if further is not None:
             checked += _without_sequels(further(file, profiles or profiles_of(document)), checked)
-        findings += checked
-        sources.update(document.sources)
-    return CheckedFile(sort_diagnostics(findings), sources)
+        yield Found(checked, dict(document.sources))
 
 
 def _without_sequels(found: Iterable[Diagnostic], known: Iterable[Diagnostic]) -> list[Diagnostic]:

@@ -1,0 +1,37 @@
+"""How far work has come, in one line on a terminal, once it has lasted for a second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TextIO
+
+PATIENCE = 1.0
+"""For how many seconds nobody wants to be told anything."""
+
+_PAUSE = 0.1
+
+
+@contextmanager
+def progress(
+    doing: str, total: int, stream: TextIO, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[int], None]]:
+    """Give what is told how much of a `total` is done; the line is gone when the work is. In a pipe there is none."""
+    due = clock() + PATIENCE
+    is_shown = False
+
+    def tell(done: int) -> None:
+        nonlocal due, is_shown
+        now = clock()
+        if now >= due and stream.isatty():
+            due, is_shown = now + _PAUSE, True
+            stream.write(f"\r{doing} {done:,} of {total:,}\x1b[K")
+            stream.flush()
+
+    try:
+        yield tell
+    finally:
+        if is_shown:
+            stream.write("\r\x1b[K")
+            stream.flush()
