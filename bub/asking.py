@@ -14,12 +14,14 @@ class Question:
 
     `is_typed` is false if anybody but the person who is asked may have said what the call comes from: another channel
     in the name of theirs, or a turn that a tool has started. What they allow for good, they allow for their own words.
+    `call_id` is the `id` of the events of the call.
     """
 
     session_id: str
     tool: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     is_typed: bool = True
+    call_id: str = ""
 
 
 Ask: TypeAlias = Callable[[Question], Awaitable[bool]]

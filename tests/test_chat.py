@@ -412,6 +412,23 @@ def test_a_question_is_answered_by_one_key_and_always_is_for_this_tool(room: Roo
         assert chat.text.count("is to be called with") == 1
 
 
+def test_the_time_of_a_tool_is_not_that_of_the_person_who_was_asked(seated: tuple[Room, Sitting]) -> None:
+    room, chat = seated
+    room.script("think", calling("while ! test -e thought; do sleep 0.02; done"), OPENAI.answer("Well."))
+    chat.say("think")
+    chat.see("[a]lways")
+    asked = time.monotonic()
+    chat.see(lambda _: time.monotonic() > asked + 2.5)
+    assert re.search(r"^\S bash while.*done$", chat.text, re.MULTILINE)  # no time is counted for it
+    chat.type("y")
+    chat.see(lambda text: re.search(r"^\S bash while.*done 0\.\d s$", text, re.MULTILINE) is not None)
+    (room.folder / "thought").touch()
+    chat.see("Well.")
+    took = re.search(r"● bash while.* · (\d+\.\d) s$", chat.text, re.MULTILINE)
+    assert took is not None
+    assert float(took[1]) < 2.5
+
+
 def test_no_is_what_enter_and_ctrl_c_mean(seated: tuple[Room, Sitting]) -> None:
     room, chat = seated
     calls = [calling(f"touch done # {number}", id=number) for number in "12"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -47,7 +48,10 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 
 class ToolOutcome(msgspec.Struct, frozen=True):
-    """What came of a call: the text that the model is told, and how long it took, in seconds."""
+    """What came of a call: the text that the model is told.
+
+    `took` is how long it took, in seconds, without the time that a person thought about the question.
+    """
 
     call: ToolCall
     content: str
@@ -74,6 +78,24 @@ class _Announced(msgspec.Struct, frozen=True):
     arguments: Mapping[str, Any] = msgspec.field(default_factory=dict)
     failure: Exception | SystemExit | None = None
     took: float = 0.0
+
+
+class _Stopwatch(msgspec.Struct):
+    """How long a call has taken since `began`, but for the blocks in which it was stopped."""
+
+    began: float
+
+    @property
+    def took(self) -> float:
+        return perf_counter() - self.began
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        stopped_at = perf_counter()
+        try:
+            yield
+        finally:
+            self.began += perf_counter() - stopped_at
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -139,7 +161,7 @@ class Caller(msgspec.Struct, frozen=True):
 
         `done` is told before the observers are, so that a cancellation among them does not lose the outcome.
         """
-        began, call = perf_counter() - announced.took, announced.call
+        watch, call = _Stopwatch(perf_counter() - announced.took), announced.call
         tool, arguments = announced.tool, announced.arguments
         runs, observed, denied = False, True, False
         try:
@@ -148,7 +170,7 @@ class Caller(msgspec.Struct, frozen=True):
             assert tool is not None
             checked = tool.check(arguments)
             arguments = msgspec.to_builtins(checked)
-            await self._permit(tool, call, arguments)
+            await self._permit(tool, call, arguments, watch)
             runs = True
             value = await tool.call(checked, replace(self.context, call_id=call.id))
             content, is_error = as_text(value), False
@@ -159,20 +181,21 @@ class Caller(msgspec.Struct, frozen=True):
         except (Exception, SystemExit) as error:  # noqa: BLE001 (a failing tool is a result like any other, A17)
             log_exception("tool.failed", error, tool=call.name, session=self.context.session_id)
             content, is_error = f"error: {_words(error)}", True
-        outcome = ToolOutcome(call, self.cover(content), is_error, perf_counter() - began, denied)
+        outcome = ToolOutcome(call, self.cover(content), is_error, watch.took, denied)
         done(outcome)
         if observed:
             await self._observe(tool, arguments, outcome)
         return outcome
 
-    async def _permit(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
+    async def _permit(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], watch: _Stopwatch) -> None:
         """Ask the gates, and a person where the profile wants that. Raises `ToolError`.
 
         What the gates judge is what runs: nothing can change it from here on (BEHAVIOURS decision 2).
         """
         await self._judge(tool, call, freeze(arguments))
         if self.box.policy.asks(tool) and not self.context.from_person:
-            await self._ask(tool, arguments)
+            with watch.stopped():
+                await self._ask(tool, call, arguments)
 
     async def _amend_arguments(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.fire is None:
@@ -200,13 +223,13 @@ class Caller(msgspec.Struct, frozen=True):
         if verdict is not None:
             raise ToolError(str(verdict["deny"]), kind="denied")
 
-    async def _ask(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
+    async def _ask(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
         """Get a person's yes. Raises `ToolError` without one; a question that breaks is a no."""
         ask = self.ask()
         if ask is None:
             raise ToolError(f"`{tool.name}` needs a person's yes, and nobody can be asked here", kind="denied")
         try:
-            allowed = await ask(Question(self.context.session_id, tool.name, arguments))
+            allowed = await ask(Question(self.context.session_id, tool.name, arguments, call_id=call.id))
         except Exception as error:  # noqa: BLE001 (whatever breaks, it was no yes)
             log_exception("tool.ask_failed", error, tool=tool.name)
             allowed = False

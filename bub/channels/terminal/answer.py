@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from bub.channels.terminal.blocks import Blocks
@@ -27,10 +28,10 @@ class Printout(NamedTuple):
 
 
 class RunningCall(NamedTuple):
-    """A tool that runs: what it was called with, in short, and since when."""
+    """A tool that runs: what it was called with, in short, and since when; None while a person is asked about it."""
 
     label: str
-    since: float
+    since: float | None
 
 
 class LiveAnswer:
@@ -40,6 +41,7 @@ class LiveAnswer:
         self.since = time.monotonic()
         self.calls: dict[str, RunningCall] = {}
         self.of_command = of_command
+        self._working_since: dict[str, float | None] = {}
         self._blocks = Blocks()
         self._thoughts = Blocks()
 
@@ -52,6 +54,20 @@ class LiveAnswer:
     def thinking(self) -> str:
         """The reasoning that is not finished yet."""
         return self._thoughts.rest
+
+    @contextmanager
+    def asking(self, call_id: str) -> Iterator[None]:
+        """Show no time for a call while a person thinks about it; it takes its time from then on."""
+        self._working_since[call_id] = None
+        try:
+            yield
+        finally:
+            self._working_since[call_id] = time.monotonic()
+
+    def running(self) -> list[RunningCall]:
+        """Return the tools that run, or wait for a person."""
+        calls = list(self.calls.items())
+        return [RunningCall(call.label, self._working_since.get(id, call.since)) for id, call in calls]  # noqa: A001
 
     def take(self, event: StreamEvent) -> Iterator[Printout]:
         """Yield what is finished by an event."""
@@ -96,6 +112,7 @@ class LiveAnswer:
 
     def _result(self, data: Mapping[str, Any]) -> Printout:
         call = self.calls.pop(str(data.get("id")), None)
+        self._working_since.pop(str(data.get("id")), None)
         label = call.label if call is not None else str(data.get("name") or "?")
         took = data.get("took")
         line = f"{label} · {duration_in_words(took)}" if isinstance(took, int | float) else label

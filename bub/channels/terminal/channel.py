@@ -139,6 +139,10 @@ class Terminal(Channel):
         It is for what the person types here: what others hand over in the name of this channel is asked about each
         time, and so is what a tool makes another turn do.
         """
+        with self._answer_to(message).answer.asking(question.call_id):
+            return await self._ask(question)
+
+    async def _ask(self, question: Question) -> bool:
         async with self._asking:  # one after the other, where tools or agents of this conversation run side by side
             if self._surface is None:
                 return False

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import trio
 
-from bub.channels.terminal.answer import LiveAnswer, Look, Printout, duration_in_words
+from bub.channels.terminal.answer import LiveAnswer, Look, Printout, RunningCall, duration_in_words
 from bub.channels.terminal.borrowing import read_typed_ahead, redirect_prints, restore_terminal, suspend
 from bub.channels.terminal.completion import make_completer
 from bub.channels.terminal.escaping import encodable
@@ -477,17 +477,17 @@ class Screen:
         size = self._app.output.get_size()
         width, most = size.columns, max(3, size.rows - _ROWS_BESIDE)
         rows: list[tuple[str, str]] = []
-        calls: list[tuple[str, float]] = []
+        calls: list[RunningCall] = []
         for answer in list(self._answers):
             rows += (("class:dim", row) for row in last_rows(answer.thinking, width, _MOST_THOUGHTS))
             rows += (("", row) for row in last_rows(answer.unfinished, width, most))
-            calls += ((call.label, call.since) for call in list(answer.calls.values()))
+            calls += answer.running()
         rows = rows[-most:]
         since, now = self._busy_since, time.monotonic()
         frames = _FRAMES if encodable(_FRAMES, self._out.encoding) == _FRAMES else _PLAIN_FRAMES
         frame = frames[int(now / _TICK) % len(frames)]
         for label, began in calls:
-            took = f" {duration_in_words(now - began)}"
+            took = f" {duration_in_words(now - began)}" if began is not None else ""
             rows.append(("class:dim", f"{frame} {shorten(label, width - len(took) - 3)}{took}"))
         if since is not None and self._asked is None:
             doing = "leaving when this is done" if self._is_leaving else "Ctrl-C stops"
