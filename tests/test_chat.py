@@ -29,6 +29,11 @@ from bub.channels.terminal.completion import Completions, complete
 from bub.channels.terminal.escaping import encodable, escape_controls, escape_invisible
 from bub.channels.terminal.history import history_file
 from bub.channels.terminal.painting import Painter
+from bub.channels.terminal.rows import greet
+from bub.tape import TapeEntry
+from bub.tape.lines import write_lines
+from bub.tape.store import number_entries
+from bub.tape.tape import tape_name
 
 PLUGIN = '''
 """What is said stands for the script of the model that has this name, else for one that says it again."""
@@ -36,12 +41,21 @@ PLUGIN = '''
 import json
 import pathlib
 from bub import hookimpl
+from bub.channels.channel import Channel
 from bub.envelope import content_of
 
 HERE = pathlib.Path(__file__).parent
 
 
+class Phone(Channel):
+    name = "phone"
+
+
 class Plugin:
+    @hookimpl
+    def provide_channels(self, message_handler):
+        return [Phone()]
+
     @hookimpl
     def build_prompt(self, message):
         words = content_of(message)
@@ -290,6 +304,71 @@ def test_O6_the_prompt_is_said_first_in_the_session_that_is_named(room: Room, tm
     assert "cli:local" not in listed
 
 
+# Sessions.
+
+
+def test_what_is_piped_in_begins_a_session_of_its_own(room: Room) -> None:
+    for words in ("one", "two"):
+        assert room.pipe(words).stdout == f"You said: {words}\n"
+    for words in ("three", "four"):
+        assert room.pipe(words, "--session-id", "night:7").stdout == f"You said: {words}\n"
+    assert room.pipe("five", "--resume").stdout == "You said: five\n"
+    done = bub(room.folder, "--config", str(room.file), "tape", "list", "--json", TEST_KEY="sk-test-key-1")
+    sessions = sorted(summary["session"] for summary in json.loads(done.stdout))
+    assert len(sessions) == 3
+    assert all(session.startswith("cli:local:") for session in sessions[:2])
+    assert sessions[2] == "night:7"
+    assert "night:7" in room.pipe(",sessions").stdout
+    assert " · 3 turns · " in room.pipe(",sessions").stdout
+
+
+def remember(room: Room, session: str, *said: str, folder: Path | None = None, **meta: Any) -> None:
+    """Have a session in which a person and the agent said something by turns."""
+    tape = tape_name(folder or room.folder, session)
+    messages = [{"role": ("user", "assistant")[at % 2], "content": text} for at, text in enumerate(said)]
+    begun = TapeEntry.anchor("session/start", session=session, workspace=str(folder or room.folder))
+    entries = [begun, *(TapeEntry.message(message, **meta) for message in messages)]
+    file = room.folder / "entries.jsonl"
+    write_lines(file, number_entries(entries, 0))
+    done = bub(room.folder, "--config", str(room.file), "tape", "import", str(file), "--as", tape, TEST_KEY="sk-test")
+    assert done.returncode == 0, done.stderr
+    file.unlink()
+
+
+def test_resume_goes_on_with_the_last_conversation_and_sessions_lists_them(room: Room, tmp_path: Path) -> None:
+    remember(room, "cli:local", "first of all", "Yes?")
+    remember(room, "cli:local/helper", "of a sub-agent", "Yes.")
+    remember(room, "cli:local:0123abcd", "explain\nthis diff", "It adds.", "and the tests?", "They **pass**.")
+    remember(room, "phone:7", "from afar", "Hello.")
+    remember(room, "cli:local:elsewhere", "in another folder", folder=tmp_path)
+    with room.sit("--resume", columns=60) as chat:
+        chat.see_prompt()
+        assert chat.rows[0] == "Bub · test:m · ,help lists commands, Ctrl-D leaves"
+        goes_on = "cli:local:0123abcd goes on: 2 turns, the last one of "
+        assert " ".join(chat.rows[2:4]).startswith(goes_on)
+        assert chat.rows[4:] == ["", "> and the tests?", "", "They pass.", "", ">"]
+        chat.say("thanks")
+        chat.see("You said: thanks")
+        chat.see_prompt()
+        chat.say(",sessions")
+        chat.see("continues the last one")
+        chat.see_prompt()
+        listed = chat.text.split("> ,sessions\n\n")[1].split("\n\n")[0].splitlines()
+        assert [row.split("  ")[0] for row in listed if row[0] != " "] == ["cli:local:0123abcd", "phone:7", "cli:local"]
+        assert re.sub(r"\d", "0", listed[0][20:]) == "0000-00-00 00:00 · 0 turns · explain"
+        assert listed[1] == " " * 20 + "this diff"
+        assert "sub-agent" not in chat.text
+        assert "another folder" not in chat.text
+        chat.leave()
+
+
+def test_resume_needs_a_conversation_and_no_other_session(room: Room) -> None:
+    missing = room.pipe("hello", "--resume")
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert "there is no conversation to continue in this workspace (`bub chat` begins one)" in missing.stderr
+    assert room.pipe("hello", "--resume", "--session-id", "night:7").returncode == 2
+
+
 # What an answer looks like.
 
 
@@ -302,7 +381,8 @@ def test_markdown_is_shown_block_by_block_and_what_is_unfinished_below_it(room: 
         chat.see("Then it *sto")
         chat.see("Ctrl-C stops")
         assert chat.timeless == [
-            "Bub · test:m · ,help lists commands, Ctr",
+            "Bub · test:m",
+            ",help lists commands, Ctrl-D leaves",
             "",
             "> plan",
             "",
@@ -380,6 +460,47 @@ def test_nothing_of_an_answer_is_left_out() -> None:
     assert painted("See [1].\n\n[1]: http://x.y") == "See [1].\n\n[1]: http://x.y\n"
     assert painted("before ![cat](a.png) " + "word " * 12).split() == ["before", "!cat", "(a.png)", *["word"] * 12]
     assert painted("a\n" * 50_000) == "a\n" * 50_000  # as it is, rather than after many seconds
+
+
+LIST = "bash          Run a shell command and return what it prints.\ntape.anchors  The anchors of this session."
+WIDE_WORDS = "a  \u6f22\u5b57\u6f22\u5b57 \u6f22\u5b57"
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "shown"),
+    [
+        (LIST, 80, LIST.splitlines()),
+        (
+            LIST,
+            40,
+            [
+                "bash          Run a shell command and",
+                "              return what it prints.",
+                "tape.anchors  The anchors of this",
+                "              session.",
+            ],
+        ),
+        (LIST, 20, ["bash", "    Run a shell", "    command and", "    return what it", "    prints.", "tape.anchors"]),
+        (WIDE_WORDS, 10, ["a  \u6f22\u5b57\u6f22", "   \u5b57 \u6f22\u5b57"]),
+        ("one  two three four\nfive six seven", 10, ["one  two", "three four", "five six", "seven"]),
+    ],
+)
+def test_what_is_said_of_each_name_in_a_list_stays_below_itself(text: str, width: int, shown: list[str]) -> None:
+    assert painted(text, width, "plain").splitlines()[: len(shown)] == shown
+
+
+def test_help_has_its_words_below_each_other_in_a_narrow_window(room: Room) -> None:
+    with room.sit(columns=44, rows=60) as chat:
+        chat.see_prompt()
+        chat.say(",help")
+        chat.see("tape.search")
+        chat.see_prompt()
+        rows = chat.text.split("> ,help\n\n")[1].splitlines()
+        assert rows[:2] == [
+            "bash          Run a shell command and return",
+            "              what it prints. It cannot ask",
+        ]
+        assert all(re.match(r"(\S+ +| {14})\S", row) for row in rows[:-2])
 
 
 def test_errors_and_what_plugins_print_stand_above_the_line(seated: tuple[Room, Sitting]) -> None:
@@ -540,6 +661,19 @@ def test_what_is_offered(text: str, offered: list[str]) -> None:
 
 
 # Other terminals.
+
+
+@pytest.mark.parametrize(
+    ("width", "rows"),
+    [
+        (60, ["Bub · openai:gpt-5 · ,help lists commands, Ctrl-D leaves"]),
+        (40, ["Bub · openai:gpt-5", ",help lists commands, Ctrl-D leaves"]),
+        (20, ["Bub · openai:gpt-5", ",help lists", "commands, Ctrl-D", "leaves"]),
+        (10, ["Bub", "openai:gpt", "-5", ",help", "lists", "commands,", "Ctrl-D", "leaves"]),
+    ],
+)
+def test_the_greeting_is_whole_at_any_width(width: int, rows: list[str]) -> None:
+    assert greet(("Bub", "openai:gpt-5", ",help lists commands, Ctrl-D leaves"), width) == rows
 
 
 def test_a_window_can_be_made_narrow_while_an_answer_comes(room: Room) -> None:

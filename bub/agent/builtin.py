@@ -137,7 +137,7 @@ class BuiltinPlugin:
             home=framework.home,
             prefix=prefix,
             completions=self._completions,
-            greeting=f"Bub · {model} · {prefix}help lists commands, Ctrl-D leaves",
+            greeting=("Bub", str(model), f"{prefix}help lists commands, Ctrl-D leaves"),
         )
         return [own]
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
+from msgspec import Meta
+
 from bub.agent.models.endpoint import resolve_endpoint
 from bub.agent.models.providers import LOCAL
 from bub.base.diagnostics import did_you_mean
 from bub.hookspecs import PERSONALITY_POINT
 from bub.plugins.view import ProfileView
+from bub.tape.conversations import Conversation, conversations
 from bub.tape.settings import PERSONALITY, session_settings, set_session_setting
+from bub.tape.transcript import moment
 from bub.tools import Tool, ToolContext, ToolError, tool
+
+_FIRST_WORDS = 60
+"""How many letters are shown of what a session began with."""
 
 
 def session_tools(
@@ -23,6 +30,7 @@ def session_tools(
         skill.bind(read_skill),
         model.bind(framework),
         personality.bind(framework),
+        sessions.bind(framework),
         subagent,
         leave.bind(stop_session),
     ]
@@ -98,6 +106,25 @@ async def personality(
     return f"{chosen} is the personality of this session from the next message on"
 
 
+@tool(name="sessions", bound=True, for_people=True, read_only=True)
+async def sessions(
+    framework: ProfileView,
+    /,
+    most: Annotated[int, "how many at most", Meta(ge=1, le=200)] = 20,
+    *,
+    context: ToolContext,
+) -> str:
+    """List the conversations of this workspace: when, how many turns, how each began, and how to continue it."""
+    if not context.from_person:
+        raise ToolError("only who sits at the machine may see what was said in other sessions", kind="denied")
+    store = framework.get_tape_store()
+    found = await conversations(store, framework.workspace, most=most) if store is not None else []
+    if not found:
+        return "there are none yet"
+    rows = [f"{one.session:<{max(len(one.session) for one in found)}}  {_in_short(one)}" for one in found]
+    return "\n".join([*rows, "", "`bub chat --resume` continues the last one, `bub chat --session-id NAME` any other."])
+
+
 @tool(name="subagent")
 async def subagent(
     prompt: Annotated[str, "the task, with all that has to be known for it"],
@@ -121,6 +148,13 @@ async def leave(stop_session: Callable[[str], Awaitable[None]], /, *, context: T
     """End what this session has running."""
     await stop_session(context.session_id)
     return "Session tasks stopped."
+
+
+def _in_short(one: Conversation) -> str:
+    turns = f"{one.turns} turn{'s' if one.turns > 1 else ''}"
+    words = " ".join(one.first_words.split())
+    cut = "…" if len(words) > _FIRST_WORDS else ""
+    return f"{moment(one.last_date)[:16]} · {turns} · {words[:_FIRST_WORDS]}{cut}"
 
 
 def _expect_personality(name: str, known: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -24,6 +24,8 @@ from bub.channels.terminal.lines import LineSurface, PipeSurface
 from bub.channels.terminal.person import ChatSurface
 from bub.channels.terminal.screen import Screen
 from bub.streaming import StreamEvent
+from bub.tape.conversations import Conversation
+from bub.tape.transcript import moment
 
 _LEAVING = ("quit", "exit")
 _MOST_REMEMBERED = 32
@@ -44,7 +46,7 @@ class _AnswerSoFar:
 class Terminal(Channel):
     """A conversation with the person who started the program (BEHAVIOURS C35); see `bub chat`.
 
-    `prefix` is what commands begin with, `completions` what can be completed, `greeting` the first line that is shown.
+    `prefix` is what commands begin with, `completions` what can be completed, `greeting` what is shown first.
     What was typed in `workspace` is kept below `home`.
     """
 
@@ -61,7 +63,7 @@ class Terminal(Channel):
         home: Path,
         prefix: str,
         completions: Callable[[], Completions],
-        greeting: str = "",
+        greeting: Sequence[str] = (),
     ) -> None:
         self._handle = message_handler
         self._history = history_file(home, workspace)
@@ -69,6 +71,7 @@ class Terminal(Channel):
         self._completions = completions
         self._greeting = greeting
         self._first, self._chat_id, self._session_id = "", "local", ""
+        self._resumed: Conversation | None = None
         self._session_under_way = ""
         self._surface: ChatSurface | None = None
         self._numbers = count(1)
@@ -78,9 +81,15 @@ class Terminal(Channel):
         self.has_failed = False
         """Whether an answer was that something failed."""
 
-    def begin_with(self, prompt: str = "", *, chat_id: str = "local", session_id: str = "") -> None:
-        """Choose what is sent first, in which chat, and which session goes on. Call it before the channel runs."""
+    def begin_with(
+        self, prompt: str = "", *, chat_id: str = "local", session_id: str = "", resumed: Conversation | None = None
+    ) -> None:
+        """Choose what is sent first, in which chat, and which session goes on. Call it before the channel runs.
+
+        Of a conversation that is `resumed` a person sees where it stopped.
+        """
         self._first, self._chat_id, self._session_id = prompt, chat_id, session_id
+        self._resumed = resumed
 
     def hand_to(self, handler: Callable[[ChannelMessage], Awaitable[None]]) -> None:
         """Hand over what is typed here to `handler` from now on, which knows by this that the operator typed it."""
@@ -103,6 +112,9 @@ class Terminal(Channel):
         surface = self._surface = self._open_surface()
         self.can_ask = self.is_conversation
         task_status.started()
+        if self._resumed is not None and self.is_conversation:
+            for piece in _recall(self._resumed):
+                surface.show(piece)
         first, self._first = self._first, ""
         await surface.run(first)
 
@@ -219,6 +231,15 @@ class Terminal(Channel):
             while len(self._shown) > _MOST_REMEMBERED:
                 del self._shown[next(iter(self._shown))]
         return shown
+
+
+def _recall(resumed: Conversation) -> Iterator[Printout]:
+    """Yield where a conversation stopped: what the person said last, and what was answered."""
+    turns = f"{resumed.turns} turn{'s' if resumed.turns > 1 else ''}"
+    yield Printout("note", f"{resumed.session} goes on: {turns}, the last one of {moment(resumed.last_date)[:16]}")
+    for role, text in resumed.last:
+        if text.strip():
+            yield Printout("said" if role == "user" else "markdown", text)
 
 
 def arguments_of(question: Question) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bub.channels.terminal.answer import Look, Printout
 from bub.channels.terminal.escaping import encodable, escape_controls
-from bub.channels.terminal.rows import fold
+from bub.channels.terminal.rows import fold, hang
 from bub.log import log_exception
 
 if TYPE_CHECKING:  # importing it costs 70 ms and its Markdown 170, which the first answer pays, not the prompt
@@ -55,6 +55,7 @@ class Painter:
             return f"{text}\n"
         from rich.text import Text
 
+        text = hang(text, width) if look == "plain" else text
         console, paper = _console(width, self._encoding)
         if look == "markdown":
             console.print(_markdown(text))

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from bub.channels.terminal.escaping import escape_controls
 
+_NAME = re.compile(r"\S+ {2,}(?=\S)")
+_BELOW = 4
+"""How far, in cells, words are indented that stand below the name that they are about."""
 _FURTHER = 6
 """How far, in cells, the further rows of a line are indented that is shown letter by letter."""
 
@@ -40,6 +46,38 @@ def _wrap(line: str, width: int) -> list[str]:
         row += letter
         room -= taken
     return [*rows, row]
+
+
+def hang(text: str, width: int) -> str:
+    """Return a list of names, each with words about it at the same place, so that the words stay below each other.
+
+    In a narrow window they stand below the name. Any other text is returned as it is.
+    """
+    found = [(line, _NAME.match(line)) for line in text.split("\n")]
+    places = {match.end() if match is not None else 0 for _, match in found}
+    place = max(places)
+    if len(places) != 1 or place == 0:
+        return text
+    is_narrow = place > width // 2
+    indent = min(_BELOW, width - 2) if is_narrow else place
+    rows: list[str] = []
+    for line, _ in found:
+        words = _wrap(line[place:], max(width - indent, 2))
+        first = [line[:place].rstrip()] if is_narrow else [line[:place] + words.pop(0)]
+        rows += [*first, *(" " * indent + row for row in words)]
+    return "\n".join(rows)
+
+
+def greet(parts: Sequence[str], width: int) -> list[str]:
+    """Return a greeting in as few rows as its parts take, a dot between them; what is longer than a row is broken."""
+    rows: list[str] = []
+    for part in parts:
+        joined = f"{rows[-1]} · {part}" if rows else part
+        if rows and len(_wrap(joined, width)) > 1:
+            rows += _wrap(part, width)
+        else:
+            rows = [*rows[:-1], *_wrap(joined, width)]
+    return rows
 
 
 def shorten(text: str, width: int) -> str:

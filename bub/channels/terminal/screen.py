@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,7 +25,7 @@ from bub.channels.terminal.escaping import encodable
 from bub.channels.terminal.history import history_in
 from bub.channels.terminal.painting import Painter
 from bub.channels.terminal.person import Person
-from bub.channels.terminal.rows import last_rows, shorten
+from bub.channels.terminal.rows import greet, last_rows, shorten
 from bub.streaming import StreamEvent
 
 if TYPE_CHECKING:  # importing it costs 120 ms, which only a person at a terminal pays
@@ -67,7 +67,7 @@ class _PendingQuestion:
 class Screen:
     """A person's terminal while they talk. Its drawing and its keys have a thread of their own (prompt_toolkit)."""
 
-    def __init__(self, person: Person, *, prefix: str, history: Path, greeting: str) -> None:
+    def __init__(self, person: Person, *, prefix: str, history: Path, greeting: Sequence[str]) -> None:
         self._person = person
         self._prefix = prefix
         self._history = history
@@ -236,7 +236,8 @@ class Screen:
             app = self._app = self._application(ColorDepth.from_env())
             loop.set_exception_handler(partial(self._fail, app))
             # In the first column: what was typed meanwhile is echoed there, and comes back on the line.
-            self._out.write(f"\r\x1b[K{encodable(self._greeting[: output.get_size().columns], self._out.encoding)}\n")
+            greeting = "\n".join(greet(self._greeting, output.get_size().columns))
+            self._out.write(f"\r\x1b[K{encodable(greeting, self._out.encoding)}\n")
             self._out.flush()
             with self._changing:
                 self._loop = loop

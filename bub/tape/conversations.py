@@ -1,0 +1,81 @@
+"""The conversations of a workspace: when each went on last, how long it is, and what it began with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bub.tape.entry import TapeEntry
+from bub.tape.shelf import Store
+from bub.tape.tape import BOOTSTRAP, SIDECAR, Tape, list_tapes, tape_name
+
+_WITHIN_A_TURN = ("continued", "steered", "repeated")
+"""What the notes of a message say that did not begin a turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A session in which somebody said something; `last` is what they said last, and what was answered."""
+
+    session: str
+    last_date: str
+    turns: int
+    first_words: str
+    last: Sequence[tuple[str, str]] = ()
+
+
+async def conversations(
+    store: Store, workspace: Path, *, most: int, other_than: Sequence[str] = ()
+) -> list[Conversation]:
+    """The conversations of a workspace, the one that went on last first.
+
+    Left out are those of sub-agents, and sessions that begin with one of `other_than`.
+    """
+    found: list[Conversation] = []
+    sessions = await _sessions(store, workspace)
+    known = {session for _, session, _ in sessions}
+    for date, session, tape in sorted(sessions, key=lambda one: one[0], reverse=True):
+        if len(found) == most:
+            break
+        if session.startswith(tuple(other_than)) or session.rpartition("/")[0] in known:
+            continue
+        messages = [entry for entry in await tape.fetch(tape.query().kinds("message")) if _said_by(entry)]
+        begun = [index for index, entry in enumerate(messages) if _begins_turn(entry)]
+        if begun:
+            last = [(_said_by(entry), _text(entry)) for entry in messages[begun[-1] :]]
+            found.append(Conversation(session, date, len(begun), _text(messages[begun[0]]), last))
+    return found
+
+
+async def _sessions(store: Store, workspace: Path) -> list[tuple[str, str, Tape]]:
+    """The date, the session and the tape of each session of a workspace."""
+    own = tape_name(workspace, "").partition("__")[0]
+    found = []
+    for name in await list_tapes(store):
+        if not name.startswith(f"{own}__") or SIDECAR in name:
+            continue
+        tape = Tape(name, store)
+        first = await tape.fetch(tape.query().limit(1))
+        session = first[0].meta.get("session") if first and first[0].anchor_name == BOOTSTRAP else None
+        if isinstance(session, str):
+            newest = await tape.search(tape.query(), most=1)
+            found.append((newest[0].date, session, tape))
+    return found
+
+
+def _begins_turn(entry: TapeEntry) -> bool:
+    return _said_by(entry) == "user" and not any(entry.meta.get(note) for note in _WITHIN_A_TURN)
+
+
+def _said_by(entry: TapeEntry) -> str:
+    return str(entry.payload.get("role") or "")
+
+
+def _text(entry: TapeEntry) -> str:
+    content: Any = entry.payload.get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, Sequence) else ()
+    return "\n".join(str(part.get("text") or "") for part in parts if isinstance(part, Mapping))
