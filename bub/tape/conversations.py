@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from bub.tape.entry import TapeEntry
 from bub.tape.shelf import Store
@@ -15,8 +16,7 @@ _WITHIN_A_TURN = ("continued", "steered", "repeated")
 """What the notes of a message say that did not begin a turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(msgspec.Struct, frozen=True):
     """A session in which somebody said something; `last` is what they said last, and what was answered."""
 
     session: str
