@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
+import msgspec
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -46,8 +48,7 @@ Choices: TypeAlias = Sequence[Choice | str] | Callable[[], Sequence[Choice | str
 """The answers to choose from; a function is called only where somebody is there to choose."""
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(msgspec.Struct, frozen=True):
     """One question of a set-up, whoever it is put to.
 
     `name` is dotted and stays the same (`model.provider`): an answers file and the environment answer by it. An empty

@@ -15,7 +15,7 @@ import pexpect
 
 from tests.bench._answers import answering
 
-RUNS = 11
+RUNS = 15
 IMPORTS = "import typer, yaml, jsonschema; from jsonschema import Draft202012Validator"
 BY_HAND = """
 import httpx
