@@ -362,3 +362,16 @@ async def test_a_reply_that_is_tried_again_is_work_for_now(tmp_path: Path) -> No
             settled.append(bench.outbox.is_settled)
     assert settled == [False, True, False]
     assert line.asked == [(0, "a"), (7, "a")]
+
+
+async def test_what_is_shown_in_a_chat_can_wait_until_its_replies_are_sent(tmp_path: Path) -> None:
+    line = Timed(seconds=2)
+    line.fails = [OSError("no route")]
+    here, there = (ChannelMessage("line", chat_id, "?") for chat_id in ("1", "2"))
+    async with Bench(tmp_path, line).open() as bench:
+        assert not bench.outbox.has_replies(here)
+        await bench.reply("a", "b")
+        assert (bench.outbox.has_replies(here), bench.outbox.has_replies(there)) == (True, False)
+        await bench.outbox.replies_sent(there)
+        await bench.outbox.replies_sent(here)
+        assert (line.said, bench.outbox.has_replies(here)) == (["a", "b"], False)

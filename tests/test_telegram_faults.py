@@ -6,16 +6,35 @@ The Bot API server is a process of its own; the channel, the inbox and the outbo
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from http.client import HTTPConnection, HTTPException
 from time import monotonic
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+import trio
+from fakes.line import opened
 from fakes.telegram import TOKEN, BotServer, serving_bots
+from fakes.toys import Toy, Workshop
+from trio.testing import MockClock
+
+from bub.channels import Channel, ChannelManager, ChannelMessage
+from bub.streaming import AsyncStreamEvents, StreamEvent
+from bub_plugins.telegram import TelegramChannel, TelegramSettings
+from bub_plugins.telegram.request import open_bot
+from bub_plugins.telegram.sending import Sender
 
 pytestmark = pytest.mark.anyio
+
+
+def quickly(rate: float = 20) -> Any:
+    """Lets the clock of a test run faster, for what is about long pauses."""
+    return pytest.mark.parametrize(
+        "anyio_backend", [pytest.param(("trio", {"clock": MockClock(rate=rate)}), id="fast")]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -75,3 +94,144 @@ def test_the_server_of_the_tests_has_bad_weather_and_says_again_what_was_confirm
     assert server.pending() == []
     server.redeliver(1)
     assert call(server, "getUpdates", offset=after) == (200, [update])
+
+
+# Order.
+
+
+@asynccontextmanager
+async def answering(
+    server: BotServer, workshop: Workshop, answer: Callable[[str], AsyncIterator[str]], **settings: Any
+) -> AsyncIterator[ChannelManager]:
+    """The channel beside its inbox and outbox, with a model that says what `answer` yields."""
+
+    async def events(prompt: str) -> AsyncIterator[StreamEvent]:
+        async for text in answer(prompt):
+            yield StreamEvent.text(text)
+
+    def provide_channels(message_handler: Callable[..., Any]) -> list[Channel]:
+        given = {"token": TOKEN, "base_url": server.address, "allow_users": ["*"], **settings}
+        return [TelegramChannel(TelegramSettings(**given), message_handler)]
+
+    office = Toy(provide_channels=provide_channels, run_model_stream=lambda prompt: AsyncStreamEvents(events(prompt)))
+    framework = workshop("extends: bub:default\nsettings: {gateway: {debounce: 100ms}}", office=office)
+    async with opened(framework) as manager:
+        yield manager
+
+
+async def at_length(prompt: str) -> AsyncIterator[str]:
+    """An answer that is made for three seconds, but for one to what is short."""
+    word = prompt.split()[-1]
+    yield f"about {word}"
+    if word != "short":
+        for _ in range(3):
+            await trio.sleep(1)
+            yield " more"
+
+
+BROKEN = {"a server error": {"status": 502}, "a cut connection": {"cut": "before"}, "a lost answer": {"cut": "after"}}
+
+
+@quickly()
+@pytest.mark.parametrize("stream", [True, False], ids=["streams", "at once"])
+@pytest.mark.parametrize("do", BROKEN.values(), ids=BROKEN.keys())
+async def test_C27_no_answer_overtakes_one_that_was_put_off(
+    do: dict[str, Any], stream: bool, server: BotServer, workshop: Workshop
+) -> None:
+    server.fault("sendMessage", times=3, **do)
+    async with answering(server, workshop, at_length, stream=stream) as manager:
+        server.say("short")
+        await server.until(lambda: len(server.calls("sendMessage")) == 3 or server.said(7), seconds=100)
+        server.say("long")
+        await server.until(lambda: "about long more more more" in server.said(7), seconds=500)
+        await manager.settled()
+    assert server.said(7) == ["about short", "about long more more more"]
+
+
+# Placeholders that nobody heard of.
+
+
+class Desk:
+    """Keeps drafts as the disk does, for whoever comes after a crash."""
+
+    def __init__(self) -> None:
+        self.drafts: list[str] = []
+
+    async def keep_draft(self, message: ChannelMessage, draft: str) -> None:
+        self.drafts.append(draft)
+
+    def has_replies(self, message: ChannelMessage) -> bool:
+        return False
+
+    async def replies_sent(self, message: ChannelMessage) -> None: ...
+
+
+@asynccontextmanager
+async def a_sender(server: BotServer, desk: Desk) -> AsyncIterator[Sender]:
+    settings = TelegramSettings(token=TOKEN, base_url=server.address)
+    async with open_bot(settings) as (bot, _), trio.open_nursery() as nursery:
+        yield Sender(bot, stream=True, start_soon=nursery.start_soon, desk=desk, first_after=0, tidy_after=0.1)
+        nursery.cancel_scope.cancel()
+
+
+def asked(server: BotServer, draft: str = "") -> ChannelMessage:
+    """What Ada asks."""
+    number = str(server.say("hi")["message"]["message_id"])
+    return ChannelMessage("telegram", "7", "hi", message_id=number, draft=draft)
+
+
+def answer(message: ChannelMessage, content: str, draft: str) -> ChannelMessage:
+    return ChannelMessage("telegram", "7", content, answers=message.message_id, draft=draft)
+
+
+async def lose_a_placeholder(server: BotServer, sender: Sender, message: ChannelMessage) -> None:
+    server.fault("sendMessage", cut="after")
+    sender.on_event(StreamEvent.text("so far"), message)
+    await server.until(lambda: server.said(7) == ["…"])
+    await sender.turn_over(message)
+
+
+async def test_a_placeholder_whose_arrival_nobody_heard_of_becomes_the_answer(server: BotServer) -> None:
+    desk, message = Desk(), asked(server)
+    async with a_sender(server, desk) as sender:
+        await lose_a_placeholder(server, sender, message)
+        server.say("and another thing")
+        await sender.send(answer(message, "so far, so good", desk.drafts[-1]))
+    assert server.said(7) == ["so far, so good"]
+
+
+async def test_so_does_one_that_a_process_left_that_was_killed(server: BotServer) -> None:
+    before, after, message = Desk(), Desk(), asked(server)
+    async with a_sender(server, before) as sender:
+        await lose_a_placeholder(server, sender, message)
+        del sender
+    again = replace(message, draft=before.drafts[-1])
+    async with a_sender(server, after) as sender:
+        sender.on_event(StreamEvent.text("better"), again)
+        await server.until(lambda: server.said(7) == ["better"])
+        await sender.turn_over(again)
+        await sender.send(answer(message, "better now", after.drafts[-1]))
+    assert server.said(7) == ["better now"]
+    assert len(server.calls("sendMessage")) == 1
+
+
+async def test_it_goes_where_the_turn_has_nothing_to_say(server: BotServer) -> None:
+    desk, message = Desk(), asked(server)
+    async with a_sender(server, desk) as sender:
+        await lose_a_placeholder(server, sender, message)
+        await server.until(lambda: not server.said(7))
+
+
+async def test_what_else_is_in_the_chat_is_left_alone(server: BotServer) -> None:
+    desk = Desk()
+    async with a_sender(server, desk) as sender:
+        message = asked(server)
+        await sender.send(answer(message, "an earlier answer", ""))
+        server.fault("sendMessage", cut="before")
+        sender.on_event(StreamEvent.text("so far"), message)
+        await server.until(lambda: len(server.calls("sendMessage")) == 2)
+        await sender.turn_over(message)
+        server.say("and another thing")
+        await sender.send(answer(message, "the answer", desk.drafts[-1]))
+    texts = [one["message"]["text"] for one in server.messages(7)]
+    assert texts == ["hi", "an earlier answer", "and another thing", "the answer"]

@@ -44,6 +44,12 @@ class Desk(Protocol):
         message is completed, and no second one begun.
         """
 
+    def has_replies(self, message: ChannelMessage) -> bool:
+        """Whether a reply to the chat of a message waits to be sent: what is shown there now would overtake it."""
+
+    async def replies_sent(self, message: ChannelMessage) -> None:
+        """Wait until none does."""
+
     def cancel_turn(self, session_id: str) -> bool:
         """Cancel what runs in a session, and forget what waits for it; says whether there was anything."""
 

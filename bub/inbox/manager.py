@@ -239,6 +239,14 @@ class ChannelManager:
         """Remember a channel's name for the message that shows the answer while it is made."""
         await self._dispatcher.keep_draft(message, draft)
 
+    def has_replies(self, message: ChannelMessage) -> bool:
+        """Whether a reply to the chat of a message waits to be sent."""
+        return self._outbox.has_replies(message)
+
+    async def replies_sent(self, message: ChannelMessage) -> None:
+        """Wait until none does."""
+        await self._outbox.replies_sent(message)
+
     def cancel_turn(self, session_id: str) -> bool:
         """Cancel what runs in a session and forget what waits for it (BEHAVIOURS C25)."""
         return self._dispatcher.cancel(session_id)

@@ -14,6 +14,7 @@ from bub.base.backoff import Backoff
 from bub.base.counts import Counts
 from bub.base.failures import is_ordinary
 from bub.channels.channel import Channel, TryLaterError, UndeliverableError
+from bub.channels.message import ChannelMessage
 from bub.errors import BubError
 from bub.inbox.state import OF_REPLIES, Entries, State
 from bub.inbox.store import Id, InboxStore, Outgoing
@@ -41,10 +42,11 @@ _DISK_PAUSE = 5.0
 class _Lane:
     """The replies that wait for one chat."""
 
-    __slots__ = ("pauses", "queue")
+    __slots__ = ("is_over", "pauses", "queue")
 
     def __init__(self) -> None:
         self.queue: deque[Outgoing] = deque()
+        self.is_over = trio.Event()
         self.pauses = False
 
 
@@ -81,6 +83,15 @@ class Outbox:
         """Whether there is nothing to do now: no reply waits, but for those that are tried again later."""
         return all(lane.pauses for lane in self._lanes.values())
 
+    def has_replies(self, message: ChannelMessage) -> bool:
+        """Whether a reply to the chat of a message waits to be sent."""
+        return _address_of(message) in self._lanes
+
+    async def replies_sent(self, message: ChannelMessage) -> None:
+        """Wait until none does."""
+        while (lane := self._lanes.get(_address_of(message))) is not None:
+            await lane.is_over.wait()
+
     def reading(self) -> AbstractContextManager[None]:
         """Hold this open while the store is read and the replies it gave are added."""
         return self._entries.reading()
@@ -89,7 +100,7 @@ class Outbox:
         """Send a reply behind those that wait for its chat; one that is known already is left alone."""
         if not self._entries.enter(outgoing.id, State.ANSWERED):
             return
-        address = (outgoing.message.channel, outgoing.message.chat_id)
+        address = _address_of(outgoing.message)
         lane = self._lanes.get(address)
         if lane is None:
             lane = self._lanes[address] = _Lane()
@@ -105,6 +116,7 @@ class Outbox:
                 lane.queue.popleft()
         finally:
             del self._lanes[address]
+            lane.is_over.set()
             self._settled()
 
     def _rest_of_wait(self, outgoing: Outgoing) -> float:
@@ -179,3 +191,7 @@ class Outbox:
                 await trio.sleep(min(seconds, LONGEST_PATIENCE))
             finally:
                 lane.pauses = False
+
+
+def _address_of(message: ChannelMessage) -> tuple[str, str]:
+    return message.channel, message.chat_id

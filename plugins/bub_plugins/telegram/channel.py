@@ -72,9 +72,8 @@ class TelegramChannel(Channel):
             if me is None:
                 return
             async with trio.open_nursery() as nursery:
-                self._connection = Connection(
-                    bot, request, me, self._settings, self._handle, self._keep_draft, nursery.start_soon
-                )
+                desk = _DraftDesk(self)
+                self._connection = Connection(bot, request, me, self._settings, self._handle, desk, nursery.start_soon)
                 try:
                     beginning.tell()
                     await self._connection.receive()
@@ -125,6 +124,20 @@ class TelegramChannel(Channel):
             return message
         return await self._connection.with_media(message)
 
-    async def _keep_draft(self, message: ChannelMessage, draft: str) -> None:
-        if self.desk is not None:
-            await self.desk.keep_draft(message, draft)
+
+class _DraftDesk:
+    """What drafts ask of the channel's desk, as far as there is one."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    async def keep_draft(self, message: ChannelMessage, draft: str) -> None:
+        if self._channel.desk is not None:
+            await self._channel.desk.keep_draft(message, draft)
+
+    def has_replies(self, message: ChannelMessage) -> bool:
+        return self._channel.desk is not None and self._channel.desk.has_replies(message)
+
+    async def replies_sent(self, message: ChannelMessage) -> None:
+        if self._channel.desk is not None:
+            await self._channel.desk.replies_sent(message)

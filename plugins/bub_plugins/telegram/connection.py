@@ -12,7 +12,7 @@ from telegram.error import InvalidToken, TelegramError
 from bub.channels import ChannelMessage
 from bub.errors import BubError
 from bub.log import log_exception, log_info, log_warning
-from bub_plugins.telegram.drafts import KeepDraft
+from bub_plugins.telegram.drafts import DraftDesk
 from bub_plugins.telegram.inbound import COMMANDS, Notice, UpdateReader
 from bub_plugins.telegram.limits import ChatAddress
 from bub_plugins.telegram.media import with_media
@@ -48,7 +48,7 @@ class Connection:
         me: User,
         settings: TelegramSettings,
         handle: Callable[[Any], Awaitable[None]],
-        keep_draft: KeepDraft,
+        desk: DraftDesk,
         start_soon: Callable[..., object],
     ) -> None:
         self._bot = bot
@@ -59,7 +59,7 @@ class Connection:
         self._polling = Polling(bot, request, self._take, hold=HOLD_SECONDS)
         self._notices, waiting = trio.open_memory_channel[Notice](_MOST_NOTICES)
         self.typing = TypingSigns(bot, start_soon)
-        self.sender = Sender(bot, stream=settings.stream, start_soon=start_soon, keep_draft=keep_draft)
+        self.sender = Sender(bot, stream=settings.stream, start_soon=start_soon, desk=desk)
         start_soon(self._say, waiting)
 
     async def receive(self) -> None:
@@ -103,6 +103,7 @@ class Connection:
             except trio.WouldBlock:
                 log_warning("telegram.notice_dropped", chat=found.chat_id)
         elif found is not None:
+            self.sender.note(ChatAddress.of(found.chat_id), int(found.message_id))
             await self._handle(found)
 
     async def _say(self, notices: trio.MemoryReceiveChannel[Notice]) -> None:
@@ -110,7 +111,8 @@ class Connection:
         async for notice in notices:
             where = ChatAddress.of(notice.chat_id)
             try:
-                await self._bot.send_message(where.chat, notice.text, message_thread_id=where.topic)
+                sent = await self._bot.send_message(where.chat, notice.text, message_thread_id=where.topic)
+                self.sender.note(where, sent.message_id)
             except Exception as error:  # noqa: BLE001 (the answer may be anything)
                 log_info("telegram.notice_not_sent", chat=notice.chat_id, error=f"{type(error).__name__}: {error}")
                 await trio.sleep(pause_of(error))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from typing import Protocol
 
 import trio
 from telegram.error import BadRequest, Forbidden, NetworkError, RetryAfter, TelegramError
 
-from bub.channels import ChannelMessage
+from bub.channels import ChannelMessage, TryLaterError
 from bub.log import log_exception, log_warning
 from bub.streaming import StreamEvent
 from bub_plugins.telegram.limits import ChatAddress
+from bub_plugins.telegram.lost import Lost
 from bub_plugins.telegram.markup import Styled, end_of, render
-from bub_plugins.telegram.writing import GoneError, Writer
-
-KeepDraft = Callable[[ChannelMessage, str], Awaitable[None]]
+from bub_plugins.telegram.writing import PLACEHOLDER, GoneError, Writer, may_have_arrived
 
 FIRST_AFTER = 1.0
 """After how many seconds a draft is begun: an answer that is quicker than that is simply sent."""
@@ -33,24 +33,38 @@ _SHOWN = frozenset({"text", "reasoning", "tool_call", "tool_result"})
 _LONGEST_SOURCE = 16_384
 
 
+class DraftDesk(Protocol):
+    """What drafts ask of whoever runs the channel."""
+
+    async def keep_draft(self, message: ChannelMessage, draft: str) -> None:
+        """Remember, on disk, the `draft` of the message that is answered."""
+
+    def has_replies(self, message: ChannelMessage) -> bool:
+        """Whether a reply to the chat of a message waits to be sent."""
+
+    async def replies_sent(self, message: ChannelMessage) -> None:
+        """Wait until none does."""
+
+
 class DraftMessage:
     """The message that shows one answer so far.
 
-    A placeholder is sent and its id kept before anything of the answer is shown under it, so that an answer that is
-    made again after a crash goes into the same message. `message_id` is None until there is one; that of an earlier
-    attempt is `message.draft`.
+    It waits until no earlier reply waits for its chat, which it would overtake. A placeholder is sent and its id kept
+    before anything of the answer is shown under it, so that an answer that is made again after a crash goes into the
+    same message. `message_id` is None until there is one; that of an earlier attempt is `message.draft`. A placeholder
+    may have arrived though nobody heard so: what is kept before it is sent is how to find it, which is `lost`.
 
     `tell` only notes what has come; the task that `begin` starts edits. `close` ends it, and returns once nothing is
     under way any more: an edit that is on its way must not arrive behind the final text.
     """
 
     def __init__(
-        self, message: ChannelMessage, writer: Writer, keep_draft: KeepDraft, *, first_after: float = FIRST_AFTER
+        self, message: ChannelMessage, writer: Writer, desk: DraftDesk, *, first_after: float = FIRST_AFTER
     ) -> None:
         self._message = message
         self._where = ChatAddress.of(message.chat_id)
         self._writer = writer
-        self._keep_draft = keep_draft
+        self._desk = desk
         self._first_after = first_after
         self._every = EVERY_IN_GROUPS if self._where.is_group else EVERY
         self._texts: list[str] = []
@@ -64,6 +78,7 @@ class DraftMessage:
         self._is_shown = False
         self._shown = Styled("")
         self.message_id: int | None = number_of(message.draft)
+        self.lost = Lost.named(message.draft)
 
     @staticmethod
     def shows(event: StreamEvent) -> bool:
@@ -101,7 +116,7 @@ class DraftMessage:
                         self._news = trio.Event()
                         await self._edit(self.message_id)
                         await trio.sleep(self._every)
-            except TelegramError as error:
+            except (TelegramError, TryLaterError) as error:
                 log_warning("telegram.draft", chat=self._where.chat, error=error)
             except Exception as error:  # noqa: BLE001 (a draft that cannot be shown must not end the channel)
                 log_exception("telegram.draft", error, chat=self._where.chat)
@@ -137,10 +152,13 @@ class DraftMessage:
 
         Returns whether that is done, or need not be any more. Raises `TryLaterError` if Telegram wants a pause.
         """
-        if self._is_taken or self.message_id is None:
+        if self._is_taken or (self.message_id is None and self.lost is None):
             return True
         said = end_of(render("".join(self._texts)))
         try:
+            await self._find()
+            if self.message_id is None:
+                return True
             if self._is_shown and said.text:
                 await self._writer.edit(self._where, self.message_id, said)
             else:
@@ -153,12 +171,40 @@ class DraftMessage:
         return True
 
     async def _place(self) -> None:
-        answers = number_of(self._message.message_id) if self._where.is_group else None
-        async with self._writer.spare_turn(self._where):
-            # From here to the id on disk nothing comes between, lest a placeholder be left that nobody knows of.
+        if self.lost is not None:  # an earlier attempt may have left one
             with self._to_its_end(_PLACING):
-                self.message_id = await self._writer.place(self._where, answers=answers)
-                await self._keep_draft(self._message, str(self.message_id))
+                await self._find()
+        while self.message_id is None:
+            await self._desk.replies_sent(self._message)
+            async with self._writer.spare_turn(self._where):
+                if not self._desk.has_replies(self._message):
+                    # From here to the id on disk nothing comes between.
+                    with self._to_its_end(_PLACING):
+                        await self._send_placeholder()
+                    return
+
+    async def _send_placeholder(self) -> None:
+        answers = number_of(self._message.message_id) if self._where.is_group else None
+        lost = self._writer.lost(self._where)
+        await self._desk.keep_draft(self._message, lost.name)
+        self.lost = lost
+        try:
+            self.message_id = await self._writer.place(self._where, answers=answers)
+        except TelegramError as error:
+            if not may_have_arrived(error):
+                self.lost = None
+                await self._desk.keep_draft(self._message, "")
+            raise
+        self.lost = None
+        await self._desk.keep_draft(self._message, str(self.message_id))
+
+    async def _find(self) -> None:
+        """Find the placeholder that may have been lost."""
+        if self.lost is not None:
+            self.message_id = await self._writer.find(self._where, self.lost, Styled(PLACEHOLDER))
+            self.lost = None
+            if self.message_id is not None:
+                await self._desk.keep_draft(self._message, str(self.message_id))
 
     async def _edit(self, message_id: int) -> None:
         try:

@@ -38,6 +38,10 @@ class TooLargeError(Exception):
     """A file is larger than it may be."""
 
 
+class UnsentError(NetworkError):
+    """A request has not left: nothing can have come of it."""
+
+
 class Request(BaseRequest):
     """What a `telegram.Bot` sends its requests with: an HTTP client that somebody else opens and closes."""
 
@@ -133,6 +137,8 @@ class _as_telegram_errors:  # noqa: N801 (reads as a function)
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout):
+            raise UnsentError(f"the connection failed ({type(error).__name__})") from error
         if isinstance(error, httpx.TimeoutException | trio.TooSlowError):
             raise TimedOut(f"no answer in time ({type(error).__name__})") from error
         if isinstance(error, httpx.HTTPError):

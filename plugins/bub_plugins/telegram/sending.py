@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from mimetypes import guess_extension
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes, urlsplit
 
 import trio
@@ -19,10 +19,21 @@ from telegram.error import BadRequest, Forbidden, RetryAfter, TelegramError
 
 from bub.channels import ChannelMessage, TryLaterError, UndeliverableError
 from bub.streaming import StreamEvent
-from bub_plugins.telegram.drafts import FIRST_AFTER, DraftMessage, KeepDraft, number_of
+from bub_plugins.telegram.drafts import FIRST_AFTER, DraftDesk, DraftMessage, number_of
 from bub_plugins.telegram.limits import PATIENCE, ChatAddress, Pace
+from bub_plugins.telegram.lost import Lost
 from bub_plugins.telegram.markup import LONGEST_CAPTION, Styled, plain, render, split
-from bub_plugins.telegram.writing import ALBUM_FORMS, GoneError, Upload, Writer, seconds_of
+from bub_plugins.telegram.writing import (
+    ALBUM_FORMS,
+    PLACEHOLDER,
+    GoneError,
+    Upload,
+    Writer,
+    may_have_arrived,
+    seconds_of,
+)
+
+T = TypeVar("T")
 
 TIDY_AFTER = 10.0
 """How many seconds after a turn its draft is tidied up when no answer has come to take its place."""
@@ -54,17 +65,22 @@ class _Media:
 
 @dataclass(slots=True)
 class _Sending:
-    """A reply on its way: what it consists of, how much of that has arrived, and the draft that it completes."""
+    """A reply on its way: what it consists of, how much of that has arrived, and the draft that it completes.
+
+    `lost_draft` is a placeholder that may be there, `lost` a message that may have arrived: the next step.
+    """
 
     steps: list[_Text | _Media]
     draft: int | None
+    lost_draft: Lost | None
     done: int = 0
+    lost: Lost | None = None
 
 
 class Sender:
     """Sends replies, and shows answers while they are made if it is told to `stream`.
 
-    `bot` speaks to Telegram, `start_soon` starts a task that ends with the channel, and `keep_draft` is the desk's.
+    `bot` speaks to Telegram, `start_soon` starts a task that ends with the channel.
     A reply that has to be tried again goes on behind the part of it that had arrived.
     """
 
@@ -74,18 +90,22 @@ class Sender:
         *,
         stream: bool,
         start_soon: Callable[..., object],
-        keep_draft: KeepDraft,
+        desk: DraftDesk,
         first_after: float = FIRST_AFTER,
         tidy_after: float = TIDY_AFTER,
     ) -> None:
         self._writer = Writer(bot, Pace())
         self.stream = stream
         self._start_soon = start_soon
-        self._keep_draft = keep_draft
+        self._desk = desk
         self._first_after = first_after
         self._tidy_after = tidy_after
         self._drafts: dict[tuple[str, str], DraftMessage] = {}
         self._unfinished: dict[str, _Sending] = {}
+
+    def note(self, where: ChatAddress, message_id: int) -> None:
+        """Remember that a message is in a chat, somebody's or the bot's."""
+        self._writer.note(where, message_id)
 
     # Answers while they are made.
 
@@ -107,7 +127,7 @@ class Sender:
         """
         draft = self._drafts.get(_answer_to(message))
         if draft is None:
-            if number_of(message.draft) is None:
+            if number_of(message.draft) is None and Lost.named(message.draft) is None:
                 return
             draft = self._drafts[_answer_to(message)] = self._draft(message)  # what an earlier attempt has left
         with trio.CancelScope(shield=True, deadline=trio.current_time() + _TURN_ENDING):
@@ -131,7 +151,7 @@ class Sender:
             del self._drafts[answer_to]
 
     def _draft(self, message: ChannelMessage) -> DraftMessage:
-        return DraftMessage(message, self._writer, self._keep_draft, first_after=self._first_after)
+        return DraftMessage(message, self._writer, self._desk, first_after=self._first_after)
 
     # Replies.
 
@@ -151,6 +171,7 @@ class Sender:
         where = ChatAddress.of(message.chat_id)
         answers = number_of(message.answers) if where.is_group else None
         try:
+            await self._find_draft(where, sending)
             if sending.draft is not None and not (sending.steps and isinstance(sending.steps[0], _Text)):
                 await self._clear_draft(where, sending)
             while sending.done < len(sending.steps):
@@ -164,14 +185,22 @@ class Sender:
 
     async def _begin(self, message: ChannelMessage) -> _Sending:
         """Begin a reply: close its draft, even one that began too late for the reply to name it, and plan its steps."""
-        draft = number_of(message.draft)
+        draft, lost = number_of(message.draft), Lost.named(message.draft)
         for answer_to, shown in list(self._drafts.items()):
             is_its = answer_to[1] == message.answers or (draft is not None and shown.message_id == draft)
             if answer_to[0] == message.chat_id and is_its:
                 del self._drafts[answer_to]
                 await shown.take()
                 draft = draft if draft is not None else shown.message_id
-        return _Sending(_steps(message, can_caption=draft is None), draft)
+                lost = lost or shown.lost
+        lost = lost if draft is None else None
+        return _Sending(_steps(message, can_caption=draft is None and lost is None), draft, lost)
+
+    async def _find_draft(self, where: ChatAddress, sending: _Sending) -> None:
+        """Find a placeholder that may be there though nobody heard of it: it becomes the draft."""
+        if (lost := sending.lost_draft) is not None:
+            sending.draft = await self._obey_pauses(lambda: self._writer.find(where, lost, Styled(PLACEHOLDER)))
+            sending.lost_draft = None
 
     async def _clear_draft(self, where: ChatAddress, sending: _Sending) -> None:
         """Remove a draft that no text takes the place of."""
@@ -204,20 +233,34 @@ class Sender:
                 await self._clear_draft(where, sending)
                 return
         else:
-            await self._obey_pauses(lambda: self._writer.say(where, step.styled, answers=answers))
+            await self._say(where, sending, step.styled, answers)
         sending.done += 1
 
-    async def _obey_pauses(self, call: Callable[[], Awaitable[object]]) -> None:
-        """Make a call, again after a pause that Telegram asks for, unless that is a long one."""
-        for tries_left in reversed(range(_TRIES)):
-            try:
-                await call()
-            except RetryAfter as error:
-                seconds = seconds_of(error)
-                if seconds > PATIENCE or not tries_left:
-                    raise TryLaterError("Telegram wants a pause in this chat", seconds=seconds) from error
-            else:
+    async def _say(self, where: ChatAddress, sending: _Sending, styled: Styled, answers: int | None) -> None:
+        """Send a text, unless it has arrived already, with the connection cut before anybody heard so."""
+        if (lost := sending.lost) is not None:
+            found = await self._obey_pauses(lambda: self._writer.find(where, lost, styled))
+            sending.lost = None
+            if found is not None:
                 return
+        newest = self._writer.lost(where)
+        try:
+            await self._obey_pauses(lambda: self._writer.say(where, styled, answers=answers))
+        except TelegramError as error:
+            if may_have_arrived(error):
+                sending.lost = newest
+            raise
+
+    async def _obey_pauses(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call, again after a pause that Telegram asks for, unless that is a long one."""
+        tries = 0
+        while True:
+            try:
+                return await call()
+            except RetryAfter as error:
+                seconds, tries = seconds_of(error), tries + 1
+                if seconds > PATIENCE or tries == _TRIES:
+                    raise TryLaterError("Telegram wants a pause in this chat", seconds=seconds) from error
 
 
 def _answer_to(message: ChannelMessage) -> tuple[str, str]:

@@ -17,10 +17,12 @@ from telegram import (
     MessageEntity,
     ReplyParameters,
 )
-from telegram.error import BadRequest, ChatMigrated, RetryAfter
+from telegram.error import BadRequest, ChatMigrated, NetworkError, RetryAfter, TelegramError
 
 from bub_plugins.telegram.limits import ChatAddress, Pace
+from bub_plugins.telegram.lost import KnownMessages, Lost
 from bub_plugins.telegram.markup import Styled
+from bub_plugins.telegram.request import UnsentError
 
 T = TypeVar("T")
 
@@ -55,12 +57,36 @@ class Writer:
         self._bot = bot
         self._pace = pace
         self._moved: dict[str, str] = {}
+        self._known = KnownMessages()
+
+    def note(self, where: ChatAddress, message_id: int) -> None:
+        """Remember that a message is there, somebody's or the bot's."""
+        self._known.note(self._now_at(where).chat, message_id)
+
+    def lost(self, where: ChatAddress) -> Lost:
+        """Return what there is to say of a message that is about to be sent, should it be lost."""
+        return self._known.lost(self._now_at(where).chat)
+
+    async def find(self, where: ChatAddress, lost: Lost, styled: Styled) -> int | None:
+        """Return the id of a message that was lost, if it has arrived; it then says this text."""
+        async with self._pace.turn(self._now_at(where)):
+            for number in lost.candidates:
+                if self._known.knows(self._now_at(where).chat, number):
+                    continue
+                try:
+                    await self.edit(where, number, styled, is_draft=True)
+                except (GoneError, BadRequest):  # it is not there, or not the bot's
+                    continue
+                self.note(where, number)
+                return number
+        return None
 
     async def say(self, where: ChatAddress, styled: Styled, *, answers: int | None = None) -> None:
         """Send a text as a message, in answer to another one where `answers` says so."""
 
         async def send(chat: str, entities: Sequence[Any]) -> None:
-            await self._bot.send_message(chat, styled.text, entities=entities, **_place(where, answers))
+            sent = await self._bot.send_message(chat, styled.text, entities=entities, **_place(where, answers))
+            self.note(where, sent.message_id)
 
         await self._send_styled(where, styled, send)
 
@@ -74,6 +100,7 @@ class Writer:
             where,
             lambda chat: self._bot.send_message(chat, PLACEHOLDER, **_place(where, answers)),
         )
+        self.note(where, message.message_id)
         return message.message_id
 
     async def edit(self, where: ChatAddress, message_id: int, styled: Styled, *, is_draft: bool = False) -> None:
@@ -84,9 +111,11 @@ class Writer:
 
         async def change(chat: str, entities: Sequence[Any]) -> None:
             preview = _NO_PREVIEW if is_draft else None
-            await self._bot.edit_message_text(
+            edited = await self._bot.edit_message_text(
                 styled.text, chat, message_id, entities=entities, link_preview_options=preview
             )
+            if isinstance(edited, Message) and edited.from_user is not None and not edited.from_user.is_bot:
+                raise GoneError("the message is somebody else's")
 
         try:
             await self._send_styled(where, styled, change, is_draft=is_draft)
@@ -181,3 +210,8 @@ def _place(where: ChatAddress, answers: int | None) -> Mapping[str, Any]:
     if answers is not None:
         place["reply_parameters"] = ReplyParameters(answers, allow_sending_without_reply=True)
     return place
+
+
+def may_have_arrived(error: TelegramError) -> bool:
+    """Return whether what failed may have been done all the same: nobody heard what became of it."""
+    return isinstance(error, NetworkError) and not isinstance(error, BadRequest | UnsentError)
