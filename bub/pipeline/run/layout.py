@@ -45,9 +45,11 @@ class GraphLayout(msgspec.Struct):
     slots: int = 0
     current: dict[str, int] = msgspec.field(default_factory=dict)
     nothing: int = 0
+    cleaned: frozenset[str] = frozenset()
 
     def build(self) -> Graph:
         self.nothing = self._slot()
+        self.cleaned = frozenset(stage.cleanup_for for stage in self.plan.stages if stage.cleanup_for is not None)
         start = {name: self._slot() for name in START_VALUES if name != "fire"}
         self.current = dict(start)
         nodes: list[GraphNode] = []
@@ -154,7 +156,7 @@ class GraphLayout(msgspec.Struct):
         makes = [(name, after) for name, _, after in changes]
         makes += [("message", joins)] if joins is not None else []
         makes += [(into, slot)] if into is not None and slot is not None else []
-        has_cleanup = any(other.cleanup_for == stage.id for other in self.plan.stages)
+        has_cleanup = stage.id in self.cleaned
         makes_message = into == "message" and stage.each is None
         return Step(
             id=stage.id,
@@ -272,15 +274,25 @@ def _calls_plugin(step: Step) -> bool:
     return step.enabled and any(item.plugin != BUILTIN for item in step.calls.items)
 
 
+def _all_before(index: int) -> int:
+    return (1 << index) - 1
+
+
 def _groups(waits: list[set[int]]) -> tuple[tuple[int, ...], ...]:
     """The nodes in run order, cut wherever everything below waits for everything above."""
-    reached: list[set[int]] = []
-    for direct in waits:
-        reached.append(direct.union(*(reached[other] for other in direct)))
+    reached: list[int] = []  # a bit for each node that is waited for
+    for index, direct in enumerate(waits):
+        above = _all_before(index)
+        bits = above if len(direct) == index else 0
+        for other in sorted(direct, reverse=True) if bits != above else ():
+            if not bits >> other & 1:
+                bits |= reached[other] | 1 << other
+        reached.append(bits)
     cuts: list[int] = []
     passed = len(waits)  # the first node that some node from here on does not wait for
     for index in reversed(range(len(waits))):
-        passed = min(passed, next((other for other in range(index) if other not in reached[index]), index))
+        free = (_all_before(index) & ~reached[index]) | 1 << index
+        passed = min(passed, (free & -free).bit_length() - 1)
         if passed == index:
             cuts.append(index)
     starts = [*reversed(cuts), len(waits)]
