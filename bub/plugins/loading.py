@@ -68,6 +68,8 @@ class _Manager(pluggy.PluginManager):
     """A plugin manager that runs no property while it looks for hooks (pluggy 1.6 does, 1.7 does not)."""
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
+        if name.startswith("__"):  # what every object has, and no hook is called like
+            return None
         written = inspect.getattr_static(plugin, name, None)
         if isinstance(written, property | functools.cached_property):
             return None

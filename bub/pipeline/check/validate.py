@@ -24,6 +24,7 @@ from bub.pipeline.source import interpolate
 from bub.pipeline.source.discovery import PipelineFile, leads_astray
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document, Layer, Parents, load_document, load_text
+from bub.pipeline.source.profiles import Effective
 from bub.plugins.finding import Declared, EntryPoints, find_plugins, read_entry_points
 
 READ_OTHERWISE = "B012"
@@ -226,13 +227,18 @@ class ProfileChecker:
         self._found_in_stages: list[Diagnostic] = []
 
     def plan_for(
-        self, profile: str, root: Node | None = None, tools: Node | None = None, known: Iterable[Diagnostic] = ()
+        self,
+        profile: str,
+        root: Node | None = None,
+        tools: Node | None = None,
+        view: Effective | None = None,
+        known: Iterable[Diagnostic] = (),
     ) -> Plan:
-        """The plan of a profile with what every rule finds, and what is `known`; `root` and `tools` as in `make_plan`.
+        """The plan of a profile with what every rule finds, and what is `known`; the others are as in `make_plan`.
 
         No rule is applied where a part of the document is missing, since the answer may lie there.
         """
-        plan = make_plan(self.outline.document, profile, root, tools, like=self._first)
+        plan = make_plan(self.outline.document, profile, root, tools, like=self._first, view=view)
         is_complete, first = self.outline.document.complete, self._first
         if first is not None and plan.stages is first.stages:
             plan.findings.items += self._found_in_stages

@@ -190,16 +190,17 @@ def make_plan(
     tools: Node | None = None,
     kinds: Mapping[str, Kind] = KINDS,
     like: Plan | None = None,
+    view: Effective | None = None,
 ) -> Plan:
     """Read what `document` means for `profile`.
 
     `root` and `tools` replace the effective root and the profile's `tools` where their references have been resolved;
     left out, values that are only a reference count as unknown. `kinds` are those that stages and hooks may be of.
     `like` is a plan for another profile: if the stages and hooks of both are the very same, they are not read again,
-    and what is wrong with them stands there.
+    and what is wrong with them stands there. `view` is the document as the profile sees it, if that is known.
     """
     findings = Findings()
-    view = effective(document, profile)
+    view = view or effective(document, profile)
     findings.items.extend(view.findings)
     root = root or view.root
     tools = tools or (view.profile_node.get("tools") if view.profile_node is not None else None)

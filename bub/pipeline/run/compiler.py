@@ -90,7 +90,7 @@ class Planner:
         root = replace(view.root, value={name: node for name, node in sections.items() if node is not None})
         tools = view.profile_node.get(TOOLS) if view.profile_node is not None else None
         tools = references.resolve(tools, (TOOLS,)) if tools is not None else None
-        return self._checker.plan_for(profile, root, tools, [*self._findings, *references.findings])
+        return self._checker.plan_for(profile, root, tools, view, [*self._findings, *references.findings])
 
 
 def compile(  # noqa: A001 (the design's word, and what it does)

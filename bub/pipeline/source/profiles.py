@@ -69,7 +69,7 @@ def _profile(root: Node, name: str) -> Node | None:
 
 def _follow_profiles(document: Document, profile: str, findings: Findings) -> tuple[str, ...]:
     profiles = document.root.get("profiles")
-    known = [name for name, _ in profiles.items()] if profiles is not None else []
+    known: dict[str, Node] = profiles.value if profiles is not None and profiles.is_mapping else {}
     if profile not in known and profile != DEFAULT_PROFILE:
         place = Place(document.file)
         if profiles is not None and profiles.where.file == document.file:
@@ -87,7 +87,7 @@ def _follow_profiles(document: Document, profile: str, findings: Findings) -> tu
         if name in chain:
             # Told alike wherever it is entered: from the profile that is written first.
             circle = chain[chain.index(name) :]
-            at = circle.index(min(circle, key=known.index))
+            at = circle.index(min(circle, key=list(known).index))
             circle = [*circle[at:], *circle[: at + 1]]
             closing = document.root.get("profiles", circle[-2], "extends")
             findings.add(
