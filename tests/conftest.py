@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -20,6 +21,10 @@ PROVIDER_KEYS = ("GOOGLE", *(each.key_variable.partition("_")[0] for each in PRO
 PROXIES = ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
 pytest_plugins = ["hangs"]
+
+# A shell starts what runs in the background with Ctrl-C ignored, and so would be every process that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says more about what else the machine does than about Bub.
 settings.register_profile("bub", deadline=None, suppress_health_check=[HealthCheck.too_slow])
