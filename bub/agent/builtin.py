@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from bub.agent import late
 from bub.agent.loop import answer
 from bub.agent.models.parts import Part
 from bub.agent.models.providers import LOCAL
-from bub.agent.onboarding import ask_for_model
 from bub.agent.prompt import prompt_of
 from bub.agent.skills import SKILL_TOOL, Skills, skill_roots
 from bub.agent.task import Task
@@ -146,7 +146,9 @@ class BuiltinPlugin:
         """The model that answers, and its key (BEHAVIOURS O17); nothing where nobody can be asked."""
         if ask is None:
             return None
-        return ask_for_model(current_config, ask, has_local=bool(self._framework.implementations("call_model")))
+        has_local = bool(self._framework.implementations("call_model"))
+        chosen: dict[str, Any] | None = late.ask_for_model(current_config, ask, has_local=has_local)
+        return chosen
 
     @hookimpl
     def provide_tape_store(self) -> AbstractContextManager[TapeStore]:

@@ -10,12 +10,12 @@ from typing import Any
 import trio
 from msgspec.structs import replace
 
+from bub.agent import late
 from bub.agent.amendments import amend_request, copy_request
 from bub.agent.answer import ModelAnswer
 from bub.agent.budget import Budget, BudgetError, DailySpending, estimate_tokens
 from bub.agent.commands import CommandRun
 from bub.agent.journal import WRITING_PATIENCE, without_media
-from bub.agent.models.asking import ask_model
 from bub.agent.models.request import ChatRequest, ToolSpec
 from bub.agent.models.usage import count_directions, tokens_of
 from bub.agent.prompt import is_said, prompt_of
@@ -151,7 +151,7 @@ class _Loop(Run):
         )
         self._answer.is_asked = True
         try:
-            self._events, model = await ask_model(self._framework, request["model"], asked, self._task.session_id)
+            self._events, model = await late.ask_model(self._framework, request["model"], asked, self._task.session_id)
         except ModelError as error:
             await self._go_on_after(error)
             return

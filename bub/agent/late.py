@@ -1,0 +1,14 @@
+"""What the agent imports when it first needs it: a comma command asks no model, and only a set-up asks for one."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {"ask_for_model": "bub.agent.onboarding", "ask_model": "bub.agent.models.asking"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
