@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from typing import NamedTuple
+
+import msgspec
 
 from bub.base.diagnostics import Position, Range
 
 
-class Stretch(NamedTuple):
+class Stretch(msgspec.Struct, frozen=True, gc=False):
     """The text between two offsets."""
 
     lines: LineIndex
