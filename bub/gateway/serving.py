@@ -18,6 +18,7 @@ from bub.base.diagnostics import Diagnostic, PipelineError, Place
 from bub.channels.server import ListenAddress
 from bub.errors import BubError
 from bub.framework import BubFramework
+from bub.gateway.garbage import look_through, looking_later
 from bub.gateway.monitor import Monitor
 from bub.inbox.mailbox import Mailbox, inbox_file
 from bub.inbox.manager import ChannelManager
@@ -26,6 +27,9 @@ from bub.runtime.capacity import allow_open_files
 
 _LOOK_EVERY = 0.5
 """How often, in seconds, watched files are looked at. A change counts once it is the same for two looks."""
+
+_LONGEST_LITTER = 3600
+"""How many seconds what was loaded before may stay in memory because there is always a turn under way."""
 
 _ONE_SIGNAL = 0.2
 """Within how many seconds two equal signals are one: `timeout` and the like tell a process and then its group."""
@@ -90,7 +94,7 @@ class Gateway:
                     if self._listen is not None:
                         monitor = Monitor(framework.counts, partial(self._health, manager))
                         await beside.start(monitor.serve, self._listen)
-                    beside.start_soon(self._serve_reloads)
+                    beside.start_soon(self._serve_reloads, manager, beside)
                     if self._watches:
                         beside.start_soon(self._watch)
                     await manager.run(task_status=self._begun)
@@ -128,10 +132,12 @@ class Gateway:
         with suppress(trio.WouldBlock):  # the one that waits will see what has changed by then
             self._want.send_nowait(None)
 
-    async def _serve_reloads(self) -> None:
+    async def _serve_reloads(self, manager: ChannelManager, beside: trio.Nursery) -> None:
+        look_through()
         async for _ in self._wanted:
             try:
-                await trio.to_thread.run_sync(self._framework.reload, abandon_on_cancel=True)
+                with looking_later():
+                    await trio.to_thread.run_sync(self._framework.reload, abandon_on_cancel=True)
             except PipelineError as error:
                 self._note_reload("refused", map(format_finding, error.diagnostics))
             except BubError as error:
@@ -141,6 +147,15 @@ class Gateway:
                 self._note_reload("refused", [f"{type(error).__name__}: {error}"])
             else:
                 self._note_reload("ok", map(format_finding, self._framework.warnings))
+            beside.start_soon(self._clean_up, manager)
+
+    async def _clean_up(self, manager: ChannelManager) -> None:
+        """Look for what a reload has left behind, at a moment without turns; after an hour, whoever waits for it."""
+        for _ in range(_LONGEST_LITTER):
+            if not manager.turns:
+                break
+            await trio.sleep(1)
+        look_through()
 
     def _note_reload(self, outcome: str, findings: Iterable[str]) -> None:
         """Keep what became of a reload, for the log and `/healthz`."""

@@ -19,6 +19,7 @@ import trio
 
 from bub import BubFramework
 from bub.agent.skills import Root, Skills
+from bub.gateway.garbage import look_through, looking_later
 from bub.pipeline.check.validate import check_files
 from bub.pipeline.source.discovery import PipelineFile
 from bub.tape import TapeQuery
@@ -254,6 +255,7 @@ def longest_stop(folder: Path, size: int) -> tuple[float, float]:
     """
     framework = BubFramework(with_profiles(folder, size), workspace=folder)
     framework.load_hooks()
+    look_through()
     return trio.run(_reload_beside, framework)
 
 
@@ -270,7 +272,8 @@ async def _reload_beside(framework: BubFramework) -> tuple[float, float]:
 
         nursery.start_soon(step)
         began = trio.current_time()
-        await trio.to_thread.run_sync(framework.reload)
+        with looking_later():  # as the gateway does
+            await trio.to_thread.run_sync(framework.reload)
         took = trio.current_time() - began
         nursery.cancel_scope.cancel()
     return took, longest
