@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from fakes.command_line import ROOT, bub
-from fakes.screen import ALT_ENTER, CTRL_C, CTRL_D, CTRL_X, CTRL_Z, ENTER, TAB, UP, Sitting, paste
+from fakes.screen import ALT_ENTER, CTRL_C, CTRL_D, CTRL_X, CTRL_Z, ENTER, PATIENCE, TAB, UP, Sitting, paste
 from fakes.scripted import OPENAI, Called, Script
 from hypothesis import given
 from hypothesis import strategies as st
@@ -761,6 +761,37 @@ def test_what_runs_ends_when_the_window_is_closed(room: Room) -> None:
         assert chat.end() == 130
     with pytest.raises(ProcessLookupError):
         os.kill(int((room.folder / "pid").read_text()), 0)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ",sleep 60 & echo $$ $! > new && mv new pids; exec sleep 60",
+        ",sleep 60 & echo $$ $! > new && mv new pids; trap '' TERM HUP; sleep 60; sleep 60",
+        ",bash 'sleep 60 & echo $$ $! > new && mv new pids; wait' background=true",
+    ],
+)
+def test_no_command_lives_on_when_the_program_is_killed(room: Room, command: str) -> None:
+    with room.sit() as chat:
+        chat.see_prompt()
+        chat.say(command)
+        chat.see(lambda _: (room.folder / "pids").exists())
+        os.kill(chat.process.pid, signal.SIGKILL)
+        chat.process.wait()
+        numbers = [int(number) for number in (room.folder / "pids").read_text().split()]
+        assert len(numbers) == 2
+        end = time.monotonic() + PATIENCE
+        while any(map(is_alive, numbers)):
+            assert time.monotonic() < end
+            time.sleep(0.01)  # other processes set no event
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and was not asked about yet does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
 
 
 def test_the_terminal_is_given_back_when_the_program_is_ended(room: Room) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,6 +15,7 @@ import pytest
 import trio
 
 from bub.agent.tools import shell
+from bub.agent.tools.guard import Guard
 from bub.agent.tools.shell import LONGEST_OUTPUT, MOST_BACKGROUND, Shells, child_environment, open_shells, shell_tools
 from bub.tools import ToolContext, ToolError
 
@@ -326,3 +328,42 @@ async def test_nothing_runs_on_when_the_runtime_ends(tmp_path: Path) -> None:
         await shells.start("s", "echo $$ > pid; sleep 100", cwd=str(tmp_path), env=dict(os.environ))
         pid = await number_in(tmp_path / "pid")
     await until(lambda: not alive(pid))
+
+
+def test_the_guard_kills_what_is_left_and_lets_be_what_is_over() -> None:
+    guard = Guard()
+    left, over = (begin_guarded(guard, "echo begun; sleep 100") for _ in range(2))
+    guard.forget(over.pid)
+    guard.close()
+    try:
+        assert left.wait(10) == -9
+        assert over.poll() is None
+    finally:
+        os.killpg(over.pid, 9)
+        over.wait()
+
+
+def begin_guarded(guard: Guard, command: str) -> subprocess.Popen[bytes]:
+    words = guard.announced(["bash", "-c", command])
+    begun = subprocess.Popen(words, stdin=guard.pipe(), stdout=subprocess.PIPE, start_new_session=True)
+    assert begun.stdout is not None
+    with begun.stdout as told:
+        assert told.readline() == b"begun\n"
+    return begun
+
+
+async def test_a_guard_that_somebody_has_killed_is_replaced(call: Call, shells: Shells) -> None:
+    assert await call("echo one") == "one\n"
+    first = shells.guard._process
+    assert first is not None
+    first.kill()
+    first.wait()
+    assert await call("echo two; cat", timeout=5) == "two\n"
+    assert shells.guard._process is not first
+
+
+async def test_a_command_is_what_it_was_for_all_the_watching(call: Call) -> None:
+    """The shell that announced it is gone: number, parent, signals and open files are those of a command."""
+    told = str(await refusal(call("test $$ = $(ps -o pgid= $$) && readlink /proc/$$/fd/*; trap; kill -PIPE $$")))
+    assert told.startswith("the command was ended by SIGPIPE; it printed:\n/dev/null\npipe:")
+    assert len(told.splitlines()) <= 5

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -15,6 +14,7 @@ import msgspec
 import trio
 from msgspec import Meta
 
+from bub.agent.tools.guard import Guard
 from bub.agent.tools.reach import Reach
 from bub.pipeline.plan.secret_values import secrets_among
 from bub.pipeline.source.schemas import whole_settings_schema
@@ -134,10 +134,11 @@ class ShellProcess(msgspec.Struct):
 
     process: trio.Process
     output: Output
+    guard: Guard
     _swept: bool = False
 
     @classmethod
-    async def start(cls, command: str, *, cwd: str, env: Mapping[str, str]) -> ShellProcess:
+    async def start(cls, command: str, guard: Guard, *, cwd: str, env: Mapping[str, str]) -> ShellProcess:
         """Start a command; `ToolError` when that is not possible. Nothing can be typed into it."""
         output = Output(trio.lowlevel.current_trio_token())
         try:
@@ -148,8 +149,8 @@ class ShellProcess(msgspec.Struct):
             # First of all: who cannot be read from must not run.
             output.read_in_thread(reading)
             process = await trio.lowlevel.open_process(
-                [shutil.which("bash") or "/bin/sh", "-c", command],
-                stdin=subprocess.DEVNULL,
+                guard.announced([shutil.which("bash") or "/bin/sh", "-c", command]),
+                stdin=guard.pipe(),
                 stdout=writing,
                 stderr=writing,
                 cwd=cwd,
@@ -160,7 +161,7 @@ class ShellProcess(msgspec.Struct):
             raise _explain_start(error) from None
         finally:
             os.close(writing)
-        return cls(process, output)
+        return cls(process, output, guard)
 
     @property
     def ended(self) -> str | None:
@@ -200,6 +201,7 @@ class ShellProcess(msgspec.Struct):
         if not self._swept:
             self._swept = True
             self._signal(signal.SIGKILL)
+            self.guard.forget(self.process.pid)
 
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError, PermissionError):
@@ -211,8 +213,9 @@ def _explain_start(error: Exception) -> ToolError:
 
 
 class Shells(msgspec.Struct):
-    """The commands of all sessions that run in the background."""
+    """The commands of all sessions that run in the background, and what watches over all commands."""
 
+    guard: Guard = msgspec.field(default_factory=Guard)
     _commands: dict[str, dict[str, ShellProcess]] = msgspec.field(default_factory=dict)
     _started: int = 0
     _changing: trio.Lock = msgspec.field(default_factory=trio.Lock)
@@ -227,7 +230,7 @@ class Shells(msgspec.Struct):
                 raise ToolError(
                     f"{MOST_BACKGROUND} commands run in the background already", help="end one of them with bash.kill"
                 )
-            started = await ShellProcess.start(command, cwd=cwd, env=env)
+            started = await ShellProcess.start(command, self.guard, cwd=cwd, env=env)
             # No task of a turn outlives the turn; this one ends with the command, which ends with `close`.
             trio.lowlevel.spawn_system_task(started.watch)
             for key in ended[: max(0, len(own) - MOST_BACKGROUND + 1)]:
@@ -257,6 +260,7 @@ class Shells(msgspec.Struct):
                 commands = [command for own in self._commands.values() for command in own.values()]
                 self._commands.clear()
             await _end_all(commands)
+            self.guard.close()
 
 
 async def _end_all(commands: list[ShellProcess]) -> None:
@@ -298,7 +302,7 @@ async def bash(
     if background:
         key = await (await shells()).start(context.session_id, command, cwd=str(place.path), env=env)
         return f"started in the background as `{key}`; bash.output shows what it prints, bash.kill ends it"
-    return await _run(command, timeout, cwd=str(place.path), env=env)
+    return await _run(command, (await shells()).guard, timeout, cwd=str(place.path), env=env)
 
 
 @tool(name="bash.output", bound=True)
@@ -336,9 +340,9 @@ async def kill(
     return f"{id} {before or 'was running and is ended now'}"
 
 
-async def _run(command: str, seconds: float, *, cwd: str, env: Mapping[str, str]) -> str:
+async def _run(command: str, guard: Guard, seconds: float, *, cwd: str, env: Mapping[str, str]) -> str:
     """Run a command to its end; `ToolError` with what it printed when it fails or takes too long (BEHAVIOURS A26)."""
-    started = await ShellProcess.start(command, cwd=cwd, env=env)
+    started = await ShellProcess.start(command, guard, cwd=cwd, env=env)
     try:
         with trio.move_on_after(seconds) as scope:
             await started.process.wait()

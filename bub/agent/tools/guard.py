@@ -1,0 +1,96 @@
+"""Kills the commands that outlive this program, however it ended: also by `kill -9`, or for want of memory.
+
+A small process waits at the end of a pipe for what is written there by each command before it begins, and by Bub when
+one is over. No command holds the pipe open once it has begun: it ends with Bub, and then the groups are killed that are
+left. What asks the kernel to do that (`PR_SET_PDEATHSIG`) would not do: it knows threads, not processes, it leaves the
+children of a command alone, and not every system has it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+
+_SHELL = "/bin/sh"
+
+_ANNOUNCED = """\
+trap : PIPE
+echo "+ $$" 2>/dev/null >&0
+trap - PIPE
+exec "$@" </dev/null
+"""
+"""What begins a command: it says the number of its group, which is its own, into the pipe, and is then the command."""
+
+_GUARD = """\
+trap '' TERM INT HUP
+groups=
+while read -r sign group; do
+  case $sign in
+    +) groups="$groups $group" ;;
+    -) left=
+       for known in $groups; do [ "$known" = "$group" ] || left="$left $known"; done
+       groups=$left ;;
+  esac
+done
+for group in $groups; do kill -s KILL -- "-$group"; done
+"""
+
+_ENDING = 1.0
+"""How long, in seconds, the guard may take to end when nothing is left for it."""
+
+
+class Guard:
+    """Watches over the groups of commands. It begins with the first one, and again should somebody have ended it."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe: int | None = None
+
+    def announced(self, command: Sequence[str]) -> list[str]:
+        """Return the words that begin a command which is watched; it needs `pipe()` as its standard input."""
+        return [_SHELL, "-c", _ANNOUNCED, "sh", *command]
+
+    def pipe(self) -> int:
+        """Return the pipe that commands are announced with. Raises OSError when the guard cannot begin."""
+        if self._process is None or self._process.poll() is not None or self._pipe is None:
+            self.close()
+            self._begin()
+        assert self._pipe is not None
+        return self._pipe
+
+    def forget(self, group: int) -> None:
+        """Let a group be: it is over, and its number may soon be that of another one."""
+        if self._pipe is not None:
+            with suppress(OSError):
+                os.write(self._pipe, b"- %d\n" % group)
+
+    def close(self) -> None:
+        """Let the guard end, which kills the groups that are left."""
+        pipe, process, self._pipe, self._process = self._pipe, self._process, None, None
+        if pipe is not None:
+            os.close(pipe)
+        if process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_ENDING)
+
+    def _begin(self) -> None:
+        reading, writing = os.pipe()
+        try:
+            os.set_blocking(writing, False)  # a guard that somebody has stopped must not stop Bub
+            self._process = subprocess.Popen(
+                [_SHELL, "-c", _GUARD],
+                stdin=reading,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={},
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(writing)
+            raise
+        finally:
+            os.close(reading)
+        self._pipe = writing
