@@ -363,14 +363,14 @@ HEAVY = ("httpx", "jsonschema", "loguru", "prompt_toolkit", "questionary", "rich
 
 
 def loaded_by(folder: Path, *arguments: str) -> set[str]:
-    """The packages that are loaded when `bub` with these arguments has ended."""
+    """The packages and modules that are loaded when `bub` with these arguments has ended."""
     program = (
         "import json, runpy, sys\n"
         "sys.argv = ['bub', *json.loads(sys.argv[1])]\n"
         "try:\n"
         "    runpy.run_module('bub', run_name='__main__')\n"
         "except SystemExit as end:\n"
-        "    print(json.dumps([end.code, sorted({name.partition('.')[0] for name in sys.modules})]), file=sys.stderr)\n"
+        "    print(json.dumps([end.code, sorted(sys.modules)]), file=sys.stderr)\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
@@ -397,6 +397,12 @@ def test_without_a_file_of_the_user_and_a_model_on_http_nothing_is_loaded_for_th
     loaded = loaded_by(tmp_path, *arguments)
     assert "trio" in loaded
     assert loaded & {"httpx", "jsonschema", "loguru"} == set()
+
+
+def test_a_comma_command_loads_nothing_that_asks_a_model_or_reads_a_page(tmp_path: Path) -> None:
+    loaded = loaded_by(tmp_path, "run", ",help")
+    assert "bub.agent.commands" in loaded
+    assert loaded & {"bub.agent.models.asking", "bub.agent.models.chat", "bub.agent.onboarding", "html"} == set()
 
 
 def test_validate_loads_no_plugin_and_nothing_that_waits(write: Callable[[str, str], Path]) -> None:
