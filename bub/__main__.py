@@ -7,6 +7,8 @@ import signal
 import sys
 from importlib import import_module
 
+from bub.gateway.hangup import hold_hangup
+
 PROGRAM = "bub.cli.program"
 """What is loaded first, and then run."""
 
@@ -15,8 +17,9 @@ def main() -> int:
     """Run the command line of this process and return its exit code.
 
     While it is being loaded there is nothing to clean up, so a Ctrl-C ends the process at once, and not with a
-    traceback of imports.
+    traceback of imports. A SIGHUP waits until it is known what it means: to a gateway, that it shall reload.
     """
+    hold_hangup()
     is_heard = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else it is ignored, as in `bub … &`
     if is_heard:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
 import re
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -170,6 +173,125 @@ def test_a_signal_while_plugins_are_loaded_ends_it_as_one_later_on(folder: Path,
         running.until((folder / "loading").exists)
         assert running.end(number) == code
         assert "Traceback" not in running.log
+
+
+def catches(process: subprocess.Popen[bytes], number: int) -> bool:
+    """Whether a process has a handler for a signal; Linux tells."""
+    with contextlib.suppress(OSError):
+        caught = re.search(r"^SigCgt:\s*([0-9a-f]+)$", Path(f"/proc/{process.pid}/status").read_text(), re.MULTILINE)
+        return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)
+    return False
+
+
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process catches")
+
+
+@needs_proc
+def test_SIGHUP_before_it_can_be_obeyed_waits_and_then_reloads(folder: Path) -> None:
+    with gateway(folder, *LISTEN, ready=False) as running:
+        running.until(lambda: catches(running.process, signal.SIGHUP))
+        assert running.log == ""  # nothing is loaded yet
+        running.send(signal.SIGHUP)
+        assert "cause=SIGHUP" in running.wait_for_log("gateway.reloading")
+        running.wait_for_log("channels.running")
+        running.until(lambda: running.health["reload"])
+        assert (running.health["reload"]["outcome"], running.health["status"]) == ("ok", "ok")
+        running.say("hello")
+        assert running.reply(1) == "one hello"
+        assert len(re.findall("gateway.reloading", running.log)) == 1
+        assert running.end() == 0
+
+
+def test_SIGHUP_while_plugins_are_loaded_waits_and_then_reloads(folder: Path) -> None:
+    loading = "import pathlib, time\npathlib.Path('loading').touch()\n"
+    loading += "while not pathlib.Path('loaded').exists():\n    time.sleep(0.01)\n"
+    (folder / "brain.py").write_text(loading + BRAIN)
+    with gateway(folder, ready=False) as running:
+        running.until((folder / "loading").exists)
+        running.send(signal.SIGHUP)
+        (folder / "brain.py").write_text(BRAIN.replace("one {", "two {"))
+        (folder / "loaded").touch()
+        running.wait_for_log("channels.running")
+        running.wait_for_log("pipeline.reloaded")
+        running.say("hello")
+        assert running.reply(1) == "two hello"
+
+
+class Manager:
+    """A service manager as systemd is to a unit of `Type=notify`: it listens, and says at which address."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._line = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._line.bind(f"\0{address[1:]}" if address.startswith("@") else address)
+        self._line.settimeout(PATIENCE)
+
+    def hear(self) -> list[str]:
+        """The lines of the next message."""
+        return self._line.recv(4096).decode().splitlines()
+
+    def has_heard_all(self) -> bool:
+        self._line.settimeout(0)
+        try:
+            return not self._line.recv(4096)
+        except BlockingIOError:
+            return True
+
+    def close(self) -> None:
+        self._line.close()
+
+
+@pytest.mark.parametrize("kind", ["path", pytest.param("abstract", marks=needs_proc)])
+def test_systemd_is_told_when_it_is_ready_reloads_and_ends(folder: Path, kind: str) -> None:
+    own = f"@bub-test-{os.getpid()}-{folder.parent.name}" if kind == "abstract" else str(folder / "notify")
+    (folder / "brain.py").write_text("import os\n" + BRAIN.replace("one {", "{os.environ.get('NOTIFY_SOCKET')} {"))
+    with contextlib.closing(Manager(own)) as manager, gateway(folder, ready=False, NOTIFY_SOCKET=own) as running:
+        assert manager.hear() == ["READY=1"]
+        assert "channels.running" in running.log
+        for text in (PIPELINE, "version: 1\nversion: 2\n"):
+            (folder / "pipelines.yaml").write_text(text)
+            before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+            running.send(signal.SIGHUP)
+            state, stamp = manager.hear()
+            after = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+            assert state == "RELOADING=1"
+            assert before <= int(stamp.removeprefix("MONOTONIC_USEC=")) <= after
+            assert manager.hear() == ["READY=1"]
+        running.say("hello")
+        assert running.reply(1) == "None hello"  # what the agent starts cannot speak for it
+        running.send(signal.SIGTERM)
+        assert manager.hear() == ["STOPPING=1"]
+        assert running.process.wait(PATIENCE) == 0
+        assert manager.has_heard_all()
+
+
+def test_where_nobody_listens_for_systemd_it_runs_all_the_same(folder: Path) -> None:
+    with gateway(folder, NOTIFY_SOCKET=str(folder / "nobody")) as running:
+        assert "what=READY=1" in running.wait_for_log("gateway.systemd_not_told")
+        running.say("hello")
+        assert running.reply(1) == "one hello"
+        assert running.end() == 0
+
+
+@needs_proc
+def test_a_terminal_that_is_closed_while_it_starts_ends_it(folder: Path) -> None:
+    main, side = pty.openpty()
+    command = (
+        "import os, sys, fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "BUB_TRUST_WORKSPACE": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", command, sys.executable, "-m", "bub", "gateway"],
+        cwd=folder, env=environment, stdin=side, stdout=side, stderr=side, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            os.close(side)
+            while not catches(process, signal.SIGHUP):
+                time.sleep(0.001)
+            os.close(main)
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
 
 
 def test_a_closed_terminal_ends_it(folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import signal
 import sys
 from dataclasses import dataclass, replace
 from secrets import token_hex
@@ -57,8 +56,6 @@ def chat(
             raise UsageError("the message is empty", help='pipe one in: `echo "hello" | bub chat`')
         own = session_id or f"{_TERMINAL}:{chat_id}:{token_hex(4)}"
         wanted = replace(wanted, prompt=said, session_id="" if resume else own)
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # a window that is closed must not leave tools behind
-        signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))
     return FAILED if trio.run(_talk, framework, wanted) else 0
 
 

@@ -22,6 +22,7 @@ from bub.cli.opening import open_framework
 from bub.cli.options import options_of
 from bub.framework import BubFramework
 from bub.gateway.serving import Gateway, format_finding
+from bub.gateway.systemd import Systemd
 from bub.log import Form, log_to, log_warning, open_log
 
 
@@ -48,12 +49,13 @@ def gateway(
     log_to(bub_home(os.environ) / "logs", debug=os.environ.get("BUB_DEBUG") == "1", shown=log_format)
     open_log()  # before a library has something to say
     terminated = _watch_for_sigterm()
+    systemd = Systemd(os.environ.pop("NOTIFY_SOCKET", None))  # it is not for what the agent starts
     try:
         framework = open_framework(options_of(ctx), tell=_log_warnings)
         wanted = listen or (framework.settings.get("gateway") or {}).get("listen")
         address = ListenAddress.of(wanted) if wanted else None
         names = enable_channel or _channels_of_profile(framework)
-        ended_by = trio.run(Gateway(framework, names, listen=address, watch=watch).run)
+        ended_by = trio.run(Gateway(framework, names, listen=address, watch=watch, systemd=systemd).run)
     except KeyboardInterrupt:
         if terminated.is_set():
             return 0

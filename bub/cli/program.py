@@ -11,6 +11,7 @@ from types import FrameType
 from bub.base.locate import bub_home
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
+from bub.gateway.hangup import HANGUP, held_hangup
 from bub.log import log_to
 
 
@@ -24,7 +25,8 @@ def main() -> int:
         signal.signal(signal.SIGTERM, _end_as_ctrl_c_does)
     code = exit_code(_work)
     # Everything is reported and cleaned up. A second signal ends the process at once, without a traceback.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    hangup = (HANGUP,) if HANGUP is not None and held_hangup() is None else ()
+    for number in (signal.SIGINT, signal.SIGTERM, *hangup):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     return code

@@ -14,8 +14,12 @@ from bub import __version__
 from bub.cli.exits import USAGE, StoppedError
 from bub.cli.options import Options, keep, options_of
 from bub.cli.table import COMMANDS, PLUGIN_COMMANDS, load
+from bub.gateway.hangup import let_hangup_end
 
 _SHARED = frozenset(Options.__annotations__)
+
+_OBEYS_HANGUP = frozenset({"gateway"})
+"""The commands to which SIGHUP means something; it ends the others, which clean up as after SIGTERM."""
 
 # Typer carries its own copy of click, whose classes have no public name: hence `Any` for contexts and formatters.
 
@@ -46,6 +50,8 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str, TyperCommand | TyperGroup, list[str]]:
         name = args[0]
+        if name not in _OBEYS_HANGUP:
+            let_hangup_end()
         command = self.get_command(ctx, name) or load(PLUGIN_COMMANDS)(name, options_of(ctx))
         if not gc.isenabled():  # so it is while Bub is being loaded; what is loaded stays, and is no garbage later
             gc.freeze()

@@ -19,7 +19,9 @@ from bub.channels.server import ListenAddress
 from bub.errors import BubError
 from bub.framework import BubFramework
 from bub.gateway.garbage import look_through, looking_later
+from bub.gateway.hangup import HANGUP, find_terminal, held_hangup
 from bub.gateway.monitor import Monitor
+from bub.gateway.systemd import Systemd
 from bub.inbox.mailbox import Mailbox, inbox_file
 from bub.inbox.manager import ChannelManager
 from bub.log import log_exception, log_info, log_warning, redact_text
@@ -33,8 +35,6 @@ _LONGEST_LITTER = 3600
 
 _ONE_SIGNAL = 0.2
 """Within how many seconds two equal signals are one: `timeout` and the like tell a process and then its group."""
-
-_HANGUP: int | None = getattr(signal, "SIGHUP", None)  # Windows has none
 
 _Looks: TypeAlias = Mapping[Path, tuple[int, int, int] | None]
 """What tells one state of a file from another: when and how long it was written, and which file it is."""
@@ -53,7 +53,7 @@ class Gateway:
 
     SIGTERM and SIGINT let the turns under way finish within `shutdown_grace`; the second one ends them at once. SIGHUP
     loads the files of the framework again; with `watch`, so does a change of one of them. A file that does not compile
-    changes nothing. With `listen`, `/healthz` and `/metrics` are served there.
+    changes nothing. With `listen`, `/healthz` and `/metrics` are served there. `systemd` is told what it is at.
     """
 
     def __init__(
@@ -63,16 +63,19 @@ class Gateway:
         *,
         listen: ListenAddress | None = None,
         watch: bool = False,
+        systemd: Systemd | None = None,
     ) -> None:
         self._framework = framework
         self._names = tuple(names)
         self._listen = listen
         self._watches = watch
         self._ended_by: int | None = None
-        self._begun = _StartFlag()
+        self._systemd = systemd if systemd is not None else Systemd(None)
+        self._begun = _StartFlag(self._systemd)
         self._reload: Reload | None = None
         self._want, self._wanted = trio.open_memory_channel[None](1)
-        self._terminal = next((stream for stream in range(3) if os.isatty(stream)), None)
+        self._held = held_hangup()
+        self._terminal = self._held.terminal if self._held is not None else find_terminal()
 
     async def run(self) -> int | None:
         """Run to the end; the signal that ended it, None if the channels have ended by themselves.
@@ -91,6 +94,8 @@ class Gateway:
                     log_info("channel.disabled", channel=name, help=why)
                 with trio.CancelScope() as work:
                     beside.start_soon(self._hear, signals, manager, work)
+                    if HANGUP is not None and self._held is not None and self._held.has_come:
+                        signal.raise_signal(HANGUP)  # it came before anybody could obey it
                     if self._listen is not None:
                         monitor = Monitor(framework.counts, partial(self._health, manager))
                         await beside.start(monitor.serve, self._listen)
@@ -107,16 +112,18 @@ class Gateway:
     async def _hear(self, signals: AsyncIterator[int], manager: ChannelManager, work: trio.CancelScope) -> None:
         since = -_ONE_SIGNAL
         async for number in signals:
-            if number == _HANGUP and not self._has_lost_its_terminal:
+            if number == HANGUP and not self._has_lost_its_terminal:
                 self._want_reload(_name_of(number))
             elif self._ended_by is None and self._begun.is_so:
                 self._ended_by, since = number, trio.current_time()
+                self._systemd.tell_stopping()
                 log_info("gateway.ending", signal=_name_of(number), turns=manager.turns)
                 manager.drain()
             elif number == self._ended_by and trio.current_time() - since < _ONE_SIGNAL:
                 continue
             else:
                 self._ended_by = number
+                self._systemd.tell_stopping()
                 log_info("gateway.ending_at_once", signal=_name_of(number), turns=manager.turns)
                 work.cancel()
 
@@ -135,6 +142,7 @@ class Gateway:
     async def _serve_reloads(self, manager: ChannelManager, beside: trio.Nursery) -> None:
         look_through()
         async for _ in self._wanted:
+            self._systemd.tell_reloading()
             try:
                 with looking_later():
                     await trio.to_thread.run_sync(self._framework.reload, abandon_on_cancel=True)
@@ -147,6 +155,7 @@ class Gateway:
                 self._note_reload("refused", [f"{type(error).__name__}: {error}"])
             else:
                 self._note_reload("ok", map(format_finding, self._framework.warnings))
+            self._systemd.tell_reloaded()
             beside.start_soon(self._clean_up, manager)
 
     async def _clean_up(self, manager: ChannelManager) -> None:
@@ -205,18 +214,21 @@ class Gateway:
 
 
 class _StartFlag(trio.TaskStatus[None]):
-    """Whether all channels have begun."""
+    """Whether all channels have begun, which `systemd` is told then."""
 
-    is_so = False
+    def __init__(self, systemd: Systemd) -> None:
+        self.is_so = False
+        self._systemd = systemd
 
     def started(self, value: None = None) -> None:
         self.is_so = True
+        self._systemd.tell_ready()
 
 
 def _signals() -> list[int]:
     """Return the signals to listen to; not SIGINT if the process ignores it, as in `bub gateway &` of a script."""
     is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    return [signal.SIGTERM, *([] if is_ignored else [signal.SIGINT]), *([] if _HANGUP is None else [_HANGUP])]
+    return [signal.SIGTERM, *([] if is_ignored else [signal.SIGINT]), *([] if HANGUP is None else [HANGUP])]
 
 
 def _name_of(number: int | None) -> str:
