@@ -16,7 +16,21 @@ from typing import Any
 
 import pytest
 from fakes.command_line import ROOT, bub
-from fakes.screen import ALT_ENTER, CTRL_C, CTRL_D, CTRL_X, CTRL_Z, ENTER, PATIENCE, TAB, UP, Sitting, paste
+from fakes.screen import (
+    ALT_ENTER,
+    BACKSPACE,
+    CTRL_C,
+    CTRL_D,
+    CTRL_X,
+    CTRL_Z,
+    ENTER,
+    LEFT,
+    PATIENCE,
+    TAB,
+    UP,
+    Sitting,
+    paste,
+)
 from fakes.scripted import OPENAI, Called, Script
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +43,7 @@ from bub.channels.terminal.completion import Completions, complete
 from bub.channels.terminal.escaping import encodable, escape_controls, escape_invisible
 from bub.channels.terminal.history import history_file
 from bub.channels.terminal.painting import Painter
+from bub.channels.terminal.pasting import Pastes
 from bub.channels.terminal.rows import greet
 from bub.tape import TapeEntry
 from bub.tape.lines import write_lines
@@ -614,6 +629,37 @@ def test_a_line_may_have_lines_and_what_is_pasted_stays_whole(seated: tuple[Room
     chat.see_prompt()
     assert chat.rows[1:6] == ["> one", "  two", "  three", "  four", ""]
     assert chat.text.count("> ") == 1
+
+
+def test_a_large_paste_is_a_word_on_the_line_and_is_sent_whole(seated: tuple[Room, Sitting]) -> None:
+    _, chat = seated
+    many = "\n".join(f"line {number}" for number in range(100))
+    chat.type("What is " + paste(many) + "? And" + paste(" x" * 500))
+    chat.see("> What is [pasted: 100 lines]? And[pasted: 1,000 letters]")
+    chat.type(BACKSPACE)
+    chat.see(lambda _: chat.rows[-1] == "> What is [pasted: 100 lines]? And")
+    chat.type(LEFT * 5 + BACKSPACE)
+    chat.see("> What is ? And")
+    chat.type(paste(many))
+    chat.see(lambda _: chat.rows[-1] == "> What is [pasted: 100 lines]? And")
+    chat.type("!" + ENTER)
+    chat.see("line 99!? And")
+    chat.see_prompt()
+    assert chat.text.startswith("\n> What is [pasted: 100 lines]!? And\n\nYou said: What is line 0")
+    said = chat.text.split("You said: ")[1]
+    assert re.findall(r"line \d+", said) == many.split("\n")
+    chat.type(CTRL_X + "wc -l <<END\n".replace("\n", ALT_ENTER) + paste(many) + ALT_ENTER + "END")
+    chat.see("[pasted: 100 lines]\n   END")
+    chat.type(ENTER)
+    chat.see("100\n\n,>")
+    chat.type(CTRL_X)
+
+
+@given(st.lists(st.text(st.sampled_from("a\n\U00100000\U00100001"), max_size=5)))
+def test_what_was_pasted_comes_back_whatever_it_was(texts: list[str]) -> None:
+    pastes, large = Pastes(), "b" * 1000
+    line = "".join(pastes.fold(text) for piece in texts for text in (large, piece))
+    assert pastes.unfold(line) == "".join(large + piece for piece in texts)
 
 
 def test_commands_arguments_and_skills_are_completed(seated: tuple[Room, Sitting]) -> None:

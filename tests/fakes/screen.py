@@ -18,6 +18,7 @@ from fakes.command_line import ROOT
 
 PATIENCE = 20.0
 ENTER, ALT_ENTER, TAB, UP = "\r", "\x1b\r", "\t", "\x1b[A"
+BACKSPACE, LEFT = "\x7f", "\x1b[D"
 CTRL_C, CTRL_D, CTRL_L, CTRL_X, CTRL_Z = "\x03", "\x04", "\x0c", "\x18", "\x1a"
 
 

@@ -24,6 +24,7 @@ from bub.channels.terminal.completion import make_completer
 from bub.channels.terminal.escaping import encodable
 from bub.channels.terminal.history import history_in
 from bub.channels.terminal.painting import Painter
+from bub.channels.terminal.pasting import Pastes, make_labeller
 from bub.channels.terminal.person import Person
 from bub.channels.terminal.rows import greet, last_rows, shorten
 from bub.streaming import StreamEvent
@@ -76,6 +77,7 @@ class Screen:
         self._painter = Painter(sys.stdout.encoding)
         self._answers: list[LiveAnswer] = []
         self._busy_since: float | None = None
+        self._pastes = Pastes()
         self._is_shell = False
         self._is_leaving = False
         self._was_stopped = False
@@ -359,7 +361,8 @@ class Screen:
         if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
             buffer.complete_state = None
             return
-        text = buffer.text
+        shown = self._pastes.label(buffer.text).strip()
+        text = self._pastes.unfold(buffer.text)
         line = text.strip()
         if not line:
             buffer.reset()
@@ -369,8 +372,8 @@ class Screen:
                 buffer.history.append_string(text.rstrip())
         buffer.reset()
         if self._is_shell and not line.startswith(self._prefix):
-            line = self._prefix + line
-        self._print(Printout("said", line))
+            line, shown = self._prefix + line, self._prefix + shown
+        self._print(Printout("said", shown))
         self._hand_over(line)
 
     def _hand_over(self, line: str | None) -> None:
@@ -413,7 +416,7 @@ class Screen:
         self._buffer = buffer
         search = SearchToolbar(ignore_case=True)
         line = Window(
-            BufferControl(buffer, search_buffer_control=search.control),
+            BufferControl(buffer, search_buffer_control=search.control, input_processors=[make_labeller(self._pastes)]),
             wrap_lines=True,
             dont_extend_height=True,
             get_line_prefix=self._line_prefix,
@@ -516,6 +519,10 @@ class Screen:
         @keys.add("c-j", filter=writing)
         def _(event: KeyPressEvent) -> None:
             self._buffer.newline(copy_margin=False)
+
+        @keys.add("<bracketed-paste>", filter=writing)
+        def _(event: KeyPressEvent) -> None:
+            self._buffer.insert_text(self._pastes.fold(event.data.replace("\r\n", "\n").replace("\r", "\n")))
 
         @keys.add("c-c", filter=writing)
         def _(event: KeyPressEvent) -> None:
