@@ -38,12 +38,12 @@ from hypothesis import strategies as st
 from bub.asking import Question
 from bub.channels.terminal.answer import Look, Printout, label_of
 from bub.channels.terminal.blocks import Blocks
-from bub.channels.terminal.channel import arguments_of
 from bub.channels.terminal.completion import Completions, complete
 from bub.channels.terminal.escaping import encodable, escape_controls, escape_invisible
 from bub.channels.terminal.history import history_file
 from bub.channels.terminal.painting import Painter
 from bub.channels.terminal.pasting import Pastes
+from bub.channels.terminal.questions import arguments_of, change_of
 from bub.channels.terminal.rows import greet
 from bub.tape import TapeEntry
 from bub.tape.lines import write_lines
@@ -614,6 +614,71 @@ def test_what_is_asked_about_cannot_be_disguised() -> None:
         "  cwd",
         "    x: .",
     ]
+
+
+def test_the_question_about_an_edit_shows_what_changes(room: Room) -> None:
+    text = room.file.read_text(encoding="utf-8").replace("bash], ask: [bash]", "fs.edit], ask: [fs.edit]")
+    room.file.write_text(text, encoding="utf-8")
+    (room.folder / "a.py").write_text("def one():\n    return 1\n\n\ndef two():\n    return 1\n", encoding="utf-8")
+    old, new = "def two():\n    return 1\n", 'def two():\n    """\x1b[2J"""\n    return 2\n'
+    call = Called("fs_edit", json.dumps({"path": "a.py", "old": old, "new": new}), "1")
+    room.script("work", OPENAI.answer(calls=[call]), OPENAI.answer("Done."))
+    with room.sit() as chat:
+        chat.see_prompt()
+        chat.say("work")
+        chat.see("[a]lways")
+        assert chat.text.split("> work\n\n")[1].splitlines()[:8] == [
+            "fs.edit is to be called with",
+            "  path: a.py",
+            "  all: False",
+            "    def two():",
+            "  -     return 1",
+            '  +     """\\x1b[2J"""',
+            "  +     return 2",
+            "",
+        ]
+        assert (chat.colour_of("  -     return 1"), chat.colour_of("  +     return 2")) == ("red", "green")
+        assert chat.colour_of("    def two") == "default"
+        chat.type("y")
+        chat.see("Done.")
+    assert "return 2" in (room.folder / "a.py").read_text(encoding="utf-8")
+
+
+def edit(old: str, new: str) -> Question:
+    return Question("s", "fs.edit", {"path": "a", "old": old, "new": new})
+
+
+def test_a_long_change_is_cut_and_what_is_left_out_is_counted() -> None:
+    many = "\n".join(map(str, range(1000)))
+    shown, hidden = change_of(edit("none", many))
+    assert len(shown.splitlines()) == 81
+    assert hidden == 1001 - 80
+    shown, hidden = change_of(edit("x" * 1000, "y" * 100_000))
+    assert len(shown) < 8100
+    assert (shown[-2:], hidden) == ("y…", 1)
+    shown, hidden = change_of(edit(many, many.replace("500", "five hundred")))
+    assert shown.splitlines()[1:3] == ["  - 0", "  - 1"]  # too long to be compared
+    shown, hidden = change_of(edit(many[:900], many[:900].replace("\n100", "\n")))
+    assert shown.splitlines()[1:] == [
+        *(f"    {n}" for n in (97, 98, 99)),
+        "  - 100",
+        "  + ",
+        "    101",
+        "    102",
+        "    103",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "shown"),
+    [
+        ("a\n", "a", ["    a", "  - "]),
+        ("a ", "a", ["  - a\\x20", "  + a"]),
+        ("\ta\r\n", "  a\n", ["  - \\ta\\r", "  +   a", "    "]),
+    ],
+)
+def test_a_change_that_is_hard_to_see_is_shown(old: str, new: str, shown: list[str]) -> None:
+    assert change_of(edit(old, new))[0].split("\n")[1:] == shown
 
 
 # Writing.

@@ -15,9 +15,9 @@ from bub.streaming import StreamEvent
 _LONGEST_VALUE = 60
 _LONGEST_LABEL = 300
 
-Look: TypeAlias = Literal["markdown", "plain", "thought", "tool", "failed", "error", "note", "said", "asked"]
+Look: TypeAlias = Literal["markdown", "plain", "thought", "tool", "failed", "error", "note", "said", "asked", "edit"]
 """How a piece is shown. What a command did is `plain`: it was not written as Markdown. What is `asked` about is for a
-person to judge, and shown letter by letter."""
+person to judge, and shown letter by letter; so is an `edit`, whose lines that go and come have a colour."""
 
 
 class Printout(NamedTuple):

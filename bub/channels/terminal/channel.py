@@ -13,15 +13,15 @@ from pathlib import Path
 import trio
 
 from bub.asking import Question
-from bub.base.plain import plain
 from bub.channels.channel import Channel, Role, WhenBusy
 from bub.channels.message import COMMAND, ERROR, ChannelMessage
-from bub.channels.terminal.answer import LiveAnswer, Printout
+from bub.channels.terminal.answer import LiveAnswer, Look, Printout
 from bub.channels.terminal.completion import Completions
 from bub.channels.terminal.escaping import escape_invisible
 from bub.channels.terminal.history import history_file
 from bub.channels.terminal.lines import LineSurface, PipeSurface
 from bub.channels.terminal.person import ChatSurface
+from bub.channels.terminal.questions import arguments_of, change_of, is_edit
 from bub.channels.terminal.screen import Screen
 from bub.streaming import StreamEvent
 from bub.tape.conversations import Conversation
@@ -160,9 +160,15 @@ class Terminal(Channel):
                 return False
             if question.is_typed and question.tool in self._allowed:
                 return True
-            tool, arguments = escape_invisible(question.tool), arguments_of(question)
-            self._surface.show(Printout("asked", f"{tool} is to be called with\n{arguments}"))
-            beyond = f" with all {len(arguments):,} characters of this" if len(arguments) > _AT_A_GLANCE else ""
+            tool, beyond = escape_invisible(question.tool), ""
+            if is_edit(question):
+                shown, hidden = change_of(question)
+                beyond = f" with {hidden:,} more line{'s' if hidden > 1 else ''}, not shown" if hidden else ""
+            else:
+                shown = arguments_of(question)
+                beyond = f" with all {len(shown):,} characters of this" if len(shown) > _AT_A_GLANCE else ""
+            look: Look = "edit" if is_edit(question) else "asked"
+            self._surface.show(Printout(look, f"{tool} is to be called with\n{shown}"))
             whose = "" if question.is_typed else ", this once, for what was not typed here"
             key = await self._surface.ask(f"Allow {tool}{beyond}{whose}?")
             if key == "a" and question.is_typed:
@@ -240,12 +246,3 @@ def _recall(resumed: Conversation) -> Iterator[Printout]:
     for role, text in resumed.last:
         if text.strip():
             yield Printout("said" if role == "user" else "markdown", text)
-
-
-def arguments_of(question: Question) -> str:
-    """Return the very arguments of a call, a line each; a longer one goes on below itself, indented."""
-    lines = []
-    for name, value in question.arguments.items():
-        text = value if isinstance(value, str) else str(plain(value))
-        lines.append(f"  {escape_invisible(f'{name}: {text}')}".replace("\n", "\n    "))
-    return "\n".join(lines) or "  nothing"

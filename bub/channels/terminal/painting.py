@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bub.channels.terminal.answer import Look, Printout
 from bub.channels.terminal.escaping import encodable, escape_controls
+from bub.channels.terminal.questions import ADDED, REMOVED
 from bub.channels.terminal.rows import fold, hang
 from bub.log import log_exception
 
@@ -24,6 +25,7 @@ _STYLES: dict[Look, str] = {
     "said": "bold",
 }
 _SIGNS: dict[Look, str] = {"tool": "● ", "failed": "✗ ", "said": "> "}
+_CHANGES = {REMOVED: "red", ADDED: "green"}
 _LONGEST = 64 * 1024
 """How many letters are laid out at once: with a megabyte all drawing would stop for seconds. More is shown as it is."""
 _TRAILING = re.compile(r"(?: |\x1b\[[0-9;]*m)+$", re.MULTILINE)
@@ -51,6 +53,8 @@ class Painter:
     def _render(self, look: Look, text: str, width: int) -> str:
         if look == "asked":
             return "".join(f"{row}\n" for line in text.split("\n") for row in fold(line, width))
+        if look == "edit":
+            return self._render_edit(text, width)
         if len(text) > _LONGEST:
             return f"{text}\n"
         from rich.text import Text
@@ -61,6 +65,16 @@ class Painter:
             console.print(_markdown(text))
         else:
             console.print(_with_sign(Text(text.expandtabs(4), style=_STYLES.get(look, "")), _SIGNS.get(look, "")))
+        return paper.getvalue()
+
+    def _render_edit(self, text: str, width: int) -> str:
+        from rich.text import Text
+
+        console, paper = _console(width, self._encoding)
+        for line in text.split("\n"):
+            style = next((_CHANGES[sign] for sign in _CHANGES if line.startswith(sign)), "")
+            for row in fold(line, width):
+                console.print(Text(row, style=style), soft_wrap=True)
         return paper.getvalue()
 
     def warm_up(self) -> None:
