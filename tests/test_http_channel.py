@@ -316,6 +316,29 @@ async def test_a_read_that_fails_is_500_and_the_next_request_is_answered(worksho
         assert (await post(channel, hello())).status_code == 200
 
 
+async def test_a_read_that_hangs_is_500(workshop: Workshop) -> None:
+    class Hanging(Hook):
+        async def read(self, request: Request) -> Any:  # type: ignore[override]
+            await trio.sleep_forever()
+
+    async with asked(workshop, lambda handler: Hanging(handler, patience=0.1)) as channel:
+        assert (await post(channel, hello())).status_code == 500
+
+
+async def test_a_channel_that_fails_when_it_is_told_of_an_answer_gets_the_replies_all_the_same(
+    workshop: Workshop, log: list[str]
+) -> None:
+    class Deaf(Hook):
+        def on_answered(self, message: ChannelMessage, replies: Any) -> None:
+            raise RuntimeError("what?")
+
+    async with asked(workshop, lambda handler: Deaf(handler, answer_within=0.1)) as channel:
+        assert (await post(channel, hello())).status_code == 202
+        await channel.desk.settled()
+        assert channel.late == ["you said hello"]
+    assert [line for line in log if line.startswith("channel.on_answered_failed")]
+
+
 async def test_a_body_without_a_length_is_bounded_too(workshop: Workshop) -> None:
     async with asked(workshop, lambda handler: Hook(handler, most_bytes=1000)) as channel:
         head = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"

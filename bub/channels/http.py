@@ -217,9 +217,10 @@ class HttpChannel(Channel):
             self._askers.pop(key, None)
 
     async def _own(self, function: Callable[..., Any], *given: Any) -> Any:
-        """What a method of the subclass comes to. One that fails is logged, and answered with 500."""
+        """What a method of the subclass comes to. One that fails or takes too long is logged, and answered with 500."""
         try:
-            return await settled(function(*given))
+            with trio.fail_after(self.patience):
+                return await settled(function(*given))
         except HttpError:
             raise
         except Exception as error:  # noqa: BLE001 (it concerns this request alone)

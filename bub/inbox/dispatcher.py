@@ -286,11 +286,11 @@ class Dispatcher:
         replies = with_draft(batch.replies, batch.message)
         await self._ledger.finish(batch.ids, replies)
         channel = self._channels[batch.message.channel]
-        try:
-            for item in batch.items:
+        for item in batch.items:
+            try:
                 channel.on_answered(item.message, replies)
-        except Exception as error:  # noqa: BLE001 (the replies are on their way)
-            log_exception("channel.on_answered_failed", error, channel=channel.name)
+            except Exception as error:  # noqa: BLE001 (the replies are on their way)
+                log_exception("channel.on_answered_failed", error, channel=channel.name)
 
     # Replies.
 
