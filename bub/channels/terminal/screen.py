@@ -37,8 +37,9 @@ if TYPE_CHECKING:  # importing it costs 120 ms, which only a person at a termina
     from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 
 _TICK = 0.1
-_FRAME = 0.05  # seconds between two drawings: text that comes faster is shown in larger pieces
 """How many seconds lie between two drawings of what moves."""
+_FRAME = 0.05
+"""How many seconds lie between two drawings at least: text that comes faster is shown in larger pieces."""
 _QUIET = 0.4
 """How long, in seconds, no key may have been pressed before a question listens: nobody answers one by typing on."""
 _ENDING = 2.0
