@@ -470,7 +470,29 @@ WITH_CLEAN_UP = """
 """
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def has_ended(number: int) -> bool:
+    """Whether a process is gone, or nothing but its exit code is left."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows the state of any process in a file")
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_commands_of_a_turn_that_is_ended_from_outside_end_with_it(shell: Shell, ending: signal.Signals) -> None:
+    command = ",sleep 60 & echo $! > new && echo $$ >> new && mv new pids; exec sleep 60"
+    with shell.under_way("run", command) as process:
+        while not (shell.folder / "pids").exists():
+            assert process.poll() is None, process.stderr and process.stderr.read()
+            time.sleep(0.01)
+        process.send_signal(ending)
+        _, errors = process.communicate()
+    assert (process.returncode, errors) == (130, b"")
+    assert [has_ended(int(number)) for number in (shell.folder / "pids").read_text().split()] == [True, True]
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_turn_that_is_ended_from_outside_still_cleans_up(
     shell: Shell, server: Server, write: Write, ending: signal.Signals
 ) -> None:
