@@ -103,11 +103,12 @@ async def test_all_replies_of_a_turn_are_in_its_answer(workshop: Workshop) -> No
     def render_outbound(message: Any, model_output: str) -> list[dict[str, str]]:
         return [{"channel": "hook", "chat_id": "ada", "content": text} for text in ("one", "two", model_output)]
 
-    async with asked(workshop, render_outbound=render_outbound) as channel:
+    mailbox = Mailbox(None, workshop.folder)
+    async with asked(workshop, mailbox=mailbox, render_outbound=render_outbound) as channel:
         came = await post(channel, hello())
         assert [reply["content"] for reply in came.json()["replies"]] == ["one", "two", "you said hello"]
         await channel.desk.settled()
-        assert channel.late == []
+        assert (channel.late, await mailbox.outgoing()) == ([], [])  # they have arrived, and are not sent again
 
 
 async def test_requests_are_answered_side_by_side_and_each_by_its_own_reply(workshop: Workshop) -> None:
