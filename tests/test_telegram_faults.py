@@ -10,12 +10,14 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from http.client import HTTPConnection, HTTPException
+from pathlib import Path
 from time import monotonic
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 import trio
+from fakes.gateway import FILES, PATIENCE, PIPELINE, gateway
 from fakes.line import opened
 from fakes.telegram import TOKEN, BotServer, serving_bots
 from fakes.toys import Toy, Workshop
@@ -235,3 +237,40 @@ async def test_what_else_is_in_the_chat_is_left_alone(server: BotServer) -> None
         await sender.send(answer(message, "the answer", desk.drafts[-1]))
     texts = [one["message"]["text"] for one in server.messages(7)]
     assert texts == ["hi", "an earlier answer", "and another thing", "the answer"]
+
+
+# Refusals.
+
+
+def a_gateway_folder(folder: Path, server: BotServer, plugins: str) -> Path:
+    """A folder whose gateway runs the channel, and whatever else is named."""
+    telegram = f"telegram: {{token: '{TOKEN}', base_url: '{server.address}', allow_users: ['*']}}"
+    files = {**FILES, "pipelines.yaml": PIPELINE.replace("[post, brain]", plugins)}
+    for name, text in files.items():
+        (folder / name).write_text(text.replace("settings: {", f"settings: {{{telegram}, "), encoding="utf-8")
+    return folder
+
+
+def test_a_token_that_is_refused_for_good_ends_the_gateway_with_exit_code_1(server: BotServer, tmp_path: Path) -> None:
+    server.fault("getUpdates", status=401, description="Unauthorized")
+    with gateway(a_gateway_folder(tmp_path, server, "[telegram, brain]"), ready=False) as running:
+        server.say("hello")
+        running.until(lambda: server.said(7))  # refused once, it goes on
+        server.revoke()
+        server.say("wake up")
+        assert running.process.wait(PATIENCE) == 1
+        assert "Telegram refuses the token of the bot (get one from @BotFather" in running.log.splitlines()[-1]
+
+
+def test_beside_another_channel_health_says_that_one_is_refused(server: BotServer, tmp_path: Path) -> None:
+    folder = a_gateway_folder(tmp_path, server, "[post, telegram, brain]")
+    with gateway(folder, "--listen", "127.0.0.1:0") as running:
+        assert running.health["status"] == "ok"
+        running.until(server.polls)
+        server.revoke()
+        server.say("wake up")
+        running.wait_for_log("channel.refused")
+        health = running.until(lambda: running.health if running.health["status"] != "ok" else None)
+        assert (health["status"], health["channels"]["telegram"]) == ("failing", "refused")
+        running.say("are you there?")
+        assert running.reply(1) == "one are you there?"

@@ -25,7 +25,7 @@ from telegram import Bot, User
 from telegram.error import NetworkError, RetryAfter, TimedOut
 from trio.testing import MockClock
 
-from bub.channels import ChannelMessage
+from bub.channels import ChannelMessage, RefusedError
 from bub.channels.message import joined
 from bub.errors import BubError
 from bub.testing import against_schema
@@ -541,6 +541,7 @@ TROUBLE = {
     "no list": {"body": '{"ok": true, "result": {"a": 1}}'},
     "no updates": {"body": '{"ok": true, "result": [7]}'},
     "a conflict": {"status": 409, "description": "terminated by other getUpdates request"},
+    "a refusal by mistake": {"status": 401, "description": "Unauthorized"},
     "a page that is not there": {"status": 404, "body": "<html>Not Found</html>"},
     "a proxy that knows nobody": {"status": 401, "body": "<html>Unauthorized</html>"},
     "a wish to be left alone": {"status": 429, "description": "retry after 3", "parameters": {"retry_after": 3}},
@@ -628,6 +629,7 @@ async def test_what_cannot_be_reached_at_the_start_does_not_keep_the_channel_fro
         await server.until(lambda: inbox.texts == ["hello"], seconds=500)
 
 
+@quickly()
 async def test_a_wrong_token_ends_the_start_with_what_to_do(server: BotServer) -> None:
     for token in ("4242:a-token-of-nobody", "nonsense"):
         channel = TelegramChannel(TelegramSettings(token=token, base_url=server.address), Inbox())
@@ -638,16 +640,29 @@ async def test_a_wrong_token_ends_the_start_with_what_to_do(server: BotServer) -
         assert token not in f"{caught.value} {caught.value.help}"
 
 
-async def test_a_token_that_is_revoked_ends_the_channel_with_a_word_in_the_log(
-    server: BotServer, log: list[str]
-) -> None:
+async def test_a_refusal_at_the_start_may_be_a_mistake(server: BotServer) -> None:
+    server.fault("getMe", times=2, status=401, description="Unauthorized")
+    server.say("hello")
+    inbox = Inbox()
+    async with running(server, inbox):
+        await server.until(lambda: inbox.texts == ["hello"])
+
+
+@quickly()
+async def test_a_token_that_is_revoked_ends_the_channel_with_what_to_do(server: BotServer) -> None:
     channel = TelegramChannel(TelegramSettings(token=TOKEN, base_url=server.address, **EVERYBODY), Inbox())
-    async with trio.open_nursery() as nursery:
-        await nursery.start(channel.run)
+
+    async def revoke() -> None:
         await server.until(server.polls)
         server.revoke()
         server.say("wake up")
-    assert any("telegram.stopped" in line and "bub config set telegram.token" in line for line in log)
+
+    with pytest.RaisesGroup(RefusedError) as caught:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(revoke)
+            nursery.start_soon(channel.run)
+    [refusal] = caught.value.exceptions
+    assert "bub config set telegram.token" in str(refusal.help)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0)})], ids=["jumping"])

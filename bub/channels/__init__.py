@@ -8,10 +8,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from bub.channels.channel import Channel, TryLaterError, UndeliverableError
+from bub.channels.channel import Channel, RefusedError, TryLaterError, UndeliverableError
 from bub.channels.message import ChannelMessage, joined
 
-__all__ = ["Channel", "ChannelManager", "ChannelMessage", "TryLaterError", "UndeliverableError", "joined"]
+__all__ = [
+    "Channel",
+    "ChannelManager",
+    "ChannelMessage",
+    "RefusedError",
+    "TryLaterError",
+    "UndeliverableError",
+    "joined",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -34,6 +34,13 @@ class TryLaterError(BubError):
         self.seconds = seconds
 
 
+class RefusedError(BubError):
+    """The other side refuses a channel for good, such as its token: it is not run again, and somebody has to see to it.
+
+    A channel raises it from `run` once that has been said several times; a single refusal may be a mistake.
+    """
+
+
 class Desk(Protocol):
     """What a channel can ask of the one who runs it."""
 
@@ -91,7 +98,7 @@ class Channel:
         """Bring in messages until cancelled; tell `task_status` when it has begun.
 
         An error before that fails the start of all channels; one afterwards is logged, and the channel is run again.
-        A channel that returns has ended.
+        A channel that returns has ended, and one that raises `RefusedError` is not run again.
         """
         task_status.started()
         await trio.sleep_forever()

@@ -10,7 +10,7 @@ import trio
 from bub.base.backoff import Backoff
 from bub.base.counts import Counts
 from bub.base.failures import is_ordinary
-from bub.channels.channel import Channel, Desk
+from bub.channels.channel import Channel, Desk, RefusedError
 from bub.log import log_exception, log_warning
 
 ENDING = 10.0
@@ -21,12 +21,13 @@ _BACKOFF = Backoff(1.0, longest=60.0)
 
 @dataclass(eq=False, slots=True)
 class _Running:
-    """A channel that runs: `state` is "starting", "running", "failed" (until it runs again) or "ended"."""
+    """A channel that runs: `state` is "starting", "running", "failed" (until it runs again), "ended" or "refused"."""
 
     channel: Channel
     state: str = "starting"
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     ended: trio.Event = field(default_factory=trio.Event)
+    refusal: RefusedError | None = None
 
 
 class RunningChannels:
@@ -39,8 +40,13 @@ class RunningChannels:
 
     @property
     def states(self) -> dict[str, str]:
-        """What each channel is at: "starting", "running", "failed" (it is run again after a while) or "ended"."""
+        """What each channel is at: "starting", "running", "failed" (it is run again later), "ended" or "refused"."""
         return {running.channel.name: running.state for running in self._running}
+
+    @property
+    def refusal(self) -> RefusedError | None:
+        """Why a channel was refused for good; None if none was."""
+        return next((running.refusal for running in self._running if running.refusal is not None), None)
 
     async def start(self, tasks: trio.Nursery, desk: Desk) -> None:
         """Begin with all of them. Raises what one raises that cannot begin."""
@@ -71,6 +77,13 @@ class RunningChannels:
                     try:
                         await channel.run(task_status=begun)
                         break
+                    except RefusedError as error:
+                        if not begun.once:
+                            raise
+                        log_warning("channel.refused", channel=channel.name, error=error, help=error.help)
+                        self._counts.failure("channel")
+                        running.refusal = error
+                        break
                     except BaseException as error:  # as for a plugin that calls `sys.exit`: it is run again
                         if not begun.once or not is_ordinary(error):
                             raise
@@ -83,7 +96,7 @@ class RunningChannels:
                     await trio.sleep(pause)
             begun.started()  # one that was over at once
         finally:
-            running.state = "ended"
+            running.state = "ended" if running.refusal is None else "refused"
             running.ended.set()
             people = [one for one in self._running if one.channel.role != "service"]
             if channel.role == "interface" or all(one.ended.is_set() for one in people or self._running):

@@ -80,7 +80,8 @@ class Gateway:
     async def run(self) -> int | None:
         """Run to the end; the signal that ended it, None if the channels have ended by themselves.
 
-        Raises `BubError` if no channel can run, if one cannot begin, and if the port cannot be had.
+        Raises `BubError` if no channel can run, if one cannot begin, if they have ended and one was refused for good,
+        and if the port cannot be had.
         """
         framework = self._framework
         allow_open_files()
@@ -105,6 +106,8 @@ class Gateway:
                     await manager.run(task_status=self._begun)
                 beside.cancel_scope.cancel()
         log_info("gateway.ended", signal=_name_of(self._ended_by))
+        if self._ended_by is None and manager.refusal is not None:
+            raise manager.refusal
         return self._ended_by
 
     # Signals.
@@ -200,7 +203,7 @@ class Gateway:
             status = "draining"
         elif not self._begun.is_so:
             status = "starting"
-        elif "running" not in states.values():
+        elif "running" not in states.values() or manager.refusal is not None:
             status = "failing"
         return status in ("ok", "degraded"), {
             "status": status,

@@ -12,7 +12,7 @@ from bub.base.counts import Counts
 from bub.base.duration import parse_duration
 from bub.base.failures import unwrap_group
 from bub.base.surfaces import Surface
-from bub.channels.channel import Channel
+from bub.channels.channel import Channel, RefusedError
 from bub.channels.commands import command_line, prefix_of
 from bub.channels.enabling import ALL, choose_channels
 from bub.channels.message import ChannelMessage
@@ -112,8 +112,13 @@ class ChannelManager:
 
     @property
     def states(self) -> dict[str, str]:
-        """What each channel is at: "starting", "running", "failed" (it is run again after a while) or "ended"."""
+        """What each channel is at: "starting", "running", "failed" (it is run again later), "ended" or "refused"."""
         return self._running.states
+
+    @property
+    def refusal(self) -> RefusedError | None:
+        """Why a channel was refused for good, so that somebody has to see to it; None if none was."""
+        return self._running.refusal
 
     @property
     def is_draining(self) -> bool:

@@ -55,9 +55,9 @@ class TelegramChannel(Channel):
         return "" if self.enabled else "run `bub onboard telegram`, or `bub config set telegram.token --secret`"
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Poll until cancelled, or until Telegram refuses the token of the bot.
+        """Poll until cancelled. Raises `RefusedError` when Telegram refuses the token of the bot again and again.
 
-        Raises `BubError` when that is so from the beginning. Where Telegram cannot be reached, the channel has begun
+        Where Telegram cannot be reached, the channel has begun
         all the same, and tries on.
         """
         from bub_plugins.telegram.connection import Connection, introduce_bot, open_bot
@@ -69,17 +69,16 @@ class TelegramChannel(Channel):
         async with open_bot(self._settings) as (bot, request):
             beginning = _Beginning(task_status)
             me = await introduce_bot(bot, beginning)
-            if me is None:
-                return
             async with trio.open_nursery() as nursery:
                 desk = _DraftDesk(self)
                 self._connection = Connection(bot, request, me, self._settings, self._handle, desk, nursery.start_soon)
                 try:
                     beginning.tell()
-                    await self._connection.receive()
+                    refusal = await self._connection.receive()
                 finally:
                     self._connection = None
                 nursery.cancel_scope.cancel()
+            raise refusal
 
     def reload(self, framework: Any) -> Collection[str]:
         """Take over who may talk to the bot, and all else that it need not connect anew for."""

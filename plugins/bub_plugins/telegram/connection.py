@@ -9,14 +9,13 @@ import trio
 from telegram import Bot, BotCommand, User
 from telegram.error import InvalidToken, TelegramError
 
-from bub.channels import ChannelMessage
-from bub.errors import BubError
+from bub.channels import ChannelMessage, RefusedError
 from bub.log import log_exception, log_info, log_warning
 from bub_plugins.telegram.drafts import DraftDesk
 from bub_plugins.telegram.inbound import COMMANDS, Notice, UpdateReader
 from bub_plugins.telegram.limits import ChatAddress
 from bub_plugins.telegram.media import with_media
-from bub_plugins.telegram.polling import HOLD_SECONDS, Polling, Trouble, is_refusal, pause_of
+from bub_plugins.telegram.polling import HOLD_SECONDS, MOST_REFUSALS, Polling, Trouble, is_refusal, pause_of
 from bub_plugins.telegram.request import Request, open_bot
 from bub_plugins.telegram.sending import Sender
 from bub_plugins.telegram.settings import TelegramSettings
@@ -62,13 +61,13 @@ class Connection:
         self.sender = Sender(bot, stream=settings.stream, start_soon=start_soon, desk=desk)
         start_soon(self._say, waiting)
 
-    async def receive(self) -> None:
-        """Hand on what comes in until cancelled; returns when Telegram does not know the token any more."""
+    async def receive(self) -> RefusedError:
+        """Hand on what comes in until cancelled; returns the refusal when Telegram refuses the token for good."""
         try:
             await self._set_up()
-            await self._polling.run()
+            return await self._polling.run()
         except InvalidToken:
-            log_warning("telegram.stopped", error=_REFUSED, help=_HELP)
+            return RefusedError(_REFUSED, help=_HELP)
 
     def take_over(self, settings: TelegramSettings) -> None:
         """Go on with other settings, from the next message on; one that is shown already is shown on."""
@@ -86,8 +85,6 @@ class Connection:
         try:
             await self._bot.set_my_commands([BotCommand(*command) for command in COMMANDS.items()])
         except TelegramError as error:
-            if is_refusal(error):
-                raise
             log_warning("telegram.no_menu", error=f"{type(error).__name__}: {error}")
 
     async def _take(self, raw: Mapping[str, Any]) -> None:
@@ -118,24 +115,27 @@ class Connection:
                 await trio.sleep(pause_of(error))
 
 
-async def introduce_bot(bot: Bot, beginning: Beginning) -> User | None:
-    """Return who the bot is; None when its token is refused after the channel has begun.
+async def introduce_bot(bot: Bot, beginning: Beginning) -> User:
+    """Return who the bot is.
 
-    The channel begins here when Telegram cannot be reached, so that nothing else has to wait for it. Raises `BubError`
-    for a token that is refused before that.
+    The channel begins here when Telegram cannot be reached, so that nothing else has to wait for it. Raises
+    `RefusedError` for a token that is refused for good.
     """
-    trouble = Trouble("trouble")
+    trouble, refusals = Trouble("trouble"), 0
     while True:
         try:
             me = await _me(bot)
-        except InvalidToken as error:
-            if not beginning.is_told:
-                wrong = "" if is_refusal(error) else ", or there is no Bot API server at `settings.telegram.base_url`"
-                raise BubError(f"{_REFUSED}{wrong}", help=_HELP) from None
-            log_warning("telegram.stopped", error=_REFUSED, help=_HELP)
-            return None
         except TelegramError as error:
-            beginning.tell()
+            is_over = isinstance(error, InvalidToken) and not beginning.is_told  # it may be no server at all
+            if is_refusal(error):
+                refusals += 1
+                is_over = refusals == MOST_REFUSALS
+            elif not is_over:
+                refusals = 0
+                beginning.tell()
+            if is_over:
+                wrong = "" if refusals else ", or there is no Bot API server at `settings.telegram.base_url`"
+                raise RefusedError(f"{_REFUSED}{wrong}", help=_HELP) from None
             await trouble.wait(error)
         else:
             trouble.over()

@@ -1,11 +1,11 @@
-"""Getting updates by long polling: none is confirmed before it was taken, and no failure ends it but a wrong token."""
+"""Getting updates by long polling: none is confirmed before it was taken, and only a token refused for good ends it."""
 
 from __future__ import annotations
 
 import json
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 from urllib.parse import urlencode
 
 import trio
@@ -21,6 +21,9 @@ T = TypeVar("T")
 
 HOLD_SECONDS = 30
 """How long Telegram holds a request when there is nothing new."""
+
+MOST_REFUSALS = 5
+"""How often in a row, over some seconds, a token is refused before that is believed."""
 
 LONGEST_PAUSE = 30.0
 _FIRST_PAUSE = 0.5
@@ -59,12 +62,14 @@ class Trouble:
         self._said, self._pause = "", 0.0
 
     async def outlast(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Call until it works. Raises `InvalidToken` when the token is refused."""
+        """Call until it works. Raises `InvalidToken` when the token is refused again and again."""
+        refusals = 0
         while True:
             try:
                 value = await call()
             except TelegramError as error:
-                if is_refusal(error):
+                refusals = refusals + 1 if is_refusal(error) else 0
+                if refusals == MOST_REFUSALS:
                     raise
                 await self.wait(error)
             else:
@@ -101,7 +106,7 @@ class Polling:
         self._hold = hold
         self._offset: int | None = None
 
-    async def run(self) -> None:
+    async def run(self) -> NoReturn:
         """Poll until cancelled. Raises `InvalidToken` when Telegram does not know the token any more."""
         trouble, untaken = Trouble("trouble"), Trouble("update_not_taken")
         while True:
