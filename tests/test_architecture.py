@@ -86,7 +86,17 @@ PUBLIC = {
     "bub.asking": {"Asking", "Choice"},
     "bub": {"BubFramework", "Settings", "TurnResult", "hookimpl", "tool"},
     "bub.bus": {"MessageBus"},
-    "bub.channels": {"Channel", "ChannelManager", "ChannelMessage", "TryLaterError", "UndeliverableError", "joined"},
+    "bub.channels": {
+        *(
+            "Channel",
+            "ChannelManager",
+            "ChannelMessage",
+            "RefusedError",
+            "TryLaterError",
+            "UndeliverableError",
+            "joined",
+        ),
+    },
     "bub.channels.http": {"HttpChannel", "HttpError", "Request", "Response", "check_signature"},
     "bub.configure": {"merge"},
     "bub.envelope": {"content_of", "field_of", "normalize_envelope", "unpack_batch"},

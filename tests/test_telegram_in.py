@@ -241,7 +241,6 @@ IN_A_GROUP: list[tuple[str, dict[str, Any], bool]] = [
     ("a picture as a reply to the bot", {"photo": PHOTO, "reply_to_message": of_bot()}, True),
     ("a command for the bot", {"text": "/bub hi"}, True),
     ("a command with its name", {"text": "/bub@bub_test_bot hi"}, True),
-    ("a command for another bot", {"text": "/bub@other_bot hi"}, False),
     ("a command of the channel itself", {"text": ",help"}, False),
     ("another bot", {"text": "bub, hi", "from": {"id": 9, "is_bot": True, "first_name": "Other"}}, False),
 ]  # fmt: skip
@@ -256,6 +255,15 @@ def test_C29_in_a_group_only_what_is_said_to_the_bot_asks_for_an_answer(
     message = Updates().hear(chat=group(), **fields)
     assert message.is_active is is_active
     assert message.chat_id == "-100"
+
+
+@pytest.mark.parametrize("text", ["/bub@other_bot hi", "/weather@other_bot in Berlin, bub?", " /start@other_bot"])
+def test_C29_a_command_for_another_bot_is_not_even_overheard(text: str) -> None:
+    updates = Updates()
+    assert updates.hear("bub, hi", chat=group()).is_active  # somebody has just asked for an answer
+    assert updates.read(text, chat=group()) is None
+    assert updates.read(text, chat=group(), reply_to_message=of_bot()) is None
+    assert updates.hear("/bub@bub_test_bot hi", chat=group()).content == "hi"
 
 
 def test_C29_the_word_is_a_setting() -> None:

@@ -131,10 +131,18 @@ def test_offsets_count_as_utf_16() -> None:
     [
         *("List<T> and <div>", "<details>\nmore\n</details>", "a <b>c</b>", "set $HOME/$USER and $PATH"),
         *("a || b || c", "unclosed **bold and `code", "half a ||", "<!-- a -->", "[a]: http://x"),
+        *("2*3*4", "10*2*3 = 60", "a*b*c", "2**3**4", "f(x)*g(y)*h(z)", "`a` 2*3*4"[4:], "(1+2)*3*(4)"),
     ],
 )
 def test_what_is_no_markdown_is_shown_as_it_was_written(written: str) -> None:
     assert render(written) == Styled(written)
+
+
+def test_stars_style_words_and_multiply_numbers() -> None:
+    written = "*2*3 is 2*3*4, **so** `2*3*4` *it* is, 这是**重点**内容 and **bold**s"
+    assert render(written).text == "23 is 2*3*4, so 2*3*4 it is, 这是重点内容 and bolds"
+    styled = [("italic", "2"), ("bold", "so"), ("code", "2*3*4"), ("italic", "it"), ("bold", "重点"), ("bold", "bold")]
+    assert shown(render(written)) == styled
 
 
 def test_markdown_that_would_take_long_is_shown_as_it_was_written() -> None:
@@ -522,6 +530,17 @@ def test_styles_that_telegram_refuses_are_left_out(play: Callable[..., None]) ->
     play(test)
 
 
+@pytest.mark.parametrize("why", ["can't parse entities: unknown", "MEDIA_CAPTION_INVALID", "wrong HTTP URL"])
+def test_whatever_telegram_says_against_a_formatted_text_it_goes_out_plain(play: Callable[..., None], why: str) -> None:
+    async def test(here: World) -> None:
+        here.fail("sendMessage", ApiError(400, why))
+        await here.sender.send(here.reply("**bold**"))
+        assert here.said() == ["bold"]
+        assert [one.get("entities") for one in here.messages()] == [None]
+
+    play(test)
+
+
 def test_in_a_group_the_first_part_answers_who_asked(play: Callable[..., None]) -> None:
     async def test(here: World) -> None:
         await here.sender.send(here.reply("word " * 1500, chat_id="-100", answers=str(here.asked_there)))
@@ -716,7 +735,7 @@ def test_of_media_that_cannot_be_sent_there_is_a_line(play: Callable[..., None],
         assert (first, second) == ("look", "(big.zip could not be sent: Request Entity Too Large)")
         assert third == "x.png: https://e.org/x.png"
         assert fourth == "and"
-        assert fifth.startswith("(lost.png could not be sent: ")
+        assert fifth == "(lost.png could not be sent: No such file or directory)"
         assert sixth == "(image could not be sent: its `data:` address has no data)"
         assert rest == ["(file could not be sent: it has neither a `url` nor a `path`)"]
 
@@ -883,6 +902,31 @@ def test_a_turn_that_is_cancelled_leaves_what_it_had_said(play: Callable[..., No
         await here.sender.turn_over(here.inbound())
         await trio.sleep(TIDY_AFTER + 5)
         assert here.said() == ["so far"]
+
+    play(test)
+
+
+def test_an_apology_stands_below_what_was_said_and_not_in_its_place(play: Callable[..., None]) -> None:
+    async def test(here: World) -> None:
+        here.tell("text", delta="so far")
+        here.tell("tool_call", id="1", name="bash")
+        await trio.sleep(5)
+        await here.sender.turn_over(here.inbound())
+        await here.sender.send(here.reply("Sorry.", kind="error", draft=here.kept[0][1]))
+        await trio.sleep(TIDY_AFTER + 5)
+        assert here.said() == ["so far", "Sorry."]
+
+    play(test)
+
+
+def test_an_apology_takes_the_place_of_a_mere_placeholder(play: Callable[..., None]) -> None:
+    async def test(here: World) -> None:
+        here.tell("reasoning", delta="hm")
+        await trio.sleep(5)
+        await here.sender.turn_over(here.inbound())
+        await here.sender.send(here.reply("Sorry.", kind="error", draft=here.kept[0][1]))
+        await trio.sleep(TIDY_AFTER + 5)
+        assert here.said() == ["Sorry."]
 
     play(test)
 

@@ -147,6 +147,11 @@ class DraftMessage:
         self._is_taken = True
         await self.close()
 
+    @property
+    def has_said(self) -> bool:
+        """Whether something of the answer itself is shown."""
+        return self.message_id is not None and self._is_shown
+
     async def tidy(self) -> bool:
         """Leave no unfinished message if no reply comes: what was said stays, a mere placeholder goes.
 

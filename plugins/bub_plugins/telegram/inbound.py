@@ -78,8 +78,10 @@ class UpdateReader:
 
     def _message(self, message: Message, once: str, *, is_edited: bool, now: float) -> ChannelMessage | Notice | None:
         sender = _sender(message)
-        command, said = self._command(message)
         text = message.text or message.caption or ""
+        if message.forward_origin is None and self._is_for_another_bot(text):
+            return None
+        command, said = self._command(message)
         media = self._media(message)
         if not text and not media:
             said = text = _describe(message)
@@ -128,6 +130,11 @@ class UpdateReader:
         name = found["name"].casefold()
         return (name, said[found.end() :]) if name in COMMANDS else ("", text)
 
+    def _is_for_another_bot(self, text: str) -> bool:
+        """Return whether a text begins with a command that names another bot: it is not even overheard."""
+        found = _COMMAND.match(text.lstrip())
+        return found is not None and (found["bot"] or "").casefold() not in ("", (self._me.username or "").casefold())
+
     def _is_active(self, message: Message, sender: User | Chat, command: str, text: str) -> bool:
         """Return whether a message asks the bot for an answer (BEHAVIOURS C29)."""
         if isinstance(sender, User) and sender.is_bot:
@@ -139,7 +146,7 @@ class UpdateReader:
             return True
         if self._is_mentioned(message):
             return True
-        call = _COMMAND.match(text)  # a command for another bot, which may have the word for its name
+        call = _COMMAND.match(text)  # a command of who knows whom, which may have the word for its name
         return self._keyword is not None and self._keyword.search(text, call.end() if call else 0) is not None
 
     def _is_mentioned(self, message: Message) -> bool:

@@ -31,9 +31,15 @@ _SCHEMES = ("http://", "https://", "tg://", "mailto:", "tel:")
 # is lost. Such characters go through it as ones that no text has: of the same width, so that each entity stays where
 # it is. A `<` stays that begins an address or an escape.
 _TAG = re.compile(r"<(?<!\\<)(?<!\]\(<)(?![a-z][a-z0-9+.-]{1,31}:[^\s<>]*>)", re.IGNORECASE)
-_STAND_INS = {"<": "\ufdd0", "$": "\ufdd1", "|": "\ufdd2"}
+_STAND_INS = {"<": "\ufdd0", "$": "\ufdd1", "|": "\ufdd2", "*": "\ufdd3"}
 _NONE_OF_THEM = {ord(one): "\ufffd" for one in _STAND_INS.values()}
 _BACK = {ord(stand_in): one for one, stand_in in _STAND_INS.items()}
+
+# `2*3*4` is a product: stars with a letter or a digit on either side begin nothing, unless they end what began before.
+_STARS = re.compile(
+    r"(?P<styled>(?<![\w*\\)\]])(?P<mark>\*{1,3})(?![\s*])[^*\n]*(?<![\s*])(?P=mark)(?!\*))"
+    r"|(?<=[0-9A-Za-z)\]])\*{1,2}(?=[0-9A-Za-z(\[])"
+)
 
 # What nobody writes by hand, and what takes long: lists in lists in lists, each a little further to the right.
 _DEEP = re.compile(r"^(?:[ \t]*(?:>|(?:[*+-]|\d{1,9}[.)])[ \t])){20}", re.MULTILINE)
@@ -80,11 +86,12 @@ def render(markdown: str) -> Styled:
     source = plain(markdown).text.translate(_NONE_OF_THEM)
     if len(source) > _LONGEST_MARKDOWN or _DEEP.search(source):
         return Styled(source)
+    source = _STARS.sub(lambda found: found[0] if found["styled"] else _STAND_INS["*"] * len(found[0]), source)
     hidden = _TAG.sub(_STAND_INS["<"], source).replace("$", _STAND_INS["$"]).replace("||", _STAND_INS["|"] * 2)
     text, found = convert(hidden, latex_escape=False, config=_look())
     text = text.translate(_BACK).rstrip()
     if not text:  # nothing of it can be seen, such as a list of the links of a page
-        return Styled(source)
+        return Styled(source.translate(_BACK))
     entities = [
         Entity(one.type, one.offset, one.length, _restore(one.url), _restore(one.language))
         for one in found

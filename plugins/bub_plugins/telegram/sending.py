@@ -39,6 +39,7 @@ TIDY_AFTER = 10.0
 """How many seconds after a turn its draft is tidied up when no answer has come to take its place."""
 
 _PLAIN_KINDS = frozenset({"command", "error", "denied"})
+_ERROR = "error"
 _NO_TEXT = Styled("")
 _FETCHED = ("http", "https")
 _LARGEST_ALBUM = 10
@@ -189,6 +190,9 @@ class Sender:
         for answer_to, shown in list(self._drafts.items()):
             is_its = answer_to[1] == message.answers or (draft is not None and shown.message_id == draft)
             if answer_to[0] == message.chat_id and is_its:
+                if message.kind == _ERROR and shown.has_said:  # what was said stays, and the error stands below it
+                    await shown.close()
+                    return _Sending(_steps(message, can_caption=True), None, None)
                 del self._drafts[answer_to]
                 await shown.take()
                 draft = draft if draft is not None else shown.message_id
@@ -218,7 +222,9 @@ class Sender:
                 uploads = [await _load(item) for item in step.items]
                 await self._obey_pauses(lambda: self._writer.upload(where, uploads, step.caption, answers=answers))
             except (OSError, ValueError) as error:
-                sending.steps[sending.done : sending.done + 1] = _instead(step, str(error), is_there=False)
+                # What the system says may name a folder of this machine, which is nobody's business in a chat.
+                reason = (error.strerror or type(error).__name__) if isinstance(error, OSError) else str(error)
+                sending.steps[sending.done : sending.done + 1] = _instead(step, reason, is_there=False)
                 return
             except TelegramError as error:
                 if not _is_refusal(error):

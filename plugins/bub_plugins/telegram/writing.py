@@ -34,6 +34,8 @@ _IN_ALBUMS: Mapping[str, Any] = {"photo": InputMediaPhoto, "video": InputMediaVi
 ALBUM_FORMS = frozenset(_IN_ALBUMS)
 """What several can be sent of at once."""
 
+_GONE = ("to edit not found", "can't be edited", "message_id_invalid")
+_ABOUT_THE_MESSAGE = (*_GONE, "message is not modified", "chat not found")
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 
 
@@ -123,7 +125,7 @@ class Writer:
             said = error.message.lower()
             if "message is not modified" in said:
                 return
-            if any(words in said for words in ("to edit not found", "can't be edited", "message_id_invalid")):
+            if any(words in said for words in _GONE):
                 raise GoneError(error.message) from error
             raise
 
@@ -166,13 +168,13 @@ class Writer:
         *,
         is_draft: bool = False,
     ) -> None:
-        """Make a call with the entities of a text; without them when Telegram does not take those."""
+        """Make a call with the entities of a text; without them when Telegram refuses it, whatever it says."""
         through = self._call_moving if is_draft else self._call_paced
         entities = [MessageEntity(*one[:3], url=one.url, language=one.language) for one in styled.entities]
         try:
             await through(where, lambda chat: call(chat, entities))
         except BadRequest as error:
-            if not styled.entities or "entit" not in error.message.lower():
+            if not styled.entities or any(words in error.message.lower() for words in _ABOUT_THE_MESSAGE):
                 raise
             await through(where, lambda chat: call(chat, ()))
 
