@@ -237,6 +237,26 @@ async def test_who_fails_too_often_is_given_up_and_who_asks_for_patience_has_not
     assert bench.outbox.waiting == 0
 
 
+async def test_a_server_that_is_away_costs_one_line_a_minute_and_no_transaction_for_each_try(
+    tmp_path: Path, log: list[str]
+) -> None:
+    class Away(Timed):
+        async def send(self, message: ChannelMessage) -> None:
+            self.fails = [OSError("no route")] if trio.current_time() - self.began < 70 else []
+            await super().send(message)
+
+    line = Away()
+    async with Bench(tmp_path, line).open() as bench:
+        for number in range(10):
+            await bench.reply("a", chat_id=str(number))
+        await trio.sleep(30)
+        assert (len(log), bench.box.notes) == (1, [])
+        assert "outbound.put_off" in log[0] and "no route" in log[0]
+    assert len(log) <= 2
+    assert len(line.sent) == 10
+    assert [note[0] for note in bench.box.notes].count("delivered") == 10
+
+
 async def test_failures_are_counted_for_each_reply_by_itself(tmp_path: Path) -> None:
     line = Timed()
     async with Bench(tmp_path, line).open() as bench:

@@ -34,6 +34,12 @@ SHORTEST_PAUSE = 0.1
 LONGEST_PATIENCE = 86_400.0
 """The longest wait, in seconds, before the next attempt, whatever the channel says."""
 
+TOLD_EVERY = 60.0
+"""How often, in seconds, the log tells that replies of a channel are tried again."""
+
+WORTH_NOTING = 60.0
+"""From how many seconds on a pause after a failure is kept on the disk: after a restart, a shorter one is none."""
+
 _NOTING = 10.0
 """How long, in seconds, it may take to note what became of a reply while everything is being ended."""
 _DISK_PAUSE = 5.0
@@ -71,6 +77,7 @@ class Outbox:
         self._start_soon = start_soon
         self._settled = settled
         self._lanes: dict[tuple[str, str], _Lane] = {}
+        self._told: dict[str, float] = {}
         self._entries = Entries(OF_REPLIES)
 
     @property
@@ -159,13 +166,23 @@ class Outbox:
                     return
                 wanted = error.seconds if isinstance(error, TryLaterError) else _BACKOFF.pause_after(failures)
                 seconds = min(LONGEST_PATIENCE, max(SHORTEST_PAUSE, wanted))
-                log_warning("outbound.put_off", **where, seconds=round(seconds, 1), error=error)
-                await self._note("again", channel, self._put_off, outgoing.id, seconds)
+                self._tell_of_trouble(where, seconds=round(seconds, 1), error=error)
+                if isinstance(error, TryLaterError) or seconds >= WORTH_NOTING:
+                    await self._note("again", channel, self._put_off, outgoing.id, seconds)
+                else:
+                    self._counts.delivery(message.channel, "again")
                 await self._pause(lane, seconds)
             else:
                 await self._note("sent", channel, self._mailbox.mark_delivered, outgoing.id)
                 self._entries.advance([outgoing.id], State.DELIVERED)
                 return
+
+    def _tell_of_trouble(self, where: Mapping[str, Any], **fields: Any) -> None:
+        """Put a line into the log for replies that are tried again, once a minute for each channel."""
+        channel, now = where["channel"], trio.current_time()
+        if now >= self._told.get(channel, -TOLD_EVERY) + TOLD_EVERY:
+            self._told[channel] = now
+            log_warning("outbound.put_off", **where, **fields, waiting=self.waiting)
 
     async def _put_off(self, outgoing: Id, seconds: float) -> None:
         await self._mailbox.put_off(outgoing, not_before=time.time() + seconds)
