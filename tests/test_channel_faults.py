@@ -987,7 +987,7 @@ async def test_C25_quit_has_the_prefix_that_the_file_gives_commands(workshop: Wo
 async def test_a_channel_waits_when_too_much_waits_and_goes_on_in_order(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bub.inbox.intake.MOST_WAITING", 3)
+    monkeypatch.setattr("bub.inbox.ledger.MOST_WAITING", 3)
     line, mailbox, most = Line(), Lasting(workshop.folder), list[int]()
 
     class Eager(Line):
@@ -996,11 +996,11 @@ async def test_a_channel_waits_when_too_much_waits_and_goes_on_in_order(
                 await self.say(f"early {number}")
             task_status.started()
             for number in range(20):
-                await self.say(f"late {number}")
+                await self.say(f"late {number}", chat_id="2")
             await trio.sleep_forever()
 
     async def slowly(prompt: str) -> str:
-        most.append(manager.waiting)
+        most.append(manager._ledger.in_memory)
         await trio.sleep(1)
         return prompt
 
@@ -1011,15 +1011,16 @@ async def test_a_channel_waits_when_too_much_waits_and_goes_on_in_order(
     async with opened(an_office(workshop, line, run_model=slowly), mailbox=mailbox) as manager:
         await trio.sleep(100)
         await manager.settled()
-    expected = [*(f"kept {n}" for n in range(5)), *(f"early {n}" for n in range(5)), *(f"late {n}" for n in range(20))]
-    assert line.said == expected
+    expected = [*(f"kept {n}" for n in range(5)), *(f"early {n}" for n in range(5))]
+    assert [reply.content for reply in line.sent if reply.chat_id == "1"] == expected
+    assert [reply.content for reply in line.sent if reply.chat_id == "2"] == [f"late {n}" for n in range(20)]
     assert max(most[10:]) <= 3
 
 
 async def test_C24_a_channel_that_waits_for_room_does_not_keep_all_from_ending(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bub.inbox.intake.MOST_WAITING", 2)
+    monkeypatch.setattr("bub.inbox.ledger.MOST_WAITING", 2)
     line = Line()
 
     class Talking(Line):

@@ -74,6 +74,21 @@ async def test_a_claim_gives_what_waits_in_its_partitions_in_order(store: InboxS
         assert contents((await store.claim(())).messages) == []
 
 
+async def test_what_is_fetched_by_its_ids_is_what_still_waits_in_order(store: InboxStore) -> None:
+    async with opened(store):
+        ids = []
+        for content in ("one", "two", "three", "four"):
+            received = await store.receive(said(content))
+            assert received is not None
+            ids.append(received.id)
+        await store.finish(ids[1:2])
+        await store.set_aside(ids[3:], "its turn died three times")
+        await store.begin(ids[:1])
+        found = await store.fetch([*reversed(ids), 1 << 40])
+        assert [(one.message.content, one.attempts) for one in found] == [("one", 1), ("three", 0)]
+        assert await store.fetch([]) == []
+
+
 async def test_who_claims_again_goes_on_under_the_same_token(store: InboxStore) -> None:
     async with opened(store):
         first, second = await store.claim({"line"}), await store.claim({"post"})

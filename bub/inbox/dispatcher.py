@@ -24,7 +24,7 @@ from bub.inbox.apology import INTERRUPTED, apology
 from bub.inbox.batch import Batch, as_one, surface_of, with_draft
 from bub.inbox.framework import Framework
 from bub.inbox.ledger import Ledger, origin_of
-from bub.inbox.store import InboxStore, Received
+from bub.inbox.store import Id, InboxStore, Received
 from bub.log import log_exception, log_info, log_warning
 
 MOST_INTERRUPTIONS = 3
@@ -84,16 +84,17 @@ class Dispatcher:
         for batch in self._batches:
             batch.scope.cancel()
 
-    def cancel(self, session_id: str) -> bool:
-        """Cancel what runs in a session and forget what waits for it (BEHAVIOURS C25); says whether there was any."""
+    def cancel(self, session_id: str, *, before: Id | None = None) -> bool:
+        """Cancel what runs in a session and forget what waits for it (BEHAVIOURS C25); says whether there was any.
+
+        What waits on the disk alone is forgotten as far as it came `before` a message, or all of it.
+        """
         batches = self._let_in.get(session_id, ())
         for batch in batches:
             batch.is_cancelled = True
             batch.scope.cancel()
         for origin in {origin_of(item.message) for batch in batches for item in batch.items}:
-            left = self._ledger.forget_left(origin)
-            if left:
-                self._start_soon(self._ledger.finish, left)
+            self._ledger.forget_left(origin, session_id, before)
         return bool(batches)
 
     async def keep_draft(self, message: ChannelMessage, draft: str) -> None:
@@ -200,6 +201,9 @@ class Dispatcher:
     async def _wait_for_session(self, batch: Batch) -> bool:
         """Let a batch have its session, once that is free; False where it gets no turn of its own."""
         turn, session_id = batch.turn, batch.message.session_id
+        if self._ledger.is_forgotten(batch.ids, session_id):
+            batch.is_cancelled = True
+            return False
         let_in = self._let_in.get(session_id, ())
         steering = sum(one.steers is not None and not one.is_running for one in let_in)
         said = await turn.admit(turn.busy(steering))
@@ -209,7 +213,7 @@ class Dispatcher:
             batch.is_cancelled = True
             return False
         if self._is_quit(batch):
-            self.cancel(session_id)
+            self.cancel(session_id, before=batch.ids[0])
         if not batch.begun:
             self._ledger.admit(batch.ids)
         let_in = self._let_in.setdefault(session_id, [])
@@ -237,8 +241,9 @@ class Dispatcher:
     async def _let_wait(self, batch: Batch) -> None:
         """Take back an attempt that was counted early: who waits is not to blame if the process ends."""
         if batch.begun:
-            begun, batch.begun = batch.begun, []
-            await self._ledger.let_wait(begun)
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + _NOTING):
+                await self._ledger.let_wait(batch.begun)
+            batch.begun = []
 
     def _action(self, batch: Batch, said: str | None) -> str:
         """What becomes of a message, by what a plugin said of it, or nobody (BEHAVIOURS C18)."""
@@ -255,8 +260,7 @@ class Dispatcher:
         """Whether a person wants the session to end what it does; the message counts as the pipeline made it."""
         if batch.message.kind != COMMAND:
             return False
-        line = command_line(content_of(batch.turn.message), prefix_of(self._framework.settings))
-        return line is not None and line.split(maxsplit=1)[:1] in ([word] for word in _QUIT)
+        return is_quit(content_of(batch.turn.message), self._framework.settings)
 
     def _leave(self, batch: Batch) -> None:
         let_in = self._let_in.get(batch.message.session_id)
@@ -327,6 +331,12 @@ class Dispatcher:
         self._counts.failure("interrupted")
         sorry = apology(received.message, INTERRUPTED, error_id, in_full=False)
         await self._ledger.give_up(received, reason, with_draft([sorry], received.message))
+
+
+def is_quit(content: str, settings: Mapping[str, Any]) -> bool:
+    """Whether a text is the command that ends what a session does."""
+    line = command_line(content, prefix_of(settings))
+    return line is not None and line.split(maxsplit=1)[:1] in ([word] for word in _QUIT)
 
 
 async def _ask(channel: Channel, batch: Batch, question: Question) -> bool:

@@ -18,9 +18,6 @@ from bub.inbox.ledger import Ledger, Origin, origin_of
 from bub.inbox.store import Received
 from bub.log import log_warning
 
-MOST_WAITING = 10_000
-"""How many messages may wait for their turns; channels that bring more wait themselves."""
-
 _MOST_BUFFERS = 10_000
 
 
@@ -69,7 +66,7 @@ class Intake:
             message = replace(message, kind=COMMAND)
         if channel.needs_debounce and self._early is None and not self._concerns(message):
             return
-        while self._early is None and self._ledger.in_memory >= MOST_WAITING:
+        while self._early is None and self._ledger.is_full:
             await self._room.park()
         with trio.CancelScope(shield=True):  # what is kept has to be answered, too
             received = await self._ledger.receive(message)
@@ -104,7 +101,7 @@ class Intake:
 
     def look_for_room(self) -> None:
         """Go on with the channels that wait, where messages have been answered."""
-        if self._ledger.in_memory < MOST_WAITING:
+        if not self._ledger.is_full:
             self._room.unpark_all()
 
     def _tell_of_flood(self, message: ChannelMessage) -> None:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import trio
 
 from bub.base.counts import Counts
-from bub.channels.message import COMMAND, ChannelMessage
+from bub.channels.message import ChannelMessage
 from bub.errors import BubError
 from bub.inbox.outbox import Outbox
 from bub.inbox.state import OF_MESSAGES, Entries, State
@@ -19,7 +19,13 @@ MOST_OF_ONE = 1_000
 """How many messages of one chat may wait in memory; what comes above that waits on the disk alone."""
 
 _BESIDE_SHARE = 4
-"""By which part of its share a chat may have more commands here: one to quit has to overtake what waits on the disk."""
+"""By which part of its share a chat may have more here of what overtakes what waits on the disk."""
+
+MOST_WAITING = 10_000
+"""How many messages may wait in memory; channels that bring more wait themselves."""
+
+_TAKEN_UP = 0.8
+"""Which part of these places may be filled from the disk, so that there is room for what comes in meanwhile."""
 
 DISK_PAUSE = 5.0
 """How long, in seconds, a disk that failed is left alone."""
@@ -37,19 +43,29 @@ class Ledger:
     """Leads each message from one state to the next, on the disk as here, and has the replies delivered.
 
     Every change of state goes through it: `bub/inbox/state.py` says which there are. `settled` is called whenever
-    there may be nothing more to do for now.
+    there may be nothing more to do for now. `overtakes` says which messages need not wait for what of their chat waits
+    on the disk, such as one to quit.
     """
 
-    def __init__(self, store: InboxStore, outbox: Outbox, counts: Counts, *, settled: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: InboxStore,
+        outbox: Outbox,
+        counts: Counts,
+        *,
+        settled: Callable[[], None],
+        overtakes: Callable[[ChannelMessage], bool] = lambda message: False,
+    ) -> None:
         self._store = store
         self._outbox = outbox
         self._counts = counts
         self._settled = settled
+        self._overtakes = overtakes
         self._entries = Entries(OF_MESSAGES)
         self._token: Token | None = None
         self._is_unsure = False
         self._left: dict[Origin, list[Id]] = {}
-        self._left_commands: set[Origin] = set()
+        self._forgotten: dict[Id, str] = {}
 
     def __len__(self) -> int:
         """How many messages have been received and are not done with yet."""
@@ -59,6 +75,11 @@ class Ledger:
     def in_memory(self) -> int:
         """How many of them are here; the others wait on the disk, since their chats have so many here already."""
         return len(self._entries)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as many are here as may be."""
+        return self.in_memory >= MOST_WAITING
 
     def state(self, id: Id) -> State | None:  # noqa: A002
         """Where a message is; None if it is done with, or not here."""
@@ -93,12 +114,9 @@ class Ledger:
         return True
 
     async def has_changed(self) -> bool:
-        """Whether the disk may have what is not known here.
-
-        `bub inbox` put something back, the disk once failed, or a chat has room again for what was left there.
-        """
+        """Whether the disk may have what is not known here: `bub inbox` put something back, or the disk once failed."""
         self._is_unsure = await self._store.was_requeued() or self._is_unsure
-        return self._is_unsure or any(self._entries.count_of(origin) <= MOST_OF_ONE // 2 for origin in self._left)
+        return self._is_unsure
 
     async def take_up(self, channels: Collection[str]) -> list[Received]:
         """Have the replies on the disk delivered; the messages there for these channels that are not known yet."""
@@ -109,21 +127,40 @@ class Ledger:
             for reply in claim.replies:
                 self._outbox.add(reply)
             left, self._left = self._left, {}
-            commands, self._left_commands = self._left_commands, set()
-            found = [one for one in claim.messages if self._enter(one)]
+            found = [one for one in claim.messages if self._enter(one, from_disk=True)]
             # What came in while the store was read may be in neither yet.
             last = claim.messages[-1].id if claim.messages else 0
             for origin, ids in left.items():
                 self._left.setdefault(origin, []).extend(one for one in ids if one > last)
             self._left = {origin: ids for origin, ids in self._left.items() if ids}
-            self._left_commands = {origin for origin in self._left_commands | commands if origin in self._left}
             return found
 
-    def forget_left(self, origin: Origin) -> list[Id]:
-        """What of a chat was left on the disk is wanted no more: the messages, to be finished."""
-        ids = self._left.pop(origin, [])
-        self._left_commands.discard(origin)
-        return [one for one in ids if self._entries.enter(one, State.RECEIVED, origin)]
+    async def take_up_left(self) -> list[Received]:
+        """The next messages of the chats that have half of their share again, in order; no others are read."""
+        found: list[Received] = []
+        for origin in list(self._left):
+            room = min(MOST_OF_ONE - self._entries.count_of(origin), self._room)
+            ids = self._left[origin][: max(room, 0)]
+            if not ids or self._entries.count_of(origin) > MOST_OF_ONE // 2:
+                continue
+            messages = await self._store.fetch(ids)
+            del self._left[origin][: len(ids)]  # what came meanwhile is behind them
+            if not self._left[origin]:
+                del self._left[origin]
+            found += [one for one in messages if self._entries.enter(one.id, State.RECEIVED, origin)]
+        return found
+
+    def forget_left(self, origin: Origin, session_id: str, before: Id | None) -> None:
+        """What of a session is left on the disk is wanted no more, as far as it came `before` a message.
+
+        Whose session a message is, is known once it has arrived: then ask `is_forgotten`.
+        """
+        ids = (one for one in self._left.get(origin, ()) if before is None or one < before)
+        self._forgotten.update(dict.fromkeys(ids, session_id))
+
+    def is_forgotten(self, ids: Iterable[Id], session_id: str) -> bool:
+        """Whether messages that have arrived in a session were forgotten there, all of them, before they did."""
+        return {self._forgotten.pop(one, None) for one in ids} == {session_id}
 
     def batch(self, ids: Iterable[Id]) -> None:
         """The messages are to be answered as one."""
@@ -184,20 +221,25 @@ class Ledger:
         await self._uncount(ids)
         self._entries.advance(ids, State.RECEIVED)
 
-    def _enter(self, received: Received) -> bool:
+    @property
+    def _room(self) -> int:
+        """How many messages may be taken up from the disk."""
+        return int(MOST_WAITING * _TAKEN_UP) - self.in_memory
+
+    def _enter(self, received: Received, *, from_disk: bool = False) -> bool:
         """Let a message begin; False if it has begun already, or is left on the disk since its chat has its share here.
 
         What is left there is taken up as soon as the chat has half of its share again, in order.
         """
         origin = origin_of(received.message)
-        is_command = received.message.kind == COMMAND
-        most = MOST_OF_ONE + MOST_OF_ONE // _BESIDE_SHARE if is_command else MOST_OF_ONE
-        must_follow = origin in (self._left_commands if is_command else self._left)
-        if must_follow or self._entries.count_of(origin) >= most:
+        here = self._entries.count_of(origin)
+        if self._overtakes(received.message):
+            is_left = here >= MOST_OF_ONE + MOST_OF_ONE // _BESIDE_SHARE
+        else:
+            is_left = origin in self._left or here >= MOST_OF_ONE or (from_disk and here > 0 and self._room <= 0)
+        if is_left:
             if not self._entries.knows(received.id):
                 self._left.setdefault(origin, []).append(received.id)
-                if is_command:
-                    self._left_commands.add(origin)
             return False
         return self._entries.enter(received.id, State.RECEIVED, origin)
 

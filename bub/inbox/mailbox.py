@@ -92,6 +92,10 @@ class Mailbox:
         """The messages that wait for their turn, in the order received. One that cannot be read is set aside."""
         return await self._do(self._store.waiting)
 
+    async def fetch(self, ids: Sequence[Id]) -> list[Received]:
+        """Return those of these messages that still wait, in the order received."""
+        return await self._do(self._store.fetch, ids)
+
     async def claim(self, partitions: Collection[str]) -> Claim:
         """What waits in partitions, which are names of channels. The claim lasts until the mailbox is closed.
 
@@ -183,7 +187,8 @@ class Mailbox:
             if asked.came is _NOTHING_YET:
                 await self._lead()
         if asked.came is _NOTHING_YET:
-            self._asked.remove(asked)
+            if asked in self._asked:  # else whoever led it gives up in this same moment
+                self._asked.remove(asked)
             if asked.called.is_set():
                 self._hand_over()
             raise self._report_silence()

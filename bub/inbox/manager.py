@@ -15,19 +15,19 @@ from bub.base.surfaces import Surface
 from bub.channels.channel import Channel, RefusedError
 from bub.channels.commands import command_line, prefix_of
 from bub.channels.enabling import ALL, choose_channels
-from bub.channels.message import ChannelMessage
+from bub.channels.message import COMMAND, ChannelMessage
 from bub.channels.renewal import Renewal
 from bub.channels.supervisor import ENDING, RunningChannels
 from bub.channels.terminal.channel import Terminal
 from bub.envelope import Envelope
 from bub.errors import BubError
 from bub.inbox.debounce import Timing
-from bub.inbox.dispatcher import MOST_INTERRUPTIONS, Dispatcher
+from bub.inbox.dispatcher import MOST_INTERRUPTIONS, Dispatcher, is_quit
 from bub.inbox.framework import Framework
 from bub.inbox.intake import Intake
 from bub.inbox.ledger import Ledger
 from bub.inbox.outbox import Outbox
-from bub.inbox.store import InboxStore
+from bub.inbox.store import InboxStore, Received
 from bub.log import log_exception, log_info, log_warning
 
 SHUTDOWN_GRACE = 20.0
@@ -75,7 +75,7 @@ class ChannelManager:
         self._renewal = Renewal(framework, brought, channels)
         start_soon, settled = self._start_soon, self._note_settled
         self._outbox = Outbox(mailbox, channels, counts, start_soon=start_soon, settled=settled)
-        self._ledger = Ledger(mailbox, self._outbox, counts, settled=settled)
+        self._ledger = Ledger(mailbox, self._outbox, counts, settled=settled, overtakes=self._overtakes)
         self._dispatcher = Dispatcher(
             framework,
             self._ledger,
@@ -206,7 +206,9 @@ class ChannelManager:
     # What was kept: from before the start, by `bub inbox retry`, and by a disk that took its time.
 
     async def _take_up(self, hand_on: Callable[[list[Any]], None]) -> None:
-        found = await self._ledger.take_up(self._channels)
+        await self._hand_on(await self._ledger.take_up(self._channels), hand_on)
+
+    async def _hand_on(self, found: list[Received], hand_on: Callable[[list[Any]], None]) -> None:
         hand_on([received for received in found if received.attempts < MOST_INTERRUPTIONS])
         for received in found:
             if received.attempts >= MOST_INTERRUPTIONS:
@@ -218,6 +220,7 @@ class ChannelManager:
             try:
                 if await self._ledger.has_changed():
                     await self._take_up(self._intake.take_up)
+                await self._hand_on(await self._ledger.take_up_left(), self._intake.take_up)
             except BubError as error:
                 log_exception("inbox.unreadable", error)
 
@@ -237,6 +240,9 @@ class ChannelManager:
 
     def _is_command(self, content: str) -> bool:
         return command_line(content, prefix_of(self._framework.settings)) is not None
+
+    def _overtakes(self, message: ChannelMessage) -> bool:
+        return message.kind == COMMAND and is_quit(message.content, self._framework.settings)
 
     # What channels ask (`Desk`).
 

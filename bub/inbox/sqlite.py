@@ -246,10 +246,18 @@ class SqliteInbox:
 
     def waiting(self) -> list[Received]:
         """The messages that wait, in the order received."""
+        return self._read_messages("", ())
+
+    def fetch(self, ids: Sequence[int]) -> list[Received]:
+        """Those of these messages that wait, in the order received."""
+        return self._read_messages("and id in (select value from json_each(?))", (msgspec.json.encode(ids).decode(),))
+
+    def _read_messages(self, which: str, given: tuple[str, ...]) -> list[Received]:
         found: list[Received] = []
         rows = self._db.execute(
-            "select id, body, draft, attempts, at from messages where workspace = ? and reason is null order by id",
-            (self._key,),
+            "select id, body, draft, attempts, at from messages"
+            f" where workspace = ? and reason is null {which} order by id",
+            (self._key, *given),
         ).fetchall()
         for key, body, draft, attempts, at in rows:
             try:

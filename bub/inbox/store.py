@@ -88,6 +88,9 @@ class InboxStore(Protocol):
         Claiming again gives what waits by now, under the same token.
         """
 
+    async def fetch(self, ids: Sequence[Id]) -> list[Received]:
+        """Give those of these messages that still wait, in order; what cannot be read is set aside."""
+
     async def begin(self, ids: Sequence[Id], *, token: Token | None = None) -> None:
         """Count one attempt more for each message, before its turn begins."""
 

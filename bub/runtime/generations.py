@@ -30,6 +30,11 @@ class Generation(msgspec.Struct, eq=False):
     warnings: tuple[Diagnostic, ...] = ()
     users: int = 0
     scope: Scope = msgspec.field(default_factory=Scope)
+    risks_early: bool = False
+    """Whether a plugin of any profile is called before a turn holds its session."""
+
+    def __post_init__(self) -> None:
+        self.risks_early = any(profile.risks_early for profile in self.profiles.values())
 
     @property
     def profiles(self) -> Mapping[str, Profile]:

@@ -145,8 +145,15 @@ class MessageTurn(TurnUnderWay):
 
     @property
     def is_risky(self) -> bool:
-        """Whether finding the session calls code that is not Bub's own, which may end the process."""
-        return self.profile.graph.is_risked_early(self._turns.loaded.registry.registered)
+        """Whether code that is not Bub's own, and may end the process, is called before the session is held.
+
+        It finds the session or lets messages in, in this profile or in one that the session may have chosen.
+        """
+        registered = self._turns.loaded.registry.registered
+        profile = self.profile
+        if profile.has_personalities and (self.loaded.risks_early or registered):
+            return True
+        return profile.risks_early or profile.graph.is_risked_early(registered)
 
     async def arrive(self) -> None:
         """Run the stages up to the one that makes the session's id, once it is this message's turn to do so.

@@ -68,6 +68,11 @@ class Profile(msgspec.Struct, frozen=True, eq=False):
     has_personalities: bool = False
     """Whether its sessions may choose another profile."""
 
+    @property
+    def risks_early(self) -> bool:
+        """Whether a plugin is called before a turn holds its session: to find it, or to let the message in."""
+        return self.graph.risks_early or bool(self.admissions.items)
+
 
 class Snapshot(msgspec.Struct, frozen=True, eq=False):
     """A pipeline as it was loaded at one time; nothing of it changes any more.
