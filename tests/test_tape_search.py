@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from bub.errors import TapeError
 from bub.tape import Tape, TapeEntry, TapeQuery
 from bub.tape.jsonl import JsonlTapeStore
-from bub.tape.sqlite import SqliteTapeStore
+from bub.tape.sqlite import SqliteTapeStore, open_for_search
 from tests.test_tape_stores import MAKERS, Store, entries, expected, questions, said, texts
 
 MANY = 1_500
@@ -102,6 +102,32 @@ def test_the_first_search_answers_from_what_there_is_and_has_the_index_built_aft
     wait_for_the_index()
     assert not_indexed(tmp_path) == 0
     assert texts(store.fetch_all(TapeQuery("t").query("NUMBER 1234"))) == ["number 1234"]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_search_keeps_those_who_write_no_longer_however_many_entries_of_other_tapes_have_its_text(
+    sqlite_tapes: Callable[[], SqliteTapeStore], backwards: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = sqlite_tapes()
+    query = TapeQuery("t", "hay", backwards=backwards)
+
+    def steps_of_a_search() -> int:
+        steps: list[None] = []
+        written_on = store._connection
+        assert written_on is not None
+        written_on.set_progress_handler(lambda: steps.append(None), 1)
+        assert len(store.fetch_all(query)) == 2
+        written_on.set_progress_handler(None, 1)
+        return len(steps)
+
+    store.append("t", said("hay"))
+    store.extend("other", [said("hay")] * 2)
+    store.append("t", said("hay"))
+    index_all(store, "t", monkeypatch)
+    with_few = steps_of_a_search()
+    store.extend("other", [said("hay")] * MANY)
+    index_all(store, "t", monkeypatch)
+    assert steps_of_a_search() <= with_few + 10
 
 
 def test_a_few_entries_are_read_and_the_index_left_alone(
@@ -217,6 +243,32 @@ def test_a_search_whose_turn_is_cancelled_ends_with_it(kind: str, text: str, tmp
             assert query.scope.cancelled_caught
             assert len(query.looked_at) < MANY / 2
             wait_for_the_index()
+
+
+def test_a_search_that_finds_nothing_for_long_ends_with_its_turn(tmp_path: Path) -> None:
+    endless = (
+        "with recursive number(n) as (select 1 union all select n + 1 from number) select n from number where n < 0"
+    )
+
+    def search(scope: trio.CancelScope) -> None:
+        with open_for_search(tmp_path / "tapes.db") as db:
+            trio.from_thread.run_sync(scope.cancel)
+            db.execute(endless)
+
+    async def turn() -> bool:
+        with trio.CancelScope() as scope:
+            await trio.to_thread.run_sync(search, scope)
+        return scope.cancelled_caught
+
+    with closing(SqliteTapeStore(tmp_path / "tapes.db")) as store:
+        store.append("t", said("hay"))
+        assert trio.run(turn)
+
+
+def test_a_search_in_a_file_that_was_removed_says_so_and_makes_none(tmp_path: Path) -> None:
+    with pytest.raises(TapeError, match="cannot be used: unable to open"), open_for_search(tmp_path / "tapes.db"):
+        pass
+    assert not list(tmp_path.iterdir())
 
 
 class Asked:

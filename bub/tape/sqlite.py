@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeAlias
 
 import msgspec
+import trio
 
 from bub.base.database import PATIENCE, explain_failure, open_database, transaction
 from bub.base.private import make_private
@@ -28,6 +29,8 @@ _INDEXED_AT_ONCE = 250
 _LEFT_TO_SCAN = 500
 """So many entries need not be in the index: a search reads them in less time than its answer takes to be shown."""
 _SCANNED_AT_ONCE = 256
+_STEPS_BETWEEN_LOOKS = 10_000
+"""After so many of its steps, SQLite looks whether a search was cancelled; it takes about a millisecond for them."""
 
 # A tape that was reset keeps its rows until they are removed, but no longer has a name. No `seq` is ever given twice:
 # the index of words goes by it.
@@ -54,7 +57,6 @@ select id, (select coalesce(max(entries.id), 0) from entries where tape = tapes.
 
 
 _COLUMNS = "id, kind, payload, meta, date"
-_LAST_SEQ = 2**63 - 1
 _Row: TypeAlias = tuple[Any, ...]
 
 
@@ -123,7 +125,8 @@ class SqliteTapeStore:
                 return []
             if query.text is None:
                 return self._select(db, key, query, stretch)
-        return list(islice(self._search(key, query, stretch, query.text.casefold()), query.most))
+        with closing(self._search(key, query, stretch, query.text.casefold())) as found:
+            return list(islice(found, query.most))
 
     def reset(self, tape: str) -> None:
         """Forget a tape; the next entry is its first."""
@@ -178,42 +181,41 @@ class SqliteTapeStore:
 
     # Searching for a text.
 
-    def _search(self, key: int, query: TapeQuery, stretch: Stretch, folded: str) -> Iterator[TapeEntry]:
+    def _search(self, key: int, query: TapeQuery, stretch: Stretch, folded: str) -> Generator[TapeEntry]:
         """The entries in which a text stands: old ones by the index, newer ones, and those that it cannot find, read.
 
-        Each slice asks the file anew, so that nobody else waits for long.
+        Nobody who writes waits for long meanwhile.
         """
         indexed = self._last_indexed(key) if len(folded) >= _SHORTEST_INDEXED else 0
         by_index = stretch._replace(before=min(indexed + 1, stretch.before or indexed + 1))
         by_reading = stretch._replace(after=max(indexed, stretch.after))
         parts = [self._look_up(key, query, by_index, folded), self._scan(key, query, by_reading, folded)]
         for part in reversed(parts) if query.backwards else parts:
-            for rows in part:
-                stop_if_cancelled()
-                yield from filter(query.wants, map(self._entry, rows))
+            with closing(part):
+                for rows in part:
+                    stop_if_cancelled()
+                    yield from filter(query.wants, map(self._entry, rows))
 
-    def _look_up(self, key: int, query: TapeQuery, stretch: Stretch, folded: str) -> Iterator[list[_Row]]:
-        """What the index knows, a slice at a time."""
+    def _look_up(self, key: int, query: TapeQuery, stretch: Stretch, folded: str) -> Generator[list[_Row]]:
+        """What the index knows, a slice at a time.
+
+        The index is that of all tapes, so it may take long to walk through what others have; nobody waits for it.
+        """
         if stretch.before is not None and stretch.before <= stretch.after + 1:
             return
         where, given = _conditions(key, query, stretch)
-        behind, order = ("<", "desc") if query.backwards else (">", "asc")
         # The index comes first, in the order of writing: few entries have the text, or the first ones are enough.
         statement = (
-            f"select {_COLUMNS}, seq from words cross join entries on entries.seq = words.rowid where {where}"
-            f" and words match ? and words.rowid {behind} ? order by words.rowid {order} limit {_SCANNED_AT_ONCE}"
+            f"select {_COLUMNS} from words cross join entries on entries.seq = words.rowid where {where}"
+            f" and words match ? order by words.rowid {'desc' if query.backwards else 'asc'}"
         )
-        text, last = '"' + folded.replace('"', '""') + '"', _LAST_SEQ if query.backwards else 0
-        while True:
-            with self._reading() as db:
-                rows = db.execute(statement, (*given, text, last)).fetchall()
-            yield rows
-            if len(rows) < _SCANNED_AT_ONCE:
-                return
-            last = rows[-1][-1]
+        with open_for_search(self.path) as db:
+            found = db.execute(statement, (*given, '"' + folded.replace('"', '""') + '"'))
+            while rows := found.fetchmany(_SCANNED_AT_ONCE):
+                yield rows
 
-    def _scan(self, key: int, query: TapeQuery, stretch: Stretch, folded: str) -> Iterator[list[_Row]]:
-        """The entries of a stretch that may have a text, a slice of the tape at a time."""
+    def _scan(self, key: int, query: TapeQuery, stretch: Stretch, folded: str) -> Generator[list[_Row]]:
+        """The entries of a stretch that may have a text, a slice of the tape at a time, and others in between."""
         part, order = part_as_written(folded), "desc" if query.backwards else "asc"
         with self._reading() as db:
             (end,) = db.execute("select max(id) + 1 from entries where tape = ?", (key,)).fetchone()
@@ -324,6 +326,31 @@ def _open(path: Path) -> sqlite3.Connection:
     db = open_database(path, _TABLES, _VERSION, synchronous="normal", patience=PATIENCE)
     db.create_function("casefold", 1, str.casefold, deterministic=True)
     return db
+
+
+@contextmanager
+def open_for_search(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection for one search that may take long: who writes need not wait, and it ends when its turn is cancelled.
+
+    Raises TapeError when the file cannot be read.
+    """
+    address = f"{path.absolute().as_uri()}?mode=rw"  # no file is made where it was removed meanwhile
+    with _explain_errors(path), closing(sqlite3.connect(address, timeout=PATIENCE, uri=True)) as db:
+        db.execute("pragma query_only = 1")
+        db.set_progress_handler(_is_cancelled, _STEPS_BETWEEN_LOOKS)
+        try:
+            yield db
+        except sqlite3.OperationalError:
+            stop_if_cancelled()
+            raise
+
+
+def _is_cancelled() -> bool:
+    try:
+        stop_if_cancelled()
+    except trio.Cancelled:
+        return True
+    return False
 
 
 @contextmanager
