@@ -20,6 +20,7 @@ from bub.base.plain import plain
 from bub.base.surfaces import Surface
 from bub.base.trace import TurnRecord
 from bub.cli.exits import FAILED
+from bub.cli.interrupts import let_second_interrupt_end
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
 from bub.cli.output import show_json
@@ -104,6 +105,7 @@ def _run_turn(framework: BubFramework, inbound: dict[str, Any], live: LiveText |
 async def _turn(
     framework: BubFramework, inbound: dict[str, Any], live: LiveText | None, outcome: _Outcome
 ) -> TurnResult:
+    let_second_interrupt_end()
     ask = ask_person if can_ask() else None
     async with framework.running():
         if live is None:
