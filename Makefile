@@ -57,7 +57,8 @@ crash: $(VENV)/.bub $(VENV)/.test ## kill those who take turns and write tapes, 
 	CRASHES=$(CRASHES) $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_tape_stores.py tests/test_agent_crash.py tests/test_mailbox.py -k kill_9
 
 load: $(VENV)/.bub $(VENV)/.test ## 1,000 messages while everybody is killed, and ten minutes of work: make load MESSAGES=200
-	MESSAGES=$(MESSAGES) CHATS=50 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_telegram_crash.py
+	MESSAGES=$(MESSAGES) CHATS=50 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_telegram_crash.py -k killed
+	FAULTY_CHATS=25 FAULTY_MESSAGES=40 KILLS=20 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_telegram_crash.py -k weather
 	SECONDS_AT_WORK=600 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_gateway_leaks.py
 
 soak: $(VENV)/.bub $(VENV)/.test ## let a day of traffic with faults pass, on a clock of its own: make soak HOURS=240

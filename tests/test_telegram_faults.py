@@ -9,8 +9,10 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from errno import ENOSPC
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from re import fullmatch
 from time import monotonic
 from typing import Any
 from urllib.parse import urlencode
@@ -148,6 +150,23 @@ async def test_C27_no_answer_overtakes_one_that_was_put_off(
         await server.until(lambda: "about long more more more" in server.said(7), seconds=500)
         await manager.settled()
     assert server.said(7) == ["about short", "about long more more more"]
+
+
+@quickly()
+async def test_a_disk_that_is_full_in_the_middle_leaves_what_was_said_and_an_apology_without_paths(
+    server: BotServer, workshop: Workshop
+) -> None:
+    async def until_it_is_full(prompt: str) -> AsyncIterator[str]:
+        yield "so far, so good"
+        await trio.sleep(4)
+        raise OSError(ENOSPC, "No space left on device", str(workshop.folder / "tapes.db"))
+
+    async with answering(server, workshop, until_it_is_full):
+        server.say("hi")
+        await server.until(lambda: len(server.said(7)) == 2, seconds=500)
+    said, apology = server.said(7)
+    assert said == "so far, so good"
+    assert fullmatch(r"Something went wrong while answering. \(error \w+\)", apology)
 
 
 # Placeholders that nobody heard of.
