@@ -44,6 +44,7 @@ from bub.channels.terminal.history import history_file
 from bub.channels.terminal.painting import Painter
 from bub.channels.terminal.pasting import Pastes
 from bub.channels.terminal.questions import arguments_of, change_of
+from bub.channels.terminal.resizing import breaks_rows
 from bub.channels.terminal.rows import greet
 from bub.tape import TapeEntry
 from bub.tape.lines import write_lines
@@ -802,6 +803,49 @@ def test_a_window_can_be_made_narrow_while_an_answer_comes(room: Room) -> None:
         assert chat.rows[-1] == ">"
         shown = chat.text[chat.text.index("word word word word word word word word\n") :]
         assert max(map(len, shown.splitlines())) <= 40
+
+
+@pytest.mark.parametrize(
+    "terminal", [{}, {"TMUX": "/tmp/t,1,0"}, {"XTERM_VERSION": "XTerm(390)"}], ids=["breaks rows", "tmux", "cuts rows"]
+)
+def test_a_resize_repeats_nothing_and_takes_nothing_away(room: Room, terminal: dict[str, str]) -> None:
+    words = [f"word{number:03}" for number in range(150)]
+    room.script("go", [*OPENAI.beginning(" ".join(words)), {"hold": True}])
+    with room.sit(columns=80, **terminal) as chat:
+        chat.see_prompt()
+        chat.say("hello")
+        chat.see("You said: hello")
+        chat.see_prompt()
+        chat.say("go")
+        chat.see("word149")
+        draft = "a draft of a line that is longer than the window will be in a moment"
+        chat.type(draft)
+        chat.see(f"> {draft}")
+        for columns in (60, 40, 72, 50):
+            before = len(chat.raw)
+            chat.resize(columns, 24)
+            chat.see(lambda _, before=before: draft[-9:] in chat.raw[before:])  # it is drawn anew
+        chat.type(CTRL_C)
+        chat.see("stopped")
+        chat.see(lambda text: text.endswith("will be in a moment"))
+        assert re.findall(r"word\d+", chat.text) == words
+        assert "".join(chat.text.split()).count("".join(draft.split())) == 1
+        assert chat.text.count("> hello\n\nYou said: hello\n\n> go\n") == 1
+        assert chat.text.count("Bub · ") == 1
+
+
+@pytest.mark.parametrize(
+    ("environment", "breaks"),
+    [
+        ({"TERM": "xterm-256color"}, True),
+        ({"TERM": "screen-256color", "STY": "1.pts", "TMUX": "/tmp/t,1,0"}, True),
+        ({"TERM": "screen", "STY": "1.pts"}, False),
+        ({"TERM": "xterm-256color", "XTERM_VERSION": "XTerm(390)"}, False),
+        ({"TERM": "linux"}, False),
+    ],
+)
+def test_which_terminals_break_rows_that_have_become_too_long(environment: dict[str, str], breaks: bool) -> None:
+    assert breaks_rows(environment) is breaks
 
 
 def test_a_terminal_with_few_letters_and_no_colours_gets_plainer_signs(room: Room) -> None:

@@ -42,6 +42,7 @@ class Sitting:
         own = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
         told = {"TERM": "xterm-256color", "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
         self.raw = ""
+        self._is_xterm, self._is_tmux = "XTERM_VERSION" in environment, "TMUX" in environment
         self._screen = pyte.HistoryScreen(columns, rows, history=1000, ratio=0.5)
         self._stream = pyte.Stream(self._screen)
         command = [sys.executable, "-m", "bub", *arguments]
@@ -118,9 +119,9 @@ class Sitting:
         """Wait until the line is empty and nothing is under way."""
         self.see(lambda _: len(self.rows) > 1 and self.rows[-2:] == ["", sign.rstrip()])
 
-    def _read(self) -> bool:
+    def _read(self, patience: float = 0.5) -> bool:
         try:
-            data = self.process.read_nonblocking(65536, 0.5)
+            data = self.process.read_nonblocking(65536, patience)
         except pexpect.TIMEOUT:
             return True
         except pexpect.EOF:
@@ -147,9 +148,41 @@ class Sitting:
         self.raw = ""
 
     def resize(self, columns: int, rows: int) -> None:
-        """Change the size of the window."""
-        self._screen.resize(rows, columns)
+        """Change the size of the window; rows that are longer are broken, as most terminals do, but not by an xterm."""
+        self._read(0)  # what was drawn before
+        if self._is_xterm:
+            self._screen.resize(rows, columns)
+        else:
+            self._reflow(columns, rows)
         self.process.setwinsize(rows, columns)
+
+    def _reflow(self, columns: int, rows: int) -> None:
+        screen, cursor = self._screen, self._screen.cursor
+        above = list(screen.history.top)
+        used = screen.lines if self._is_tmux else max(len(self.rows), cursor.y + 1)  # tmux counts the empty ones
+        lines = [*above, *(screen.buffer[at] for at in range(used))]
+        broken: list[dict[int, pyte.screens.Char]] = []
+        x, y = cursor.x, 0
+        for number, line in enumerate(lines):
+            if number == len(above) + cursor.y:
+                x, y = cursor.x % columns, len(broken) + cursor.x // columns
+            ends = [at for at in line if at < screen.columns and line[at].data != " "]
+            for begin in range(0, max(ends, default=0) + 1, columns):
+                broken.append({at - begin: line[at] for at in range(begin, begin + columns) if at in line})
+        while len(broken) <= y:
+            broken.append({})
+        top = max(len(broken) - rows, 0)
+        screen.resize(rows, columns)
+        screen.history.top.clear()
+        screen.buffer.clear()
+        for number, row in enumerate(broken):
+            line = pyte.screens.StaticDefaultDict(screen.default_char)
+            line.update(row)
+            if number < top:
+                screen.history.top.append(line)
+            else:
+                screen.buffer[number - top] = line
+        cursor.x, cursor.y = x, y - top
 
     def leave(self, key: str = CTRL_D) -> int:
         """Leave, and see that the terminal is as it was; the exit code."""

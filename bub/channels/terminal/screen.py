@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +26,7 @@ from bub.channels.terminal.history import history_in
 from bub.channels.terminal.painting import Painter
 from bub.channels.terminal.pasting import Pastes, make_labeller
 from bub.channels.terminal.person import Person
+from bub.channels.terminal.resizing import NARROWEST, breaks_rows, rows_above, rows_taken
 from bub.channels.terminal.rows import greet, last_rows, shorten
 from bub.streaming import StreamEvent
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:  # importing it costs 120 ms, which only a person at a termina
     from prompt_toolkit.application import Application
     from prompt_toolkit.buffer import Buffer
     from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
+    from prompt_toolkit.layout.screen import Char
 
 _TICK = 0.1
 """How many seconds lie between two drawings of what moves."""
@@ -49,6 +51,8 @@ _ESCAPE_SECONDS = 0.1
 _ROWS_BESIDE = 8
 """How many rows of a terminal the unfinished answer leaves to everything else."""
 _MOST_THOUGHTS = 4
+_SPARE = 1
+"""How many rows more the line and what stands beside it may take in a narrower window."""
 _GROUPS: dict[Look, int] = {"tool": 2, "failed": 2, "note": 3}
 """What is printed below its like without an empty row between."""
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -79,6 +83,8 @@ class Screen:
         self._answers: list[LiveAnswer] = []
         self._busy_since: float | None = None
         self._pastes = Pastes()
+        self._breaks_rows = breaks_rows()
+        self._rows_above = 0
         self._is_shell = False
         self._is_leaving = False
         self._was_stopped = False
@@ -233,14 +239,17 @@ class Screen:
         # Where the cursor is, is never asked: over a slow line the answer would arrive among the keys.
         output = Vt100_Output.from_pty(self._out, term=os.environ.get("TERM"), enable_bell=False)
         output.enable_cpr = False
+        # From the first place of a window on, it would not be erased in tmux but scroll away, and be seen there again.
+        output.erase_down = partial(output.write_raw, " \x1b[J\r\x1b[K")  # type: ignore[method-assign]
         keyboard = create_input(sys.stdin)
         with create_app_session(input=keyboard, output=output), keyboard.raw_mode():
             typed_ahead = read_typed_ahead(keyboard, sys.stdin)
             app = self._app = self._application(ColorDepth.from_env())
             loop.set_exception_handler(partial(self._fail, app))
             # In the first column: what was typed meanwhile is echoed there, and comes back on the line.
-            greeting = "\n".join(greet(self._greeting, output.get_size().columns))
-            self._out.write(f"\r\x1b[K{encodable(greeting, self._out.encoding)}\n")
+            greeting = greet(self._greeting, output.get_size().columns)
+            self._out.write("\r\x1b[K" + encodable("".join(f"{row}\n" for row in greeting), self._out.encoding))
+            self._rows_above += len(greeting)
             self._out.flush()
             with self._changing:
                 self._loop = loop
@@ -285,15 +294,32 @@ class Screen:
         is_below_a_like = _GROUPS.get(piece.look, 0) == _GROUPS.get(self._last_look or "said", 1)
         painted = ("" if is_below_a_like else "\n") + self._painter.paint(piece, width)
         self._last_look = piece.look
+        self._rows_above += painted.count("\n")
         if app is None or not app.is_running:
             out.write(painted)
             out.flush()
             return
+        self._follow_width(app)
         # The terminal stays as it is (raw), so that keys that are pressed meanwhile are not echoed into the text.
         app.renderer.erase()
         app.output.write_raw(painted.replace("\n", "\r\n"))
         app.output.flush()
         app._redraw()
+
+    def _follow_width(self, app: Application[None]) -> None:
+        """Go up to where what is drawn begins, if the terminal has broken its rows since the window is narrower.
+
+        Else what stood higher would not be erased, and be seen twice.
+        """
+        renderer, columns = app.renderer, app.output.get_size().columns
+        drawn, size = renderer._last_screen, renderer._last_size
+        if drawn is None or size is None or columns >= size.columns or not self._breaks_rows:
+            return
+        cursor = renderer._cursor_pos
+        above = rows_above((_width_of(drawn.data_buffer[y]) for y in range(cursor.y)), cursor.x, columns)
+        app.output.cursor_up(above - cursor.y)
+        self._rows_above = max(0, self._rows_above - above + cursor.y)  # as many may have left the window
+        renderer._last_size = None  # it is followed
 
     def _take_events(self) -> None:
         with self._changing:
@@ -451,6 +477,14 @@ class Screen:
             include_default_pygments_style=False,
         )
         app.ttimeoutlen = _ESCAPE_SECONDS
+        app.before_render += self._follow_width
+        draw_again = app._on_resize
+
+        def on_resize() -> None:
+            self._follow_width(app)
+            draw_again()
+
+        app._on_resize = on_resize  # type: ignore[method-assign]
         app.key_processor.before_key_press += self._on_key
         return app
 
@@ -487,7 +521,7 @@ class Screen:
             rows += (("class:dim", row) for row in last_rows(answer.thinking, width, _MOST_THOUGHTS))
             rows += (("", row) for row in last_rows(answer.unfinished, width, most))
             calls += answer.running()
-        rows = rows[-most:]
+        rows = _rows_in_any_width(rows[-most:], size.rows // 2 - 2, min(self._rows_above, size.rows // 2) - _SPARE)
         since, now = self._busy_since, time.monotonic()
         frames = _FRAMES if encodable(_FRAMES, self._out.encoding) == _FRAMES else _PLAIN_FRAMES
         frame = frames[int(now / _TICK) % len(frames)]
@@ -561,3 +595,24 @@ class Screen:
             if len(key) == 1:
                 answers(key.upper(), answer)
         return keys
+
+
+def _width_of(row: Mapping[int, Char]) -> int:
+    """Return how many cells of a row are written on."""
+    return max((at + char.width for at, char in row.items() if char.char != " "), default=0)
+
+
+def _rows_in_any_width(rows: list[tuple[str, str]], most: int, most_more: int) -> list[tuple[str, str]]:
+    """Return the last rows, at least one: those that can still be erased if the window becomes narrow.
+
+    There they take at most `most` rows, which is at most `most_more` rows more than now: so much room is above them,
+    and what leaves the window at its top cannot be reached any more.
+    """
+    from prompt_toolkit.utils import get_cwidth
+
+    taken = 0
+    for shown in range(1, len(rows) + 1):
+        taken += rows_taken(get_cwidth(rows[-shown][1]), NARROWEST)
+        if shown > 1 and (taken > most or taken - shown > most_more):
+            return rows[1 - shown :]
+    return rows
