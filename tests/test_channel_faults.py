@@ -541,6 +541,40 @@ async def test_a_plugin_that_wants_to_end_the_program_does_not(workshop: Worksho
     assert by_chat["1"].kind == "error"
 
 
+@pytest.mark.parametrize(
+    ("pipeline", "told"), [("bub:default", "error"), ("bub:classic", "normal"), ("bub:ethos", "error")]
+)
+@pytest.mark.parametrize(("stages", "until"), [("", 30), ("stages: {resolve_session: {timeout: 5s}}", 5)])
+async def test_a_resolver_that_hangs_keeps_one_chat_for_its_time_out_and_no_other(
+    workshop: Workshop, pipeline: str, told: str, stages: str, until: int, log: list[str]
+) -> None:
+    line, answered = Line(), list[tuple[float, str, str]]()
+
+    async def resolve(message: Any) -> None:
+        if content_of(message) == "hang":
+            await trio.sleep_forever()
+
+    async def note(message: Any) -> None:
+        answered.append((round(trio.current_time() - began, 1), message.chat_id, message.kind))
+
+    line.send = note  # type: ignore[method-assign]
+    office = an_office(workshop, line, pipeline=f"extends: {pipeline}\n{stages}", resolve_session=resolve)
+    counts = office.counts
+    async with opened(office, counts=counts) as manager:
+        began = trio.current_time()
+        await line.say("hang")
+        await line.say("behind it")
+        await line.say("another", chat_id="2")
+        await manager.settled()
+        assert answered == [(0, "2", "normal"), (until, "1", told), (until, "1", "normal")]
+    assert sum("turn.ended session=line:1 " in entry for entry in log) == 2
+    [profile] = {profile for profile, _ in counts.turns}
+    assert counts.stage_times[profile, "resolve_session"].count == 3
+    if told == "error":  # the stages of `bub:classic` go on without a plugin that fails
+        assert counts.turns == {(profile, "ok"): 2, (profile, "failed"): 1}
+        assert counts.stages[profile, "resolve_session", "timeout"] == 1
+
+
 @pytest.mark.parametrize("how", ["alone", "in a group"])
 async def test_a_plugin_that_fails_while_it_is_cancelled_ends_nobody_else(workshop: Workshop, how: str) -> None:
     line = Line()

@@ -466,8 +466,10 @@ def test_metrics_tell_turns_stages_tokens_and_what_waits(folder: Path, model: st
         seen = metrics(running.ask("/metrics").text)
         assert seen["bub_turns_total", "ok", "default"] == 1
         assert [number for key, number in seen.items() if key[:2] == ("bub_turns_total", "failed")] == [2]
-        assert seen["bub_stage_seconds_count", "default", "run_model"] >= 1
         assert seen["bub_stages_total", "ok", "default", "run_model"] == 1
+        assert seen["bub_stages_total", "failed", "default", "run_model"] == 2
+        for stage in ("resolve_session", "load_state", "build_prompt", "run_model", "save_state"):
+            assert seen["bub_stage_seconds_count", "default", stage] == 3  # those of turns that failed, too
         assert seen["bub_model_requests_total", "openai:small", "ok"] == 2
         assert seen["bub_model_requests_total", "openai:small", "failed"] == 1
         assert seen["bub_model_tokens_total", "input", "openai:small"] == 30

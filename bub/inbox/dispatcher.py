@@ -170,7 +170,7 @@ class Dispatcher:
             if failure is None or not is_ordinary(failure):
                 raise
             self._counts.failure("turn")
-            log_exception("turn.failed", failure, id=error_id, session=batch.message.session_id)
+            log_exception("turn.failed", failure, id=error_id, session=turn.session_id)
             if trio.current_effective_deadline() > trio.current_time():
                 outcome = "failed"
                 batch.replies.append(self._apology(batch.message, failure, error_id))
@@ -182,7 +182,7 @@ class Dispatcher:
                 self._counts.turn(turn.profile.name, outcome, turn.trace, perf_counter() - began)
                 log_info(
                     "turn.ended",
-                    session=batch.message.session_id,
+                    session=turn.session_id,
                     outcome=outcome,
                     replies=len(batch.replies),
                     seconds=round(perf_counter() - began, 3),

@@ -11,6 +11,7 @@ import trio
 from fakes.toys import Toy, Workshop
 
 from bub import BubFramework
+from bub.base.counts import Counts
 from bub.channels import Channel, ChannelManager, ChannelMessage
 from bub.inbox.mailbox import Mailbox
 from bub.streaming import StreamEvent
@@ -83,12 +84,16 @@ def an_office(
 
 @asynccontextmanager
 async def opened(
-    framework: BubFramework, names: tuple[str, ...] = ("all",), *, mailbox: Mailbox | None = None
+    framework: BubFramework,
+    names: tuple[str, ...] = ("all",),
+    *,
+    mailbox: Mailbox | None = None,
+    counts: Counts | None = None,
 ) -> AsyncIterator[ChannelManager]:
     """Channels that run as long as the block, and are ended in order behind it."""
     async with framework.running(), trio.open_nursery() as nursery:
         kept = mailbox if mailbox is not None else Mailbox(None, framework.workspace)
-        manager = ChannelManager(framework, names, mailbox=kept)
+        manager = ChannelManager(framework, names, mailbox=kept, counts=counts)
         await nursery.start(manager.run)
         yield manager
         manager.drain()
