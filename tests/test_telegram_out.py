@@ -385,6 +385,7 @@ class World:
         self.drafts: dict[str, str] = {}
         bot = Bot(TOKEN, request=self.request, get_updates_request=self.request)
         self.sender = Sender(bot, stream=stream, start_soon=nursery.start_soon, desk=self)
+        self.sender.note(ChatAddress.of("7"), self.asked)
         self.replies: trio.Event | None = None
 
     async def keep_draft(self, message: ChannelMessage, draft: str) -> None:
@@ -1197,6 +1198,7 @@ async def test_what_was_cut_off_when_it_had_arrived_is_not_repeated(server: BotS
     message = asked(server, 102)
     reply = answer(message, "first " * 600 + "\n\n" + "second " * 500)
     async with connected(server) as sender:
+        sender.note(ChatAddress.of("102"), int(message.message_id))
         server.fault("sendMessage", cut="after")  # it is there, but we never hear of it
         with pytest.raises(NetworkError):
             await sender.send(reply)

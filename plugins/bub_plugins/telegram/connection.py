@@ -100,7 +100,8 @@ class Connection:
             except trio.WouldBlock:
                 log_warning("telegram.notice_dropped", chat=found.chat_id)
         elif found is not None:
-            self.sender.note(ChatAddress.of(found.chat_id), int(found.message_id))
+            if self._polling.is_news(raw["update_id"]):
+                self.sender.note(ChatAddress.of(found.chat_id), int(found.message_id))
             await self._handle(found)
 
     async def _say(self, notices: trio.MemoryReceiveChannel[Notice]) -> None:

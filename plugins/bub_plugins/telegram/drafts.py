@@ -191,7 +191,8 @@ class DraftMessage:
     async def _send_placeholder(self) -> None:
         answers = number_of(self._message.message_id) if self._where.is_group else None
         lost = self._writer.lost(self._where)
-        await self._desk.keep_draft(self._message, lost.name)
+        if lost is not None:
+            await self._desk.keep_draft(self._message, lost.name)
         self.lost = lost
         try:
             self.message_id = await self._writer.place(self._where, answers=answers)

@@ -39,14 +39,18 @@ class Lost(NamedTuple):
 
 
 class KnownMessages:
-    """The ids of the newest messages that were sent and received, for so many chats as were heard of lately."""
+    """The ids of the newest messages of each chat that is heard of, of which nothing of the bot's is newer unknown.
+
+    Whoever notes one vouches for that: it is one that this process has sent, or that somebody wrote since it runs. An
+    earlier process may have sent others behind a message that is older; those must not be taken for lost ones.
+    """
 
     def __init__(self) -> None:
         self._chats: OrderedDict[str, deque[int]] = OrderedDict()
         self._newest = 0
 
     def note(self, chat: str, message_id: int) -> None:
-        """Remember that a message is there, and whose it is."""
+        """Remember a message that is newer than all that earlier processes sent."""
         ids = self._chats.pop(chat, None) or deque(maxlen=_MANY_IDS)
         self._chats[chat] = ids
         if message_id not in ids:
@@ -60,7 +64,7 @@ class KnownMessages:
         """Return whether a message is known, and so was not lost."""
         return message_id in self._chats.get(chat, ())
 
-    def lost(self, chat: str) -> Lost:
-        """Return what there is to say of a message that is about to be sent, should it be lost."""
-        newest = max(self._chats.get(chat, ()), default=0)
-        return Lost(tuple(dict.fromkeys((newest, self._newest))))
+    def lost(self, chat: str) -> Lost | None:
+        """Return how to find a message that is about to be sent, should it be lost; None if too little is known."""
+        newest = max(self._chats.get(chat, ()), default=None)
+        return Lost((newest, self._newest) if self._newest > newest else (newest,)) if newest is not None else None

@@ -105,7 +105,7 @@ class Sender:
         self._unfinished: dict[str, _Sending] = {}
 
     def note(self, where: ChatAddress, message_id: int) -> None:
-        """Remember that a message is in a chat, somebody's or the bot's."""
+        """Remember a message of a chat that is newer than all that earlier processes sent there."""
         self._writer.note(where, message_id)
 
     # Answers while they are made.

@@ -62,11 +62,11 @@ class Writer:
         self._known = KnownMessages()
 
     def note(self, where: ChatAddress, message_id: int) -> None:
-        """Remember that a message is there, somebody's or the bot's."""
+        """Remember a message that is newer than all that earlier processes sent."""
         self._known.note(self._now_at(where).chat, message_id)
 
-    def lost(self, where: ChatAddress) -> Lost:
-        """Return what there is to say of a message that is about to be sent, should it be lost."""
+    def lost(self, where: ChatAddress) -> Lost | None:
+        """Return how to find a message that is about to be sent, should it be lost; None if too little is known."""
         return self._known.lost(self._now_at(where).chat)
 
     async def find(self, where: ChatAddress, lost: Lost, styled: Styled) -> int | None:
