@@ -214,6 +214,8 @@ def test_C27_in_bad_weather_nothing_is_lost_said_twice_or_out_of_order(tmp_path:
                 if number % every == 0 and gateway.kills < KILLS:
                     server.fault("getUpdates", status=401, description="Unauthorized")
                     gateway.wait_for("channels.running", gateway.starts)
+                    # Interrupted three times, a turn would be given up: each second time it has time to end.
+                    time.sleep(chance.uniform(0, 1) if gateway.kills % 2 == 0 else chance.uniform(5, 7))
                     gateway.end(signal.SIGKILL)
                     gateway.start()
             deadline = time.monotonic() + 60 + FAULTY_MESSAGES * 3
