@@ -259,7 +259,7 @@ def assert_nobody_shows_the_token(place: str) -> None:
         "json": render_json(everywhere, 1),
         "sarif": render_sarif(everywhere, document.sources, Path()),
         "annotations": render_annotations(everywhere, Path()),
-        "messages": str([(one.message, one.help, one.related) for one in found]),
+        "findings": str(found),
         "explain": json.dumps(explain(lookup, None, None).as_dict(), default=str),
         "graph": str([text_lines(drawing, 100), mermaid(drawing), dot(drawing)]),
         "profiles": json.dumps([facts.as_dict() for facts in profiles(document, "default", {})], default=str),
@@ -294,6 +294,8 @@ ADDRESSES = {
     "a parent": f"extends: '{ADDRESS}'",
     "a route": f"routes: [{{match: {{content: '{ADDRESS}'}}, profile: default}}]",
     "a message of a test": f"tests: {{t: {{message: {{content: '{ADDRESS}'}}, expect: {{}}}}}}",
+    "the profile of a route": f"routes: [{{match: {{content: hi}}, profile: '{ADDRESS}'}}]",
+    "the plugin of a stage": f"stages: {{run_model: {{only: ['{ADDRESS}']}}}}",
 }
 """Where an address with a password may stand."""
 

@@ -120,7 +120,7 @@ class Diagnostic(msgspec.Struct, frozen=True):
 
     `path` is the dotted path of the offending value (`stages.prompt.needs[0]`), `profile` the profile it holds
     for when it holds for one only, `fix` the text that would repair the range when there is one sure repair.
-    What a message quotes is `quotable`: without the defaults of references and the passwords of addresses.
+    What is quoted is `quotable`: without the defaults of references and the passwords of addresses.
     """
 
     code: str
@@ -136,6 +136,9 @@ class Diagnostic(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         force_setattr(self, "message", quotable(self.message))
+        force_setattr(self, "path", quotable(self.path))
+        force_setattr(self, "profile", self.profile and quotable(self.profile))
+        force_setattr(self, "help", self.help and hide_passwords(self.help))  # it may say how to write a default
 
     def as_dict(self) -> dict[str, Any]:
         """The finding as the JSON object of DESIGN §8."""
