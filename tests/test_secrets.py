@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from bub.agent.tools.shell import child_environment
 from bub.asking import Asking
-from bub.base.diagnostics import Diagnostic, PipelineError, Position, Range
+from bub.base.diagnostics import Diagnostic, PipelineError, Position, Range, hide_passwords
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
 from bub.errors import UsageError
@@ -39,6 +39,7 @@ from bub.pipeline.show.pages import page
 from bub.pipeline.show.profiles import profiles
 from bub.pipeline.source.document import walk
 from bub.pipeline.source.merge import Document, load_text
+from bub.secrets.literals import secrets_in_addresses
 from bub.setup.sections import ask_for_section
 
 Write = Callable[[str, str], Path]
@@ -303,6 +304,49 @@ ADDRESSES = {
 @pytest.mark.parametrize("place", ADDRESSES.values(), ids=ADDRESSES)
 def test_no_reader_shows_the_password_of_an_address(place: str) -> None:
     assert_nobody_shows_the_token(place)
+
+
+@pytest.mark.parametrize("before", ["x@", "x/", "x#", "x?", "x@/y#", "it's:"])
+@pytest.mark.parametrize("place", ["settings", "policy", "default", "route"])
+def test_no_reader_shows_a_part_of_a_password_that_was_not_quoted(before: str, place: str) -> None:
+    address = json.dumps(f"https://ada:{before}{TOKEN}@one.example/v1")
+    assert_nobody_shows_the_token(
+        {
+            "settings": f"settings: {{api_base: {address}, modle: y}}",
+            "policy": f"on_failure: {address}",
+            "default": f"stages: {{x: {{kind: firstresult, default: {address}, after: build_prompt}}}}",
+            "route": f"routes: [{{match: {{content: hi}}, profile: {address}}}]",
+        }[place]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://u:pa@ss@host/x", "https://u:…@host/x"),
+        ("https://u:pa/ss#a@host/x", "https://u:…@host/x"),
+        ("https://to@ken@host/x", "https://…@host/x"),
+        ("https://ann@mail.example:pw@host/x", "https://…@host/x"),
+        ("ftp://ann@mail.example:pw@host/x", "ftp://ann@mail.example:…@host/x"),
+        ("https://u:pw@one,https://v:pw@two", "https://u:…@one,https://v:…@two"),
+        ("`https://u:pw@one` and `ann@two`", "`https://u:…@one` and `ann@two`"),
+        ("https://u:pa/s…", "https://u:…"),
+        ("https:/u:pa@ss@host/x", "https:/u:…@host/x"),
+        ("https://token@host/x@y", "https://…@host/x@y"),
+        ("http://host:8080/a/b#c", "http://host:8080/a/b#c"),
+        ("http://host:8080/a/b…", "http://host:8080/a/b…"),
+        ("http://host:8080 of ann@two", "http://host:8080 of ann@two"),
+    ],
+)
+def test_a_password_ends_at_the_last_at_sign_before_a_blank_or_a_quote(text: str, shown: str) -> None:
+    assert hide_passwords(text) == shown
+    assert hide_passwords(shown) == shown
+
+
+@pytest.mark.parametrize("secret", ["pass@word-7", "pass/word-7", "pass#word-7", "a@b.example:password-7"])
+def test_what_is_covered_of_an_address_is_the_whole_password(secret: str) -> None:
+    assert secret in secrets_in_addresses(f"https://{'' if '.' in secret else 'ada:'}{secret}@one.example/v1")
+    assert "password-7" in secrets_in_addresses("https://a@b.example:password-7@one.example/v1")
 
 
 @pytest.mark.parametrize("arguments", [("run", "hi"), ("doctor", "--json"), ("test",)], ids=" ".join)

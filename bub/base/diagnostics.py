@@ -46,11 +46,23 @@ ELIDED = "…"
 ENV_DEFAULT = r"\$\{env:(?P<name>[A-Za-z_][A-Za-z0-9_]*):-(?P<default>[^}]*)"
 """A reference with a default, as a pattern; it may be cut short, as texts are that are quoted."""
 
-IN_ADDRESS = r"(?:\b[Hh][Tt][Tt][Pp][Ss]?://(?=[^/?#\s:@]+@)|://[^/?#\s:@]*:)(?P<secret>[^/?#\s@]+)"
-"""A password in an address, or for the web what stands in the place of a user, up to the `@`."""
+_WEB = r"(?P<web>\b[Hh][Tt][Tt][Pp][Ss]?://(?=[^/?#\s:@]+@))"
+_USER = r"://[^/?#\s:]*:"
+_TOKEN = r"[^/?#\s\"'`<>]+(?=@)|[^/?#\s:@]+(?=@)"
+_PASSWORD = r"(?:(?!://)[^\s\"'`<>])+(?=@)|[^/?#\s@]+(?=@)"
 
-_CUT_ADDRESS = IN_ADDRESS.replace("://", ":/{1,2}") + rf"(?=@|(?<={ELIDED}))"
-"""The same in what may be cut short, or was taken for a path."""
+IN_ADDRESS = rf"(?:{_WEB}|{_USER})(?P<secret>(?(web)(?:{_TOKEN})|(?:{_PASSWORD})))"
+"""A password in an address, or for the web what stands in the place of a user.
+
+It goes up to the last `@` before a blank or a quote: whoever writes it by hand does not quote an `@`, `/` or `#` in it.
+So it may hide too much, such as a port and a path with an `@`, rather than too little.
+"""
+
+_CUT = rf"(?!\d+[/?#])(?:(?!://)[^\s\"'`<>{ELIDED}])*{ELIDED}|[^/?#\s@{ELIDED}]*{ELIDED}"
+_CUT_ADDRESS = (
+    rf"(?:{_WEB}|{_USER})".replace("://", ":/{1,2}") + rf"(?P<secret>(?(web)(?:{_TOKEN})|(?:{_CUT}|{_PASSWORD})))"
+)
+"""The same in what may be cut short, or was taken for a path; only what looks like a port may stand before the cut."""
 
 
 def quotable(text: str) -> str:
