@@ -371,7 +371,7 @@ def test_what_passes_is_not_noticed(shell: Shell, server: Server, first: dict[st
 
 
 def test_a_stage_that_takes_too_long_is_named(shell: Shell, server: Server, write: Write) -> None:
-    file = write("slow.yaml", "version: 1\nextends: bub:default\nstages: {run_model: {timeout: 300ms}}\n")
+    file = write("slow.yaml", "version: 1\nextends: bub:default\nstages: {run_model: {timeout: 2s}}\n")
     message = scripts([delta("half"), HOLD])
     done = shell.bub("run", message, "--config", str(file), **server.environment())
     done.error("stage `run_model` took longer than", "timeout")

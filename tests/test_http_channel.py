@@ -423,7 +423,7 @@ def test_a_signature_that_matches_is_let_pass() -> None:
         {"x-signature": signed(b"{}")["x-signature"]},
         {**signed(b"{}"), "x-timestamp": str(int(time.time()) - 1)},
         signed(b"{}", at=str(int(time.time()) - 301)),
-        signed(b"{}", at=str(int(time.time()) + 400)),
+        signed(b"{}", at=str(int(time.time()) + 86_400)),  # the run of all tests takes a while
         signed(b"{}", at=""),
         signed(b"{}", at="-5"),
         signed(b"{}", at="٣"),
