@@ -297,6 +297,16 @@ ADDRESSES = {
     "a message of a test": f"tests: {{t: {{message: {{content: '{ADDRESS}'}}, expect: {{}}}}}}",
     "the profile of a route": f"routes: [{{match: {{content: hi}}, profile: '{ADDRESS}'}}]",
     "the plugin of a stage": f"stages: {{run_model: {{only: ['{ADDRESS}']}}}}",
+    "the name of a profile": f"profiles: {{default: {{}}, '{ADDRESS}': {{plugins: []}}}}",
+    "the name of a plugin": f"plugins: {{'{ADDRESS}': {{path: x.py}}}}",
+    "the name of a stage": f"stages: {{'{ADDRESS}': {{kind: void}}}}",
+    "the name of a hook": f"hooks: {{'{ADDRESS}': {{kind: void}}}}",
+    "the name of a slot": f"stages: {{run_model: {{when: {{'{ADDRESS}': hi}}}}}}",
+    "the name of a field": f"routes: [{{match: {{'{ADDRESS}': hi}}, profile: default}}]",
+    "the name of a test": f"tests: {{'{ADDRESS}': {{message: hi, expectt: {{}}}}}}",
+    "the name of a provider": f"settings: {{providers: {{'{ADDRESS}': {{addres: x}}}}}}",
+    "the name of a setting": f"settings: {{'{ADDRESS}': x}}",
+    "a key of the file": f"'{ADDRESS}': x",
 }
 """Where an address with a password may stand."""
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from bub.base.json_schema import Schema, Steps
 from bub.pipeline.plan.secret_places import is_named_secret, leaves_below, setting_of
-from bub.pipeline.source.document import Node
+from bub.pipeline.source.document import Node, walk
 from bub.pipeline.source.interpolate import Environment, Reference, references, resolve
 from bub.pipeline.source.merge import Document
 from bub.pipeline.source.schemas import whole_settings_schema
@@ -36,7 +36,7 @@ def secret_values(document: Document, environment: Environment, settings: Mappin
     - what stands behind a reference of the settings, whatever it is;
     - what stands behind any other reference, and in a variable named like a secret, when it `looks_secret`; a file of
       prose does not, nor does the default of a variable that is not named like one;
-    - the passwords of the addresses in the file and in variables.
+    - the passwords of the addresses in the file, its names included, and in variables.
     """
     for name, value in environment.items():
         if is_secret_variable(name) and looks_secret(value):
@@ -44,6 +44,9 @@ def secret_values(document: Document, environment: Environment, settings: Mappin
         yield from secrets_in_addresses(value)
     schema = _schema_for(document, settings.values())
     for layer in document.layers:
+        for _, node in walk(layer.root):
+            for name, _ in node.items():
+                yield from secrets_in_addresses(name)
         for steps, node in leaves_below(layer.root):
             yield from _secrets_as_written(node, steps, schema, document, environment)
     for resolved in settings.values():

@@ -24,7 +24,7 @@ def plan_to_show(plan: Plan) -> Plan:
 
 
 def document_to_show(document: Document) -> Document:
-    """The document with an ellipsis for each of them; itself where there is none."""
+    """The document with an ellipsis for each of them, in names too; itself where there is none."""
     roots = [_hide(layer.root) for layer in document.layers]
     if all(root is layer.root for root, layer in zip(roots, document.layers, strict=True)):
         return document
@@ -39,7 +39,9 @@ def value_to_show(value: Plain) -> Plain:
     if isinstance(value, list):
         return [value_to_show(item) for item in value]
     if isinstance(value, dict):
-        return {name: COVER if is_named((name,)) else value_to_show(below) for name, below in value.items()}
+        return {
+            hide_within(name): COVER if is_named((name,)) else value_to_show(below) for name, below in value.items()
+        }
     return value
 
 
@@ -50,8 +52,8 @@ def _hide(node: Node) -> Node:
         shown = hide_within(value)
         return node if shown == value else replace(node, value=shown)
     if isinstance(value, dict):
-        parts = {name: _hide(child) for name, child in value.items()}
-        return node if all(parts[name] is child for name, child in value.items()) else replace(node, value=parts)
+        parts = {hide_within(name): _hide(child) for name, child in value.items()}
+        return node if all(parts.get(name) is child for name, child in value.items()) else replace(node, value=parts)
     if isinstance(value, tuple):
         items = tuple(map(_hide, value))
         is_same = all(one is other for one, other in zip(items, value, strict=True))

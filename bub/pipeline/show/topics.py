@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bub.base.diagnostics import did_you_mean
+from bub.base.diagnostics import did_you_mean, hide_passwords
 from bub.base.json_schema import Steps
 from bub.errors import UsageError
 from bub.hookspecs import HOOK_POINTS
@@ -90,11 +90,15 @@ def _unknown(lookup: Lookup, topic: str, above: Steps, name: str, rest: str) -> 
             near = near.replace("`", f"`{join_steps(above)}.", 1).replace("`?", f"{rest}`?")
         listed = ", ".join(f"`{one}`" for one in known[:20])
         hint = near or (f"known there: {listed}" if known else "`bub explain` shows the whole pipeline")
-        return UsageError(f"`{join_steps(above)}` has no `{name}`", help=hint)
+        return _refusal(f"`{join_steps(above)}` has no `{name}`", hint)
     stages = [stage.id for stage in lookup.plan.stages]
     profiles = lookup.document.root.get("profiles")
     if profiles is not None and profiles.get(name) is not None:
-        return UsageError(f"`{topic}` is a profile", help=f"explain `profiles.{topic}`, or `--profile {name}`")
+        return _refusal(f"`{topic}` is a profile", f"explain `profiles.{topic}`, or `--profile {name}`")
     known = [*stages, *lookup.plan.hooks, *HOOK_POINTS, *pipeline_schema()["properties"]]
     hint = did_you_mean(name, known) or f"stages are {', '.join(f'`{one}`' for one in stages)}"
-    return UsageError(f"this pipeline has no stage, hook point or path `{topic}`", help=hint)
+    return _refusal(f"this pipeline has no stage, hook point or path `{topic}`", hint)
+
+
+def _refusal(message: str, hint: str) -> UsageError:
+    return UsageError(hide_passwords(message), help=hide_passwords(hint))  # a name may be an address

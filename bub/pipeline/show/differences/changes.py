@@ -98,7 +98,7 @@ class Changes:
         place = next((place for place in places if place is not None), None)
         severity: Severity = "danger" if danger else "notice"
         old, new = value_to_show(old), value_to_show(new)
-        self.items.append(Change(severity, kind, hide_within(message), path, place, old, new))
+        self.items.append(Change(severity, kind, hide_within(message), hide_within(path), place, old, new))
 
     def add_differing(
         self, kind: str, message: str, path: str, was: Fact, now: Fact, *at: Node | Place | None, danger: bool = False
