@@ -330,6 +330,12 @@ def test_no_reader_shows_a_part_of_a_password_that_was_not_quoted(before: str, p
     )
 
 
+@settings(max_examples=15, deadline=None)
+@given(st.sampled_from(list(ADDRESSES)), st.lists(st.sampled_from(["a", "@", "#", "?", "b/"]), max_size=4))
+def test_no_two_readers_disagree_about_an_address(place: str, before: list[str]) -> None:
+    assert_nobody_shows_the_token(ADDRESSES[place].replace(TOKEN, f"{''.join(before)}{TOKEN}"))
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
