@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bub.gateway.garbage import look_through, looking_later
+from bub.gateway.garbage import NEW_OBJECTS, look_through, looking_later, looking_less_often
 
 
 class Knot:
@@ -58,3 +58,11 @@ def test_a_failure_leaves_the_search_as_it_was() -> None:
         raise ValueError("broken")
     assert gc.isenabled()
     gc.unfreeze()
+
+
+def test_python_looks_less_often_in_the_block_and_as_before_behind_it() -> None:
+    before = gc.get_threshold()
+    with pytest.raises(ZeroDivisionError), looking_less_often():
+        assert gc.get_threshold() == (NEW_OBJECTS, *before[1:])
+        _ = 1 / 0
+    assert gc.get_threshold() == before

@@ -18,7 +18,7 @@ from bub.base.diagnostics import Diagnostic, PipelineError, Place
 from bub.channels.server import ListenAddress
 from bub.errors import BubError
 from bub.framework import BubFramework
-from bub.gateway.garbage import look_through, looking_later
+from bub.gateway.garbage import look_through, looking_later, looking_less_often
 from bub.gateway.hangup import HANGUP, find_terminal, held_hangup
 from bub.gateway.monitor import Monitor
 from bub.gateway.systemd import Systemd
@@ -85,7 +85,7 @@ class Gateway:
         """
         framework = self._framework
         allow_open_files()
-        with trio.open_signal_receiver(*_signals()) as signals:
+        with looking_less_often(), trio.open_signal_receiver(*_signals()) as signals:
             async with framework.running(), trio.open_nursery() as beside:
                 mailbox = Mailbox(inbox_file(framework.home), framework.workspace)
                 manager = ChannelManager(framework, self._names, mailbox=mailbox, counts=framework.counts)
