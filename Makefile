@@ -66,7 +66,7 @@ soak: $(VENV)/.bub $(VENV)/.test ## let a day of traffic with faults pass, on a 
 
 bench: $(VENV)/.bub $(VENV)/.test $(VENV)/.rival $(VENV)/.reference ## measure, side by side with hand-written code
 	@for file in tests/bench/[a-z]*.py; do \
-	    name=$$(basename "$$file" .py); echo "== $$name"; $(PY) -m tests.bench.$$name || exit 1; done
+	    name=$$(basename "$$file" .py); echo "== $$name, load $$(uptime | sed 's/.*averages*: *//')"; $(PY) -m tests.bench.$$name || exit 1; done
 
 build: $(VENV)/.package ## wheel and source archive, in dist/
 	rm -rf dist

@@ -14,6 +14,7 @@ from pathlib import Path
 import pexpect
 
 from tests.bench._answers import answering
+from tests.bench.tapes import REFERENCE
 
 RUNS = 15
 IMPORTS = "import typer, yaml, jsonschema; from jsonschema import Draft202012Validator"
@@ -47,7 +48,11 @@ def measure() -> None:
             "bub run hello (20 tokens)": ["-m", "bub", "run", "hello"],
             "bub chat hello, piped (20 tokens)": ["-m", "bub", "chat", "hello"],
         }
-        times: dict[str, list[float]] = {name: [] for name in commands}
+        # The reference takes fifteen times as long: fewer runs, in turn with the others.
+        of_reference = {"reference --help": ["--help"], 'reference run ",help"': ["run", ",help"]}
+        if not Path(REFERENCE).exists():
+            of_reference = {}
+        times: dict[str, list[float]] = {name: [] for name in (*commands, *of_reference)}
         environment = {
             **os.environ,
             "BUB_HOME": folder,
@@ -62,8 +67,12 @@ def measure() -> None:
                 seconds = _cpu_seconds([sys.executable, *arguments], folder, environment)
                 if turn:  # the first one only warms up
                     times[name].append(seconds)
+            for name, arguments in of_reference.items() if turn < 4 else ():
+                seconds = _cpu_seconds([str(Path(REFERENCE).with_name("bub")), *arguments], folder, environment)
+                if turn:
+                    times[name].append(seconds)
         waits = [_seconds_to_line(folder, environment) for _ in range(RUNS)]
-    print(f"cold start: seconds of CPU, {RUNS} runs each in turn")
+    print(f"cold start: seconds of CPU, {RUNS} runs each in turn (the reference 3)")
     for name, seconds_of_each in times.items():
         print(f"  {name:32} median {statistics.median(seconds_of_each):.3f}   best {min(seconds_of_each):.3f}")
     waited = f"median {statistics.median(waits):.3f}   best {min(waits):.3f}"
