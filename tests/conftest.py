@@ -16,15 +16,18 @@ from hypothesis import HealthCheck, settings
 from loguru import logger
 
 from bub.agent.models.providers import PROVIDERS
+from bub.inbox.sqlite import SqliteInbox
 
 PROVIDER_KEYS = ("GOOGLE", *(each.key_variable.partition("_")[0] for each in PROVIDERS.values() if each.key_variable))
 PROXIES = ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 
 pytest_plugins = ["hangs"]
 
-# A shell starts what runs in the background with Ctrl-C ignored, and so would be every process that a test starts.
+# A shell starts what runs in the background with Ctrl-C ignored, and nohup with SIGHUP; so would be what a test starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # How long an example takes says more about what else the machine does than about Bub.
 settings.register_profile("bub", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -37,6 +40,23 @@ Write = Callable[[str, str], Path]
 def anyio_backend() -> str:
     """Async tests run on trio."""
     return "trio"
+
+
+@pytest.fixture(autouse=True)
+def inboxes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close the inboxes in memory that a test left open, as a file outlives its manager: Python 3.13 warns of each."""
+    opened: list[SqliteInbox] = []
+    open_inbox = SqliteInbox.open
+
+    def open_and_note(inbox: SqliteInbox) -> None:
+        open_inbox(inbox)
+        if inbox.path is None:
+            opened.append(inbox)
+
+    monkeypatch.setattr(SqliteInbox, "open", open_and_note)
+    yield
+    for inbox in opened:
+        inbox.close()
 
 
 @pytest.fixture(autouse=True)
