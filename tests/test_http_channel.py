@@ -317,6 +317,14 @@ async def test_a_read_that_fails_is_500_and_the_next_request_is_answered(worksho
         assert (await post(channel, hello())).status_code == 200
 
 
+async def test_a_channel_without_a_read_says_so_at_the_start() -> None:
+    class Forgetful(HttpChannel):
+        name = "forgetful"
+
+    with pytest.raises(BubError, match="`forgetful` has no `read`"), trio.fail_after(5):
+        await Forgetful(print).run()  # type: ignore[arg-type]
+
+
 async def test_a_read_that_hangs_is_500(workshop: Workshop) -> None:
     class Hanging(Hook):
         async def read(self, request: Request) -> Any:  # type: ignore[override]
@@ -393,7 +401,7 @@ def test_it_listens_on_this_machine_alone_unless_told() -> None:
 
 async def test_a_port_that_is_taken_is_told(workshop: Workshop) -> None:
     async with asked(workshop) as channel:
-        other = HttpChannel(print, str(channel.address))  # type: ignore[arg-type]
+        other = Hook(print, address=channel.address)
         with pytest.RaisesGroup(BubError) as caught:
             await other.run()
         assert "cannot listen at" in str(caught.value.exceptions[0])

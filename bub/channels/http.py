@@ -55,7 +55,7 @@ class HttpChannel(Channel):
     origins: Collection[str] = ()
     """The web sites whose pages may ask, such as "https://example.org"; requests of any other page are refused."""
     answer_within: float = 30.0
-    """How long, in seconds, a request waits for its answer; then it is told 202. With 0 it is told so at once."""
+    """How long, in seconds, a request waits for its answer; then the answer is 202. With 0 it is 202 at once."""
     most_bytes: int = 1_048_576
     """How large a body may be; a larger one is refused with 413."""
     most_connections: int = 100
@@ -86,7 +86,7 @@ class HttpChannel(Channel):
         The message goes to this channel, whatever it names, and gets a `message_id` if it has none. Raises `HttpError`
         to refuse the request.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no `read`, which says what a request means")
+        raise NotImplementedError  # `run` says so before a request can come
 
     def answer(self, message: ChannelMessage, replies: Sequence[ChannelMessage]) -> Response:
         """The answer to a request whose message got these replies in time; none if nobody answered it."""
@@ -106,6 +106,9 @@ class HttpChannel(Channel):
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled. When everything is to end, no request is taken any more."""
         self._is_ending = False
+        if type(self).read is HttpChannel.read:  # said at the start, and not to the first who asks
+            problem = f"the channel `{self.name}` has no `read`, which says what a request means"
+            raise BubError(problem, help="give its class one that returns a message")
         server = HttpServer(self.name, self._handle, Limits(self.most_connections, self.patience))
         async with trio.open_nursery() as tasks:
             help_ = f"perhaps another program has the port; let `{self.name}` listen at another"
