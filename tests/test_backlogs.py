@@ -10,7 +10,7 @@ import trio
 from fakes.line import Line, an_office, lines, opened
 from fakes.toys import Toy, Workshop
 from test_channel_faults import Lasting, Mortal, slowly
-from test_turns_that_wait import a_model
+from test_turns_that_wait import GATED, a_model
 from trio.testing import MockClock
 
 from bub.channels import ChannelMessage
@@ -173,19 +173,6 @@ async def test_a_message_that_kills_the_process_when_it_is_let_in_is_set_aside(w
                 await manager.settled()
     assert next(deaths) == 4
     assert len(line.sent) == 1
-
-
-GATED = """
-extends: bub:default
-hooks: {personality_switched: {kind: modifying}}
-plugins: {office: {path: office.py}, guard: {path: guard.py}, model: {path: model.py}}
-profiles:
-  default: {plugins: [office, model]}
-  poet:
-    plugins: [office, guard, model]
-    hooks: {doorkeeper: {kind: gate, takes: [message, profile]}}
-    stages: {doorkeeper: {before: resolve_session}}
-"""
 
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])

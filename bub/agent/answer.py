@@ -30,7 +30,7 @@ class ModelAnswer(msgspec.Struct):
     is_last: bool = False
     """Whether a plugin said that the turn ends with it."""
     is_observed: bool = False
-    """Whether `after_llm_call` was told of it."""
+    """Whether `after_llm_call` was called for it."""
     is_noted: bool = False
     """Whether the journal has what it says and calls."""
     are_results_noted: bool = False
@@ -66,7 +66,7 @@ class ModelAnswer(msgspec.Struct):
         return event
 
     def as_response(self, error: Exception | None) -> dict[str, Any]:
-        """Return the answer as `after_llm_call` is told of it."""
+        """Return the answer as `after_llm_call` gets it."""
         return {
             "text": self.text,
             "tool_calls": [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in self.calls],

@@ -1,6 +1,6 @@
 """Runs comma commands: a message that begins with the prefix calls a tool by its name, and no model is asked.
 
-How one is written stands in `bub/channels/commands.py`."""
+`bub/channels/commands.py` says how one is written."""
 
 from __future__ import annotations
 

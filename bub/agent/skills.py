@@ -83,7 +83,7 @@ class _Seen(NamedTuple):
 
 
 class _Index(msgspec.Struct, frozen=True):
-    """What was found at one time, root by root, by the path of the file, and by name; and how a model is told of it."""
+    """What was found at one time: root by root, by the path of the file, by name, and as the text for a model."""
 
     versions: list[dict[str, _Version]]
     files: Mapping[str, _Seen]
@@ -176,7 +176,7 @@ def _versions_below(folder: Path) -> dict[str, _Version]:
     except OSError as error:
         return {".": str(error)}
     try:
-        for name in os.listdir(opened):  # noqa: PTH208 (an open folder)
+        for name in os.listdir(opened):  # noqa: PTH208 (no path can name an open folder)
             file = f"{name}/{FILE_NAME}"
             try:
                 # Of the file that links lead to, so that a link which is turned elsewhere is a change.

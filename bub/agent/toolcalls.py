@@ -48,7 +48,7 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 
 class ToolOutcome(msgspec.Struct, frozen=True):
-    """What came of a call: the text that the model is told.
+    """What came of a call: the text that the model gets.
 
     `took` is how long it took, in seconds, without the time that a person thought about the question.
     """
@@ -256,7 +256,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 def as_text(value: Any) -> str:
-    """What a tool returned as the text that the model is told."""
+    """What a tool returned as the text that the model gets."""
     if value is None:
         return "done"
     value = mend(value)  # names of files may hold what no encoding can carry

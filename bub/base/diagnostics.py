@@ -52,7 +52,7 @@ _TOKEN = r"[^/?#\s\"'`<>]+(?=@)|[^/?#\s:@]+(?=@)"
 _PASSWORD = r"(?:(?!://)[^\s\"'`<>])+(?=@)|[^/?#\s@]+(?=@)"
 
 IN_ADDRESS = rf"(?:{_WEB}|{_USER})(?P<secret>(?(web)(?:{_TOKEN})|(?:{_PASSWORD})))"
-"""A password in an address, or for the web what stands in the place of a user.
+"""A password in an address; in an address of the web, also what is written as the user.
 
 It goes up to the last `@` before a blank or a quote: whoever writes it by hand does not quote an `@`, `/` or `#` in it.
 So it may hide too much, such as a port and a path with an `@`, rather than too little.

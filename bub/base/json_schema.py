@@ -34,7 +34,7 @@ def look_up(reference: str, whole: Any) -> Any:
     document, resolver = DRAFT202012.create_resource(whole), Registry[Any]().resolver()
     try:
         return document.pointer(pointer=pointer, resolver=resolver).contents
-    except (Unresolvable, TypeError, ValueError):  # no such key, a step into a text or a truth value, an item by a name
+    except (Unresolvable, TypeError, ValueError):  # no such key, a step into a text, or a list's item by a name
         return None
 
 

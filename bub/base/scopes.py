@@ -58,7 +58,7 @@ class Scope:
         while self._open:
             try:
                 await _close(self._open.pop())
-            except BaseException as error:  # noqa: BLE001 (raised below)
+            except BaseException as error:  # noqa: BLE001 (the rest has to be closed first; then it is raised)
                 interruption = interruption or error
         if interruption is not None:
             raise interruption
@@ -72,7 +72,7 @@ async def _close(manager: Any) -> None:
                 await manager.__aexit__(None, None, None)
             else:
                 manager.__exit__(None, None, None)
-        except Exception as error:  # noqa: BLE001 (the others still have to be closed)
+        except Exception as error:  # noqa: BLE001 (it is logged, and the others are closed)
             log_exception("resource.close_failed", error, resource=type(manager).__name__)
     if scope.cancelled_caught:
         log_warning("resource.close_timed_out", resource=type(manager).__name__, seconds=CLOSING_PATIENCE)

@@ -20,7 +20,7 @@ Wait: TypeAlias = Callable[[Awaitable[Any]], Awaitable[Any]]
 """Awaits something, within a limit."""
 
 PLAIN = frozenset((type(None), str, dict, list, tuple, int, float, bool))
-"""Types whose values need not be awaited: nearly every answer, so they are told apart without a call."""
+"""Types whose values need not be awaited: nearly every answer, so no function is called to recognize them."""
 
 
 def is_awaitable(value: Any) -> bool:
@@ -103,7 +103,7 @@ class MovingDeadline:
             self._set()
         try:
             return await awaitable
-        except BaseException as error:
+        except BaseException as error:  # a cancellation by this deadline is one; all else goes on as it is
             if self._has_caused(error):
                 raise Expired from None
             raise
@@ -116,7 +116,7 @@ class MovingDeadline:
         return isinstance(error, Expired) or (self.is_set and self._has_caused(error))
 
     def move(self) -> None:
-        """Move the deadline, if one is set, to where it belongs now: something is to be awaited without it."""
+        """Move the deadline, if one is set, to where it belongs now, before the caller awaits something by itself."""
         if self.is_set and self._set_to != self._at:
             self._set()
 

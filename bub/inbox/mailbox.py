@@ -232,7 +232,7 @@ class Mailbox:
         try:
             self._store.open()
             self._times_requeued = self._store.alone(self._store.times_requeued)
-        except BaseException:
+        except BaseException:  # what is half open would keep its lock
             self._close()
             raise
 

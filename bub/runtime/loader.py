@@ -88,7 +88,7 @@ def load(
     loading = _Loading(document, workspace, environment, planner, resolver, builtin, learn, mocks, witnesses, give_way)
     try:
         profiles = loading.load_profiles([profile, *(route.profile for route in routes)], findings)
-    except BaseException:
+    except BaseException:  # modules of a snapshot that never was would stay for good
         for plugins in loading.plugins:
             plugins.forget_modules()
         raise

@@ -9,7 +9,7 @@ import msgspec
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
-    """A tool as a model is told of it: its dotted name, what it does, and the JSON Schema of its arguments."""
+    """What a model learns of a tool: its dotted name, what it does, and the JSON Schema of its arguments."""
 
     name: str
     description: str

@@ -68,7 +68,7 @@ def write(
 @tool(name="fs.edit", path="path")
 def edit(
     path: Annotated[str, "The file, from the workspace."],
-    old: Annotated[str, "The text to replace, exactly as it stands there and long enough to occur only once."],
+    old: Annotated[str, "The text to replace, exactly as it is there, and long enough to occur only once."],
     new: Annotated[str, "The text that takes its place."],
     all: Annotated[bool, "Replace every place where `old` occurs."] = False,  # noqa: A002 (the model's word)
     *,
@@ -277,7 +277,7 @@ def _encode(text: str) -> bytes:
         raise ToolError("the text holds half a character, which no file can hold", kind="invalid_input") from None
 
 
-def _replace_text(name: str, text: str, old: str, new: str, *, all: bool) -> tuple[str, list[int]]:  # noqa: A002 (as above)
+def _replace_text(name: str, text: str, old: str, new: str, *, all: bool) -> tuple[str, list[int]]:  # noqa: A002 (the name of the tool's argument)
     """The text with `new` for `old`, and where that stood (BEHAVIOURS A27).
 
     A line of `old` may end in the file as it does on Windows; the new text then does, too.

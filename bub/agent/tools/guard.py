@@ -88,7 +88,7 @@ class Guard:
                 env={},
                 start_new_session=True,
             )
-        except BaseException:
+        except BaseException:  # nobody would close it, and a Ctrl-C can come here, too
             os.close(writing)
             raise
         finally:

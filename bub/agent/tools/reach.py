@@ -70,7 +70,7 @@ class AllowedPath(msgspec.Struct, frozen=True):
             try:
                 found = os.fstat(file.fileno())
                 self._check(found)
-            except BaseException:
+            except BaseException:  # whoever asked never gets it, so nobody else closes it
                 file.close()
                 raise
             return file, found

@@ -289,7 +289,7 @@ async def bash(
     shells: Callable[[], Awaitable[Shells]],
     /,
     command: Annotated[str, "What to run."],
-    timeout: Annotated[float, "After how many seconds it is ended.", Meta(gt=0, le=3600)] = 30,  # noqa: ASYNC109
+    timeout: Annotated[float, "After how many seconds it is ended.", Meta(gt=0, le=3600)] = 30,  # noqa: ASYNC109 (the model sets it)
     cwd: Annotated[str, "The folder to run it in, from the workspace."] = ".",
     background: Annotated[bool, "Leave it running, without a timeout; bash.output shows what it prints."] = False,
     *,

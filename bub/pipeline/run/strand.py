@@ -175,8 +175,7 @@ class Strand:
         tell = partial(turn.tell, step)
         try:
             return await step.call(step.calls, turn.values, wait, self._handle_failure, tell, pulled, step.manner)
-        except BaseException:
-            # Who cleans up after this stage is told the text so far (DESIGN §2, `cleanup_for`).
+        except BaseException:  # also when it is cancelled: its clean-up gets the text so far (DESIGN §2, `cleanup_for`)
             step.put(turn.values, pulled.text, each=False)
             raise
 
