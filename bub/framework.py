@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bub.agent.builtin import BuiltinPlugin
-from bub.base.diagnostics import Diagnostic
+from bub.base.diagnostics import Diagnostic, without_notes
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
 from bub.runtime.bootstrap import check_channels
 from bub.runtime.commands import collect_commands
@@ -126,6 +126,11 @@ class BubFramework(RuntimeView):
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
         """What was found while compiling and does not keep anything from running."""
+        return without_notes(self.findings)
+
+    @property
+    def findings(self) -> tuple[Diagnostic, ...]:
+        """The `warnings`, and notes: what may well be meant so."""
         latest = self._runtime.loaded.latest
         return latest.warnings if latest is not None else ()
 

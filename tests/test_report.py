@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft4Validator
 
-from bub.base.diagnostics import NO_FILE, START, Diagnostic, Position, Range, Related
+from bub.base.diagnostics import NO_FILE, START, Diagnostic, Position, Range, Related, sort_diagnostics
 from bub.pipeline.check.validate import check_document
 from bub.pipeline.report.annotations import render_annotations
 from bub.pipeline.report.handbook import codes, page_of
@@ -292,6 +292,19 @@ def test_an_annotation_escapes_what_has_a_meaning_to_the_runner() -> None:
     )
 
 
+def test_a_note_is_a_notice_to_the_runner() -> None:
+    assert render_annotations([finding(span(2, 3, 5), severity="note")], Path.cwd()).startswith("::notice file=")
+
+
+def test_what_is_a_warning_for_one_profile_and_a_note_for_another_is_a_warning() -> None:
+    items = [
+        finding(span(1, 1, 2), profile=profile, severity=severity)
+        for profile, severity in (("a", "note"), ("b", "warning"))
+    ]
+    (one,) = sort_diagnostics(items)
+    assert one.severity == "warning"
+
+
 def test_an_annotation_of_several_lines_has_no_last_column() -> None:
     item = finding(span(2, 3, 5, end_line=4), severity="warning", profile="ci")
     assert render_annotations([item], Path.cwd()) == (
@@ -429,19 +442,19 @@ def test_a_log_without_findings_is_a_log(sarif_schema: Draft4Validator) -> None:
 
 
 @pytest.mark.parametrize(
-    ("errors", "warnings", "files", "text"),
+    ("severities", "files", "text"),
     [
-        (2, 1, 1, "2 errors and 1 warning in 1 file"),
-        (1, 0, 3, "1 error in 1 of 3 files"),
-        (0, 2, 1, "2 warnings in 1 file"),
-        (0, 0, 1, "1 file is fine"),
-        (0, 0, 4, "4 files are fine"),
+        (["error", "error", "warning"], 1, "2 errors and 1 warning in 1 file"),
+        (["error", "warning", "note", "note"], 1, "1 error, 1 warning and 2 notes in 1 file"),
+        (["note"], 1, "1 note in 1 file"),
+        (["error"], 3, "1 error in 1 of 3 files"),
+        (["warning", "warning"], 1, "2 warnings in 1 file"),
+        ([], 1, "1 file is fine"),
+        ([], 4, "4 files are fine"),
     ],
 )
-def test_the_summary_counts(errors: int, warnings: int, files: int, text: str) -> None:
-    items = [
-        finding(span(n + 1, 1, 2), severity="error" if n < errors else "warning") for n in range(errors + warnings)
-    ]
+def test_the_summary_counts(severities: list[str], files: int, text: str) -> None:
+    items = [finding(span(line, 1, 2), severity=severity) for line, severity in enumerate(severities, 1)]
     assert summary(items, files) == text
 
 

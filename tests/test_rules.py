@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from fakes.checking import check_file
+from fakes.mistakes import VERSION, Mistake, assert_is_found, check, marked, repaired, said
 
 from bub import BubFramework
 from bub.base.diagnostics import (
@@ -18,11 +18,10 @@ from bub.base.diagnostics import (
     PipelineError,
     Position,
     Range,
-    sort_diagnostics,
     suggest,
     sure_repair,
 )
-from bub.pipeline.check.validate import ProfileChecker, check_document, check_outline, check_profile, profiles_of
+from bub.pipeline.check.validate import ProfileChecker, check_document, check_profile
 from bub.pipeline.plan.outline import outline_of
 from bub.pipeline.plan.plan import MOST_STAGES
 from bub.pipeline.run.compiler import plan_for
@@ -31,61 +30,6 @@ from bub.pipeline.source.merge import load_text
 pytestmark = pytest.mark.anyio
 
 Write = Callable[[str, str], Path]
-VERSION = "version: 1\n"
-
-
-def check(text: str, environment: dict[str, str] | None = None) -> tuple[Diagnostic, ...]:
-    """What `bub validate` finds in a text, for every profile it has."""
-    document = load_text(text)
-    checker = ProfileChecker(outline_of(document))
-    found = [*check_document(document, environment), *check_outline(checker.outline)]
-    for profile in profiles_of(document):
-        found += check_profile(checker, profile)
-    return sort_diagnostics(found)
-
-
-def marked(text: str) -> tuple[str, list[Range]]:
-    """The text without `«` and `»`, and the ranges that stood between them."""
-    ranges = []
-    plain = ""
-    for piece in re.split("(«[^»]*»)", text):
-        start = _end(plain)
-        plain += piece.strip("«»")
-        if piece.startswith("«"):
-            ranges.append(Range(start, _end(plain)))
-    return plain, ranges
-
-
-def _end(text: str) -> Position:
-    return Position(text.count("\n") + 1, len(text) - text.rfind("\n"))
-
-
-def repaired(text: str, finding: Diagnostic) -> str:
-    """The text with a finding's `fix` in the place it points at."""
-    lines = text.split("\n")
-    start, end = finding.range
-    assert start.line == end.line
-    line = lines[start.line - 1]
-    lines[start.line - 1] = f"{line[: start.column - 1]}{finding.fix}{line[end.column - 1 :]}"
-    return "\n".join(lines)
-
-
-def said(findings: tuple[Diagnostic, ...]) -> list[str]:
-    return [f"{finding.code} {finding.range.start.line}: {finding.message}" for finding in findings]
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """A text with the one mistake between « and », what is said of it, and what to change so that it is right."""
-
-    code: str
-    text: str
-    message: str
-    help: str | None
-    mend: tuple[str, str]
-    related: str = ""
-    severity: str = "error"
-
 
 OWN_GATE = "hooks: {moderate: {kind: gate, takes: [prompt]}}\n"
 
@@ -716,26 +660,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: f"{mistake.code} {mistake.message}")
 def test_a_mistake_is_one_finding_at_its_place_and_its_mended_twin_is_none(mistake: Mistake) -> None:
-    text, (place,) = marked(VERSION + mistake.text)
-    found = check(text)
-    assert said(found) == [f"{mistake.code} {place.start.line}: {mistake.message}"]
-    (finding,) = found
-    assert finding.range == place
-    assert finding.severity == mistake.severity
-    assert finding.help == mistake.help
-    assert [related.message for related in finding.related] == ([mistake.related] if mistake.related else [])
-    assert finding.path or finding.code in ("B160", "B161")
-
-    wrong, right = mistake.mend
-    start = (
-        len("\n".join(text.splitlines()[: place.start.line - 1]))
-        if wrong in text.splitlines()[place.start.line - 1]
-        else 0
-    )
-    assert wrong in text[start:]
-    assert said(check(text[:start] + text[start:].replace(wrong, right, 1))) == []
-    if finding.fix is not None:
-        assert said(check(repaired(text, finding))) == []
+    assert_is_found(mistake)
 
 
 RULES = {
@@ -746,7 +671,8 @@ RULES = {
 
 
 def test_every_code_of_the_rules_is_tested() -> None:
-    tested = {mistake.code for mistake in MISTAKES} | set(re.findall(r'"(B2[0-9]+)"', Path(__file__).read_text()))
+    texts = [path.read_text() for path in Path(__file__).parent.glob("test_rules*.py")]
+    tested = {code for text in texts for code in re.findall(r'"(B[0-9]+)"', text)}
     assert tested | {"B125", "B127"} >= RULES
 
 

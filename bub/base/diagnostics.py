@@ -12,7 +12,11 @@ from msgspec.structs import force_setattr, replace
 
 from bub.errors import BubError
 
-Severity = Literal["error", "warning"]
+Severity = Literal["error", "warning", "note"]
+"""How much a finding matters: an error ends a start, a note is for those who ask for it and never fails anything."""
+
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+"""All severities, the worst first."""
 
 
 class Position(NamedTuple):
@@ -258,6 +262,11 @@ def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...
     return tuple(sorted(merged, key=lambda item: (item.file, item.range, item.code, item.message)))
 
 
+def without_notes(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """The findings that a person has to see who did not ask for notes."""
+    return tuple(item for item in diagnostics if item.severity != "note")
+
+
 _MOST_NAMED = 3
 """How many profiles one finding names, and points at."""
 
@@ -265,9 +274,9 @@ _MOST_NAMED = 3
 def _as_one(items: list[Diagnostic]) -> Diagnostic:
     """The first of several findings that differ in their profile only, with the other profiles named too.
 
-    What is an error in one of them is an error.
+    What is an error in one of them is an error, and so is a warning.
     """
-    items = sorted(items, key=lambda item: item.severity != "error")
+    items = sorted(items, key=lambda item: SEVERITIES.index(item.severity))
     first = items[0]
     profiles = list(dict.fromkeys(item.profile for item in items))
     if len(profiles) == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bub.base.diagnostics import PipelineError
+from bub.base.diagnostics import PipelineError, without_notes
 from bub.pipeline.report.report import render_text, summary
 
 
@@ -19,5 +19,6 @@ class ShownPipelineError(PipelineError):
 def render_error(error: PipelineError, *, color: bool) -> str:
     """Return all findings of `error` as text, and below them a line that counts them."""
     sources = error.sources if isinstance(error, ShownPipelineError) else {}
-    text = render_text(error.diagnostics, sources, color=color)
-    return f"{text}\nbub: {summary(error.diagnostics, len({finding.file for finding in error.diagnostics}))}"
+    findings = without_notes(error.diagnostics)
+    text = render_text(findings, sources, color=color)
+    return f"{text}\nbub: {summary(findings, len({finding.file for finding in findings}))}"

@@ -29,7 +29,7 @@ def prove(config: Path | str | None, workspace: Path, profiles: Iterable[str]) -
         except PipelineError as error:
             found = error.diagnostics
         else:
-            found = framework.warnings
+            found = framework.findings
         # Findings about the profiles that routes lead to come when those profiles are loaded.
         proved += [finding for finding in found if finding.profile in (None, profile)]
     return proved

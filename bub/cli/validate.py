@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from bub.base.diagnostics import Diagnostic
+from bub.base.diagnostics import Diagnostic, without_notes
 from bub.base.locate import find_pipeline
 from bub.cli.exits import FAILED, in_color, one_line
 from bub.cli.options import Options, options_of, workspace_of
@@ -47,6 +47,9 @@ def validate(
     plugins: Annotated[
         bool, typer.Option("--plugins", help="Import the plugins too, and prove what a run would.")
     ] = False,
+    pedantic: Annotated[
+        bool, typer.Option("--pedantic", help="Show notes too: what may be meant so. They never fail.")
+    ] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Repair first what has one sure repair.")] = False,
 ) -> int:
     """Check pipeline files, all profiles of each, and print every finding.
@@ -65,7 +68,8 @@ def validate(
     proof = _proof(options, named=bool(paths)) if plugins else None
     with progress("checked", len(meant.files), sys.stderr) as tell:
         checked = check_many(meant.files, profiles=profiles, environ=os.environ, tell=tell, further=proof)
-    findings, count = (*meant.findings, *checked.diagnostics), len(meant.files) + len(meant.findings)
+    shown = checked.diagnostics if pedantic else without_notes(checked.diagnostics)
+    findings, count = (*meant.findings, *shown), len(meant.files) + len(meant.findings)
     print(_report(findings, checked.sources, count, format), end="")
     return FAILED if _fails(findings, strict) or not all_written else 0
 
@@ -99,7 +103,7 @@ def _report(findings: Sequence[Diagnostic], sources: Mapping[str, str], files: i
 
 
 def _fails(findings: Sequence[Diagnostic], strict: bool) -> bool:
-    return any(finding.severity == "error" or strict for finding in findings)
+    return any(finding.severity in (("error", "warning") if strict else ("error",)) for finding in findings)
 
 
 def _usual_file(options: Options) -> PipelineFile:

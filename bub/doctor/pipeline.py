@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from bub.base.diagnostics import Diagnostic, PipelineError
+from bub.base.diagnostics import Diagnostic, PipelineError, without_notes
 from bub.base.locate import Found, bub_home, find_pipeline
 from bub.channels.enabling import ProfileChannels
 from bub.doctor.checks import Check, Patient, Status, in_thread
@@ -42,7 +42,7 @@ def _file(patient: Patient) -> Check:
         patient.found = found = find_pipeline(config, patient.workspace, patient.environ)
         file = PipelineFile(str(found.path), found.path) if found.path else resolve_file(f"{SHIPPED}{DEFAULT_PROFILE}")
         how = _how(patient, found)
-    findings = check_files([file], environ=patient.environ).diagnostics
+    findings = without_notes(check_files([file], environ=patient.environ).diagnostics)
     name, told = f"{file.name} ({how})", summary(findings, 1).removesuffix(" in 1 file")
     if not findings:
         return Check("file", "ok", name)

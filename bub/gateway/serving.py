@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import trio
 
 from bub import __version__
-from bub.base.diagnostics import Diagnostic, PipelineError, Place
+from bub.base.diagnostics import Diagnostic, PipelineError, Place, without_notes
 from bub.channels.server import ListenAddress
 from bub.errors import BubError
 from bub.framework import BubFramework
@@ -150,7 +150,7 @@ class Gateway:
                 with looking_later():
                     await trio.to_thread.run_sync(self._framework.reload, abandon_on_cancel=True)
             except PipelineError as error:
-                self._note_reload("refused", map(format_finding, error.diagnostics))
+                self._note_reload("refused", map(format_finding, without_notes(error.diagnostics)))
             except BubError as error:
                 self._note_reload("refused", [f"{error} ({error.help})" if error.help else str(error)])
             except (Exception, SystemExit) as error:  # noqa: BLE001 (code of plugins: what runs is not to suffer from it)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from bub.base.diagnostics import Diagnostic, PipelineError, sort_diagnostics
+from bub.base.diagnostics import Diagnostic, PipelineError, sort_diagnostics, without_notes
 from bub.pipeline.check.validate import check_loaded, profiles_of
 from bub.pipeline.plan.secret_values import redactor_of
 from bub.pipeline.source.document import Node
@@ -73,7 +73,7 @@ def open_suite(
     environment, found = read_environment(document.base, os.environ)
     findings = [*found, *check_loaded(document, environment=environment).diagnostics]
     if any(finding.severity == "error" for finding in findings):
-        return Suite(document, (), sort_diagnostics(findings), profile, workspace, Redactor(()))
+        return Suite(document, (), sort_diagnostics(without_notes(findings)), profile, workspace, Redactor(()))
     trials = tuple(trial for trial in trials_of(document, environment) if is_meant(trial.id))
     whole, document = document, _without_tests(document)
     settings: dict[str, Mapping[str, object]] = {}
@@ -86,7 +86,7 @@ def open_suite(
             # Warnings are reported above; without its tests, a file may have others.
             findings += [finding for finding in error.diagnostics if finding.severity == "error"]
     mask = redactor_of(whole, environment, settings)
-    return Suite(document, trials, sort_diagnostics(findings), profile, workspace, mask)
+    return Suite(document, trials, sort_diagnostics(without_notes(findings)), profile, workspace, mask)
 
 
 def _without_tests(document: Document) -> Document:

@@ -32,7 +32,8 @@ def _annotation(item: Diagnostic, root: Path) -> str:
     properties["title"] = f"bub {item.code}"
     said = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
     text = message + (f"\n{printable_line(item.help)}" if item.help else "")
-    return f"::{item.severity} {said}::{_data(text)}\n"
+    level = "notice" if item.severity == "note" else item.severity
+    return f"::{level} {said}::{_data(text)}\n"
 
 
 def _data(text: str) -> str:

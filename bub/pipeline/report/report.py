@@ -6,11 +6,12 @@ import json
 import os
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from bub.base.diagnostics import NO_FILE, STDIN, Diagnostic, Position, Range, sort_diagnostics
+from bub.base.diagnostics import NO_FILE, SEVERITIES, STDIN, Diagnostic, Position, Range, sort_diagnostics
 from bub.pipeline.plan.secret_places import secret_places
 from bub.pipeline.source.yaml_reader import parse
 from bub.secrets.literals import SECRET_KEY, looks_secret, secret_starts
@@ -40,6 +41,7 @@ _VALUE = rf"""(?x)["']?\s*:\s*+
     (?P<value>"(?:[^"\\]|\\.)*"? | '[^']*'? | [\[{{].* | [^\s,{{}}\[\]][^,{{}}\[\]]*)"""
 
 _RED, _YELLOW, _BLUE, _BOLD, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[34m", "\x1b[1m", "\x1b[0m"
+_TONES = {"error": _RED, "warning": _YELLOW, "note": _BLUE}
 
 
 def render_text(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], *, color: bool = False) -> str:
@@ -81,12 +83,13 @@ def summary(diagnostics: Iterable[Diagnostic], files: int) -> str:
     `files` is how many were checked. What they extend may have findings too, without having been named.
     """
     items = sort_diagnostics(diagnostics)
-    errors = sum(item.severity == "error" for item in items)
-    counts = [_count(number, word) for number, word in ((errors, "error"), (len(items) - errors, "warning")) if number]
+    found = Counter(item.severity for item in items)
+    counts = [_count(found[severity], severity) for severity in SEVERITIES if found[severity]]
     if not counts:
         return f"{_count(files, 'file')} {'is' if files == 1 else 'are'} fine"
     faulty = len({item.file for item in items})
-    return f"{' and '.join(counts)} in {f'{faulty} of ' if faulty < files else ''}{_count(max(faulty, files), 'file')}"
+    told = " and ".join(filter(None, (", ".join(counts[:-1]), counts[-1])))
+    return f"{told} in {f'{faulty} of ' if faulty < files else ''}{_count(max(faulty, files), 'file')}"
 
 
 def message_of(item: Diagnostic) -> str:
@@ -108,7 +111,7 @@ def _count(number: int, word: str) -> str:
 
 
 def _finding(item: Diagnostic, lines: _SourceLines, ink: _Ink) -> str:
-    tone = _RED if item.severity == "error" else _YELLOW
+    tone = _TONES[item.severity]
     where = _where(item.file, item.range)
     main = _Excerpt(item.file, item.range, item.help or "")
     others = [_Excerpt(other.file, other.range, other.message) for other in item.related]
