@@ -117,6 +117,7 @@ def test_C27_nothing_is_lost_or_answered_twice_whoever_is_killed(tmp_path: Path)
     chance = random.Random(os.environ.get("SEED", "6"))
     people = [a_person(1000 + number) for number in range(CHATS)]
     asked: dict[int, list[str]] = {person["id"]: [] for person in people}
+    before_each_kill: list[dict[int, list[str]]] = []
     with serving_bots(tmp_path / "telegram.json") as server:
         gateway = Gateway(tmp_path, server)
         gateway.start()
@@ -128,16 +129,16 @@ def test_C27_nothing_is_lost_or_answered_twice_whoever_is_killed(tmp_path: Path)
                 server.say(f"what about {mark}?", chat=private(person), user=person)
                 time.sleep(chance.expovariate(10))
                 if number % 10 == 9:
-                    # Now at once, now when a turn had time to end: interrupted three times, it would be given up.
-                    time.sleep(chance.uniform(0, 2.5) if number % 20 == 9 else chance.uniform(4, 6))
+                    # Interrupted three times, a turn would be given up: who was interrupted twice is waited for.
+                    time.sleep(chance.uniform(0, 2.5))
+                    wait_for_answers(server, before_each_kill[-2] if before_each_kill[1:] else {})
                     gateway.end(signal.SIGKILL)
+                    before_each_kill.append({chat: list(marks) for chat, marks in asked.items()})
                     if chance.random() < 0.5:
                         server.kill()
                         server.start()
                     gateway.start()
-            deadline = time.monotonic() + PATIENCE
-            while (open_ones := unanswered(server, asked)) and time.monotonic() < deadline:
-                time.sleep(0.5)
+            open_ones = wait_for_answers(server, asked)
             gateway.end(signal.SIGTERM)
         finally:
             if gateway.process is not None and gateway.process.poll() is None:
@@ -218,9 +219,7 @@ def test_C27_in_bad_weather_nothing_is_lost_said_twice_or_out_of_order(tmp_path:
                     time.sleep(chance.uniform(0, 1) if gateway.kills % 2 == 0 else chance.uniform(5, 7))
                     gateway.end(signal.SIGKILL)
                     gateway.start()
-            deadline = time.monotonic() + 60 + FAULTY_MESSAGES * 3
-            while (open_ones := unanswered(server, asked)) and time.monotonic() < deadline:
-                time.sleep(0.2)
+            open_ones = wait_for_answers(server, asked, 60 + FAULTY_MESSAGES * 3)
             gateway.end(signal.SIGTERM)
         finally:
             if gateway.process is not None and gateway.process.poll() is None:
@@ -247,6 +246,14 @@ def problems_of(chat: int, replies: list[str], asked: list[str]) -> list[str]:
     if in_order != asked:
         problems.append(f"{chat}: {in_order} instead of {asked}")
     return problems
+
+
+def wait_for_answers(server: BotServer, asked: dict[int, list[str]], patience: float = PATIENCE) -> list[str]:
+    """Wait until these messages are answered; those that are not by then are returned."""
+    deadline = time.monotonic() + patience
+    while (waiting := unanswered(server, asked)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return waiting
 
 
 def unanswered(server: BotServer, asked: dict[int, list[str]]) -> list[str]:
