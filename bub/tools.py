@@ -19,10 +19,8 @@ from bub.base.diagnostics import did_you_mean
 from bub.envelope import Envelope
 from bub.errors import BubError
 from bub.hookspecs import Fire
+from bub.plugins.shipped import BY_NAME
 from bub.tape import Tape
-
-BY_NAME = "bash"
-"""The tool that no glob allows: only its own name does (DESIGN §6)."""
 
 CONTEXT = "context"
 """The parameter that a tool names to be given its `ToolContext`; it is no argument."""

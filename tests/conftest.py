@@ -15,8 +15,8 @@ from fakes.toys import Workshop
 from hypothesis import HealthCheck, settings
 from loguru import logger
 
-from bub.agent.models.providers import PROVIDERS
 from bub.inbox.sqlite import SqliteInbox
+from bub.pipeline.plan.providers import PROVIDERS
 
 PROVIDER_KEYS = ("GOOGLE", *(each.key_variable.partition("_")[0] for each in PROVIDERS.values() if each.key_variable))
 PROXIES = ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")

@@ -24,15 +24,16 @@ from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import Exit
 
 from bub import BubFramework
-from bub.agent.models.providers import PROVIDERS
 from bub.base.resources import shipped_schema
 from bub.cli.root import _app, command_of
 from bub.cli.table import COMMANDS, load
 from bub.errors import BubError, ModelError
 from bub.hooks.facts import HOOK_KEYS, KIND_KEYS, KINDS, STAGE_KEYS, START_VALUES
 from bub.pipeline.check.validate import check_loaded
+from bub.pipeline.plan.providers import PROVIDERS
 from bub.pipeline.plan.settings import RESERVED, variable_of
 from bub.pipeline.source.merge import load_text
+from bub.plugins.shipped import SHIPPED_TOOLS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -394,6 +395,7 @@ def test_every_tool_is_listed() -> None:
     tools = framework.tools.tools
     rows = table("tools.md", "## The tools")
     assert set(rows) == set(tools)
+    assert {name: tool.read_only for name, tool in tools.items()} == SHIPPED_TOOLS
     assert {name for name, cells in rows.items() if cells[0] == "yes"} == {
         name for name, tool in tools.items() if tool.read_only
     }

@@ -24,8 +24,8 @@ from bub.agent.models import faults
 from bub.agent.models.chat import ChatRequest, stream_chat
 from bub.agent.models.client import open_client
 from bub.agent.models.endpoint import Endpoint, resolve_endpoint
-from bub.agent.models.providers import PROVIDERS
 from bub.errors import ModelError
+from bub.pipeline.plan.providers import PROVIDERS
 
 KEY = "sk-very-secret-4711"
 

@@ -13,19 +13,11 @@ import trio
 
 from bub.agent.journal import WRITING_PATIENCE
 from bub.errors import BubError
+from bub.pipeline.plan.limits import DEFAULT_LIMITS
 from bub.tape import Tape, TapeEntry
 
 _AT_ONCE = 100
 """Of how many answers that end at the same moment all are counted."""
-
-DEFAULT_LIMITS: Mapping[str, int] = {
-    "steps": 30,
-    "tool_calls": 100,
-    "calls_per_tool": 25,
-    "identical_calls": 5,
-    "denials": 3,
-}
-"""Where a profile's `budget:` does not say (BEHAVIOURS A10, E21)."""
 
 _ASKING = ("tokens_per_turn", "tokens_per_day", "denials", "steps")
 """The limits that count when the model is asked."""

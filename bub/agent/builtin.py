@@ -10,7 +10,6 @@ from typing import Any
 from bub.agent import late
 from bub.agent.loop import answer
 from bub.agent.models.parts import Part
-from bub.agent.models.providers import LOCAL
 from bub.agent.prompt import prompt_of
 from bub.agent.skills import SKILL_TOOL, Skills, skill_roots
 from bub.agent.task import Task
@@ -27,6 +26,7 @@ from bub.envelope import Envelope, content_of, field_of
 from bub.hooks.facts import SESSION
 from bub.hookspecs import Fire, MessageHandler, hookimpl
 from bub.log import log_warning
+from bub.pipeline.plan.providers import LOCAL
 from bub.plugins.view import ProfileView
 from bub.streaming import AsyncStreamEvents
 from bub.tape import TapeContext, TapeStore

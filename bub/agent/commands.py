@@ -12,8 +12,9 @@ from uuid import uuid4
 from bub.agent.task import Run, Task
 from bub.agent.toolcalls import ToolCall, ToolOutcome
 from bub.channels.commands import command_line, parse_command, prefix_of
+from bub.plugins.shipped import BY_NAME
 from bub.plugins.view import ProfileView
-from bub.tools import BY_NAME, ToolBox, ToolError
+from bub.tools import ToolBox, ToolError
 
 
 def call_of(line: str, box: ToolBox) -> tuple[str, dict[str, Any]]:

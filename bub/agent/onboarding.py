@@ -18,11 +18,11 @@ from bub.agent.models.client import open_client
 from bub.agent.models.endpoint import Endpoint, resolve_endpoint
 from bub.agent.models.faults import silent
 from bub.agent.models.probe import ask_for_models
-from bub.agent.models.providers import LOCAL, PROVIDERS
 from bub.agent.models.request import ChatRequest
 from bub.asking import Asking, Choice
 from bub.configure import merge
 from bub.errors import BubError, ModelError
+from bub.pipeline.plan.providers import LOCAL, PROVIDERS
 from bub.pipeline.plan.settings import GENERAL
 
 PATIENCE = 10.0

@@ -12,10 +12,10 @@ from bub.agent import local_install
 from bub.agent.models.client import open_client
 from bub.agent.models.endpoint import Endpoint, resolve_endpoint
 from bub.agent.models.probe import Served, ask_for_models
-from bub.agent.models.providers import LOCAL
 from bub.base.diagnostics import did_you_mean
 from bub.doctor.checks import Check, Patient, Status, in_thread, merge_profiles
 from bub.errors import ModelError
+from bub.pipeline.plan.providers import LOCAL
 
 ENDPOINT_PATIENCE = 5.0
 """How long, in seconds, a server may take to answer."""

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from bub.agent.models.providers import ANTHROPIC, APIS, LOCAL, OPENAI, PROVIDERS, Provider
 from bub.base.diagnostics import did_you_mean
 from bub.base.duration import parse_duration
 from bub.errors import ModelError
+from bub.pipeline.plan.providers import ANTHROPIC, APIS, LOCAL, OPENAI, PROVIDERS, Provider
 
 DEFAULT_TIMEOUT = 120.0
 """Seconds to wait for a server's next word, unless the settings say otherwise."""

@@ -13,8 +13,8 @@ import trio
 
 from bub.agent.models import anthropic, faults, openai
 from bub.agent.models.endpoint import Endpoint
-from bub.agent.models.providers import ANTHROPIC
 from bub.errors import ModelError
+from bub.pipeline.plan.providers import ANTHROPIC
 
 if TYPE_CHECKING:
     import httpx

@@ -8,9 +8,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from bub.agent.models.endpoint import resolve_endpoint
-from bub.agent.models.providers import LOCAL
 from bub.base.diagnostics import did_you_mean
 from bub.hookspecs import PERSONALITY_POINT
+from bub.pipeline.plan.providers import LOCAL
 from bub.plugins.view import ProfileView
 from bub.tape.conversations import Conversation, conversations
 from bub.tape.settings import PERSONALITY, session_settings, set_session_setting

@@ -16,10 +16,9 @@ from bub.pipeline.plan.scalars import flag_of, names_of, text_of
 from bub.pipeline.plan.shown import document_to_show
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.merge import Document
+from bub.plugins.shipped import BY_NAME
 
 _LABEL = 9
-_BY_NAME = "bash"
-"""The tool that no glob allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +154,7 @@ def _describe_allowed(allow: Sequence[str] | None) -> str:
         return "the read-only ones"
     if "*" not in allow:
         return ", ".join(allow) or "none"
-    return "all" if _BY_NAME in allow else f"all but {_BY_NAME}"
+    return "all" if BY_NAME in allow else f"all but {BY_NAME}"
 
 
 def _place(place: Place) -> dict[str, Any]:

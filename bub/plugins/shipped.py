@@ -1,0 +1,40 @@
+"""What comes with Bub, told without importing it: its plugins, and the tools that `builtin` brings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+SHIPPED_PLUGINS = frozenset({"local_model", "telegram"})
+"""The plugins that are installed with Bub. None of them judges, claims or changes anything of a turn."""
+
+BY_NAME = "bash"
+"""The tool that no glob allows: only its own name does (DESIGN §6)."""
+
+SHIPPED_TOOLS: Mapping[str, bool] = MappingProxyType(
+    {
+        "fs.read": True,
+        "fs.list": True,
+        "fs.search": True,
+        "fs.write": False,
+        "fs.edit": False,
+        BY_NAME: False,
+        "bash.output": False,
+        "bash.kill": False,
+        "web.fetch": True,
+        "tape.info": True,
+        "tape.search": True,
+        "tape.anchors": True,
+        "tape.handoff": False,
+        "tape.reset": False,
+        "spill.read": True,
+        "skill": True,
+        "subagent": False,
+        "help": True,
+        "quit": True,
+        "sessions": True,
+        "personality": True,
+        "model": False,
+    }
+)
+"""The tools of `builtin` by name, each with whether it only reads, which a profile without `allow` allows."""
