@@ -1261,6 +1261,71 @@ async def test_a_stage_for_each_item_gathers_what_it_makes(bub: Workshop) -> Non
     assert seen == [["A", 1], ["BCD", 3]]
 
 
+@pytest.mark.parametrize("kind", ["observer", "void", "broadcast"])
+async def test_who_only_looks_at_the_items_leaves_the_value_as_it_is(bub: Workshop, kind: str) -> None:
+    seen: list[Any] = []
+    framework = bub(
+        f"""
+        hooks: {{text: {{kind: firstresult}}, look: {{kind: {kind}}}, last: {{kind: observer, takes: [text]}}}}
+        stages:
+          text: {{into: text}}
+          look: {{for_each: text}}
+          last: {{}}
+        """,
+        toy=Toy(
+            text=lambda: "one text", look=lambda message: seen.append(message), last=lambda text: seen.append([text])
+        ),
+    )
+    await framework.process_inbound(HELLO)
+    assert seen == ["one text", ["one text"]]
+
+
+async def test_a_stage_that_makes_its_own_list_anew_is_heard(bub: Workshop) -> None:
+    seen: list[Any] = []
+    framework = bub(
+        """
+        hooks: {parts: {kind: firstresult}, shout: {kind: broadcast}, look: {kind: observer, takes: [texts]}}
+        stages:
+          parts: {into: texts}
+          shout: {for_each: texts, into: texts, combine: join}
+          look: {}
+        """,
+        toy=Toy(parts=lambda: ["a", "b"], shout=lambda message: message.upper(), look=lambda texts: seen.extend(texts)),
+    )
+    await framework.process_inbound(HELLO)
+    assert seen == ["A", "B"]
+
+
+async def test_who_watches_the_replies_beside_others_takes_none_away(bub: Workshop) -> None:
+    seen: list[str] = []
+    framework = bub(
+        """
+        extends: bub:default
+        hooks: {watch: {kind: observer}, pause: {kind: observer}}
+        stages:
+          watch: {for_each: outbounds, after: render_outbound}
+          pause: {after: watch}
+          dispatch_outbound: {needs: [render_outbound]}
+        """,
+        toy=replying("a", watch=sleeping(1), pause=lambda: None, dispatch_outbound=step(seen, "dispatch")),
+    )
+    result = await framework.process_inbound(HELLO)
+    assert seen == ["dispatch a"]
+    assert result.outbounds == [{"content": "a"}]
+
+
+async def test_one_reply_that_is_no_list_is_a_list_of_one_in_the_result(bub: Workshop) -> None:
+    framework = bub(
+        """
+        hooks: {greet: {kind: firstresult}}
+        stages: {greet: {into: outbounds}}
+        """,
+        toy=Toy(greet=lambda: {"content": "hi"}),
+    )
+    result = await framework.process_inbound(HELLO)
+    assert result.outbounds == [{"content": "hi"}]
+
+
 async def test_behind_the_items_the_message_is_the_turns_own_again(bub: Workshop) -> None:
     seen: list[Any] = []
     framework = bub(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from bub.base.trace import TurnRecord
-from bub.envelope import Envelope
+from bub.envelope import Envelope, unpack_batch
 from bub.pipeline.run.turn import Turn
 from bub.pipeline.source.merge import DEFAULT_PROFILE
 
@@ -32,4 +32,6 @@ class TurnResult(NamedTuple):
 def result_of(turn: Turn, profile: str) -> TurnResult:
     """What a turn in a profile has come to so far."""
     ended_by = str(turn.ended_by) if turn.ended_by is not None else None
-    return TurnResult._make((*turn.graph.results(turn.values), ended_by, profile, turn.trace))
+    result = TurnResult._make((*turn.graph.results(turn.values), ended_by, profile, turn.trace))
+    # One reply may have been made by itself, without a list; it is sent all the same.
+    return result if result.outbounds is None else result._replace(outbounds=unpack_batch(result.outbounds))

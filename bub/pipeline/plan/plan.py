@@ -7,7 +7,7 @@ file too.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -18,12 +18,10 @@ from bub.hooks.facts import KINDS, SESSION, START_VALUES, Kind
 from bub.hookspecs import HOOK_POINTS, HookPoint, own_point
 from bub.pipeline.plan.order import StageLayer, layers_of, order_stages
 from bub.pipeline.plan.scalars import flag_of, mappings_in, names_of, text_of
+from bub.pipeline.plan.templates import template_names
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.merge import Document
 from bub.pipeline.source.profiles import Effective, effective
-
-TEMPLATE_NAME = re.compile(r"(?<!\{)\{([a-z_][a-z0-9_]*)\}(?!\})")
-"""A `{name}` in a `default`; `{{name}}` stands for itself."""
 
 NAME = re.compile("[a-z][a-z0-9_]*")
 """What values are called."""
@@ -54,7 +52,7 @@ class StagePlan(msgspec.Struct, frozen=True):
 
     `needs` is None where it waits for everything above. `takes` are the values its hook may name, `asks` those the
     file itself names (`for_each`, `changes`, `takes`, templates), `makes` those it makes. An `each` stage runs
-    once for every item of a list.
+    once for every item of a list; one that `sifts` takes items out of it, or changes them.
     """
 
     id: str
@@ -68,6 +66,7 @@ class StagePlan(msgspec.Struct, frozen=True):
     templated: tuple[str, ...]
     makes: tuple[str, ...]
     each: str | None
+    sifts: bool
     cleanup_for: str | None
     on_failure: str
 
@@ -288,7 +287,8 @@ def _stage_plan(
     makes = [*(value for value, _ in changes if each is None or value != "message"), *([into] if into else [])]
     if into == SESSION:
         makes.append("message")
-    if each is not None and kind is not None and (kind.barrier or "changes" in kind.keys):
+    sifts = each is not None and kind is not None and (kind.barrier or "changes" in kind.keys)
+    if each is not None and sifts:
         makes.append(each)
     needs = node.get("needs")
     return StagePlan(
@@ -303,6 +303,7 @@ def _stage_plan(
         templated=tuple(template_names(node.get("default"))) + (("message",) if node.get("when") else ()),
         makes=tuple(makes),
         each=each,
+        sifts=sifts,
         cleanup_for=text_of(node.get("cleanup_for")),
         on_failure=policy_of(node, hook, kind, default_policy),
     )
@@ -314,16 +315,6 @@ def policy_of(node: Node, hook: HookPlan, kind: Kind | None, default_policy: str
     hooks = text_of(hook.node.get("on_failure")) if hook.node is not None else None
     general = default_policy if kind is not None and kind.tunable else None
     return own or hooks or general or (kind.policies[0] if kind is not None else "propagate")
-
-
-def template_names(node: Node | None) -> Iterator[str]:
-    """The names that the `{name}` of a default refer to, all the way down."""
-    if node is None:
-        return
-    if isinstance(node.value, str):
-        yield from TEMPLATE_NAME.findall(node.value)
-    for child in (*node.elements(), *(item for _, item in node.items())):
-        yield from template_names(child)
 
 
 def _kind_changes(view: Effective, kinds: Mapping[str, Kind]) -> dict[str, tuple[KindChange, ...]]:

@@ -18,7 +18,7 @@ from bub.hooks.implementations import Implementation
 from bub.hooks.kinds.runnable import RunnableKind
 from bub.hookspecs import HookPoint
 from bub.pipeline.plan.conditions import When
-from bub.pipeline.plan.plan import TEMPLATE_NAME
+from bub.pipeline.plan.templates import TEMPLATE_NAME
 from bub.tools import Tool
 
 _ABSENT = object()
@@ -179,8 +179,9 @@ class Step(msgspec.Struct, frozen=True):
 class GraphNode(msgspec.Struct, frozen=True):
     """What is scheduled as one: a step, or neighbouring steps that run item by item over one list.
 
-    `items`, `item` and `kept` are the slots of the list, of the item as `message`, and of what is left of the list.
-    An `idle` node has nothing to call but what may be registered at run time.
+    `items`, `item` and `kept` are the slots of the list, of the item as `message`, and of what is left of the list: the
+    list itself if nothing takes items out or changes them. An `idle` node has nothing to call but what may be
+    registered at run time.
     """
 
     steps: tuple[Step, ...]
@@ -189,6 +190,11 @@ class GraphNode(msgspec.Struct, frozen=True):
     item: int = -1
     kept: int = -1
     idle: bool = False
+
+    @property
+    def sifts(self) -> bool:
+        """Whether it leaves another list than it found."""
+        return self.kept != self.items
 
 
 class Chain(msgspec.Struct, frozen=True):

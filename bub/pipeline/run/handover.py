@@ -65,10 +65,8 @@ async def catch_up(turn: TurnState, strand: Strand, kept: dict[str, Any]) -> Non
 
 
 def _list_made(node: GraphNode) -> list[tuple[str, int]]:
-    made = [(name, slot) for step in node.steps for name, slot in step.makes if slot != node.item]
-    if node.each is not None:
-        made.append((node.each, node.kept))
-    return made
+    made = [] if node.each is None else [(node.each, node.kept)]
+    return [*made, *((name, slot) for step in node.steps for name, slot in step.makes if slot != node.item)]
 
 
 def _still_owed(turn: TurnState, step: Step) -> Step | None:

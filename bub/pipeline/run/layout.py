@@ -104,10 +104,14 @@ class GraphLayout(msgspec.Struct):
     def _node(self, group: list[StagePlan], each: str | None) -> GraphNode:
         if each is None:
             return GraphNode((self._step(group[0], self.current),))
-        items, item, kept = self.current.get(each, self.nothing), self._slot(), self._slot()
+        items, item = self.current.get(each, self.nothing), self._slot()
+        kept = self._slot() if any(stage.sifts for stage in group) else items
         sources = {**self.current, "message": item}
         steps = tuple(self._step(stage, sources) for stage in group)
-        self.current = {**sources, "message": self.current["message"], each: kept}
+        made_anew = sources.get(each, items) != items
+        self.current = {**sources, "message": self.current["message"]}
+        if kept != items and not made_anew:
+            self.current[each] = kept
         idle = not any(step.calls.items or step.into is not None for step in steps)
         return GraphNode(steps, each, items, item, kept, idle)
 

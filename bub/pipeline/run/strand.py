@@ -54,7 +54,8 @@ class Strand:
         values, registered = turn.values, turn.registered
         items = unpack_batch(values[node.items])
         if node.idle and not (registered and any(step.hook in registered for step in node.steps)):
-            values[node.kept] = items
+            if node.sifts:
+                values[node.kept] = items
             for step in node.steps:
                 turn.record(step, perf_counter(), "ok" if step.enabled else "off")
             return
@@ -74,7 +75,8 @@ class Strand:
                     failure = error
                 else:
                     log_exception("turn.item_failed", error, list=node.each)
-        values[node.kept] = kept
+        if node.sifts:
+            values[node.kept] = kept
         if failure is not None:
             raise failure
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bub.base.diagnostics import Place
 from bub.hooks.facts import START_VALUES
-from bub.pipeline.plan.plan import Plan, StagePlan, known_values, template_names
+from bub.pipeline.plan.plan import Plan, StagePlan, known_values
+from bub.pipeline.plan.templates import template_names
 
 CODE = "B130"
 
