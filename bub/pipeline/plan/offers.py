@@ -13,7 +13,7 @@ from bub.base.diagnostics import Place, Position, Range
 from bub.hooks.implementations import Implementation, all_implementations
 from bub.hookspecs import HOOK_POINTS, HookPoint
 from bub.pipeline.plan.plan import HookPlan, Plan
-from bub.plugins.plugin_set import PluginSet
+from bub.plugins.plugin_set import LoadedPlugin, PluginSet
 
 
 class Offers(msgspec.Struct, frozen=True):
@@ -37,6 +37,19 @@ class Offers(msgspec.Struct, frozen=True):
             for implementation in found if name in self.points else ():
                 if not implementation.wrapper:
                     yield implementation, self.points[name]
+
+    @property
+    def are_broken(self) -> bool:
+        """Whether a plugin did not load: what seems to be missing may be in it."""
+        return any(finding.severity == "error" for finding in self.plugins.findings)
+
+    def implementing(self, point: HookPoint) -> tuple[Implementation, ...]:
+        """Who is asked at a point if nobody is left out: the implementations of its twin, too."""
+        return (*self.by_hook.get(point.name, ()), *self.by_hook.get(point.twin or "", ()))
+
+    def find_plugin(self, name: str) -> LoadedPlugin | None:
+        """Find a loaded plugin by its listed name; None for one that is optional and not there."""
+        return next((plugin for plugin in self.plugins.plugins if plugin.name == name), None)
 
     def place_of(self, implementation: Implementation) -> Place:
         """Where an implementation is written; the profile's list where Python does not know."""

@@ -18,6 +18,7 @@ from bub.pipeline.check.rules import (
     hook_wrapper,
     never_called,
     nothing_implements,
+    only_leaves_out,
     unknown_argument,
     unknown_implementation,
 )
@@ -55,6 +56,7 @@ PLUGIN_RULES: tuple[Callable[[Plan, Offers], None], ...] = (
     unknown_argument.check,
     async_where_nothing_waits.check,
     nothing_implements.check,
+    only_leaves_out.check,
     both_twins.check,
     hook_wrapper.check,
     empty_plugin.check,

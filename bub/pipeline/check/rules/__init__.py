@@ -18,6 +18,7 @@ from bub.pipeline.check.rules import (
     misspelt_value,
     no_kind,
     no_stages,
+    only_for_nobody,
     plugin_not_allowed,
     policy_of_another_kind,
     ran_and_skipped,
@@ -69,6 +70,7 @@ STAGE_RULES: tuple[Callable[[Plan], None], ...] = (
     misspelt_value.check,
     unchangeable_value.check,
     gate_guards_nothing.check,
+    only_for_nobody.check,
     unknown_hook.check,
     hook_outside_a_turn.check,
 )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from bub.base.diagnostics import suggest
 from bub.pipeline.plan.offers import Offers
-from bub.pipeline.plan.plan import Plan, StagePlan
-from bub.pipeline.plan.scalars import names_of
+from bub.pipeline.plan.plan import Plan
 
 CODE = "B204"
 
@@ -13,14 +12,14 @@ CODE = "B204"
 def check(plan: Plan, offers: Offers) -> None:
     """Find gates that would let everything pass, and hooks of the pipeline's own that would do nothing."""
     # What is missing may be in a plugin that did not load, or under a name that is misspelt: told once already.
-    if any(finding.severity == "error" for finding in offers.plugins.findings):
+    if offers.are_broken:
         return
     misspelt = {suggest(name, offers.points) for name in offers.by_hook if name not in offers.points}
     for stage in plan.stages:
         if not stage.enabled or stage.kind is None or (stage.hook.known and stage.kind.name != "gate"):
             continue
         name = stage.hook.point.name
-        if name in misspelt or not (stage.hook.known or name in plan.hooks) or _is_implemented(stage, offers):
+        if name in misspelt or name in offers.by_hook or not (stage.hook.known or name in plan.hooks):
             continue
         what = "is a gate that" if stage.kind.name == "gate" else "calls a hook that"
         plan.findings.add(
@@ -41,10 +40,3 @@ def check(plan: Plan, offers: Offers) -> None:
                 profile=plan.profile,
                 help=f"add a plugin with `{name}` to the profile's `plugins`, or take the entry out",
             )
-
-
-def _is_implemented(stage: StagePlan, offers: Offers) -> bool:
-    said = stage.node.get("only") or (stage.hook.node.get("only") if stage.hook.node is not None else None)
-    only = {plugin for plugin, _ in names_of(said)}
-    found = offers.by_hook.get(stage.hook.point.name, ())
-    return any(not only or implementation.plugin in only for implementation in found)

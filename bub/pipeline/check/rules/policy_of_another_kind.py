@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import get_args
 
 from bub.hooks.facts import KINDS, Policy
-from bub.pipeline.plan.plan import HookPlan, Plan
+from bub.pipeline.plan.hook_kinds import kind_of
+from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import text_of
 from bub.pipeline.source.document import Node
 
@@ -15,19 +16,12 @@ CODE = "B114"
 def check(plan: Plan) -> None:
     """Find an `on_failure` that the kind of the stage or hook does not know."""
     for name, hook in plan.hooks.items():
-        kind = _kind_of(plan, hook)
+        kind = kind_of(plan, hook)
         if hook.node is not None and kind is not None:
-            _check(plan, f"hook `{name}`", f"hooks.{name}", kind, hook.node)
+            _check(plan, f"hook `{name}`", f"hooks.{name}", kind.name, hook.node)
     for stage in plan.stages:
         if stage.kind is not None:
             _check(plan, str(stage), f"stages.{stage.id}", stage.kind.name, stage.node)
-
-
-def _kind_of(plan: Plan, hook: HookPlan) -> str | None:
-    """How a hook is called: as it says, else as a stage that calls it says, else as its point usually is."""
-    called = (stage.kind for stage in plan.callers.get(hook.point.name, ()))
-    kind = hook.kind or next((kind for kind in called if kind is not None), None) or KINDS.get(hook.point.kinds[0])
-    return kind.name if kind is not None else None
 
 
 def _check(plan: Plan, who: str, path: str, kind: str, node: Node) -> None:

@@ -1,0 +1,230 @@
+"""What would keep a guard from guarding is found before a turn, and what only looks like it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fakes.mistakes import VERSION, Mistake, assert_is_found, check, marked, said
+
+from bub import BubFramework
+from bub.base.diagnostics import Diagnostic, PipelineError, Range
+
+pytestmark = pytest.mark.anyio
+
+Write = Callable[[str, str], Path]
+
+GATE = "extends: bub:default\nhooks: {moderate: {kind: gate, takes: [prompt]}}\n"
+"""A pipeline with a gate that has no stage yet."""
+
+MISTAKES = [
+    # B176: an `only` for nobody
+    Mistake(
+        "B176",
+        f"{GATE}stages: {{moderate: {{before: run_model, «only»: []}}}}",
+        "stage `moderate` is a gate that asks nobody, so it lets everything pass",
+        "name the plugins to ask, leave `only` out to ask all, or say `enabled: false` to switch the stage off",
+        ("only: []", "only: [builtin]"),
+    ),
+    Mistake(
+        "B176",
+        "extends: bub:default\nhooks:\n  tool_gate:\n    «only»: []",
+        "hook `tool_gate` is a gate that asks nobody, so it lets everything pass",
+        "name the plugins to ask, leave `only` out to ask all, or take the entry out",
+        ("only: []", "only: [local_model]"),
+    ),
+    Mistake(
+        "B176",
+        f"{GATE}stages: {{moderate: {{before: run_model}}}}\n"
+        "profiles: {default: {plugins: [local_model]}, late: {plugins: [], hooks: {moderate: {«only»: []}}}}",
+        "hook `moderate` is a gate that asks nobody, so it lets everything pass",
+        "name the plugins to ask, leave `only` out to ask all, or take the entry out",
+        ("only: []", "only: [builtin]"),
+    ),
+    Mistake(
+        "B176",
+        "extends: bub:default\nstages: {load_state: {«only»: []}}",
+        "stage `load_state` asks nobody",
+        "name the plugins to ask, leave `only` out to ask all, or say `enabled: false` to switch the stage off",
+        ("only: []", "enabled: false"),
+        severity="warning",
+    ),
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=[f"{one.code} {one.message[:60]}" for one in MISTAKES])
+def test_each_mistake_is_found_once_at_its_place(mistake: Mistake) -> None:
+    assert_is_found(mistake)
+
+
+QUIET = [
+    f"{GATE}stages: {{moderate: {{before: run_model, only: [local_model]}}}}",
+    f"{GATE}stages: {{moderate: {{before: run_model, only: [], enabled: false}}}}",
+    f"{GATE}stages: {{moderate: {{before: run_model, only: [local_model]}}}}\n"
+    "profiles: {default: {plugins: [local_model], hooks: {moderate: {only: []}}}}",
+    'extends: bub:default\nstages: {load_state: {only: ["${env:WHO:-builtin}"]}}',
+]
+
+
+@pytest.mark.parametrize("text", QUIET)
+def test_what_is_right_stays_quiet(text: str) -> None:
+    assert said(check(VERSION + text)) == []
+
+
+# With plugins loaded.
+
+PLUGIN = "from bub import hookimpl\n\n\n"
+GUARD = "@hookimpl\ndef moderate(prompt): ...\n"
+OTHER = "@hookimpl\ndef render_outbound(): ...\n"
+TOOL_GUARD = "@hookimpl\ndef tool_gate(tool): ...\n"
+PLUGINS = "plugins: {guard: {path: guard.py}, other: {path: other.py}, gone: {optional: true}}\n"
+LISTED = f"{PLUGINS}profiles: {{default: {{plugins: [guard, other, gone]}}}}\n"
+
+
+def findings(write: Write, pipeline: str, *, profile: str = "default", **plugins: str) -> tuple[Diagnostic, ...]:
+    """What a start finds in a pipeline with these plugins, notes included."""
+    for name in ("guard", "other"):
+        write(f"{name}.py", PLUGIN + plugins.get(name, OTHER))
+    framework = BubFramework(write("pipelines.yaml", VERSION + pipeline), profile=profile)
+    try:
+        framework.load_hooks()
+    except PipelineError as error:
+        return error.diagnostics
+    return framework.findings
+
+
+def assert_is_one(found: tuple[Diagnostic, ...], code: str, severity: str, place: Range, message: str) -> None:
+    assert [(item.code, item.severity, item.message) for item in found] == [(code, severity, message)]
+    assert found[0].range == place
+    assert found[0].help
+
+
+@pytest.mark.parametrize(
+    ("text", "plugin", "message"),
+    [
+        (
+            f"{GATE}stages: {{moderate: {{before: run_model, only: [«other»]}}}}\n{LISTED}",
+            GUARD,
+            "stage `moderate` asks only `other`, which does not implement `moderate`, so it lets everything pass",
+        ),
+        (
+            f"{GATE}stages: {{moderate: {{before: run_model, «only»: [other, builtin]}}}}\n{LISTED}",
+            GUARD,
+            "stage `moderate` asks only `other`, `builtin`, none of which implements `moderate`,"
+            " so it lets everything pass",
+        ),
+        (
+            f"{GATE}stages: {{moderate: {{before: run_model, only: [«gone»]}}}}\n{LISTED}",
+            GUARD,
+            "stage `moderate` asks only `gone`, which does not implement `moderate`, so it lets everything pass",
+        ),
+        (
+            f"extends: bub:default\nhooks: {{moderate: {{kind: gate, takes: [prompt], only: [«other»]}}}}\n"
+            f"stages: {{moderate: {{before: run_model}}}}\n{LISTED}",
+            GUARD,
+            "stage `moderate` asks only `other`, which does not implement `moderate`, so it lets everything pass",
+        ),
+        (
+            f"extends: bub:default\nhooks: {{tool_gate: {{only: [«other»]}}}}\n{LISTED}",
+            TOOL_GUARD,
+            "hook `tool_gate` asks only `other`, which does not implement `tool_gate`, so it lets everything pass",
+        ),
+        (
+            f"extends: bub:default\nhooks: {{tool_gate: {{only: [«gone»]}}}}\n{LISTED}",
+            OTHER,
+            "hook `tool_gate` asks only `gone`, which does not implement `tool_gate`, so it lets everything pass",
+        ),
+        (
+            f"extends: bub:default\n{PLUGINS}"
+            "profiles: {default: {plugins: [guard, other], hooks: {tool_gate: {only: [«builtin»]}}}}",
+            TOOL_GUARD,
+            "hook `tool_gate` asks only `builtin`, which does not implement `tool_gate`, so it lets everything pass",
+        ),
+        (
+            f"{GATE}stages: {{moderate: {{before: run_model}}}}\n{PLUGINS}"
+            "profiles: {default: {plugins: [guard, other], stages: {moderate: {only: [«other»]}}}}",
+            GUARD,
+            "stage `moderate` asks only `other`, which does not implement `moderate`, so it lets everything pass",
+        ),
+    ],
+)
+def test_an_only_that_leaves_out_the_guard_is_an_error(write: Write, text: str, plugin: str, message: str) -> None:
+    pipeline, (place,) = marked(VERSION + text)
+    found = findings(write, pipeline.removeprefix(VERSION), guard=plugin)
+    assert_is_one(found, "B213", "error", place, message)
+    assert found[0].profile == "default"
+
+
+def test_an_only_that_leaves_out_who_implements_a_hook_is_a_warning_elsewhere(write: Write) -> None:
+    text, (place,) = marked(f"{VERSION}extends: bub:default\nstages: {{load_state: {{only: [«guard»]}}}}\n{LISTED}")
+    found = findings(write, text.removeprefix(VERSION), guard="@hookimpl\ndef build_prompt(): ...\n")
+    message = "stage `load_state` asks only `guard`, which does not implement `load_state`"
+    assert_is_one(found, "B213", "warning", place, message)
+    assert found[0].help == "`load_state` is implemented by `builtin`: name it, or leave `only` out"
+
+
+@pytest.mark.parametrize(
+    ("text", "guard", "other"),
+    [
+        (f"{GATE}stages: {{moderate: {{before: run_model, only: [guard]}}}}\n{LISTED}", GUARD, OTHER),
+        (f"extends: bub:default\nhooks: {{tool_gate: {{only: [guard]}}}}\n{LISTED}", TOOL_GUARD, OTHER),
+        (f"extends: bub:default\nstages: {{run_model: {{only: [builtin]}}}}\n{LISTED}", OTHER, OTHER),
+        # The hook has a twin.
+        (
+            f"extends: bub:default\nstages: {{run_model: {{only: [guard]}}}}\n{LISTED}",
+            "@hookimpl\ndef run_model(): ...\n",
+            OTHER,
+        ),
+        # A stage's own `only` goes before that of its hook.
+        (
+            "extends: bub:default\nhooks: {moderate: {kind: gate, takes: [prompt], only: [other]}}\n"
+            f"stages: {{moderate: {{before: run_model, only: [guard]}}}}\n{LISTED}",
+            GUARD,
+            OTHER,
+        ),
+        # What may be missing is missing, and nothing is guarded.
+        (f"extends: bub:default\nstages: {{load_state: {{only: [gone]}}}}\n{LISTED}", OTHER, OTHER),
+        # Handlers come while the program runs.
+        (
+            f"extends: bub:ethos\nstages: {{message_received: {{only: [guard]}}}}\n{LISTED}",
+            "@hookimpl\ndef load_state(): ...\n\ndef look(hooks):\n"
+            "    hooks.register_void('message_received', print, plugin='guard')\n",
+            OTHER,
+        ),
+        (f"{GATE}stages: {{moderate: {{before: run_model, enabled: false, only: [other]}}}}\n{LISTED}", GUARD, OTHER),
+    ],
+)
+def test_an_only_that_names_who_implements_the_hook_stays_quiet(
+    write: Write, text: str, guard: str, other: str
+) -> None:
+    assert said(findings(write, text, guard=guard, other=other)) == []
+
+
+def test_a_guard_that_is_left_out_beside_another_one_is_a_note(write: Write) -> None:
+    text, (place,) = marked(f"{VERSION}{GATE}stages: {{moderate: {{before: run_model, «only»: [guard]}}}}\n{LISTED}")
+    found = findings(write, text.removeprefix(VERSION), guard=GUARD, other=GUARD)
+    message = "stage `moderate` does not ask `other`, which implements it too"
+    assert_is_one(found, "B213", "note", place, message)
+
+
+def test_a_name_in_only_beside_the_guard_that_implements_nothing_is_a_note(write: Write) -> None:
+    text, (place,) = marked(
+        f"{VERSION}{GATE}stages: {{moderate: {{before: run_model, only: [guard, «other»]}}}}\n{LISTED}"
+    )
+    found = findings(write, text.removeprefix(VERSION), guard=GUARD)
+    assert_is_one(found, "B213", "note", place, "stage `moderate` asks `other`, which does not implement `moderate`")
+
+
+@pytest.mark.parametrize(
+    ("guard", "code"),
+    [("@hookimpl\ndef build_promt(): ...\n", "B201"), ("import nothing_of_this_name\n", "B200")],
+)
+def test_what_is_told_of_a_plugin_is_not_told_of_the_only_that_names_it(write: Write, guard: str, code: str) -> None:
+    text = f"extends: bub:default\nstages: {{build_prompt: {{only: [guard]}}}}\n{LISTED}"
+    assert [item.code for item in findings(write, text, guard=guard)] == [code]
+
+
+def test_a_plugin_that_is_not_allowed_is_told_once(write: Write) -> None:
+    text = f"{GATE}stages: {{moderate: {{before: run_model, only: [stranger]}}}}\n{LISTED}"
+    assert [item.code for item in findings(write, text, guard=GUARD)] == ["B164"]
