@@ -313,7 +313,7 @@ def test_ascii_is_drawn_where_no_more_can_be_shown() -> None:
         (("newsroom.yaml", "--pipeline", "bub:default"), "two pipelines"),
         (("--pipeline", "bub:nope"), "there is no shipped pipeline `bub:nope`"),
         (("newsroom.yaml", "--profile", "nigth"), "did you mean `night`?"),
-        (("newsroom.yaml", "--format", "svg"), "svg"),
+        (("newsroom.yaml", "--format", "png"), "png"),
     ],
 )
 def test_what_cannot_be_drawn_is_wrong_usage(arguments: tuple[str, ...], words: str) -> None:

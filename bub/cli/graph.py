@@ -1,4 +1,4 @@
-"""`bub graph`: the stage graph of a pipeline as text, Mermaid or DOT."""
+"""`bub graph`: the stage graph of a pipeline as text, Mermaid, DOT or SVG."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import typer
 from bub.cli.options import options_of
 from bub.cli.output import page_width, show
 from bub.cli.reading import read_plan
-from bub.errors import UsageError
+from bub.cli.table import IMPLEMENTERS, load
+from bub.errors import BubError, UsageError
 from bub.pipeline.show.drawing import drawing_of
 from bub.pipeline.show.flowcharts import dot, mermaid
 from bub.pipeline.show.lanes import text_lines
+from bub.pipeline.show.svg import svg
 
 
 class DrawingFormat(StrEnum):
@@ -23,6 +25,10 @@ class DrawingFormat(StrEnum):
     text = "text"
     mermaid = "mermaid"
     dot = "dot"
+    svg = "svg"
+
+
+_RENDER = {DrawingFormat.mermaid: mermaid, DrawingFormat.dot: dot, DrawingFormat.svg: svg}
 
 
 def graph(
@@ -34,16 +40,24 @@ def graph(
         str | None, typer.Option(metavar="bub:NAME", help="A shipped pipeline in place of a file.")
     ] = None,
     format: Annotated[DrawingFormat, typer.Option(help="How the graph is drawn.")] = DrawingFormat.text,  # noqa: A002 (the option)
+    plugins: Annotated[
+        bool, typer.Option("--plugins", help="Import the plugins too, and show what nobody implements.")
+    ] = False,
 ) -> None:
     """Draw the stages of a pipeline: what waits for what, kinds, time-outs, and how long a turn may take.
 
-    Nothing is run, no plugin is imported and no network is used; a file with errors is drawn as far as it can be read.
+    Nothing is run, no plugin is imported without --plugins, and no network is used; a file with errors is drawn as far
+    as it can be read.
     """
     if path is not None and pipeline is not None:
         raise UsageError("a path and --pipeline name two pipelines", help="leave one of them out")
-    plan, _ = read_plan(options_of(ctx), Path(pipeline) if pipeline is not None else path)
-    drawing = drawing_of(plan)
+    options, named = options_of(ctx), Path(pipeline) if pipeline is not None else path
+    plan, _ = read_plan(options, named)
+    implementers = load(IMPLEMENTERS)(options, named) if plugins else None
+    if isinstance(implementers, BubError):
+        raise implementers
+    drawing = drawing_of(plan, implementers)
     if format is DrawingFormat.text:
         show(text_lines(drawing, page_width()))
     else:
-        print((mermaid if format is DrawingFormat.mermaid else dot)(drawing), end="")
+        print(_RENDER[format](drawing), end="")

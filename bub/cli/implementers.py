@@ -16,9 +16,12 @@ from bub.hooks.implementations import Implementation
 from bub.pipeline.show.facts import Implementer, Implementers
 
 
-def implementers_of(options: Options) -> Implementers | BubError:
-    """Return the implementations in the order in which a turn asks them, or why they cannot be listed."""
-    framework = BubFramework(options.config, profile=options.profile, workspace=workspace_of(options))
+def implementers_of(options: Options, named: Path | None = None) -> Implementers | BubError:
+    """Return the implementations in the order in which a turn asks them, or why they cannot be listed.
+
+    The pipeline is that of the file which the command has `named`, else that of the options.
+    """
+    framework = BubFramework(named or options.config, profile=options.profile, workspace=workspace_of(options))
     try:
         with redirect_stdout(sys.stderr):  # what a plugin prints while it is imported is no result of ours
             framework.load_hooks()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
@@ -10,12 +11,18 @@ from bub.base.duration import parse_duration
 from bub.pipeline.plan.plan import Plan, StagePlan
 from bub.pipeline.plan.shown import plan_to_show
 from bub.pipeline.plan.waits import waits_of
+from bub.pipeline.show.facts import Implementers
 from bub.pipeline.source.document import Node
 
 OFF = "off"
 """What a stage that is switched off is marked with."""
 
+NOBODY = "nobody implements it"
+"""What a stage is marked with that no plugin implements."""
+
 _MOST_NAMED = 3
+_AGENT = ("run_model", "run_model_stream")
+"""The hook points behind which the agent runs, and fires its own."""
 
 
 class Edge(NamedTuple):
@@ -28,7 +35,10 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What is drawn for one stage. `timeout` is as it is written, "" for none; `group` the list it runs for each of."""
+    """What is drawn for one stage. `timeout` is as it is written, "" for none; `group` the list it runs for each of.
+
+    `nobody` says that no plugin implements it, so far as plugins are loaded.
+    """
 
     id: str
     kind: str
@@ -36,6 +46,7 @@ class Box:
     off: bool
     group: str | None
     marks: tuple[str, ...]
+    nobody: bool = False
 
     @property
     def glyph(self) -> str:
@@ -48,13 +59,27 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
+class Point:
+    """A hook point that is fired inside a stage: the `stage` that is known to fire it, else None."""
+
+    name: str
+    kind: str
+    stage: str | None
+    nobody: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Drawing:
-    """A pipeline to draw: its stages in run order, the direct waits between them, and how long it may take."""
+    """A pipeline to draw: its stages in run order, the direct waits between them, and how long it may take.
+
+    `points` are those that are fired inside its stages.
+    """
 
     title: str
     boxes: tuple[Box, ...]
     edges: tuple[Edge, ...]
     bound: str
+    points: tuple[Point, ...] = ()
 
     @property
     def groups(self) -> list[tuple[str | None, list[Box]]]:
@@ -62,8 +87,8 @@ class Drawing:
         return [(each, list(boxes)) for each, boxes in groupby(self.boxes, key=lambda box: box.group)]
 
 
-def drawing_of(plan: Plan) -> Drawing:
-    """Return what there is to draw of a plan, as far as it can be read."""
+def drawing_of(plan: Plan, implementers: Implementers | None = None) -> Drawing:
+    """Return what there is to draw of a plan, as far as it can be read; who implements what, if plugins are loaded."""
     plan = plan_to_show(plan)
     waits = waits_of(plan)
     ids = {stage.id for stage in plan.stages}
@@ -72,13 +97,23 @@ def drawing_of(plan: Plan) -> Drawing:
     edges = [Edge(other, stage.id) for stage in plan.stages for other in waits.directly[stage.id]]
     return Drawing(
         title=f"{plan.document.file}, profile {plan.profile}",
-        boxes=tuple(_box(stage) for stage in plan.stages),
+        boxes=tuple(_box(stage, implementers) for stage in plan.stages),
         edges=(*(edge for edge in edges if (edge.start, edge.end) not in told), *cleanups),
         bound=describe_longest_path(plan),
+        points=tuple(_points(plan, implementers)),
     )
 
 
-def _box(stage: StagePlan) -> Box:
+def _points(plan: Plan, implementers: Implementers | None) -> Iterator[Point]:
+    """Yield the declared points that no stage calls; known ones are fired by the agent, in the stage that runs it."""
+    agent = next((stage.id for stage in plan.stages if stage.enabled and stage.hook.point.name in _AGENT), None)
+    for name, hook in plan.hooks.items():
+        if hook.node is not None and name not in plan.callers and not hook.point.bootstrap:
+            nobody = implementers is not None and not implementers.hooks.get(name)
+            yield Point(name, hook.kind.name if hook.kind is not None else "", agent if hook.known else None, nobody)
+
+
+def _box(stage: StagePlan, implementers: Implementers | None) -> Box:
     marks = []
     if stage.hook.point.name != stage.id:
         marks.append(f"calls {stage.hook.point.name}")
@@ -87,7 +122,10 @@ def _box(stage: StagePlan) -> Box:
     if stage.cleanup_for is not None:
         marks.append(f"cleans up after {stage.cleanup_for}")
     kind = stage.kind.name if stage.kind is not None else ""
-    return Box(stage.id, kind, _timeout(stage), not stage.enabled, stage.each, tuple(marks))
+    nobody = implementers is not None and stage.enabled and not implementers.stages.get(stage.id)
+    if nobody:
+        marks.append(NOBODY)
+    return Box(stage.id, kind, _timeout(stage), not stage.enabled, stage.each, tuple(marks), nobody)
 
 
 def _timeout(stage: StagePlan) -> str:
@@ -142,3 +180,8 @@ def _duration_in_words(seconds: float) -> str:
     if rest or not (hours or minutes):
         parts.append(f"{rest * 1000:g}ms" if rest < 1 and not (hours or minutes) else f"{round(rest, 3):g}s")
     return " ".join(part for part in parts if part)
+
+
+def keep_printable(text: str) -> str:
+    """Return a text without control characters, and without what the runner of a workflow takes for a command."""
+    return "".join(one if one.isprintable() else "\ufffd" for one in text).replace("##[", "#\ufffd[")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bub.pipeline.show.drawing import OFF, Box, Drawing
+from bub.pipeline.show.drawing import OFF, Box, Drawing, keep_printable
 
 _CLASSES = (
     ("guard", "◆◇", "fill:#fff3cd,stroke:#b58900,color:#000000"),
@@ -40,11 +40,11 @@ def _shape(box: Box) -> str:
 
 def _entities(text: str) -> str:
     """Return a text inside Mermaid's quotes: what could end it, or be read as its markup, as an entity."""
-    return "".join(one if one.isalnum() or one in " _.,-:" else f"#{ord(one)};" for one in _visible(text))
+    return "".join(one if one.isalnum() or one in " _.,-:" else f"#{ord(one)};" for one in keep_printable(text))
 
 
 def _yaml(text: str) -> str:
-    escaped = _visible(text).replace("\\", "\\\\").replace('"', '\\"')
+    escaped = keep_printable(text).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
@@ -80,9 +80,4 @@ def _attributes(box: Box) -> str:
 def _quote(*lines: str) -> str:
     """Lines of text in DOT's quotes; `&` begins an entity there, and a backslash an escape."""
     escapes = str.maketrans({"\\": "\\\\", '"': '\\"', "&": "&amp;"})
-    return '"' + "\\n".join(_visible(line).translate(escapes) for line in lines) + '"'
-
-
-def _visible(text: str) -> str:
-    # `##[` begins a command to the runner of a GitHub workflow, in whose log the graph may stand.
-    return "".join(one if one.isprintable() else "�" for one in text).replace("##[", "#�[")
+    return '"' + "\\n".join(keep_printable(line).translate(escapes) for line in lines) + '"'

@@ -105,7 +105,7 @@ def _in_short(box: Box) -> str:
 
 
 def _tone(box: Box) -> Tone:
-    if box.off:
+    if box.off or box.nobody:
         return "faint"
     return "warn" if box.kind in ("gate", "claiming") else ""
 
