@@ -19,6 +19,7 @@ import pytest
 
 from bub.cli import exits, prompts
 from bub.errors import BubError, UsageError
+from bub.hookspecs import HOOK_POINTS
 
 ROOT = Path(__file__).parent.parent
 BUB = [sys.executable, "-m", "bub"]
@@ -607,6 +608,25 @@ def test_O4_hooks_shows_points_with_kind_and_plugins_in_call_order(folder: Path,
 def test_hooks_as_json(folder: Path, trusted: None) -> None:
     report = json.loads(bub(folder, "hooks", "--json").stdout)
     assert report["run_model"]["plugins"][0] == "parrot"
+
+
+def test_hooks_shows_all_points_if_asked_also_those_that_this_pipeline_never_calls(tmp_path: Path) -> None:
+    implemented = bub(tmp_path, "hooks", "bub:default").stdout.splitlines()
+    lines = {
+        line.split()[0]: " ".join(line.split()[1:])
+        for line in bub(tmp_path, "hooks", "bub:default", "--all").stdout.splitlines()
+    }
+    assert {line.split()[0] for line in implemented} < lines.keys() == HOOK_POINTS.keys()
+    assert lines["tool_gate"] == "gate -"
+    assert lines["run_model"] == "stream -"  # the model stage asks it, too: it answers what run_model_stream answers
+    assert lines["session_start"] == "void - (this pipeline never calls it)"
+    report = json.loads(bub(tmp_path, "hooks", "bub:default", "--all", "--json").stdout)
+    assert report["tool_gate"] == {"kind": "gate", "plugins": []}
+
+
+def test_hooks_of_a_folder_are_those_of_the_file_in_it(folder: Path, trusted: None) -> None:
+    assert bub(folder.parent, "hooks", str(folder)).stdout == bub(folder, "hooks").stdout
+    assert "nope.yaml does not exist" in bub(folder, "hooks", "nope.yaml").stderr
 
 
 def test_O19_plugins_says_what_became_of_each(folder: Path, trusted: None) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from bub.cli.options import options_of
 from bub.cli.output import page_width, show
-from bub.cli.reading import read_plan
+from bub.cli.reading import file_meant_by, read_plan
 from bub.cli.table import IMPLEMENTERS, load
 from bub.errors import BubError, UsageError
 from bub.pipeline.show.drawing import drawing_of
@@ -53,7 +53,7 @@ def graph(
         raise UsageError("a path and --pipeline name two pipelines", help="leave one of them out")
     options, named = options_of(ctx), Path(pipeline) if pipeline is not None else path
     plan, _ = read_plan(options, named)
-    implementers = load(IMPLEMENTERS)(options, named) if plugins else None
+    implementers = load(IMPLEMENTERS)(options, named and file_meant_by(named)) if plugins else None
     if isinstance(implementers, BubError):
         raise implementers
     drawing = drawing_of(plan, implementers)

@@ -48,11 +48,16 @@ def _report_errors(document: Document, named: Path | None, profiles: Sequence[st
     return errors
 
 
+def file_meant_by(path: Path) -> Path:
+    """Return the pipeline file that a path on the command line means: itself, or that of a folder."""
+    return path / FILE_NAME if os.path.isdir(path) else path  # noqa: PTH112 (it never raises)
+
+
 def _document(options: Options, path: Path | None) -> Document:
     named = path or options.config
     if named is not None and str(named).startswith(SHIPPED):
         return load_shipped(str(named).removeprefix(SHIPPED))
     if path is not None:
-        return load_document(path / FILE_NAME if os.path.isdir(path) else path)  # noqa: PTH112 (it never raises)
+        return load_document(file_meant_by(path))
     found = find_pipeline(options.config, workspace_of(options), os.environ)
     return load_document(found.path) if found.path is not None else load_shipped("default")
