@@ -65,6 +65,11 @@ class Until(msgspec.Struct, frozen=True):
 
     deadline: float
 
+    def check(self) -> None:
+        """Raise `Expired` if the deadline has passed while nothing was awaited."""
+        if trio.current_time() > self.deadline:
+            raise Expired
+
     async def __call__(self, awaitable: Awaitable[Any]) -> Any:
         with trio.CancelScope(deadline=self.deadline):
             return await awaitable
@@ -114,6 +119,16 @@ class MovingDeadline:
         A cancellation from outside does not, even if the deadline has passed too.
         """
         return isinstance(error, Expired) or (self.is_set and self._has_caused(error))
+
+    def has_passed(self) -> bool:
+        """Whether the time of what was done without an interruption is up all the same; the deadline is taken off then.
+
+        Nothing interrupts a plain function, or a coroutine that awaits nothing: it returns, only too late.
+        """
+        if self._now is None or self._now() <= self._at:
+            return False
+        self.release()
+        return True
 
     def move(self) -> None:
         """Move the deadline, if one is set, to where it belongs now, before the caller awaits something by itself."""
@@ -170,8 +185,11 @@ class Within(msgspec.Struct, frozen=True):
     shield: bool = False
 
     async def __call__(self, awaitable: Awaitable[Any]) -> Any:
-        with trio.CancelScope(deadline=trio.current_time() + self.seconds, shield=self.shield):
-            return await awaitable
+        deadline = trio.current_time() + self.seconds
+        with trio.CancelScope(deadline=deadline, shield=self.shield):
+            value = await awaitable
+            if trio.current_time() <= deadline:
+                return value
         raise trio.TooSlowError(f"took longer than {self.seconds:g} seconds")
 
 

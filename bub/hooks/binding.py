@@ -199,6 +199,27 @@ def in_words(call: Call) -> Call:
     return replace(call, function=answer)
 
 
+def in_time(call: Call, seconds: float) -> Call:
+    """Make a call that fails if a plain function returns after `seconds`: nothing can interrupt it.
+
+    What has to be awaited is returned as it is, for whoever waits for it bounds that.
+    """
+
+    def answer(*arguments: Any) -> Any:
+        began = trio.current_time()
+        value = call.function(*arguments)
+        if not is_awaitable(value) and trio.current_time() - began > seconds:
+            raise too_slow(call, seconds)
+        return value
+
+    return replace(call, function=answer)
+
+
+def too_slow(call: Call, seconds: float) -> trio.TooSlowError:
+    """The error of an implementation that took longer than it may."""
+    return trio.TooSlowError(f"plugin `{call.plugin}` took longer than {seconds:g} seconds")
+
+
 def _retry(function: Callable[..., Any], manner: Manner) -> Callable[..., Any]:
     async def call_again(*arguments: Any) -> Any:
         for attempt in range(manner.retries):

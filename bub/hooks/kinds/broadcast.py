@@ -7,7 +7,7 @@ from typing import Any
 import trio
 
 from bub.base.waiting import PLAIN, Wait, is_awaitable, unlimited
-from bub.hooks.binding import Calls, Values
+from bub.hooks.binding import Calls, Values, too_slow
 from bub.hooks.facts import KINDS
 from bub.hooks.kinds.runnable import DEFAULTED, DONE, Failed, Outcome, RunnableKind, Stage
 
@@ -49,14 +49,16 @@ async def broadcast_shielded(calls: Calls, values: Values, seconds: float, faile
                         if slack and (now := read_clock()) - armed > slack:
                             armed, scope.deadline = now, now + seconds + slack
                         value = await value
+                        if scope.cancel_called:  # it shielded itself, or awaited nothing
+                            raise too_slow(call, seconds)
                     results.append(value if value is None or call.returns is None else call.check(value))
                 except Exception as error:  # noqa: BLE001 (the policy decides)
                     await failed(call, error)
                 if scope.cancel_called:
-                    break  # one that shielded itself has outstayed its time; the next one gets a scope of its own
+                    break  # the next one gets a scope of its own
         if scope.cancelled_caught:
             late = calls.items[position - 1]
-            await failed(late, trio.TooSlowError(f"plugin `{late.plugin}` took longer than {seconds:g} seconds"))
+            await failed(late, too_slow(late, seconds))
     return results
 
 

@@ -53,12 +53,14 @@ class Fire:
         for item in point.implementations:
             for argument in item.required:
                 values.setdefault(argument, None)
-        wait: Wait = unlimited if point.timeout is None else Until(trio.current_time() + point.timeout)
+        until = None if point.timeout is None else Until(trio.current_time() + point.timeout)
+        wait: Wait = until or unlimited
         more = (partial(turn.tell, step), Pulled([]), point.manner) if point.kind.pulls else ()
         try:
-            return point.kind.fired(
-                await point.kind.call(calls, values, wait, partial(self._handle_failure, point), *more)
-            )
+            came = await point.kind.call(calls, values, wait, partial(self._handle_failure, point), *more)
+            if until is not None:
+                until.check()
+            return point.kind.fired(came)
         except Expired:
             late = TooSlowError(f"hook `{name}` took longer than {point.timeout:g} seconds", help=MORE_TIME)
             if point.on_failure == "propagate":

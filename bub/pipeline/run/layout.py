@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from bub.base.waiting import Within, unlimited
-from bub.hooks.binding import Calls, Manner, bind, in_words
+from bub.hooks.binding import Calls, Manner, bind, in_time, in_words
 from bub.hooks.combining import COMBININGS
 from bub.hooks.facts import BUILTIN, RESULTS, SESSION, START_VALUES, Kind
 from bub.hooks.implementations import Implementation, in_call_order
@@ -146,6 +146,9 @@ class GraphLayout(msgspec.Struct):
         if streams and stage.kind.name != STREAM.name:
             # Whatever a text model says is taken at its word (BEHAVIOURS T15); a stage that streams is strict (H29).
             calls = replace(calls, items=tuple(in_words(call) if call.form == "text" else call for call in calls.items))
+        timeout = _timeout(stage.hook, node)
+        if stage.cleanup_for is not None and timeout is not None:
+            calls = replace(calls, items=tuple(in_time(call, timeout) for call in calls.items))
         waits = any(implementation.is_async for implementation in found) or manner.thread or manner.retries > 0
         into = text_of(node.get("into"))
         slot = self._add_value(into, sources) if into is not None else None
@@ -156,7 +159,6 @@ class GraphLayout(msgspec.Struct):
         )
         default = node.get("default")
         when = node.get("when")
-        timeout = _timeout(stage.hook, node)
         makes = [(name, after) for name, _, after in changes]
         makes += [("message", joins)] if joins is not None else []
         makes += [(into, slot)] if into is not None and slot is not None else []

@@ -114,6 +114,8 @@ class Strand:
                         else:
                             calls = turn.calls_of(step) if registered else step.calls
                             came = await step.call(calls, values, limit, failed)
+                        if limit.has_passed():
+                            came = EXPIRED
                     except BaseException as error:
                         if not limit.has_ended(error):
                             raise
