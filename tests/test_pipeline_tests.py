@@ -956,6 +956,21 @@ def test_without_tests_it_is_wrong_usage(desk: Desk, bub: Bub) -> None:
     assert bub("test", "pipelines.yaml", "-k", "a and")[0] == 2
 
 
+def test_without_tests_ci_may_go_on(desk: Desk, bub: Bub) -> None:
+    Path("empty").mkdir()
+    assert bub("test", "empty", "--pass-with-no-tests") == (0, "there is no pipeline file in empty\n", "")
+    desk.write("pipelines.yaml", "version: 1\nextends: bub:default\n")
+    assert bub("test", ".", "--pass-with-no-tests") == (0, "there are no tests in pipelines.yaml\n", "")
+    code, out, _ = bub("test", ".", "--pass-with-no-tests", "--format", "json")
+    assert (code, json.loads(out)["ok"], json.loads(out)["tests"]) == (0, True, [])
+
+    desk.write("pipelines.yaml", "version: 1\nextends: bub:default\nstages: {run_modle: {timeout: 5s}}\n")
+    assert bub("test", ".", "--pass-with-no-tests")[0] == 1, "no tests are no excuse for a mistake"
+    desk.file(TWO)
+    assert bub("test", ".", "--pass-with-no-tests", "-k", "nobody")[0] == 2, "who names a test wants one"
+    assert bub("test", ".", "--pass-with-no-tests")[0] == 1
+
+
 def test_the_usual_file_needs_trust_and_a_named_one_none(desk: Desk, bub: Bub, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.file(TWO.replace("never", "passwords stay here"))
     code, _, err = bub("test")

@@ -175,6 +175,31 @@ def test_a_folder_without_a_pipeline_is_wrong_usage(validate: Validate, write: W
     assert done.err.startswith("bub: there is no pipeline file in empty (")
 
 
+def test_a_change_concerns_the_files_that_extend_it(validate: Validate, write: Write) -> None:
+    write("base.yaml", GOOD.replace("version: 1", "version: 1\nhooks: {moderate: {kind: gate, takes: [prompt]}}"))
+    write("bots/middle.yaml", "version: 1\nextends: ../base.yaml\n")
+    write("bots/pipelines.yaml", "version: 1\nextends: middle.yaml\nstages: {moderte: {before: run_model}}\n")
+    write("broken/pipelines.yaml", BAD)
+    write("compose.yaml", "version: 1\nservices: {}\n")
+    changed = validate("--changed", "--format", "json", "compose.yaml", "base.yaml")
+    assert json.loads(changed.out)["files"] == 3
+    assert {file for _, file in changed.found} == {"bots/pipelines.yaml"}
+    assert validate("--changed", "bots/middle.yaml").code == 1
+    assert {file for _, file in validate("--changed", "--format", "json", "broken/pipelines.yaml").found} == {
+        "broken/pipelines.yaml"
+    }
+
+
+def test_a_change_of_other_files_concerns_no_pipeline(validate: Validate, write: Write) -> None:
+    write("pipelines.yaml", BAD)
+    write("compose.yaml", "version: 1\nservices: {}\n")
+    write(".github/workflows/pipelines.yaml", "on: push\njobs: {}\n")
+    assert validate("--changed", "compose.yaml", ".github/workflows/pipelines.yaml").code == 0
+    assert validate("--changed").code == 2
+    assert validate("--changed", "gone.yaml").code == 2
+    assert validate("compose.yaml").code == 1, "what is named by itself is checked, whatever it holds"
+
+
 @pytest.mark.parametrize("name", ["gone.yaml", "bub:gone", ""])
 def test_a_name_that_nothing_has_ends_it_before_anything_is_read(validate: Validate, write: Write, name: str) -> None:
     write("a.yaml", BAD)

@@ -49,6 +49,9 @@ PLUGIN_COMMANDS = "bub.cli.plugin_commands:plugin_command"
 FINDINGS = "bub.cli.findings:render_error"
 """The function that renders the findings of a pipeline that does not compile."""
 
+CHANGED = "bub.pipeline.source.changed:discover_changed"
+"""The function that finds the pipelines that a change concerns; only `--changed` loads it."""
+
 PROOF = "bub.cli.proof:prove"
 """The function that proves a pipeline file with its plugins."""
 

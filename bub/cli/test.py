@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from bub.base.diagnostics import Diagnostic, sort_diagnostics
-from bub.base.layout import EMPTY
+from bub.base.layout import EMPTY, line
 from bub.cli.exits import FAILED, in_color
 from bub.cli.opening import print_warnings, usual_file
 from bub.cli.options import Options, options_of
@@ -21,7 +21,7 @@ from bub.cli.output import show, show_json
 from bub.errors import UsageError
 from bub.pipeline.report.report import render_text
 from bub.pipeline.report.report import summary as summary_of_findings
-from bub.pipeline.source.discovery import discover
+from bub.pipeline.source.discovery import NoPipelineError, discover
 from bub.testing.page import coverage_lines, summary, verdict_lines
 from bub.testing.report import Report
 from bub.testing.suite import PATIENCE, Suite, open_suite
@@ -44,16 +44,24 @@ def test(
         str | None, typer.Option("-k", metavar="EXPRESSION", help="Only tests such as `greeting and not slow`.")
     ] = None,
     coverage: Annotated[bool, typer.Option("--coverage", help="Show what no test reaches.")] = False,
+    may_be_none: Annotated[
+        bool, typer.Option("--pass-with-no-tests", help="End with 0 if there are no tests, for CI.")
+    ] = False,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds of real time that a test may take.")] = PATIENCE,
     format: Annotated[ResultFormat, typer.Option(help="How results are printed.")] = ResultFormat.text,  # noqa: A002 (the option)
 ) -> int:
     """Run the `tests:` of pipeline files, each test in its own framework and on virtual time.
 
     Without PATH those of the file that `bub run` would use. Ends with 1 if a test failed or a file has errors, with 2
-    if there are no tests.
+    if there are no tests, unless --pass-with-no-tests lets that pass.
     """
     options = options_of(ctx)
-    findings, files = _files(options, paths)
+    try:
+        findings, files = _files(options, paths)
+    except NoPipelineError as error:
+        if not may_be_none:
+            raise
+        return _pass(error, Report(0, (), ()), format)
     suites = [open_suite(file, profile=options.profile, chosen=chosen, workspace=options.workspace) for file in files]
     findings = sort_diagnostics([*findings, *chain.from_iterable(suite.findings for suite in suites)])
     is_text = format is ResultFormat.text
@@ -62,11 +70,23 @@ def test(
     report = Report(len(files), findings, ())
     if report.ok:
         if not any(suite.trials for suite in suites):
-            raise _no_tests(files, chosen)
+            none = _no_tests(files, chosen)
+            if not may_be_none or chosen is not None:
+                raise none
+            return _pass(none, report, format)
         report = _run(report, suites, timeout, coverage=coverage, aloud=is_text)
     if not is_text:
         show_json(report.as_dict(), indent=2)
     return 0 if report.ok else FAILED
+
+
+def _pass(reason: UsageError, report: Report, format: ResultFormat) -> int:  # noqa: A002 (as above)
+    """End well without a test: the reason is for people, the report, in which nothing failed, for programs."""
+    if format is ResultFormat.json:
+        show_json(report.as_dict(), indent=2)
+    else:
+        show([line(str(reason))])
+    return 0
 
 
 def _run(report: Report, suites: Sequence[Suite], timeout: float, *, coverage: bool, aloud: bool) -> Report:

@@ -16,7 +16,7 @@ from bub.base.locate import find_pipeline
 from bub.cli.exits import FAILED, in_color, one_line
 from bub.cli.options import Options, options_of, workspace_of
 from bub.cli.progress import progress
-from bub.cli.table import PROOF, REPAIR, SARIF, load
+from bub.cli.table import CHANGED, PROOF, REPAIR, SARIF, load
 from bub.cli.terminal import printable
 from bub.errors import BubError, UsageError
 from bub.pipeline.check.many import check_many
@@ -51,6 +51,9 @@ def validate(
         bool, typer.Option("--pedantic", help="Show notes too: what may be meant so. They never fail.")
     ] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Repair first what has one sure repair.")] = False,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Check the pipelines among PATH, and all below here that extend one.")
+    ] = False,
 ) -> int:
     """Check pipeline files, all profiles of each, and print every finding.
 
@@ -62,7 +65,7 @@ def validate(
     if (plugins or fix) and "-" in (paths or ()):
         cannot = "--plugins cannot prove" if plugins else "--fix cannot repair"
         raise UsageError(f"{cannot} what is piped in", help="save it to a file and name that")
-    meant = discover(paths, sys.stdin.buffer) if paths else Discovered((_usual_file(options),))
+    meant = _meant_files(options, paths, changed=changed)
     profiles = (options.profile,) if options.profile is not None else None
     all_written = _repair(meant.files, profiles) if fix else True
     proof = _proof(options, named=bool(paths)) if plugins else None
@@ -72,6 +75,14 @@ def validate(
     findings, count = (*meant.findings, *shown), len(meant.files) + len(meant.findings)
     print(_report(findings, checked.sources, count, format), end="")
     return FAILED if _fails(findings, strict) or not all_written else 0
+
+
+def _meant_files(options: Options, paths: Sequence[str] | None, *, changed: bool) -> Discovered:
+    if changed:
+        if not paths:
+            raise UsageError("--changed wants to know what changed", help="name the files, or leave the option out")
+        return load(CHANGED)(paths, sys.stdin.buffer)  # type: ignore[no-any-return]
+    return discover(paths, sys.stdin.buffer) if paths else Discovered((_usual_file(options),))
 
 
 def _repair(files: Iterable[PipelineFile], profiles: Sequence[str] | None) -> bool:

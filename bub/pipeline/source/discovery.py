@@ -45,6 +45,10 @@ class PipelineFile(NamedTuple):
     shipped: bool = False
 
 
+class NoPipelineError(UsageError):
+    """A folder without a pipeline file."""
+
+
 class Discovered(NamedTuple):
     """The files that were meant, each once, in the order they were named; `findings` tell which cannot be read."""
 
@@ -55,7 +59,7 @@ class Discovered(NamedTuple):
 def discover(names: Iterable[str], stdin: BinaryIO) -> Discovered:
     """Return the pipeline files among what is named: a folder stands for all in it and below, `-` for `stdin`.
 
-    Raises `UsageError` for a name that nothing has, and for a folder without a pipeline file.
+    Raises `UsageError` for a name that nothing has, and `NoPipelineError` for a folder without a pipeline file.
     """
     files: dict[str, PipelineFile] = {}
     findings: dict[str, Diagnostic] = {}
@@ -67,10 +71,10 @@ def discover(names: Iterable[str], stdin: BinaryIO) -> Discovered:
         if not os.path.isdir(file.path):  # noqa: PTH112 (unlike `Path.is_dir`, it never raises)
             files.setdefault(os.path.realpath(file.path), file)
             continue
-        below = list(_below(file.path))
+        below = list(pipelines_below(file.path))
         if not below:
             keys = ", ".join(f"`{key}`" for key in _KEYS)
-            raise UsageError(
+            raise NoPipelineError(
                 f"there is no pipeline file in {file.name}",
                 help=f"one is called pipelines.yaml, or has `version` and one of {keys} at the top level",
             )
@@ -115,7 +119,7 @@ def _tidy(path: Path) -> Path:
     return short.relative_to(here) if here is not None and short.is_relative_to(here) else short
 
 
-def _below(folder: Path) -> Iterator[Path | Diagnostic]:
+def pipelines_below(folder: Path) -> Iterator[Path | Diagnostic]:
     """Yield the pipeline files in a folder and below it, sorted; a finding for each that cannot be read."""
     todo = [folder]
     while todo:
@@ -132,15 +136,25 @@ def _below(folder: Path) -> Iterator[Path | Diagnostic]:
             path = here / entry.name
             # A pipe would wait for somebody to write to it.
             if entry.name.endswith(_SUFFIXES) and os.path.isfile(path):  # noqa: PTH113 (it never raises)
-                yield from _inspect(path)
+                yield from inspect_file(path)
         todo += [here / entry.name for entry in reversed(inside) if _is_walked(entry)]
 
 
 def _is_walked(entry: os.DirEntry[str]) -> bool:
-    return not entry.name.startswith(".") and entry.name not in _NOT_OURS and entry.is_dir(follow_symlinks=False)
+    return not _is_set_apart(entry.name) and entry.is_dir(follow_symlinks=False)
 
 
-def _inspect(path: Path) -> Iterator[Path | Diagnostic]:
+def _is_set_apart(folder: str) -> bool:
+    return folder.startswith(".") or folder in _NOT_OURS
+
+
+def lies_apart(path: Path) -> bool:
+    """Return whether a path leads through a folder that is left out where folders are searched, such as `.github`."""
+    return any(_is_set_apart(part) for part in path.parent.parts if part != "..")
+
+
+def inspect_file(path: Path) -> Iterator[Path | Diagnostic]:
+    """Yield a file if it is a pipeline; a finding if nobody can tell, since it cannot be read."""
     if leads_astray(path):
         if path.name in _USUAL_NAMES:
             yield _unreadable(path, "file", OSError(None, "it is a link to a file that is not YAML"))
