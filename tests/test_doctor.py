@@ -197,11 +197,19 @@ def test_errors_in_the_file_do_not_hide_the_model(model: Server, write: Write) -
 
 
 def test_warnings_deserve_a_look_and_break_nothing(write: Write) -> None:
-    found = checked(
-        write("pipelines.yaml", f'{PIPELINE}settings: {{api_key: "${{env:NOBODY_SET_IT}}"}}\n'), offline=True
-    )
+    found = checked(write("pipelines.yaml", f"{PIPELINE}description: no\n"), offline=True)
     assert found["file"].status == "warn"
     assert "1 warning" in found["file"].message
+
+
+def test_a_variable_that_this_machine_lacks_is_a_warning(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write("pipelines.yaml", f'{PIPELINE}settings: {{api_key: "${{env:NOBODY_SET_IT}}"}}\n')
+    found = checked(file, offline=True)
+    assert (found["file"].status, found["variable"].status) == ("ok", "warn")
+    assert found["variable"].message.startswith("the environment variable `NOBODY_SET_IT` is not set (")
+    assert found["variable"].help.startswith("set it in the environment or in `.env`")
+    monkeypatch.setenv("NOBODY_SET_IT", "sk-set")
+    assert "variable" not in checked(file, offline=True)
 
 
 # Plugins and channels

@@ -1,8 +1,8 @@
 """`bub validate` on a corpus of files: what a person reads, word for word, and what each mistake has to yield.
 
-`testdata/good` has no findings, `testdata/warned` only warnings, `testdata/bad` errors, `testdata/loaded` errors that
-`--plugins` finds. A case is two files: `NAME.yaml`, and its report in `NAME.txt`. The file says in comments what is
-wrong with it:
+`testdata/good` has no findings, `testdata/noted` only notes, which `--pedantic` shows, `testdata/warned` only warnings,
+`testdata/bad` errors, `testdata/loaded` errors that `--plugins` finds. A case is two files: `NAME.yaml`, and its report
+in `NAME.txt`. The file says in comments what is wrong with it:
 
     # expect: B100 on "timout" means "timeout"      one mistake: the code, the text it is about, what the help names
     # also: B132 on "enabled"                       a further finding that the mistake above it has
@@ -34,9 +34,10 @@ from bub.cli.exits import exit_code
 from bub.cli.root import command_line
 
 TESTDATA = Path(__file__).parent / "testdata"
-FILES = sorted(path for folder in ("bad", "loaded", "warned", "good") for path in TESTDATA.glob(f"{folder}/**/*.yaml"))
-EXIT_CODES = {"bad": 1, "loaded": 1, "warned": 0, "good": 0, "made": 1}
-WITH = {"loaded": ("--plugins",)}
+FOLDERS = ("bad", "loaded", "warned", "noted", "good")
+FILES = sorted(path for folder in FOLDERS for path in TESTDATA.glob(f"{folder}/**/*.yaml"))
+EXIT_CODES = {"bad": 1, "loaded": 1, "warned": 0, "noted": 0, "good": 0, "made": 1}
+WITH = {"loaded": ("--plugins",), "noted": ("--plugins", "--pedantic")}
 """Options that the cases of a folder are validated with."""
 
 HEAD = "version: 1\nextends: bub:default\n"
@@ -115,7 +116,7 @@ class Ended(NamedTuple):
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the cases: those of `testdata` and, beside them, those that are made."""
     folder = tmp_path_factory.mktemp("corpus")
-    for name in ("bad", "loaded", "warned", "good"):
+    for name in FOLDERS:
         (folder / name).symlink_to(TESTDATA / name)
     make(folder / "made")
     return folder
@@ -207,26 +208,29 @@ def test_what_is_wrong_is_told_on_its_own_text_and_nothing_else_is_told(case: st
 def test_the_exit_code_is_that_of_the_worst_finding(case: str, corpus: Path) -> None:
     file, folder = corpus / f"{case}.yaml", case.partition("/")[0]
     severities = {item["severity"] for item in findings(file)}
+    assert ("note" in severities) == (folder == "noted")
     assert ("error" in severities, "warning" in severities) in {
         "bad": [(True, False), (True, True)],
         "loaded": [(True, False)],
         "made": [(True, False)],
         "warned": [(False, True)],
+        "noted": [(False, False)],
         "good": [(False, False)],
     }[folder]
     assert validate(file.parent, file.name, *WITH.get(folder, ())).code == EXIT_CODES[folder]
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if case.startswith(("warned/", "good/"))])
+@pytest.mark.parametrize("case", [case for case in CASES if case.startswith(("warned/", "noted/", "good/"))])
 def test_strict_lets_warnings_fail_and_nothing_else(case: str) -> None:
     file = TESTDATA / f"{case}.yaml"
-    assert validate(file.parent, file.name, "--strict").code == case.startswith("warned/")
+    options = WITH.get(file.parent.name, ())
+    assert validate(file.parent, file.name, "--strict", *options).code == case.startswith("warned/")
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_text_and_json_tell_the_same(case: str, corpus: Path) -> None:
     file = corpus / f"{case}.yaml"
-    heads = re.findall(r"(?m)^([^ \n][^:\n]*):(\d+):(\d+): (error|warning)\[(B\d+)\] (.+)$", report(file))
+    heads = re.findall(r"(?m)^([^ \n][^:\n]*):(\d+):(\d+): (error|warning|note)\[(B\d+)\] (.+)$", report(file))
     for head, item in zip(heads, findings(file), strict=True):
         start = item["range"]["start"]
         place = (item["file"], str(start["line"]), str(start["column"]))
@@ -235,7 +239,7 @@ def test_text_and_json_tell_the_same(case: str, corpus: Path) -> None:
 
 
 def test_all_files_in_one_run_and_in_a_process_of_its_own_have_the_findings_of_each(corpus: Path) -> None:
-    names = [f"{case}.yaml" for case in CASES if not case.startswith("loaded/")]
+    names = [f"{case}.yaml" for case in CASES if case.partition("/")[0] not in WITH]
     environment = {"NO_COLOR": "1", "PATH": os.environ["PATH"]}
     bub = subprocess.run(
         [sys.executable, "-m", "bub", "validate", "--format", "json", *names],

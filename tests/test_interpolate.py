@@ -138,11 +138,11 @@ def test_a_place_inside_an_escaped_or_long_text_is_the_whole_value() -> None:
     assert (finding.range.start.line, finding.range.end.line) == (1, 3)
 
 
-def test_validate_warns_of_unset_variables_only_when_it_knows_the_environment() -> None:
+def test_validate_notes_unset_variables_only_when_it_knows_the_environment() -> None:
     root = load_text("a: {b: 'x${env:GONE}'}").root
     assert check(root) == ()
     (finding,) = check(root, {"SECRET": "hush"})
-    assert (finding.code, finding.severity, finding.path, finding.range.start.column) == ("B031", "warning", "a.b", 10)
+    assert (finding.code, finding.severity, finding.path, finding.range.start.column) == ("B031", "note", "a.b", 10)
 
 
 def test_no_value_of_a_variable_is_ever_shown() -> None:

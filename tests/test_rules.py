@@ -1068,10 +1068,10 @@ def test_one_cause_is_one_finding(text: str) -> None:
 # References.
 
 
-def test_an_unset_variable_is_a_warning_at_its_place_and_a_set_one_is_none() -> None:
+def test_an_unset_variable_is_a_note_at_its_place_and_a_set_one_is_none() -> None:
     text, (place,) = marked(VERSION + 'extends: bub:default\nstages: {run_model: {timeout: "«${env:PATIENCE}»"}}')
     (finding,) = check(text, {})
-    assert (finding.code, finding.severity, finding.range) == ("B031", "warning", place)
+    assert (finding.code, finding.severity, finding.range) == ("B031", "note", place)
     assert check(text, {"PATIENCE": "5s"}) == ()
 
 

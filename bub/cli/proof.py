@@ -7,9 +7,12 @@ from collections.abc import Iterable
 from contextlib import redirect_stdout
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from bub.base.diagnostics import Diagnostic, PipelineError
 from bub.cli.table import COMMANDS
 from bub.framework import BubFramework
+from bub.pipeline.source.interpolate import UNSET
 
 
 def prove(config: Path | str | None, workspace: Path, profiles: Iterable[str]) -> list[Diagnostic]:
@@ -31,5 +34,10 @@ def prove(config: Path | str | None, workspace: Path, profiles: Iterable[str]) -
         else:
             found = framework.findings
         # Findings about the profiles that routes lead to come when those profiles are loaded.
-        proved += [finding for finding in found if finding.profile in (None, profile)]
+        proved += [_as_checked(finding) for finding in found if finding.profile in (None, profile)]
     return proved
+
+
+def _as_checked(finding: Diagnostic) -> Diagnostic:
+    """The finding of a start as a check tells of it: the variables need not be set where a file is checked."""
+    return replace(finding, severity="note") if finding.code == UNSET else finding

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from bub.base.diagnostics import Diagnostic, PipelineError, without_notes
+from bub.base.diagnostics import Diagnostic, PipelineError, Place, without_notes
 from bub.base.locate import Found, bub_home, find_pipeline
 from bub.channels.enabling import ProfileChannels
 from bub.doctor.checks import Check, Patient, Status, in_thread
@@ -17,6 +17,7 @@ from bub.errors import NotTrustedError, UsageError
 from bub.pipeline.check.validate import check_files
 from bub.pipeline.report.report import summary
 from bub.pipeline.source.discovery import PipelineFile, resolve_file
+from bub.pipeline.source.interpolate import UNSET
 from bub.pipeline.source.merge import DEFAULT_PROFILE, SHIPPED
 from bub.runtime.trust import require_trust
 from bub.runtime.view import RuntimeView
@@ -31,10 +32,10 @@ _MISSING_PLUGINS = ("B160", "B161")
 
 async def look_at_file(patient: Patient) -> Sequence[Check]:
     """Check which file is used, how it was found, and how many findings it has."""
-    return [await in_thread(lambda: _file(patient))]
+    return await in_thread(lambda: _file(patient))
 
 
-def _file(patient: Patient) -> Check:
+def _file(patient: Patient) -> list[Check]:
     config = patient.config
     if config is not None and str(config).startswith(SHIPPED):
         patient.found, file, how = Found(None, consent=True, workspace_file=False), resolve_file(str(config)), "named"
@@ -42,14 +43,24 @@ def _file(patient: Patient) -> Check:
         patient.found = found = find_pipeline(config, patient.workspace, patient.environ)
         file = PipelineFile(str(found.path), found.path) if found.path else resolve_file(f"{SHIPPED}{DEFAULT_PROFILE}")
         how = _how(patient, found)
-    findings = without_notes(check_files([file], environ=patient.environ).diagnostics)
+    checked = check_files([file], environ=patient.environ).diagnostics
+    findings, variables = without_notes(checked), _unset_variables(checked)
     name, told = f"{file.name} ({how})", summary(findings, 1).removesuffix(" in 1 file")
     if not findings:
-        return Check("file", "ok", name)
+        return [Check("file", "ok", name), *variables]
     patient.errors = sum(finding.severity == "error" for finding in findings)
     argument = f" {config}" if config is not None else ""
     remedy = f"`bub validate{argument}` shows each with its place"
-    return Check("file", "broken" if patient.errors else "warn", f"{name} has {told}", remedy)
+    return [Check("file", "broken" if patient.errors else "warn", f"{name} has {told}", remedy), *variables]
+
+
+def _unset_variables(findings: Iterable[Diagnostic]) -> list[Check]:
+    """Report the variables that the file refers to and this machine lacks: a check elsewhere need not have them."""
+    unset = {finding.message: finding for finding in findings if finding.code == UNSET}
+    return [
+        Check("variable", "warn", f"{finding.message} ({Place(finding.file, finding.range)})", finding.help or "")
+        for finding in unset.values()
+    ]
 
 
 def _how(patient: Patient, found: Found) -> str:

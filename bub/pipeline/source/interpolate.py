@@ -10,13 +10,13 @@ from typing import Any, Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from bub.base.diagnostics import Diagnostic, Findings, Place, Position, Range
+from bub.base.diagnostics import Diagnostic, Findings, Place, Position, Range, Severity
 from bub.base.failures import explain_os_error
 from bub.pipeline.source.document import Node, Plain, walk
 from bub.pipeline.source.scalars import read_scalar
 from bub.pipeline.source.yaml_reader import MAX_BYTES
 
-MALFORMED = "B030"
+MALFORMED, UNSET = "B030", "B031"
 
 Environment = Mapping[str, str]
 """Variables by name; one whose value is empty counts as unset."""
@@ -119,9 +119,10 @@ def lone_reference(text: str) -> Reference | None:
 
 
 def check(node: Node, environment: Environment | None = None, *, path: str = "") -> tuple[Diagnostic, ...]:
-    """Report malformed references at or below `node`, and, given an `environment`, unset variables as warnings.
+    """Report malformed references at or below `node`, and, given an `environment`, unset variables as notes.
 
-    `path` is the dotted path of `node`. No value of a variable is ever part of a finding.
+    Whoever checks a file need not have the variables of the machine that it will run on. `path` is the dotted path of
+    `node`. No value of a variable is ever part of a finding.
     """
     findings = Findings()
     for where, value in walk(node, path):
@@ -131,7 +132,7 @@ def check(node: Node, environment: Environment | None = None, *, path: str = "")
             if isinstance(piece, Malformed):
                 _add_malformed(findings, piece, value, where)
             elif isinstance(piece, Reference) and environment is not None:
-                _look_up(piece, environment, findings, value, where)
+                _look_up(piece, environment, findings, value, where, "note")
     return tuple(findings.items)
 
 
@@ -260,16 +261,24 @@ def _suggest_reference(body: str) -> str:
     return f"write `${{env:NAME}}` or `${{file:PATH}}`, {dollar}"
 
 
-def _look_up(reference: Reference, environment: Environment, findings: Findings, node: Node, path: str) -> str | None:
-    """Return what an `env` reference stands for; None, and a warning, when it stands for nothing."""
+def _look_up(
+    reference: Reference,
+    environment: Environment,
+    findings: Findings,
+    node: Node,
+    path: str,
+    severity: Severity = "warning",
+) -> str | None:
+    """Return what an `env` reference stands for; None, and a finding, when it stands for nothing."""
     if reference.kind != "env":
         return None
     found = environment.get(reference.name) or reference.default
     if found is None:
-        findings.warn(
-            "B031",
+        findings.add(
+            UNSET,
             f"the environment variable `{reference.name}` is not set",
             place_in(node, reference.start, reference.end),
+            severity=severity,
             path=path,
             help=f"set it in the environment or in `.env`, or write `${{env:{reference.name}:-default}}`",
         )
