@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import subprocess
-import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
-
-ROOT = Path(__file__).parent.parent
-HOOKS, ACTION = ROOT / ".pre-commit-hooks.yaml", ROOT / "action.yml"
-if not (ACTION.exists() and (ROOT / ".git").exists()):
-    pytest.skip("the hooks and the action are part of a git checkout only", allow_module_level=True)
+from fakes.ci import ACTION, VERSION, Repository, act, clone_bub, verdicts, write_wheel
 
 FINE = "version: 1\nextends: bub:default\n"
 WRONG = "version: 1\nextends: bub:default\nstages:\n  run_modle: {timeout: 2m}\n"
@@ -30,187 +19,174 @@ tests:
     mock: {run_model: {return: hi there}}
     expect: {outbounds: [{content: hi there}]}
 """
-
-
-def run(
-    command: list[str], folder: Path, environment: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder, without what this process's own environment says about Bub or git."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("BUB_", "GIT_"))}
-    return subprocess.run(
-        command,
-        cwd=folder,
-        env={**inherited, "NO_COLOR": "1", **(environment or {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=600,
-    )
-
-
-def git(folder: Path, *words: str) -> str:
-    """Run git as nobody in particular and return what it prints."""
-    who = ["-c", "user.name=Tester", "-c", "user.email=tester@example.com", "-c", "commit.gpgsign=false"]
-    done = run(["git", *who, *words], folder, {"GIT_CONFIG_GLOBAL": os.devnull})
-    assert done.returncode == 0, done.stdout
-    return done.stdout.strip()
+FAILING = TESTED.replace("outbounds: [{content: hi", "outbounds: [{content: ho")
 
 
 # pre-commit
 
 
 @pytest.fixture(scope="module")
-def checked_repository(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """A git repository that uses the hooks of this checkout, uncommitted changes included, and its environment."""
-    hooks = tmp_path_factory.mktemp("bub")
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    for name in filter(None, listed.stdout.decode().split("\0")):
-        if (ROOT / name).exists() and not name.startswith(("tests/", "docs/testdata/")):
-            (hooks / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, hooks / name)
-    git(hooks, "init", "--quiet")
-    git(hooks, "add", "--all")
-    git(hooks, "commit", "--quiet", "--message", "the hooks")
-
-    folder = tmp_path_factory.mktemp("agent")
-    git(folder, "init", "--quiet")
-    (folder / ".pre-commit-config.yaml").write_text(
-        f"repos:\n  - repo: {hooks}\n    rev: {git(hooks, 'rev-parse', 'HEAD')}\n"
-        "    hooks: [{id: bub-validate}, {id: bub-test}]\n"
-    )
-    return folder, {"PRE_COMMIT_HOME": str(tmp_path_factory.mktemp("cache")), "PRE_COMMIT_COLOR": "never"}
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    """A git repository that uses the hooks of this checkout."""
+    return Repository.begin(tmp_path_factory.mktemp("agent"), tmp_path_factory.mktemp("cache"))
 
 
-def pre_commit(repository: tuple[Path, dict[str, str]], files: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """What pre-commit says when these, and only these, are the files of the repository."""
-    folder, environment = repository
-    for path in folder.rglob("*.y*ml"):
-        if path.name != ".pre-commit-config.yaml":
-            path.unlink()
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
-    git(folder, "add", "--all")
-    return run([sys.executable, "-m", "pre_commit", "run", "--all-files"], folder, environment)
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    hooks = clone_bub(tmp_path_factory.mktemp("bub"))
+    text = f"repos:\n  - repo: {hooks}\n    rev: {VERSION}\n    hooks: [{{id: bub-validate}}, {{id: bub-test}}]\n"
+    return {".pre-commit-config.yaml": text}
 
 
 @pytest.mark.timeout(300)  # pre-commit sets up an environment
-def test_pre_commit_checks_pipeline_files_and_runs_their_tests(
-    checked_repository: tuple[Path, dict[str, str]],
-) -> None:
-    fine = pre_commit(checked_repository, {"pipelines.yaml": TESTED, "other.yaml": "on: push\n"})
+def test_pre_commit_checks_pipeline_files_and_runs_their_tests(repository: Repository, config: dict[str, str]) -> None:
+    repository.hold({**config, "pipelines.yaml": TESTED, "other.yaml": "on: push\n"})
+    fine = repository.pre_commit()
     assert fine.returncode == 0, fine.stdout
-    assert re.findall(r"^bub (\w+)\.+(\w+)$", fine.stdout, re.MULTILINE) == [("validate", "Passed"), ("test", "Passed")]
+    assert verdicts(fine) == {"validate": "Passed", "test": "Passed"}
 
-    wrong = pre_commit(checked_repository, {"bots/pipelines.yaml": WRONG, "pipelines.yaml": TESTED})
+    repository.hold({**config, "bots/pipelines.yaml": WRONG, "pipelines.yaml": TESTED})
+    wrong = repository.pre_commit()
     assert wrong.returncode == 1
     assert "bots/pipelines.yaml:4:3: error[B" in wrong.stdout
     assert "did you mean `run_model`?" in wrong.stdout
     assert "Traceback" not in wrong.stdout
 
-    failing = pre_commit(
-        checked_repository, {"pipelines.yaml": TESTED.replace("outbounds: [{content: hi", "outbounds: [{content: ho")}
+    repository.hold(
+        {**config, "pipelines.yaml": TESTED.replace("outbounds: [{content: hi", "outbounds: [{content: ho")}
     )
+    failing = repository.pre_commit()
     assert failing.returncode == 1
-    assert re.findall(r"^bub (\w+)\.+(\w+)$", failing.stdout, re.MULTILINE) == [
-        ("validate", "Passed"),
-        ("test", "Failed"),
-    ]
+    assert verdicts(failing) == {"validate": "Passed", "test": "Failed"}
     assert "a greeting gets a reply" in failing.stdout
+
+
+@pytest.mark.timeout(300)
+def test_pre_commit_passes_where_there_are_no_tests_or_no_pipelines(
+    repository: Repository, config: dict[str, str]
+) -> None:
+    repository.hold({**config, "pipelines.yaml": FINE})
+    assert verdicts(repository.pre_commit()) == {"validate": "Passed", "test": "Passed"}
+    repository.hold({**config, "other.yaml": "on: push\n", ".github/workflows/pipelines.yaml": "on: push\njobs: {}\n"})
+    assert verdicts(repository.pre_commit()) == {"validate": "Passed", "test": "Passed"}
+
+
+@pytest.mark.timeout(300)
+def test_pre_commit_checks_the_files_that_extend_what_changes(repository: Repository, config: dict[str, str]) -> None:
+    base = f"{FINE}hooks: {{moderate: {{kind: gate, takes: [prompt]}}}}\n"
+    child = "version: 1\nextends: base.yaml\nstages: {moderate: {before: run_model}}\n"
+    repository.hold({**config, "base.yaml": base, "bot.yaml": child, "later/pipelines.yaml": WRONG})
+    assert verdicts(repository.pre_commit("base.yaml"))["validate"] == "Passed"
+
+    (repository.folder / "base.yaml").write_text(base.replace("moderate", "moderation"), encoding="utf-8")
+    wrong = repository.pre_commit("base.yaml").stdout.partition("bub test")[0]
+    assert "bot.yaml:3:10: error[B" in wrong
+    assert "later/pipelines.yaml" not in wrong, "it does not change"
 
 
 # The action
 
 
 @pytest.fixture(scope="module")
-def action() -> dict[str, Any]:
-    read: dict[str, Any] = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
-    return read
-
-
-@pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The temporary folder that the steps of a job share; Bub is installed there once."""
+    """The temporary folder that the steps of a job share."""
     return tmp_path_factory.mktemp("runner")
 
 
-def act(action: dict[str, Any], runner: Path, folder: Path, **inputs: str) -> list[subprocess.CompletedProcess[str]]:
-    """Run the steps of the action in `folder` as a runner does, up to the first that fails."""
-    given = {name: inputs.get(name, said["default"]) for name, said in action["inputs"].items()} | {
-        "python": sys.executable
-    }
-
-    def filled_in(text: str) -> str:
-        return re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda found: given[found[1]], text)
-
-    done: list[subprocess.CompletedProcess[str]] = []
-    for step in action["runs"]["steps"]:
-        wanted = re.fullmatch(r"inputs\.(\w+) == '(\w+)'", step["if"]) if "if" in step else None
-        assert ("if" in step) == (wanted is not None), "a condition that this test cannot read"
-        if wanted is not None and given[wanted[1]] != wanted[2]:
-            continue
-        if step["name"] == "Install Bub" and (runner / "bub" / "bin" / "bub").exists():
-            continue  # installed by the job before, in the same place
-        script = runner / "step.sh"
-        script.write_text(filled_in(step["run"]), encoding="utf-8")
-        old_bash = runner / "old_bash.sh"  # that of macOS
-        old_bash.write_text("enable -n mapfile readarray\n")
-        environment = {
-            "BASH_ENV": str(old_bash),
-            "GITHUB_ACTION_PATH": str(ROOT),
-            "GITHUB_WORKSPACE": str(folder),
-            "RUNNER_TEMP": str(runner),
-            **{name: filled_in(value) for name, value in step["env"].items()},
-        }
-        # This is how a runner calls `shell: bash`.
-        done.append(run(["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)], folder, environment))
-        if done[-1].returncode != 0:
-            break
-    return done
-
-
 @pytest.mark.timeout(300)  # the action sets up environments
-def test_the_action_annotates_the_offending_token(action: dict[str, Any], runner: Path, tmp_path: Path) -> None:
+def test_the_action_annotates_the_offending_token(runner: Path, tmp_path: Path) -> None:
     (tmp_path / "pipelines.yaml").write_text(FINE)
-    assert act(action, runner, tmp_path)[-1].returncode == 0
+    assert act(runner, tmp_path)[-1].returncode == 0
 
     (tmp_path / "bots").mkdir()
     (tmp_path / "bots" / "pipelines.yaml").write_text(WRONG)
-    failed = act(action, runner, tmp_path)[-1]
+    failed = act(runner, tmp_path)[-1]
     assert failed.returncode == 1
     (annotation,) = [line for line in failed.stdout.splitlines() if line.startswith("::error ")]
     assert "file=bots/pipelines.yaml,line=4," in annotation
 
     (tmp_path / "bots" / "pipelines.yaml").unlink()
     (tmp_path / "pipelines.yaml").write_text(f"{FINE}description: no\n")
-    assert act(action, runner, tmp_path)[-1].returncode == 0
-    assert act(action, runner, tmp_path, strict="true")[-1].returncode == 1
+    assert act(runner, tmp_path)[-1].returncode == 0
+    assert act(runner, tmp_path, strict="true")[-1].returncode == 1
 
 
-def test_the_action_runs_tests_only_when_asked_to(action: dict[str, Any], runner: Path, tmp_path: Path) -> None:
-    (tmp_path / "pipelines.yaml").write_text(TESTED.replace("outbounds: [{content: hi", "outbounds: [{content: ho"))
-    assert act(action, runner, tmp_path)[-1].returncode == 0
-    failed = act(action, runner, tmp_path, test="true")[-1]
+def test_the_action_runs_tests_only_when_asked_to(runner: Path, tmp_path: Path) -> None:
+    (tmp_path / "pipelines.yaml").write_text(FAILING)
+    assert act(runner, tmp_path)[-1].returncode == 0
+    failed = act(runner, tmp_path, test="true")[-1]
     assert failed.returncode == 1
     assert "a greeting gets a reply" in failed.stdout
 
 
-def test_the_action_writes_sarif(action: dict[str, Any], runner: Path, tmp_path: Path) -> None:
+def test_the_action_writes_sarif(runner: Path, tmp_path: Path) -> None:
     (tmp_path / "pipelines.yaml").write_text(WRONG)
-    assert act(action, runner, tmp_path, sarif="found.sarif")[-1].returncode == 1
+    assert act(runner, tmp_path, sarif="found.sarif")[-1].returncode == 1
     assert '"2.1.0"' in (tmp_path / "found.sarif").read_text(encoding="utf-8")
 
 
-def test_an_input_of_the_action_is_never_read_as_shell(action: dict[str, Any], runner: Path, tmp_path: Path) -> None:
+GREETER = """
+    from bub import hookimpl
+
+    @hookimpl
+    def run_model(prompt):
+        return prompt
+"""
+LISTING = f"{FINE}profiles: {{default: {{plugins: [greeter]}}}}\n"
+
+
+@pytest.mark.timeout(300)
+def test_the_action_installs_the_plugins_that_the_workflow_names(runner: Path, tmp_path: Path) -> None:
+    index, folder = tmp_path / "index", tmp_path / "checkout"
+    index.mkdir()
+    folder.mkdir()
+    write_wheel(index, package="bub-greeter", plugin="greeter", code=GREETER)
+    (folder / "pipelines.yaml").write_text(LISTING)
+    missing = act(runner, folder)[-1]
+    assert (missing.returncode, "error file=pipelines.yaml,line=3," in missing.stdout) == (1, True)
+
+    found = {"PIP_FIND_LINKS": str(index)}
+    fine = act(runner, folder, found, plugins="bub-greeter>=1.2\n", strict="true", test="true")
+    assert [step.returncode for step in fine] == [0, 0, 0], fine[-1].stdout
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("named", ["./greeter", ".", "-e .", "-r requirements.txt", "greeter/", "x @ file:///x.whl"])
+def test_the_action_installs_nothing_of_the_checked_out_files(runner: Path, tmp_path: Path, named: str) -> None:
+    (tmp_path / "pipelines.yaml").write_text(FINE)
+    (refused,) = act(runner, tmp_path, plugins=named)
+    assert refused.returncode == 2
+    assert refused.stdout.startswith("::error title=bub::The input `plugins` names packages")
+
+
+@pytest.mark.timeout(300)
+def test_a_wheel_that_is_checked_out_is_not_the_one_that_is_named(runner: Path, tmp_path: Path) -> None:
+    wheel = write_wheel(tmp_path, package="bub-own", plugin="own", code=GREETER)
+    (tmp_path / "pipelines.yaml").write_text(FINE)
+    (failed,) = act(runner, tmp_path, {"PIP_NO_INDEX": "1"}, plugins=wheel.name)
+    assert failed.returncode != 0
+    assert not list(runner.rglob("bub_own"))
+
+
+@pytest.mark.timeout(300)
+def test_no_module_of_the_checked_out_files_is_run(runner: Path, tmp_path: Path) -> None:
+    folder, fresh = tmp_path / "checkout", tmp_path / "runner"
+    folder.mkdir()
+    fresh.mkdir()
+    (folder / "pipelines.yaml").write_text(FINE)
+    for module in ("venv", "pip", "logging", "json", "yaml", "bub", "sitecustomize"):
+        (folder / f"{module}.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w'); raise SystemExit(78)\n")
+    small = write_wheel(tmp_path, package="small", plugin="small", code="")
+    assert act(fresh, folder, {"GITHUB_ACTION_PATH": str(small)})[0].returncode == 0
+    assert act(runner, folder)[-1].returncode == 0
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_input_of_the_action_is_never_read_as_shell(runner: Path, tmp_path: Path) -> None:
     (tmp_path / "it's $(touch pwned)").mkdir()
     (tmp_path / "it's $(touch pwned)" / "pipelines.yaml").write_text(FINE)
-    done = act(action, runner, tmp_path, paths="\n \nit's $(touch pwned)\n", sarif="$(touch pwned).sarif")[-1]
+    done = act(runner, tmp_path, paths="\n \nit's $(touch pwned)\n", sarif="$(touch pwned).sarif")[-1]
     assert done.returncode == 0, done.stdout
     assert not (tmp_path / "pwned").exists()
-    for step in action["runs"]["steps"]:
+    for step in yaml.safe_load(ACTION.read_text(encoding="utf-8"))["runs"]["steps"]:
         assert "${{" not in step["run"]

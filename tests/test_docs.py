@@ -150,10 +150,10 @@ def test_a_pipeline_compiles(block: Block, tmp_path: Path) -> None:
 @pytest.mark.parametrize("block", params(FRAGMENTS))
 def test_a_piece_of_yaml_is_right_where_it_belongs(block: Block) -> None:
     match yaml.safe_load(block.text):
-        case [{"repo": _, "hooks": hooks}]:
+        case {"repos": [{"repo": _, "hooks": hooks}]}:
             offered = {hook["id"] for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))}
             assert {hook["id"] for hook in hooks} <= offered
-        case [*_, {"uses": used, "with": inputs}]:
+        case {"jobs": {"pipelines": {"steps": [*_, {"uses": used, "with": inputs}]}}}:
             assert "/bub@" in used
             assert set(inputs) <= set(yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))["inputs"])
         case _:
