@@ -16,6 +16,7 @@ from bub.pipeline.check.rules import (
     both_twins,
     empty_plugin,
     hook_wrapper,
+    never_asked,
     never_called,
     nothing_implements,
     only_leaves_out,
@@ -61,6 +62,7 @@ PLUGIN_RULES: tuple[Callable[[Plan, Offers], None], ...] = (
     hook_wrapper.check,
     empty_plugin.check,
     never_called.check,
+    never_asked.check,
 )
 """The rules that need the profile's plugins loaded (DESIGN §4, second list)."""
 
