@@ -11,6 +11,7 @@ from bub.pipeline.check.rules import (
     cleanup_for_each,
     cleanup_without_timeout,
     gate_guards_nothing,
+    hook_entry_in_vain,
     hook_outside_a_turn,
     key_of_another_kind,
     kind_changed,
@@ -24,6 +25,7 @@ from bub.pipeline.check.rules import (
     ran_and_skipped,
     route_never_matches,
     stage_beside_two,
+    stage_instead_of_hook,
     stage_off_in_test,
     stage_waits_in_vain,
     stage_without_place,
@@ -73,6 +75,8 @@ STAGE_RULES: tuple[Callable[[Plan], None], ...] = (
     only_for_nobody.check,
     unknown_hook.check,
     hook_outside_a_turn.check,
+    hook_entry_in_vain.check,
+    stage_instead_of_hook.check,
 )
 """The rules about stages and hooks: what they find is the same for all profiles that have the same ones."""
 
