@@ -55,6 +55,7 @@ class Mailbox:
         self._store = SqliteInbox(path, workspace)
         self._lock: FileIO | None = None
         self._asked: list[_InboxRequest] = []
+        self._notes: dict[tuple[str, str], str] = {}
         self._led = False
         self._limiter = trio.CapacityLimiter(1)
         self._is_open = False
@@ -155,6 +156,21 @@ class Mailbox:
         """Put a reply out of the way, and keep it for `bub inbox`."""
         await self._do(self._store.set_aside, "reply", [id], reason)
 
+    async def keep_reply_draft(self, id: int, draft: str) -> None:  # noqa: A002
+        """Keep what the channel notes of a reply that it is sending."""
+        await self._do(self._store.keep_reply_draft, id, draft)
+
+    # What channels remember.
+
+    def remember(self, channel: str, name: str, value: str) -> None:
+        """Keep a note of a channel, in the transaction of whatever is kept next."""
+        self._notes.pop((channel, name), None)  # the newest stand last
+        self._notes[channel, name] = value
+
+    async def recall(self, channel: str) -> dict[str, str]:
+        """Return the notes of a channel by their names."""
+        return await self._do(self._store.recall, channel)
+
     async def was_requeued(self) -> bool:
         """Whether `bub inbox` changed something of this workspace since this was last asked, or since the opening."""
         times, before = await self._do(self._store.times_requeued), self._times_requeued
@@ -176,6 +192,9 @@ class Mailbox:
     async def _ask(self, work: Callable[[], _T]) -> _T:
         if self._store.path is None:
             await trio.lowlevel.checkpoint()
+            if self._notes:
+                notes, self._notes = self._notes, {}
+                self._store.alone(partial(self._store.remember, notes))
             return self._store.alone(work)
         await trio.lowlevel.checkpoint_if_cancelled()
         asked = _InboxRequest(work)
@@ -201,11 +220,19 @@ class Mailbox:
         """Do all that is asked by now; who asks meanwhile is next, and the first of them leads."""
         self._led = True
         together, self._asked = self._asked, []
+        notes, self._notes = self._notes, {}
+        works: list[Callable[[], Any]] = [asked.work for asked in together]
+        if notes:
+            works.insert(0, partial(self._store.remember, notes))
+        is_noted = False
         try:
-            all_came = await self._in_thread(self._store.together, [asked.work for asked in together])
-            for asked, came in zip(together, all_came, strict=True):
+            all_came = await self._in_thread(self._store.together, works)
+            is_noted = not isinstance(all_came[0], Exception)
+            for asked, came in zip(together, all_came[-len(together) :], strict=True):
                 asked.came = came
         finally:
+            if not is_noted:
+                self._notes = notes | self._notes
             for asked in together:
                 if asked.came is _NOTHING_YET:
                     asked.came = self._report_silence()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,11 +16,12 @@ import msgspec
 from bub.base.database import PATIENCE, explain_failure, make_tables, open_database, transaction
 from bub.base.private import make_private
 from bub.channels.message import ChannelMessage
+from bub.inbox import notes
 from bub.inbox.store import MailboxError, Outgoing, Received
 from bub.tape.entry import mend
 
 REMEMBERED = 10_000
-"""How many names of messages that came are remembered for each channel, so that none is taken twice."""
+"""How many names of messages that came are remembered for each channel, so that none is taken twice; how many notes."""
 
 _VERSION = 1
 
@@ -290,6 +291,22 @@ class SqliteInbox:
     def put_off(self, key: int, not_before: float) -> None:
         """Count a delivery that failed, and say when to try again."""
         self._db.execute("update replies set attempts = attempts + 1, not_before = ? where id = ?", (not_before, key))
+
+    def keep_reply_draft(self, key: int, draft: str) -> None:
+        """Keep what the channel notes of a reply."""
+        for (body,) in self._db.execute("select body from replies where id = ?", (key,)).fetchall():
+            again, _ = self.write(replace(self.read(body), draft=draft))
+            self._db.execute("update replies set body = ? where id = ?", (again, key))
+
+    # What channels remember.
+
+    def remember(self, taken: Mapping[notes.Name, str]) -> None:
+        """Keep notes, each in place of the last one of its name."""
+        notes.write_notes(self._db, self._key, taken, most=REMEMBERED)
+
+    def recall(self, channel: str) -> dict[str, str]:
+        """Return the notes of a channel by their names."""
+        return notes.read_notes(self._db, self._key, channel)
 
     # What was set aside.
 
