@@ -87,7 +87,7 @@ class Mailbox:
 
     async def receive(self, message: ChannelMessage) -> Received | None:
         """Keep a message; None where one of its channel with the same `once` was received before."""
-        return await self._do(self._store.receive, *self._store.write(message))
+        return await self._do(self._store.receive, *self._store.texts.write(message))
 
     async def waiting(self) -> list[Received]:
         """The messages that wait for their turn, in the order received. One that cannot be read is set aside."""
@@ -125,18 +125,18 @@ class Mailbox:
     ) -> list[Outgoing]:
         """Take messages out of the inbox and put their replies into the outbox, all or nothing."""
         self._check(token)
-        return await self._do(self._store.finish, ids, [self._store.write(reply) for reply in replies])
+        return await self._do(self._store.finish, ids, [self._store.texts.write(reply) for reply in replies])
 
     async def set_aside(
         self, ids: Sequence[Id], reason: str, replies: Sequence[ChannelMessage] = (), *, token: Token | None = None
     ) -> list[Outgoing]:
         """Put messages out of the way, kept for `bub inbox`, and what is replied into the outbox, all or nothing."""
         self._check(token)
-        return await self._do(self._store.give_up, ids, reason, [self._store.write(reply) for reply in replies])
+        return await self._do(self._store.give_up, ids, reason, [self._store.texts.write(reply) for reply in replies])
 
     def as_kept(self, message: ChannelMessage) -> ChannelMessage:
         """A message as it comes out again. Raises MailboxError for one that cannot be kept, since it is no JSON."""
-        return self._store.write(message)[1]
+        return self._store.texts.write(message)[1]
 
     # The outbox.
 

@@ -101,7 +101,7 @@ class Outbox:
             await lane.is_over.wait()
 
     async def keep_draft(self, message: ChannelMessage, draft: str) -> bool:
-        """Keep what a channel notes of the reply that it is sending, as its `draft`; False if it sends no such reply."""
+        """Keep what a channel notes of the reply that it is sending, as its `draft`; False if there is none."""
         lane = self._lanes.get(_address_of(message))
         if lane is None or replace(lane.queue[0].message, draft=message.draft) != message:
             return False
