@@ -51,6 +51,30 @@ ADDRESS = ("channel", "chat_id")
 """What every message in a turn has: where it comes from, or goes to."""
 
 
+FIELDS = frozenset(
+    (
+        "channel",
+        "chat_id",
+        "content",
+        "session_id",
+        "sender_id",
+        "kind",
+        "is_active",
+        "context",
+        "context_str",
+        "media",
+        "message_id",
+        "once",
+        "answers",
+        "draft",
+        "output_channel",
+        "lifespan",
+        "origin",
+    )
+)
+"""What can be read of a message of any channel; one that a program makes may have fields of its own."""
+
+
 def add_address(message: Envelope) -> Envelope:
     """Give a message a `channel` and a `chat_id`, `default` if it has none, as a turn works on it.
 

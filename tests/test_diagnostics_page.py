@@ -99,7 +99,7 @@ def find(*, named: str = PIPELINE, start: bool) -> tuple[Diagnostic, ...]:
         try:
             framework.load_hooks()
             framework.check_channels()
-            findings += framework.warnings
+            findings += framework.findings
         except PipelineError as error:
             findings += error.diagnostics
     return sort_diagnostics(findings)

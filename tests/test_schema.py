@@ -730,7 +730,6 @@ VALUES = {
     "for_each": "outbounds",
     "cleanup_for": "x",
     "retry": {"times": 1},
-    "show": "at_once",
 }
 
 

@@ -243,10 +243,6 @@ class Findings(msgspec.Struct):
         self.guesses += 1
         return did_you_mean(name, known) if self.guesses <= MOST_GUESSES else None
 
-    def speaks_of(self, place: Place) -> bool:
-        """Whether something was found at this very place."""
-        return any(item.file == place.file and item.range == place.range for item in self.items)
-
     @property
     def has_errors(self) -> bool:
         """Whether anything found so far keeps the pipeline from running."""
@@ -359,6 +355,17 @@ def sure_repair(name: str, known: Iterable[str]) -> str | None:
     if len(near) != 1 or len(near[0]) < _SHORTEST_REPAIRED or _digits(near[0]) != _digits(name):
         return None
     return near[0] if _within(1, name, near[0]) else None
+
+
+def is_slip(name: str, known: str) -> bool:
+    """Whether a name may be a slip for a known one: it differs by case, `-` and `_`, or by one letter.
+
+    Of three letters, both have to be as long as each other. Names with different numbers are different things.
+    """
+    if name == known or _plain(name) == _plain(known):
+        return name != known
+    is_long_enough = len(known) >= _SHORTEST_REPAIRED or len(name) == len(known) == _SHORTEST_REPAIRED - 1
+    return is_long_enough and _digits(name) == _digits(known) and _within(1, name, known)
 
 
 def _plain(name: str) -> str:

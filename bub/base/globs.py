@@ -32,6 +32,11 @@ def is_glob(text: str) -> bool:
     return _SIGN.search(text) is not None
 
 
+def matches_nothing(glob: str) -> bool:
+    """Whether a glob holds a set without members, such as `[z-a]`."""
+    return "[" in glob and "(?!)" in translate(glob)
+
+
 def matcher(glob: str) -> Callable[[str], object]:
     """What says of a text whether the glob matches it; to compile a pattern takes a hundred times what most need."""
     sign = _SIGN.search(glob)

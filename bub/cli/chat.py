@@ -19,9 +19,8 @@ from bub.errors import BubError, UsageError
 from bub.framework import BubFramework
 from bub.inbox.mailbox import Mailbox
 from bub.inbox.manager import ChannelManager
+from bub.plugins.shipped import TERMINAL
 from bub.tape.conversations import Conversation, conversations
-
-_TERMINAL = "cli"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ def chat(
         said = "\n\n".join(part for part in (prompt, _read_piped_text()) if part.strip())
         if not said:
             raise UsageError("the message is empty", help='pipe one in: `echo "hello" | bub chat`')
-        own = session_id or f"{_TERMINAL}:{chat_id}:{token_hex(4)}"
+        own = session_id or f"{TERMINAL}:{chat_id}:{token_hex(4)}"
         wanted = replace(wanted, prompt=said, session_id="" if resume else own)
     return FAILED if trio.run(_talk, framework, wanted) else 0
 
@@ -67,8 +66,8 @@ def _read_piped_text() -> str:
 
 async def _talk(framework: BubFramework, wanted: _Wanted) -> bool:
     """Talk until the person leaves; whether what was piped in came to a failure. Raises what kept an answer back."""
-    manager = ChannelManager(framework, [_TERMINAL], mailbox=Mailbox(None, framework.workspace))
-    terminal = manager.channel(_TERMINAL)
+    manager = ChannelManager(framework, [TERMINAL], mailbox=Mailbox(None, framework.workspace))
+    terminal = manager.channel(TERMINAL)
     async with framework.running():
         if isinstance(terminal, Terminal):
             last = await _last_conversation(framework, manager) if wanted.resume else None
@@ -84,7 +83,7 @@ async def _talk(framework: BubFramework, wanted: _Wanted) -> bool:
 
 async def _last_conversation(framework: BubFramework, manager: ChannelManager) -> Conversation:
     """Return the conversation of this workspace that went on last, other than those of chats elsewhere."""
-    elsewhere = [f"{name}:" for name in framework.get_channels(manager.receive) if name != _TERMINAL]
+    elsewhere = [f"{name}:" for name in framework.get_channels(manager.receive) if name != TERMINAL]
     store = framework.get_tape_store()
     kept = store is not None and await conversations(store, framework.workspace, most=1, other_than=elsewhere)
     if not kept:

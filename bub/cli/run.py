@@ -30,6 +30,7 @@ from bub.envelope import Envelope, content_of, field_of, normalize_envelope
 from bub.errors import BubError, UsageError
 from bub.framework import BubFramework, TurnResult
 from bub.log import log_exception, open_log
+from bub.plugins.shipped import TERMINAL
 from bub.streaming import StreamEvent
 
 # Python's stand-in for a byte of the command line that is no text; no model and no JSON reader takes it.
@@ -39,7 +40,7 @@ _NO_TEXT = re.compile("[\ud800-\udfff]")
 def run(
     ctx: typer.Context,
     message: Annotated[str, typer.Argument(help="The text to send; `-` reads it from standard input.")],
-    channel: Annotated[str, typer.Option(help="The channel the message comes from.")] = "cli",
+    channel: Annotated[str, typer.Option(help="The channel the message comes from.")] = TERMINAL,
     chat_id: Annotated[str, typer.Option(help="The chat it comes from.")] = "local",
     sender_id: Annotated[str, typer.Option(help="Who sent it.")] = "human",
     session_id: Annotated[str | None, typer.Option(help="The session to continue.")] = None,

@@ -16,6 +16,7 @@ import msgspec
 
 from bub.base.failures import explain_os_error
 from bub.base.json_schema import look_up
+from bub.hookspecs import BUB_HOOK_NAMESPACE
 
 if TYPE_CHECKING:  # importing it costs 40 ms, which only a file with such a section pays
     from importlib.metadata import EntryPoint
@@ -72,6 +73,11 @@ def _move_references(value: Any, pointer: str) -> Any:
     }
 
 
+def installed_names() -> frozenset[str]:
+    """The names of all plugins that installed packages bring, or bring a schema for; nothing is imported."""
+    return _names(_whereabouts())
+
+
 # Finding
 
 
@@ -85,6 +91,14 @@ def _time_of_change(place: str) -> int:
         return os.stat(place or ".").st_mtime_ns  # noqa: PTH116 (asked for every file that is checked)
     except OSError:
         return 0
+
+
+@lru_cache(maxsize=1)
+def _names(_: tuple[tuple[str, int], ...]) -> frozenset[str]:
+    from importlib.metadata import entry_points
+
+    found = entry_points()
+    return frozenset(name for group in (GROUP, BUB_HOOK_NAMESPACE) for name in found.select(group=group).names)
 
 
 @lru_cache(maxsize=1)

@@ -8,6 +8,12 @@ from types import MappingProxyType
 SHIPPED_PLUGINS = frozenset({"local_model", "telegram"})
 """The plugins that are installed with Bub. None of them judges, claims or changes anything of a turn."""
 
+TERMINAL = "cli"
+"""The channel of `bub chat`, and of `bub run` if it is told no other."""
+
+SHIPPED_CHANNELS = frozenset({TERMINAL, "telegram"})
+"""The channels that `builtin` and the shipped plugins bring."""
+
 BY_NAME = "bash"
 """The tool that no glob allows: only its own name does (DESIGN §6)."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from functools import cache, partial
 from typing import Any
 
 from bub.asking import Asking
@@ -31,14 +32,14 @@ def provide_channels(profile: Profile, message_handler: MessageHandler) -> dict[
 
 
 def check_channels(profile: Profile) -> tuple[Diagnostic, ...]:
-    """Prove that there are the channels that a profile opens; returns warnings.
+    """Prove that there are the channels that a profile opens; returns warnings, and notes of those that are asked for.
 
     Raises `PipelineError` for those that no plugin of it brings; if a plugin was left out, that is a warning.
     """
-    findings = Findings()
+    findings, channels = Findings(), cache(partial(provide_channels, profile, _take_nothing))
     if profile.channels is not None:
-        plan, names = profile.plan, provide_channels(profile, _take_nothing)
-        provided.check_channels(plan, profile.plugins, profile.channels, names, findings)
+        provided.check_channels(profile.plan, profile.plugins, profile.channels, channels(), findings)
+    provided.note_channels(profile.plan, channels, findings)
     if findings.has_errors:
         raise PipelineError(findings.items)
     return tuple(findings.items)

@@ -23,6 +23,7 @@ from bub.channels.terminal.lines import LineSurface, PipeSurface
 from bub.channels.terminal.person import ChatSurface
 from bub.channels.terminal.questions import arguments_of, change_of, is_edit
 from bub.channels.terminal.screen import Screen
+from bub.plugins.shipped import TERMINAL
 from bub.streaming import StreamEvent
 from bub.tape.conversations import Conversation
 from bub.tape.transcript import moment
@@ -50,7 +51,7 @@ class Terminal(Channel):
     What was typed in `workspace` is kept below `home`.
     """
 
-    name = "cli"
+    name = TERMINAL
     role: Role = "interface"
     when_busy: WhenBusy = "steer"
     can_ask = True

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from bub.base.diagnostics import sort_diagnostics
 from bub.pipeline.check.validate import CheckedFile, Found, Further, check_each
 from bub.pipeline.source.discovery import PipelineFile
 
@@ -41,11 +42,12 @@ def check_many(
     """
     check = partial(check_each, profiles=profiles, environ=dict(environ), further=further)
     workers = processes or (_cores() if len(files) >= MANY and further is None else 1)
-    gathered = Found.nothing()
+    gathered = Found([], {})
     for number, found in enumerate(_check_beside(files, check, workers) if workers > 1 else check(files), 1):
-        gathered.add(found)
+        gathered.findings.extend(found.findings)
+        gathered.sources.update(found.sources)
         tell(number)
-    return gathered.settle(complete=profiles is None, loaded=further is not None)
+    return CheckedFile(sort_diagnostics(gathered.findings), gathered.sources)
 
 
 class _Worker(NamedTuple):

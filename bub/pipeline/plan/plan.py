@@ -287,7 +287,7 @@ def _stage_plan(
     makes = [*(value for value, _ in changes if each is None or value != "message"), *([into] if into else [])]
     if into == SESSION:
         makes.append("message")
-    sifts = each is not None and kind is not None and kind.can_object
+    sifts = each is not None and kind is not None and (kind.barrier or "changes" in kind.keys)
     if each is not None and sifts:
         makes.append(each)
     needs = node.get("needs")
@@ -342,7 +342,7 @@ def _flow(root: Node, stages: tuple[StagePlan, ...], hooks: Mapping[str, HookPla
     takers = _group((name, stage) for stage in stages for name in dict.fromkeys(stage.taken))
     missing = frozenset(
         name
-        for name, asking in (takers.items() if _is_readable(root, stages) else ())
+        for name, asking in (takers.items() if is_readable(root, stages) else ())
         if name not in START_VALUES and _is_missing(makers.get(name, ()), asking)
     )
     known = {*takers, *(name for hook in hooks.values() for name in hook.takes)}
@@ -363,7 +363,7 @@ def _is_missing(makers: tuple[StagePlan, ...], takers: tuple[StagePlan, ...]) ->
     return not makers or (len(makers) == 1 and makers[0] in takers)
 
 
-def _is_readable(root: Node, stages: Iterable[StagePlan]) -> bool:
+def is_readable(root: Node, stages: Iterable[StagePlan]) -> bool:
     """Whether each stage and what it makes can be read; else the value that is missed may be made there."""
     written = root.get("stages")
     return all(node.is_mapping for _, node in (written.items() if written is not None else ())) and all(

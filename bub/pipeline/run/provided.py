@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
@@ -14,6 +14,7 @@ from bub.hooks.facts import BUILTIN
 from bub.hooks.implementations import Implementation
 from bub.hookspecs import HOOK_POINTS
 from bub.log import log_exception
+from bub.pipeline.plan.channels import unknown_channels
 from bub.pipeline.plan.offers import Offers
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import names_of
@@ -34,6 +35,9 @@ NO_TOOL = "B211"
 
 NO_CHANNEL = "B212"
 """A profile's `channels:` names what no plugin of it brings."""
+
+NOBODYS_CHANNEL = "B218"
+"""A condition asks for a channel that no plugin brings."""
 
 ALL, EXCEPT = "all", "!"
 """Every channel that can run, and what stands before the name of one that is left out (BEHAVIOURS C3)."""
@@ -117,6 +121,20 @@ def check_channels(
             path=f"profiles.{plan.profile}.channels",
             profile=plan.profile,
             help="take it out, or list the plugin that brings it",
+        )
+
+
+def note_channels(plan: Plan, channels: Callable[[], Iterable[str]], findings: Findings) -> None:
+    """Note the channels that stages and routes ask for and that no plugin brings; a program may name its own."""
+    for glob, place, path in unknown_channels(plan, channels):
+        findings.add(
+            NOBODYS_CHANNEL,
+            f"no plugin of profile `{plan.profile}` brings a channel that `{glob}` matches",
+            place,
+            severity="note",
+            path=path,
+            profile=plan.profile,
+            help="a message of such a channel comes from a program, or from `bub run --channel NAME`",
         )
 
 

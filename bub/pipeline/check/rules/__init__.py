@@ -8,28 +8,36 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bub.pipeline.check.rules import (
+    changes_nothing,
     cleanup_for_each,
     cleanup_without_timeout,
+    condition_never_met,
+    default_never_used,
+    for_each_of_no_list,
     gate_guards_nothing,
-    hook_entry_in_vain,
     hook_outside_a_turn,
     key_of_another_kind,
+    key_without_effect,
     kind_changed,
     kind_not_permitted,
+    limit_never_reached,
     misspelt_value,
+    name_in_default,
     no_kind,
     no_stages,
+    nobody_listed,
+    nothing_is_sent,
     only_for_nobody,
     plugin_not_allowed,
     policy_of_another_kind,
     ran_and_skipped,
+    reply_without_address,
     route_never_matches,
-    shown_unjudged,
     stage_beside_two,
-    stage_instead_of_hook,
     stage_off_in_test,
     stage_waits_in_vain,
     stage_without_place,
+    test_says_nothing,
     unchangeable_value,
     unknown_exception,
     unknown_expected_stage,
@@ -52,6 +60,9 @@ OUTLINE_RULES: tuple[Callable[[Outline], None], ...] = (
     route_never_matches.check,
     unreached_profile.check,
     unknown_test_profile.check,
+    condition_never_met.check_routes,
+    nobody_listed.check_sections,
+    nobody_listed.check_declared,
 )
 """The rules about what is the same for every profile of a document."""
 
@@ -74,16 +85,25 @@ STAGE_RULES: tuple[Callable[[Plan], None], ...] = (
     unchangeable_value.check,
     gate_guards_nothing.check,
     only_for_nobody.check,
-    shown_unjudged.check,
     unknown_hook.check,
     hook_outside_a_turn.check,
-    hook_entry_in_vain.check,
-    stage_instead_of_hook.check,
+    condition_never_met.check,
+    name_in_default.check,
+    reply_without_address.check,
+    default_never_used.check,
+    for_each_of_no_list.check,
+    changes_nothing.check,
+    key_without_effect.check,
 )
 """The rules about stages and hooks: what they find is the same for all profiles that have the same ones."""
 
-PROFILE_RULES: tuple[Callable[[Plan], None], ...] = (plugin_not_allowed.check, no_stages.check)
-"""The other rules about one profile that need no plugin; the last one asks what all others found."""
+PROFILE_RULES: tuple[Callable[[Plan], None], ...] = (
+    plugin_not_allowed.check,
+    limit_never_reached.check,
+    nothing_is_sent.check,
+    no_stages.check,
+)
+"""The other rules about one profile that need no plugin; the last two ask what all others found."""
 
 CASE_RULES: tuple[Callable[[Plan, Case], None], ...] = (
     unknown_mock.check,
@@ -91,5 +111,6 @@ CASE_RULES: tuple[Callable[[Plan, Case], None], ...] = (
     stage_off_in_test.check,
     ran_and_skipped.check,
     unknown_exception.check,
+    test_says_nothing.check,
 )
 """The rules about each of the file's `tests:`, seen from the profile that it runs in."""

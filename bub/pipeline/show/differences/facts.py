@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from bub.base.duration import parse_duration
 from bub.base.globs import covers
 from bub.hooks.facts import HOOK_KEYS
-from bub.pipeline.plan.checks import CHECKED
 from bub.pipeline.plan.plan import HookPlan, Plan, StagePlan, policy_of
 from bub.pipeline.source.document import Node, Plain
 
@@ -28,7 +27,6 @@ STAGE_KEYS: Mapping[str, str] = MappingProxyType(
         "on_failure": "policies",
         "timeout": "policies",
         "retry": "policies",
-        "show": "policies",
         "cleanup_for": "policies",
         "only": "policies",
         "thread": "policies",
@@ -44,7 +42,7 @@ STAGE_KEYS: Mapping[str, str] = MappingProxyType(
 """What each key of a stage is about; `needs`, `before` and `after` show in the order."""
 
 _DEFAULTS: Mapping[str, Plain] = MappingProxyType(
-    {"enabled": True, "thread": False, "combine": "list", "changes": [], "default_if": "none", "show": CHECKED}
+    {"enabled": True, "thread": False, "combine": "list", "changes": [], "default_if": "none"}
 )
 """What holds if a key is left out, if that is anything."""
 

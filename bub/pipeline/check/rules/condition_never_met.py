@@ -1,0 +1,122 @@
+"""Every condition on a message, in `when` or `match`, is one that some message can meet."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from bub.base.diagnostics import Related, Severity, is_slip, suggest
+from bub.base.globs import is_glob, matcher, matches_nothing
+from bub.hooks.facts import SESSION
+from bub.pipeline.plan.channels import channel_meant
+from bub.pipeline.plan.outline import Outline
+from bub.pipeline.plan.plan import Plan, StagePlan
+from bub.pipeline.plan.scalars import text_of
+from bub.pipeline.source.document import Node
+from bub.plugins.shipped import SHIPPED_CHANNELS
+
+CODE = "B184"
+
+SESSION_STATE = "session"
+"""The field that says whether a session is new; no route knows it (B166)."""
+
+_SESSION_STATES = ("new", "known")
+"""What `session` can be."""
+
+_KINDS = ("normal", "command", "error", "denied")
+"""The kinds of message that Bub makes; a channel may have others."""
+
+
+class _Doubt(NamedTuple):
+    """Why no message meets a glob, as a clause behind "asks for …", and what would be right."""
+
+    reason: str
+    help: str
+
+
+def check(plan: Plan) -> None:
+    """Find a `when` that never matches: an error for a gate, which would then never be asked."""
+    for stage in plan.stages:
+        when = stage.node.get("when")
+        for field, node in when.items() if when is not None else ():
+            glob = text_of(node)
+            if glob is None:
+                continue
+            doubt = _doubt(field, glob, plan.root)
+            related: list[Related] = []
+            if doubt is None and field == SESSION:
+                doubt, related = _too_early(plan, stage, glob)
+            if doubt is not None:
+                plan.findings.add(
+                    CODE,
+                    f"{stage} asks for {field} `{glob}`, {doubt.reason}",
+                    node.place,
+                    severity=_severity(stage),
+                    path=f"stages.{stage.id}.when.{field}",
+                    help=doubt.help,
+                    related=related,
+                )
+
+
+def check_routes(outline: Outline) -> None:
+    """Find a `match` that never matches."""
+    section = outline.document.root.get("routes")
+    for number, route in enumerate(section.elements() if section is not None else (), 1):
+        match = route.get("match")
+        for field, node in match.items() if match is not None else ():
+            glob = text_of(node)
+            if glob is None or field == SESSION_STATE:
+                continue
+            doubt = _made_later(glob) if field == SESSION else _doubt(field, glob, outline.document.root)
+            if doubt is not None:
+                outline.findings.warn(
+                    CODE,
+                    f"route {number} asks for {field} `{glob}`, {doubt.reason}",
+                    node.place,
+                    path=f"routes[{number - 1}].match.{field}",
+                    help=doubt.help,
+                )
+
+
+def _severity(stage: StagePlan) -> Severity:
+    return "error" if stage.kind is not None and stage.kind.name == "gate" else "warning"
+
+
+def _doubt(field: str, glob: str, root: Node) -> _Doubt | None:
+    """Why no message can meet a glob wherever it is asked for; None where one may."""
+    if matches_nothing(glob):
+        return _Doubt("a glob that matches nothing", "`[a-z]` is one letter from the first to the last")
+    meant: str | None = None
+    if field == SESSION_STATE and not any(map(matcher(glob), _SESSION_STATES)):
+        meant = suggest(glob, _SESSION_STATES)
+        return _Doubt("but a session is `new` or `known`", f"did you mean `{meant}`?" if meant else "write `new`")
+    if field == "kind" and not is_glob(glob) and glob not in _KINDS:
+        meant = next((kind for kind in _KINDS if is_slip(glob, kind)), None)
+    elif field == "channel":
+        meant = channel_meant(glob, root)
+    if meant is None:
+        return None
+    if glob.rstrip("*").casefold() == meant.casefold():
+        return _Doubt(f"but that {field} is `{meant}`: a glob tells capitals from small letters", f"write `{meant}`")
+    return _Doubt(f"and no {field} is known by that name", f"did you mean `{meant}`?")
+
+
+def _too_early(plan: Plan, stage: StagePlan, glob: str) -> tuple[_Doubt | None, list[Related]]:
+    """Why the session's id is not known where a stage asks for it; it may ask whether there is one at all."""
+    makers = plan.flow.makers.get(SESSION, ())
+    if not glob.strip("*?") or any(plan.position[maker.id] <= plan.position[stage.id] for maker in makers):
+        return None, []
+    if not makers:
+        return _Doubt("but no stage makes `session_id`", "match `channel` and `chat_id`"), []
+    first = makers[0]
+    return (
+        _Doubt(f"but that is made below it, by `{first.id}`", f"move it below `{first.id}`, or match `channel`"),
+        [first.making(SESSION)],
+    )
+
+
+def _made_later(glob: str) -> _Doubt | None:
+    """Why a route does not meet the id of a session that a stage makes of a channel and a chat."""
+    channel, colon, _ = glob.partition(":")
+    if not colon or channel not in SHIPPED_CHANNELS:
+        return None
+    return _Doubt("but the profile is chosen before a stage finds the session", "match `channel` and `chat_id`")

@@ -1,0 +1,42 @@
+"""A default is for when nobody answers."""
+
+from __future__ import annotations
+
+from bub.hooks.facts import BUILTIN, SESSION
+from bub.pipeline.plan.plan import Plan, StagePlan
+from bub.pipeline.plan.scalars import names_of, text_of
+
+CODE = "B193"
+
+_ANSWERED = "resolve_session"
+"""The hook at which `builtin` answers for each message."""
+
+_SAME = "{channel}:{chat_id}"
+"""What it answers."""
+
+
+def check(plan: Plan) -> None:
+    """Find a default for the session's id that is never used, since the builtin plugin always finds one."""
+    for stage in plan.stages:
+        default = stage.node.get("default")
+        if default is None or stage.hook.point.name != _ANSWERED or text_of(stage.node.get("into")) != SESSION:
+            continue
+        if text_of(default) not in (None, _SAME) and not _may_go_unanswered(stage):
+            plan.findings.warn(
+                CODE,
+                f"the default of {stage} is never used: the builtin plugin finds a session for every message",
+                default.where,
+                path=f"stages.{stage.id}.default",
+                help="say `enabled: false` beside it, and it holds for every message; or write a plugin with"
+                f" `{_ANSWERED}`",
+            )
+
+
+def _may_go_unanswered(stage: StagePlan) -> bool:
+    """Whether the builtin plugin is not asked, or is not waited for."""
+    hook = stage.hook.node
+    only = stage.node.get("only") or (hook.get("only") if hook is not None else None)
+    asked = only is None or BUILTIN in dict(names_of(only))
+    timeout = stage.node.get("timeout") or (hook.get("timeout") if hook is not None else None)
+    is_late = stage.on_failure == "skip" and timeout is not None
+    return not stage.enabled or stage.node.get("when") is not None or not asked or is_late

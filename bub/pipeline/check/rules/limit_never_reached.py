@@ -1,0 +1,62 @@
+"""Each limit can be the one that is reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bub.base.diagnostics import Related
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.scalars import seconds_of
+from bub.pipeline.source.document import Node
+
+CODE = "B195"
+
+_BUDGET = (
+    ("calls_per_tool", "tool_calls"),
+    ("identical_calls", "calls_per_tool"),
+    ("identical_calls", "tool_calls"),
+    ("denials", "tool_calls"),
+    ("tokens_per_turn", "tokens_per_day"),
+)
+"""Limits of a budget, each with one that counts all that it counts, and more."""
+
+
+def check(plan: Plan) -> None:
+    """Find limits that lie beyond another which is always reached before."""
+    for path, narrow, other, wide in (*_of_budget(plan), *_of_settings(plan)):
+        plan.findings.warn(
+            CODE,
+            f"`{path.rpartition('.')[2]}` is never reached: `{other}` is reached before",
+            narrow.where,
+            path=path,
+            help=f"let it be smaller than `{other}`, or take it out",
+            related=[Related(f"`{other}` is set here", wide.where.file, wide.where.range)],
+        )
+
+
+def _of_budget(plan: Plan) -> Iterator[tuple[str, Node, str, Node]]:
+    profile = plan.effective.profile_node
+    budget = profile.get("budget") if profile is not None else None
+    for key, other in _BUDGET if budget is not None else ():
+        narrow, wide = budget.get(key), budget.get(other)  # type: ignore[union-attr]  # is there
+        if narrow is None or wide is None or not (_is_number(narrow) and _is_number(wide)):
+            continue
+        if narrow.value > wide.value:
+            yield f"profiles.{plan.profile}.budget.{key}", narrow, f"budget.{other}", wide
+
+
+def _of_settings(plan: Plan) -> Iterator[tuple[str, Node, str, Node]]:
+    gateway = plan.root.get("settings", "gateway")
+    debounce, longest = (gateway.get(key) if gateway is not None else None for key in ("debounce", "max_wait"))
+    request = plan.root.get("settings", "timeout")
+    pairs = [("settings.gateway.debounce", debounce, "gateway.max_wait", longest)]
+    for stage in plan.callers.get("run_model_stream", ()) + plan.callers.get("run_model", ()):
+        pairs.append(("settings.timeout", request, f"stages.{stage.id}.timeout", stage.node.get("timeout")))
+    for path, narrow, other, wide in pairs:
+        seconds, others = seconds_of(narrow), seconds_of(wide)
+        if narrow is not None and wide is not None and seconds is not None and others is not None and seconds > others:
+            yield path, narrow, other, wide
+
+
+def _is_number(node: Node) -> bool:
+    return isinstance(node.value, int) and not isinstance(node.value, bool)

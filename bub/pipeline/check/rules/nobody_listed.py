@@ -1,0 +1,96 @@
+"""What a file says of a plugin, it says of one that a profile lists."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+from bub.base.diagnostics import is_slip
+from bub.pipeline.check.sections import all_settings
+from bub.pipeline.check.unknown_keys import names_of_settings
+from bub.pipeline.plan.channels import plugins_named
+from bub.pipeline.plan.outline import Outline
+from bub.pipeline.plan.scalars import mappings_in, names_of
+from bub.pipeline.source.document import Node
+from bub.pipeline.source.interpolate import references
+from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
+from bub.pipeline.source.yaml_reader import MAX_BYTES
+from bub.plugins.schemas import installed_names
+from bub.plugins.shipped import SHIPPED_PLUGINS
+
+SECTION, DECLARED = "B190", "B191"
+
+_MOST_HEIRS = 200
+"""Among how many files those are looked for that extend one."""
+
+
+def check_sections(outline: Outline) -> None:
+    """Find sections of the settings that are no general ones, and of no plugin that is listed or installed."""
+    document = outline.document
+    own = {layer.file for layer in document.layers if not layer.shipped}
+    known = {*names_of_settings(), *SHIPPED_PLUGINS, *plugins_named(document.root)}
+    for profile, settings in all_settings(document.root):
+        for name, section in settings.items():
+            if name in known or section.where.file not in own or not section.is_mapping or name in installed_names():
+                continue
+            above = "settings" if profile is None else f"profiles.{profile}.settings"
+            outline.findings.add_unknown(
+                SECTION,
+                f"nobody reads the settings `{name}`: it is no setting of Bub, and no plugin of that name is listed or"
+                " installed",
+                section.where,
+                name,
+                known,
+                severity="warning",
+                path=f"{above}.{name}",
+                help=f"list the plugin `{name}` in a profile, or take the section out",
+            )
+
+
+def check_declared(outline: Outline) -> None:
+    """Find plugins that a file declares and no profile lists: they are not even imported."""
+    document = outline.document
+    declared, profiles = document.root.get("plugins"), document.root.get("profiles")
+    lists = [profile.get("plugins") for _, profile in (profiles.items() if profiles is not None else ())]
+    listed = {name for plugins in lists for name, _ in names_of(plugins)}
+    if any(references(name) for name in listed):
+        return
+    asked = _asked(document.root)
+    for name, node in declared.items() if declared is not None else ():
+        is_meant = name in listed or any(is_slip(other, name) for other in listed) or name in asked
+        if is_meant or node.where.file != document.file or _is_listed_by_an_heir(document, name):
+            continue
+        usual = [other for other, _ in names_of(document.root.get("profiles", DEFAULT_PROFILE, "plugins"))]
+        outline.findings.warn(
+            DECLARED,
+            f"plugin `{name}` is declared, but no profile lists it, so it does not run",
+            node.where,
+            path=f"plugins.{name}",
+            help=f"list it: `profiles: {{{DEFAULT_PROFILE}: {{plugins: [{', '.join([*usual, name])}]}}}}`",
+        )
+
+
+def _asked(root: Node) -> set[str]:
+    """The plugins that an `only` names; of one that no profile allows, that is told there."""
+    roots = [root, *(profile for _, profile in mappings_in(root.get("profiles")))]
+    entries = [entry for one in roots for key in ("stages", "hooks") for _, entry in mappings_in(one.get(key))]
+    return {name for entry in entries for name, _ in names_of(entry.get("only"))}
+
+
+def _is_listed_by_an_heir(document: Document, plugin: str) -> bool:
+    """Whether a file beside this one, or one folder below, extends it and names the plugin: such a file is a base."""
+    own = Path(document.file)
+    if document.base is None or not own.suffix:
+        return False
+    extends = re.compile(rf"^[^#\n]*\bextends\b[^#\n]*\b{re.escape(own.name)}", re.MULTILINE)
+    beside = itertools.chain(document.base.glob("*.y*ml"), document.base.glob("*/*.y*ml"))
+    return any(extends.search(text) and plugin in text for text in map(_read, itertools.islice(beside, _MOST_HEIRS)))
+
+
+def _read(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(MAX_BYTES).decode("utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,64 @@
+"""Which channels a message can come from, as far as a file and the names of what is installed tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from bub.base.diagnostics import Place, is_slip
+from bub.base.globs import is_glob, matcher
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.scalars import names_of, text_of
+from bub.pipeline.source.document import Node
+from bub.plugins.schemas import installed_names
+from bub.plugins.shipped import SHIPPED_CHANNELS
+
+_FIELD = "channel"
+
+
+def channel_meant(glob: str, root: Node) -> str | None:
+    """The channel that a glob is a slip for; None if it matches one, or is near none: a program may name its own.
+
+    A plugin brings the channel of its name, so those count that the file lists or declares. Which are installed is
+    asked last, since that takes its time.
+    """
+    letters, known = glob.rstrip("*"), {*SHIPPED_CHANNELS, *plugins_named(root)}
+    if is_glob(letters) or _matches_one(glob, known) or _matches_one(glob, installed_names()):
+        return None
+    return next((channel for channel in sorted(known | installed_names()) if is_slip(letters, channel)), None)
+
+
+def unknown_channels(plan: Plan, brought: Callable[[], Iterable[str]]) -> Iterator[tuple[str, Place, str]]:
+    """What stages and routes ask for and no channel matches, with its place and path.
+
+    `brought` are the channels that the plugins bring; they are asked only if there is a channel that no name tells.
+    """
+    known = {*SHIPPED_CHANNELS, *plugins_named(plan.root)}
+    asked = [(glob, place, path) for glob, place, path in _channels_asked(plan) if not _matches_one(glob, known)]
+    names = set(brought()) if asked else set()
+    yield from (one for one in asked if not _matches_one(one[0], names))
+
+
+def _channels_asked(plan: Plan) -> Iterator[tuple[str, Place, str]]:
+    routes = plan.root.get("routes")
+    conditions = [(stage.node.get("when", _FIELD), f"stages.{stage.id}.when") for stage in plan.stages]
+    conditions += [
+        (route.get("match", _FIELD), f"routes[{index}].match")
+        for index, route in enumerate(routes.elements() if routes is not None else ())
+    ]
+    for node, path in conditions:
+        glob = text_of(node)
+        if node is not None and glob is not None:
+            yield glob, node.place, f"{path}.{_FIELD}"
+
+
+def _matches_one(glob: str, channels: Iterable[str]) -> bool:
+    return any(map(matcher(glob), channels))
+
+
+def plugins_named(root: Node) -> Iterator[str]:
+    """The plugins that a file declares, and those that one of its profiles lists."""
+    declared, profiles = root.get("plugins"), root.get("profiles")
+    if declared is not None:
+        yield from (name for name, _ in declared.items())
+    for _, profile in profiles.items() if profiles is not None else ():
+        yield from (name for name, _ in names_of(profile.get("plugins")))

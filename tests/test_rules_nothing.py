@@ -1,0 +1,521 @@
+"""What is declared and can come to nothing is found at its place; what is near it and right stays quiet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from fakes.checking import check_file
+from fakes.mistakes import VERSION, Mistake, assert_is_found, check, marked, said
+from fakes.packages import install_section
+
+from bub import BubFramework
+from bub.base.diagnostics import is_slip
+from bub.channels import ChannelMessage
+from bub.envelope import FIELDS
+
+Write = Callable[[str, str], Path]
+HEAD = "extends: bub:default\n"
+GATE = f"{HEAD}hooks: {{guard: {{kind: gate, takes: [message]}}}}\n"
+TURN = """
+stages:
+  resolve_session: {kind: firstresult, into: session_id, default: "{channel}:{chat_id}"}
+  run_model: {kind: stream, hook: run_model_stream, into: model_output}
+"""
+
+
+def own(kind: str, stage: str, takes: str = "message") -> str:
+    """A file with one stage of its own."""
+    return f"{HEAD}hooks: {{own: {{kind: {kind}, takes: [{takes}]}}}}\nstages: {{own: {{{stage}}}}}"
+
+
+MISTAKES = [
+    # B184: conditions that no message meets
+    Mistake(
+        "B184",
+        f"{GATE}stages: {{guard: {{before: run_model, when: {{channel: «telegramm»}}}}}}",
+        "stage `guard` asks for channel `telegramm`, and no channel is known by that name",
+        "did you mean `telegram`?",
+        ("telegramm", "telegram"),
+    ),
+    Mistake(
+        "B184",
+        f"{HEAD}stages: {{load_state: {{when: {{channel: «telegarm*»}}}}}}",
+        "stage `load_state` asks for channel `telegarm*`, and no channel is known by that name",
+        "did you mean `telegram`?",
+        ("telegarm*", "tele*"),
+        severity="warning",
+    ),
+    Mistake(
+        "B184",
+        f"{HEAD}stages: {{load_state: {{when: {{channel: «Telegram»}}}}}}",
+        "stage `load_state` asks for channel `Telegram`, but that channel is `telegram`: a glob tells capitals from"
+        " small letters",
+        "write `telegram`",
+        ("Telegram", "telegram"),
+        severity="warning",
+    ),
+    Mistake(
+        "B184",
+        f"{HEAD}stages: {{save_state: {{when: {{session: «fresh»}}}}}}",
+        "stage `save_state` asks for session `fresh`, but a session is `new` or `known`",
+        "write `new`",
+        ("fresh", '"k*"'),
+        severity="warning",
+    ),
+    Mistake(
+        "B184",
+        f"{GATE}stages: {{guard: {{before: resolve_session, when: {{session_id: «'telegram:*'»}}}}}}",
+        "stage `guard` asks for session_id `telegram:*`, but that is made below it, by `resolve_session`",
+        "move it below `resolve_session`, or match `channel`",
+        ("before: resolve_session", "after: resolve_session"),
+        related="stage `resolve_session` makes `session_id` here",
+    ),
+    Mistake(
+        "B184",
+        "hooks: {own: {kind: void}}\nstages: {own: {when: {session_id: «work»}}}",
+        "stage `own` asks for session_id `work`, but no stage makes `session_id`",
+        "match `channel` and `chat_id`",
+        ("session_id", "chat_id"),
+        severity="warning",
+    ),
+    Mistake(
+        "B184",
+        f"{HEAD}stages: {{load_state: {{when: {{kind: «comand»}}}}}}",
+        "stage `load_state` asks for kind `comand`, and no kind is known by that name",
+        "did you mean `command`?",
+        ("comand", "command"),
+        severity="warning",
+    ),
+    Mistake(
+        "B184",
+        f'{HEAD}stages: {{load_state: {{when: {{chat_id: «"-[9-0]*"»}}}}}}',
+        "stage `load_state` asks for chat_id `-[9-0]*`, a glob that matches nothing",
+        "`[a-z]` is one letter from the first to the last",
+        ("9-0", "0-9"),
+        severity="warning",
+    ),
+    Mistake(
+        "B184",
+        f"{HEAD}routes: [{{match: {{channel: «telegam»}}, profile: default}}]",
+        "route 1 asks for channel `telegam`, and no channel is known by that name",
+        "did you mean `telegram`?",
+        ("telegam", "telegram"),
+        severity="warning",
+    ),
+    Mistake(
+        "B184",
+        f"{HEAD}routes: [{{match: {{session_id: «'telegram:5*'»}}, profile: default}}]",
+        "route 1 asks for session_id `telegram:5*`, but the profile is chosen before a stage finds the session",
+        "match `channel` and `chat_id`",
+        ("telegram:5*", "work"),
+        severity="warning",
+    ),
+    # B185: names in a default
+    Mistake(
+        "B185",
+        f'{HEAD}stages: {{build_prompt: {{default: "Hello {{«sender»}}, {{content}}"}}}}',
+        "the default of stage `build_prompt` names `{sender}`, which no stage makes and no message has",
+        "did you mean `sender_id`?",
+        ("{sender}", "{sender_id}"),
+        severity="warning",
+    ),
+    Mistake(
+        "B185",
+        f'{HEAD}stages: {{run_model: {{on_failure: skip, default: "{{«weather»}} today"}}}}',
+        "the default of stage `run_model` names `{weather}`, which no stage makes and no message has",
+        "let a stage above make it: `into: weather`; for the characters themselves write `{{weather}}`",
+        ("{weather}", "{{weather}}"),
+        severity="warning",
+    ),
+    # B186: replies without an address
+    Mistake(
+        "B186",
+        f'{HEAD}stages: {{render_outbound: {{default: [«{{content: "{{model_output}}"}}»]}}}}',
+        "the default of stage `render_outbound` makes a reply without channel and chat_id, so it goes to nobody",
+        'write `channel: "{channel}"`, `chat_id: "{chat_id}"` beside its `content`',
+        ('"{model_output}"', '"{model_output}", channel: "{channel}", chat_id: "{chat_id}"'),
+        severity="warning",
+    ),
+    Mistake(
+        "B186",
+        f'{HEAD}stages: {{render_outbound: {{«default»: "{{model_output}}"}}}}',
+        "the default of stage `render_outbound` makes a reply without channel and chat_id, so it goes to nobody",
+        'write `channel: "{channel}"`, `chat_id: "{chat_id}"` beside its `content`',
+        ('"{model_output}"', '[{content: hi, channel: cli, chat_id: "{chat_id}"}]'),
+        severity="warning",
+    ),
+    # B187: what is no list
+    Mistake(
+        "B187",
+        own("gate", "for_each: «prompt», after: build_prompt"),
+        "stage `own` runs for each item of `prompt`, which is a text and no list: it would take that out of the turn,"
+        " or make a list of it",
+        "take `for_each` out, and let the hook take `prompt`; lists are `outbounds`, and what a `broadcast` makes with"
+        " `combine: list` or `combine: concat`",
+        ("for_each: prompt, ", ""),
+    ),
+    Mistake(
+        "B187",
+        own("observer", "for_each: «state», after: load_state"),
+        "stage `own` runs for each item of `state`, which is a mapping and no list",
+        "take `for_each` out, and let the hook take `state`; lists are `outbounds`, and what a `broadcast` makes with"
+        " `combine: list` or `combine: concat`",
+        ("for_each: state, after: load_state", "for_each: outbounds, after: render_outbound"),
+        severity="warning",
+    ),
+    # B188: modifying without changes
+    Mistake(
+        "B188",
+        own("modifying", "before: run_model", "prompt").replace("{own: {before", "{«own»: {before"),
+        "stage `own` may change nothing, so what a plugin returns there is left out",
+        "say which values it may set, such as `changes: [prompt]`",
+        ("before: run_model", "before: run_model, changes: [prompt]"),
+        severity="warning",
+    ),
+    Mistake(
+        "B188",
+        f"{HEAD}stages: {{message_sending: {{kind: modifying, for_each: outbounds, before: dispatch_outbound,"
+        " «changes»: []}}",
+        "stage `message_sending` may change nothing, so what a plugin returns there is left out",
+        "say which values it may set, such as `changes: [message]`",
+        ("[]", "[message]"),
+        severity="warning",
+    ),
+    # B189: keys without effect
+    Mistake(
+        "B189",
+        own("broadcast", "«combine»: join, before: run_model"),
+        "stage `own` has a `combine`, but no `into`, so what it comes to is thrown away",
+        "name the value with `into: NAME`, or take `combine` out",
+        ("combine: join", "combine: join, into: notes"),
+        severity="warning",
+    ),
+    Mistake(
+        "B189",
+        own("firstresult", '«default»: "none", before: run_model'),
+        "stage `own` has a `default`, but no `into`, so what it comes to is thrown away",
+        "name the value with `into: NAME`, or take `default` out",
+        ("default", "into: notes, default"),
+        severity="warning",
+    ),
+    Mistake(
+        "B189",
+        own("firstresult", "«default»: null, into: notes, before: run_model"),
+        "stage `own` has no `default`: null is none",
+        'write the value itself, such as `""`, `[]` or `{}`',
+        ("null", '""'),
+        severity="warning",
+    ),
+    Mistake(
+        "B189",
+        own("broadcast", "«default_if»: falsy, combine: join, into: notes, before: run_model"),
+        "stage `own` has a `default_if`, but no `default`",
+        "add a `default`, or take it out",
+        ("default_if", "default: none, default_if"),
+        severity="warning",
+    ),
+    Mistake(
+        "B189",
+        own("gate", "before: run_model, «needs»: [load_state]"),
+        "stage `own` is a gate, so it waits for all above it, whatever it `needs`",
+        "take `needs` out; nothing runs beside a gate or a claim, or passes it",
+        (", needs: [load_state]", ""),
+        severity="warning",
+    ),
+    Mistake(
+        "B189",
+        f"{HEAD}stages: {{load_state: {{«when»: {{}}}}}}",
+        "stage `load_state` has an empty `when`, which every message matches",
+        "say which messages it is for, or take `when` out",
+        ("{}", "{channel: cli}"),
+        severity="warning",
+    ),
+    Mistake(
+        "B189",
+        f"{HEAD}stages: {{run_model: {{«retry»: {{backoff: 1s}}}}}}",
+        "stage `run_model` has a `retry` without `times`, so nothing is tried again",
+        "say how often, such as `retry: {times: 2, backoff: 1s}`",
+        ("backoff", "times: 1, backoff"),
+        severity="warning",
+    ),
+    Mistake(
+        "B189",
+        f"{HEAD}stages: {{load_state: {{timeout: 2s, retry: {{times: 2, «backoff»: 5s}}}}}}",
+        "stage `load_state` waits longer before it tries again than it may take in all, so it never does",
+        "let `timeout`, which counts for all tries, be longer",
+        ("2s", "2m"),
+        severity="warning",
+    ),
+    # B190, B191: what is said of plugins that nobody lists
+    Mistake(
+        "B190",
+        f"{HEAD}settings:\n  «telegramm»: {{allow_chats: ['-1']}}",
+        "nobody reads the settings `telegramm`: it is no setting of Bub, and no plugin of that name is listed or"
+        " installed",
+        "did you mean `telegram`?",
+        ("telegramm", "telegram"),
+        severity="warning",
+    ),
+    Mistake(
+        "B190",
+        f"{HEAD}plugins: {{rules: {{optional: true}}}}\n"
+        "profiles: {default: {plugins: [rules]}, a: {settings: {«words»: {list: []}}}}",
+        "nobody reads the settings `words`: it is no setting of Bub, and no plugin of that name is listed or installed",
+        "list the plugin `words` in a profile, or take the section out",
+        ("words", "rules"),
+        severity="warning",
+    ),
+    Mistake(
+        "B191",
+        f"{HEAD}plugins:\n  «rules»: {{optional: true}}",
+        "plugin `rules` is declared, but no profile lists it, so it does not run",
+        "list it: `profiles: {default: {plugins: [local_model, telegram, rules]}}`",
+        ("rules: {optional: true}", "telegram: {optional: true}"),
+        severity="warning",
+    ),
+    # B192: nothing is sent
+    Mistake(
+        "B192",
+        TURN.replace("run_model:", "«run_model»:"),
+        "stage `run_model` answers, but no stage makes `outbounds`, so nobody gets the answer",
+        "add a stage such as `render_outbound: {kind: broadcast, combine: concat, into: outbounds, default:"
+        ' [{content: "{model_output}", channel: "{channel}", chat_id: "{chat_id}"}]}`',
+        (
+            "into: model_output}",
+            "into: model_output}\n  render_outbound: {kind: broadcast, combine: concat, into: outbounds}\n"
+            "  dispatch_outbound: {kind: broadcast, for_each: outbounds}",
+        ),
+        severity="warning",
+    ),
+    Mistake(
+        "B192",
+        f"{TURN}  «render_outbound»: {{kind: broadcast, combine: concat, into: outbounds}}",
+        "no stage dispatches `outbounds`: `bub run` prints them, but in `bub chat` and `bub gateway` nobody gets them",
+        "add the stage `dispatch_outbound: {kind: broadcast, for_each: outbounds}`",
+        ("outbounds}", "outbounds}\n  dispatch_outbound: {kind: broadcast, for_each: outbounds}"),
+        severity="note",
+    ),
+    # B193: a default that is never used
+    Mistake(
+        "B193",
+        f'{HEAD}stages: {{resolve_session: {{«default»: "{{channel}}:{{sender_id}}"}}}}',
+        "the default of stage `resolve_session` is never used: the builtin plugin finds a session for every message",
+        "say `enabled: false` beside it, and it holds for every message; or write a plugin with `resolve_session`",
+        ("default:", "enabled: false, default:"),
+        severity="warning",
+    ),
+    # B194: tests that do not test what they say
+    Mistake(
+        "B194",
+        f"{HEAD}tests: {{t: {{message: {{}}, expect: {{«skipped»: []}}}}}}",
+        "test `t` expects no stage to have been skipped, which holds of any turn",
+        "name the stages, or take it out",
+        ("[]", "[run_model]"),
+        severity="warning",
+    ),
+    Mistake(
+        "B194",
+        f"{HEAD}tests: {{t: {{message: {{}}, mock: {{load_state: {{«return»: {{}}, raise: OSError}}}}, expect:"
+        " {error: {type: OSError}}}}",
+        "test `t` mocks `load_state` with `return` and `raise`, but what fails returns nothing",
+        "take one of the two out",
+        ("return: {}, ", ""),
+        severity="warning",
+    ),
+    Mistake(
+        "B194",
+        f"{HEAD}tests: {{t: {{message: {{«chanel»: cli}}, expect: {{ran: [run_model]}}}}}}",
+        "the message of test `t` has `chanel`, which no other message has",
+        "did you mean `channel`?",
+        ("chanel", "channel"),
+        severity="warning",
+    ),
+    Mistake(
+        "B194",
+        f"{HEAD}tests: {{t: {{message: {{channel: «telgram»}}, expect: {{ran: [run_model]}}}}}}",
+        "the message of test `t` has channel `telgram`, which no other message has",
+        "did you mean `telegram`?",
+        ("telgram", "telegram"),
+        severity="warning",
+    ),
+    # B195: limits beyond others
+    Mistake(
+        "B195",
+        f"{HEAD}profiles: {{default: {{budget: {{tool_calls: 10, «calls_per_tool»: 20}}}}}}",
+        "`calls_per_tool` is never reached: `budget.tool_calls` is reached before",
+        "let it be smaller than `budget.tool_calls`, or take it out",
+        ("20", "10"),
+        related="`budget.tool_calls` is set here",
+        severity="warning",
+    ),
+    Mistake(
+        "B195",
+        f"{HEAD}settings: {{gateway: {{max_wait: 5s, «debounce»: 10s}}}}",
+        "`debounce` is never reached: `gateway.max_wait` is reached before",
+        "let it be smaller than `gateway.max_wait`, or take it out",
+        ("10s", "2s"),
+        related="`gateway.max_wait` is set here",
+        severity="warning",
+    ),
+    Mistake(
+        "B195",
+        f"{HEAD}stages: {{run_model: {{timeout: 1m}}}}\nsettings: {{«timeout»: 5m}}",
+        "`timeout` is never reached: `stages.run_model.timeout` is reached before",
+        "let it be smaller than `stages.run_model.timeout`, or take it out",
+        ("5m", "30s"),
+        related="`stages.run_model.timeout` is set here",
+        severity="warning",
+    ),
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: f"{mistake.code} {mistake.message}")
+def test_what_can_come_to_nothing_is_found_and_its_mended_twin_is_not(mistake: Mistake) -> None:
+    assert_is_found(mistake)
+
+
+QUIET = [
+    # channels: of a plugin that the file declares, of a program, of a group of them, told by a variable
+    f"{HEAD}plugins: {{lines: {{optional: true}}}}\nprofiles: {{default: {{plugins: [lines]}}}}\n"
+    "stages: {load_state: {when: {channel: lines}}}",
+    f"{HEAD}stages: {{load_state: {{when: {{channel: 'work-*'}}}}}}",
+    f"{HEAD}routes: [{{match: {{channel: ci}}, profile: default}}]",
+    f"{HEAD}routes: [{{match: {{channel: telegram2}}, profile: default}}]",
+    f'{HEAD}stages: {{load_state: {{when: {{channel: "${{env:CHANNEL:-telegarm}}"}}}}}}',
+    f"{HEAD}stages: {{load_state: {{when: {{channel: '[ct]*'}}}}}}",
+    # `session` and `session_id`: where they are known, and whether the message brings one
+    f"{GATE}stages: {{guard: {{before: run_model, when: {{session: known, session_id: 'cli:*'}}}}}}",
+    f"{HEAD}stages: {{inbound_claim: {{kind: claiming, before: resolve_session, when: {{session_id: '?*'}}}}}}",
+    f"{HEAD}routes: [{{match: {{session_id: 'team:*'}}, profile: default}}]",
+    # kinds of a channel's own
+    f"{HEAD}stages: {{load_state: {{when: {{kind: voice}}}}}}",
+    # defaults: fields of any message, of a test's own message, of a message that a plugin may have made anew
+    f'{HEAD}stages: {{build_prompt: {{default: "{{sender_id}} {{message_id}} {{answers}} {{kind}}: {{content}}"}}}}',
+    f'{HEAD}stages: {{build_prompt: {{default: "{{subject}}: {{content}}"}}}}\n'
+    "tests: {t: {message: {subject: hi}, expect: {prompt: 'hi: '}}}",
+    'extends: bub:classic\nstages: {build_prompt: {default: "{subject}: {content}"}}',
+    f"{HEAD}stages: {{build_prompt: {{default: '{{\"a\": {{content}}}}'}}}}",
+    # replies that say where they go, or that another stage has made
+    f'{HEAD}stages: {{render_outbound: {{default: [{{content: hi, output_channel: "null"}}]}}}}',
+    f"{HEAD}hooks: {{own: {{kind: firstresult}}}}\nstages: {{own: {{into: answers, default: [], after: run_model}},"
+    ' render_outbound: {default: "{answers}"}}',
+    f"{HEAD}stages: {{render_outbound: {{default: []}}}}",
+    # lists, and what may be one
+    f"{HEAD}hooks: {{parts: {{kind: broadcast}}, own: {{kind: modifying}}}}\nstages: {{parts: {{combine: concat,"
+    " into: parts, after: load_state}, own: {for_each: parts, changes: [message], after: parts}}",
+    f"{HEAD}hooks: {{parts: {{kind: firstresult}}, own: {{kind: gate}}}}\nstages: {{parts: {{into: parts,"
+    " after: load_state}, own: {for_each: parts, after: parts},"
+    " each: {kind: void, hook: message_sent, for_each: parts, after: own}}",
+    # a point that the agent fires says itself what it may change
+    f"{HEAD}hooks: {{before_llm_call: {{timeout: 5s}}}}",
+    # null takes an inherited default away
+    f"{HEAD}stages: {{resolve_session: {{default: null}}}}",
+    f"{HEAD}stages: {{resolve_session: {{default: '{{sender_id}}', only: [local_model]}}}}",
+    'stages: {resolve_session: {kind: firstresult, into: session_id, default: "{channel}:{chat_id}"}}',
+    f"{HEAD}hooks: {{own: {{kind: gate}}}}\n"
+    "stages: {own: {for_each: outbounds, before: dispatch_outbound, needs: [render_outbound]}}",
+    f"{HEAD}stages: {{load_state: {{timeout: 20s, retry: {{times: 3, backoff: 5s}}}}}}",
+    # a plugin that only one profile lists, and one whose list a variable completes
+    f"{HEAD}plugins: {{rules: {{optional: true}}}}\nsettings: {{rules: {{a: 1}}}}\n"
+    "profiles: {strict: {plugins: [rules]}}",
+    # what answers nobody: a pipeline that only listens
+    "hooks: {note_down: {kind: void}}\nstages: {note_down: {}}",
+    # a stream can say something before it fails
+    f"{HEAD}tests: {{t: {{message: {{}}, mock: {{run_model: {{return: half, raise: OSError}}}}, expect:"
+    " {error: {type: OSError}}}}",
+    f"{HEAD}tests: {{t: {{message: {{thread: 7}}, expect: {{outbounds: []}}}}}}",
+    f"{HEAD}profiles: {{default: {{budget: {{steps: 5, tool_calls: 5, tokens_per_turn: 9, tokens_per_day: 9}}}}}}",
+]
+
+
+@pytest.mark.parametrize("text", QUIET)
+def test_what_is_near_a_mistake_and_right_stays_quiet(text: str) -> None:
+    assert said(check(VERSION + text)) == []
+
+
+@pytest.mark.parametrize("pipeline", ["default", "classic", "ethos"])
+def test_a_shipped_pipeline_has_not_even_a_note(pipeline: str) -> None:
+    assert said(check(f"{VERSION}extends: bub:{pipeline}")) == []
+    assert check_file(Path(f"pipelines/{pipeline}.yaml")).diagnostics == ()
+
+
+# What is installed, and what lies beside a file.
+
+
+def test_the_names_of_installed_plugins_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(install_section(tmp_path, {"type": "object"}, plugin="signal"))
+    text = f"{VERSION}{HEAD}settings: {{signal: {{}}}}\nroutes: [{{match: {{channel: %s}}, profile: default}}]"
+    assert said(check(text % "signal")) == []
+    (finding,) = check(text % "singal")
+    assert (finding.code, finding.help) == ("B184", "did you mean `signal`?")
+
+
+def test_a_file_that_another_one_extends_may_declare_for_it(tmp_path: Path) -> None:
+    (tmp_path / "rules.py").write_text("")
+    base, heir = tmp_path / "base.yaml", tmp_path / "team" / "pipelines.yaml"
+    base.write_text(f"{VERSION}{HEAD}plugins: {{rules: {{path: rules.py}}}}")
+    assert [finding.code for finding in check_file(base).diagnostics] == ["B191"]
+    heir.parent.mkdir()
+    heir.write_text(f"{VERSION}extends: ../base.yaml\nprofiles: {{default: {{plugins: [rules]}}}}")
+    assert check_file(base).diagnostics == () == check_file(heir).diagnostics
+    heir.write_text(f"{VERSION}extends: ../base.yaml\nprofiles: {{default: {{plugins: []}}}}")
+    assert [finding.code for finding in check_file(base).diagnostics] == ["B191"]
+
+
+LINE = """
+from bub import hookimpl
+from bub.channels import Channel
+
+class Line(Channel):
+    name = "line"
+    async def start(self): ...
+    async def send(self, message): ...
+
+@hookimpl
+def provide_channels(message_handler):
+    return [Line()]
+"""
+
+
+def test_a_channel_that_nobody_brings_is_a_note_once_the_plugins_are_loaded(write: Write) -> None:
+    write("wire.py", LINE)
+    text, (place,) = marked(
+        f"{VERSION}{HEAD}plugins: {{wire: {{path: wire.py}}}}\nprofiles: {{default: {{plugins: [wire]}}}}\n"
+        "stages: {load_state: {when: {channel: line}}, save_state: {when: {channel: «'work-*'»}}}"
+    )
+    framework = BubFramework(write("pipelines.yaml", text))
+    framework.load_hooks()
+    framework.check_channels()
+    (finding,) = framework.findings
+    assert (finding.code, finding.severity, finding.range) == ("B218", "note", place)
+    assert finding.message == "no plugin of profile `default` brings a channel that `work-*` matches"
+    assert framework.warnings == ()
+
+
+# The words.
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "is_one"),
+    [
+        ("telegarm", "telegram", True),
+        ("Tele-Gram", "telegram", True),
+        ("cly", "cli", True),
+        ("cil", "cli", True),
+        ("cl", "cli", False),
+        ("ci", "cli", False),
+        ("telegram", "telegram", False),
+        ("telegram2", "telegram", False),
+        ("telemgarm", "telegram", False),
+    ],
+)
+def test_a_slip_is_one_letter_away(name: str, known: str, is_one: bool) -> None:
+    assert is_slip(name, known) is is_one
+
+
+def test_the_fields_of_a_message_are_those_of_a_channels_message() -> None:
+    named = {field.name for field in fields(ChannelMessage)}
+    assert named | {name for name, what in vars(ChannelMessage).items() if isinstance(what, property)} == FIELDS
