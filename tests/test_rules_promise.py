@@ -66,3 +66,50 @@ def test_who_is_asked_after_builtin_where_that_always_answers_is_told(write: Wri
 )
 def test_who_is_asked_sometimes_stays_quiet(write: Write, pipeline: str, toy: str) -> None:
     assert said(found_in(write, pipeline, toy)) == []
+
+
+# B221: a condition on replies.
+
+CHECKED = """extends: bub:default
+hooks: {check_reply: {kind: KIND, takes: [message]}}
+stages:
+  check_reply: {before: dispatch_outbound, for_each: outbounds, when: {FIELD: "guest-*"}}
+"""
+CHECKING = "@hookimpl\ndef check_reply(message): ..."
+
+
+@pytest.mark.parametrize(
+    ("kind", "severity", "so"), [("gate", "error", ", so it lets everything pass"), ("observer", "warning", "")]
+)
+def test_a_condition_that_asks_replies_for_who_wrote_the_message_is_found(
+    write: Write, kind: str, severity: str, so: str
+) -> None:
+    pipeline, (place,) = marked(VERSION + CHECKED.replace("KIND", kind).replace('"guest-*"', "«guest-*»"))
+    pipeline = pipeline.replace("FIELD", "sender_id").removeprefix(VERSION)
+    (finding,) = found = found_in(write, pipeline, CHECKING)
+    message = f"stage `check_reply` asks each of `outbounds` for its sender_id, and no reply has one{so}"
+    assert said(found) == [("B221", severity, message)]
+    assert finding.range.start.line == place.start.line
+    assert finding.help == 'give the replies one, with `sender_id: "{sender_id}"` in the `default` that makes them'
+
+
+@pytest.mark.parametrize("field", ["channel", "chat_id", "content", "session_id", "kind"])
+def test_a_condition_that_asks_replies_for_what_they_have_stays_quiet(write: Write, field: str) -> None:
+    pipeline = CHECKED.replace("KIND", "gate").replace("FIELD", field)
+    assert said(found_in(write, pipeline, CHECKING)) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "toy"),
+    [
+        ("  render_outbound: {default: [{content: hi, sender_id: '{sender_id}', channel: cli, chat_id: x}]}\n", ""),
+        ("", "@hookimpl\ndef render_outbound(): ..."),
+        ("  message_sending: {kind: modifying, for_each: outbounds, changes: [message], after: render_outbound}\n",
+         "@hookimpl\ndef message_sending(): ..."),
+        ("  before_dispatch: {kind: claiming, before: run_model, hook: inbound_claim}\n",
+         "@hookimpl\ndef inbound_claim(): ..."),
+    ],
+)  # fmt: skip
+def test_replies_that_may_have_any_field_are_asked_for_it(write: Write, more: str, toy: str) -> None:
+    pipeline = CHECKED.replace("KIND", "gate").replace("FIELD", "sender_id")
+    assert said(found_in(write, pipeline + more, f"{CHECKING}\n\n\n{toy}")) == []

@@ -16,6 +16,7 @@ from bub.pipeline.check.rules import (
     both_twins,
     empty_plugin,
     hook_wrapper,
+    item_without_field,
     never_asked,
     never_called,
     nothing_implements,
@@ -63,6 +64,7 @@ PLUGIN_RULES: tuple[Callable[[Plan, Offers], None], ...] = (
     empty_plugin.check,
     never_called.check,
     never_asked.check,
+    item_without_field.check,
 )
 """The rules that need the profile's plugins loaded (DESIGN §4, second list)."""
 
