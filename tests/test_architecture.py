@@ -37,7 +37,7 @@ def row(folders: str, doors: str = "", packages: str = "") -> Row:
 
 ROWS = (
     row("cli/", packages="typer questionary prompt_toolkit"),
-    row("doctor/ testing/ setup/ gateway/", packages="prometheus_client"),
+    row("doctor/ testing/ setup/ gateway/ lsp/", packages="prometheus_client"),
     row("runtime/", "framework bus", "typer"),
     row("agent/", packages="httpx"),
     row("inbox/"),

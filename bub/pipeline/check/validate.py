@@ -139,10 +139,18 @@ def _without_sequels(found: Iterable[Diagnostic], known: Iterable[Diagnostic]) -
 
 
 def check_loaded(
-    document: Document, *, profiles: Sequence[str] | None = None, environment: Mapping[str, str] | None = None
+    document: Document,
+    *,
+    profiles: Sequence[str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    shared: Shared | None = None,
 ) -> CheckedFile:
-    """Check one document that has been read, as `check_files` does, with the variables it sees as its `environment`."""
-    return CheckedFile(sort_diagnostics(_check(document, profiles, environment, Shared())), document.sources)
+    """Check one document that has been read, as `check_files` does, with the variables it sees as its `environment`.
+
+    With `shared`, its parents are those of `document`, too, and what is known of them is not found out again.
+    """
+    findings = _check(document, profiles, environment, shared or Shared())
+    return CheckedFile(sort_diagnostics(findings), document.sources)
 
 
 def _load(file: PipelineFile, parents: Parents) -> Document:
