@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "profiles": Entry("bub.cli.profiles:profiles", "Show the profiles of a file and what each may do."),
         "route": Entry("bub.cli.route:route", "Show which profile a message gets, and why."),
         "config": Entry("bub.cli.config:app", "Read and change settings in the pipeline file."),
+        "lsp": Entry("bub.cli.lsp:lsp", "Serve an editor: findings while you type, repairs, completion."),
         "schema": Entry("bub.cli.schema:schema", "Print the JSON Schema of pipeline files, or write it beside yours."),
         "doctor": Entry("bub.cli.doctor:doctor", "Look at everything that a turn needs, and say what is broken."),
         "trust": Entry("bub.cli.trust:trust", "Allow the pipeline file of a folder to be used."),

@@ -85,7 +85,7 @@ def _result(
             }
             for other in item.related
         ]
-    repaired = _repaired_text(item, sources)
+    repaired = repaired_text(item, sources)
     if repaired is not None:
         replacement = {"deletedRegion": _region(item.range), "insertedContent": {"text": repaired}}
         result["fixes"] = [{"artifactChanges": [{"artifactLocation": uri, "replacements": [replacement]}]}]
@@ -106,7 +106,7 @@ def _region(span: Range) -> dict[str, int]:
     return {"startLine": start.line, "startColumn": start.column, "endLine": end.line, "endColumn": end.column}
 
 
-def _repaired_text(item: Diagnostic, sources: Mapping[str, str]) -> str | None:
+def repaired_text(item: Diagnostic, sources: Mapping[str, str]) -> str | None:
     """Return the text that `--fix` would put in the place of the finding's range, or None if nothing is sure."""
     start, end = item.range
     if item.fix is None or start.line != end.line:

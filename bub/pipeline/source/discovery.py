@@ -165,7 +165,7 @@ def inspect_file(path: Path) -> Iterator[Path | Diagnostic]:
     except OSError as error:
         yield _unreadable(path, "file", error)
     else:
-        if path.name in _USUAL_NAMES or _is_pipeline(data):
+        if path.name in _USUAL_NAMES or is_pipeline(data):
             yield path
 
 
@@ -174,7 +174,7 @@ def leads_astray(path: Path) -> bool:
     return os.path.islink(path) and not os.path.realpath(path).endswith(_SUFFIXES)  # noqa: PTH114 (it never raises)
 
 
-def _is_pipeline(data: bytes) -> bool:
+def is_pipeline(data: bytes) -> bool:
     """Return whether a text has the keys of a pipeline at its top level, as far as its lines show when it is broken."""
     text = data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8", errors="replace")
     text = text.removeprefix("\ufeff")
