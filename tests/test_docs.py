@@ -161,7 +161,9 @@ def test_a_piece_of_yaml_is_right_where_it_belongs(block: Block) -> None:
             assert [str(finding) for finding in check_loaded(whole).diagnostics] == []
 
 
-@pytest.mark.parametrize("block", params(block for block in blocks(*PAGES) if block.language in ("json", "toml")))
+@pytest.mark.parametrize(
+    "block", params(block for block in blocks(*PAGES) if block.language in ("json", "toml", "lua"))
+)
 def test_data_can_be_read(block: Block) -> None:
     read: Callable[[str], Any] = json.loads if block.language == "json" else tomllib.loads
     assert read(block.text)
@@ -172,7 +174,7 @@ def test_every_block_says_what_it_is(page: Path) -> None:
     fences = re.findall(r"^ *(?:```|~~~)(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     found = [block.language for block in blocks(page)]
     assert [fence for fence in fences if fence] == found
-    assert set(found) <= {"yaml", "python", "console", "text", "json", "toml", "mermaid"}
+    assert set(found) <= {"yaml", "python", "console", "text", "json", "toml", "lua", "mermaid"}
 
 
 def test_every_path_that_the_architecture_page_names_is_there() -> None:
