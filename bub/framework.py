@@ -11,6 +11,7 @@ from typing import Any
 
 from bub.agent.builtin import BuiltinPlugin
 from bub.base.diagnostics import Diagnostic, without_notes
+from bub.pipeline.check.ignores import ignores_of, settle
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
 from bub.runtime.bootstrap import check_channels
 from bub.runtime.commands import collect_commands
@@ -125,14 +126,19 @@ class BubFramework(RuntimeView):
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """What was found while compiling and does not keep anything from running."""
-        return without_notes(self.findings)
+        """What was found while compiling and does not keep anything from running, but for what the files ignore."""
+        return without_notes(self.not_ignored(self.findings))
 
     @property
     def findings(self) -> tuple[Diagnostic, ...]:
         """The `warnings`, and notes: what may well be meant so."""
         latest = self._runtime.loaded.latest
         return latest.warnings if latest is not None else ()
+
+    def not_ignored(self, findings: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+        """Those of some findings that no remark in the files silences; errors are never silenced."""
+        document = self._runtime.document
+        return settle(findings, ignores_of(document) if document is not None else ())
 
     @property
     def sources(self) -> Mapping[str, str]:

@@ -61,7 +61,8 @@ class HookPoint(msgspec.Struct, frozen=True):
     `returns` are the types an implementation may return beside None (None: anything); `form` says for a point that
     feeds a `stream` stage whether it answers with a "text", a "stream" or "either". `sync_only`: an
     implementation must not be async. `twin` names the point that answers the same question in another form.
-    `bootstrap`: called by the framework outside a turn, never by a stage.
+    `bootstrap`: called by the framework outside a turn, never by a stage. `fired`: fired by the agent, inside the
+    stage that asks the model.
     """
 
     name: str
@@ -73,6 +74,7 @@ class HookPoint(msgspec.Struct, frozen=True):
     twin: str | None = None
     form: Form = "either"
     bootstrap: bool = False
+    fired: bool = False
 
 
 def _point(
@@ -82,9 +84,10 @@ def _point(
     twin: str | None = None,
     form: Form = "either",
     bootstrap: bool = False,
+    fired: bool = False,
 ) -> Callable[[_Method], _Method]:
     def mark(method: _Method) -> _Method:
-        facts = (kinds, returns, sync_only, twin, form, bootstrap)
+        facts = (kinds, returns, sync_only, twin, form, bootstrap, fired)
         setattr(method, _MARK, facts)
         return hookspec(method)
 
@@ -312,7 +315,7 @@ class BubHookSpecs:
 
     # Fired inside the model stage, by whoever implements it, through `fire`.
 
-    @_point("modifying", "void", returns=(dict,))
+    @_point("modifying", "void", returns=(dict,), fired=True)
     def before_llm_call(
         self,
         session_id: str,
@@ -325,7 +328,7 @@ class BubHookSpecs:
     ) -> Result[dict[str, Any]]:
         """Called before each request to the model. Return the parts of the request to change."""
 
-    @_point("void", "observer")
+    @_point("void", "observer", fired=True)
     def after_llm_call(
         self,
         session_id: str,
@@ -339,7 +342,7 @@ class BubHookSpecs:
     ) -> Result[None]:
         """Called after each answer of the model. Returns nothing."""
 
-    @_point("firstresult", returns=(str,))
+    @_point("firstresult", returns=(str,), fired=True)
     def continue_prompt(
         self,
         session_id: str,
@@ -352,7 +355,7 @@ class BubHookSpecs:
     ) -> Result[str]:
         """Called between two steps of the agent, when its tools have run. Return what to tell the model, or None."""
 
-    @_point("modifying", returns=(dict,))
+    @_point("modifying", returns=(dict,), fired=True)
     def before_tool_call(
         self,
         session_id: str,
@@ -370,7 +373,7 @@ class BubHookSpecs:
         Return `{"args": …}` to change its arguments, `{"error": …}` to reject the call.
         """
 
-    @_point("gate")
+    @_point("gate", fired=True)
     def tool_gate(
         self,
         session_id: str,
@@ -385,7 +388,7 @@ class BubHookSpecs:
     ) -> Result[dict[str, str]]:
         """Called on the final arguments of a tool call. Return None to allow it or `{"deny": "reason"}`."""
 
-    @_point("void", "observer")
+    @_point("void", "observer", fired=True)
     def after_tool_call(
         self,
         session_id: str,
@@ -401,7 +404,7 @@ class BubHookSpecs:
     ) -> Result[None]:
         """Called after a tool has run. Returns nothing."""
 
-    @_point("void", "observer")
+    @_point("void", "observer", fired=True)
     def tool_end_with_path(
         self,
         session_id: str,
@@ -415,7 +418,7 @@ class BubHookSpecs:
     ) -> Result[None]:
         """Called after a tool has worked on a file, with its path. Returns nothing."""
 
-    @_point("modifying", returns=(dict,))
+    @_point("modifying", returns=(dict,), fired=True)
     def personality_switched(
         self,
         session_id: str,
@@ -429,7 +432,7 @@ class BubHookSpecs:
     ) -> Result[dict[str, Any]]:
         """Called when a session changes its personality. Return `{"personality": …}` to choose another."""
 
-    @_point("modifying", returns=(dict,))
+    @_point("modifying", returns=(dict,), fired=True)
     def subagent_spawning(
         self,
         session_id: str,
@@ -443,7 +446,7 @@ class BubHookSpecs:
     ) -> Result[dict[str, Any]]:
         """Called before a sub-agent starts. Return `{"prompt": …}` or `{"personality": …}` to change it."""
 
-    @_point("void", "observer")
+    @_point("void", "observer", fired=True)
     def subagent_spawned(
         self,
         session_id: str,
@@ -456,7 +459,7 @@ class BubHookSpecs:
     ) -> Result[None]:
         """Called when a sub-agent has started. Returns nothing."""
 
-    @_point("void", "observer")
+    @_point("void", "observer", fired=True)
     def subagent_ended(
         self,
         session_id: str,

@@ -477,6 +477,44 @@ async def test_a_draft_becomes_the_reply(workshop: Workshop) -> None:
     assert [(reply.content, reply.draft) for reply in line.sent] == [("you said hello", "d1")]
 
 
+@pytest.mark.parametrize(
+    ("reply", "others"),
+    [({"output_channel": "null"}, []), ({"channel": "line", "chat_id": "2"}, ["over there"])],
+    ids=["nowhere", "elsewhere"],
+)
+async def test_a_draft_without_a_reply_is_put_away_by_a_blank_one(
+    workshop: Workshop, reply: dict[str, str], others: list[str]
+) -> None:
+    class Drafting(Line):
+        async def on_event(self, event: Any, message: ChannelMessage) -> None:  # type: ignore[override]
+            if event.kind == "text" and self.desk is not None:
+                await self.desk.keep_draft(message, "d1")
+
+    line = Drafting()
+    replies = [{"content": "over there", **reply}]
+    async with opened(an_office(workshop, line, render_outbound=lambda: replies)) as manager:
+        await line.say("hello")
+        await manager.settled()
+    [blank] = [sent for sent in line.sent if sent.chat_id == "1"]
+    assert (blank.content, blank.draft, blank.answers) == ("", "d1", "m1")
+    assert [sent.content for sent in line.sent if sent.chat_id == "2"] == others
+
+
+async def test_a_channel_remembers_what_it_noted(workshop: Workshop) -> None:
+    class Remembering(Line):
+        async def send(self, message: ChannelMessage) -> None:
+            assert self.desk is not None
+            found.append(await self.desk.recall(self.name))
+            self.desk.remember(self.name, message.chat_id, message.content)
+
+    line, found = Remembering(), []
+    async with opened(an_office(workshop, line)) as manager:
+        await line.say("hello")
+        await line.say("bye")
+        await manager.settled()
+    assert found == [{}, {"1": "you said hello"}]
+
+
 async def test_T23_what_a_channel_holds_open_is_open_while_the_turn_runs(workshop: Workshop) -> None:
     seen: list[str] = []
 

@@ -196,6 +196,20 @@ def test_a_gate_that_becomes_another_kind_guards_nothing() -> None:
     assert dangers(CHILD, child("kind: gate", "kind: void"))[0] == "`kind` of gate `moderate` is `void` (was `gate`)"
 
 
+def test_words_that_are_read_before_they_are_judged_are_dangerous() -> None:
+    judged = child("takes: [prompt]", "takes: [model_output]").replace("before: run_model", "after: run_model")
+    told = judged.replace("stages: {", "stages: {run_model: {show: at_once}, ")
+    assert dangers(judged, told) == ["`show` of stage `run_model` is `at_once` (was `checked`)"]
+    assert dangers(told, judged) == []
+    assert changes(judged, told.replace("at_once", "checked")) == []
+    added = judged.replace(
+        "stages: {", "stages: {again: {kind: stream, hook: run_model, into: draft, after: run_model, show: at_once}, "
+    )
+    assert dangers(judged, added) == [
+        "stage `again` (stream) is new, after `run_model`, and its words are shown before anything has judged them"
+    ]
+
+
 def test_a_gate_that_closes_is_no_danger() -> None:
     narrow = child("{before: run_model}", "{before: run_model, when: {channel: telegram}, only: [guard]}")
     found = changes(narrow, CHILD)
@@ -501,6 +515,7 @@ STAGE = {
     "for_each": "for_each: outbounds",
     "cleanup_for": "cleanup_for: run_model",
     "retry": "retry: {times: 3}",
+    "show": "show: at_once",
     "when": "when: {channel: cli}",
     "enabled": "enabled: false",
     "timeout": "timeout: 77s",

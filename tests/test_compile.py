@@ -135,12 +135,12 @@ def test_a_graph_keeps_no_node_of_its_document_alive() -> None:
         f"""
 extends: bub:default
 x-note: {mark}
-hooks: {{watch: {{kind: observer, description: {mark}}}, point: {{kind: gate, description: {mark}}}}}
+hooks: {{watch: {{kind: observer, description: {mark}}}, tool_gate: {{kind: gate, description: {mark}}}}}
 stages:
   watch: {{kind: observer, after: run_model, when: {{content: {mark}}}}}
   run_model: {{default: {mark}, timeout: 5s}}
 """,
-        toy=nothing("watch", "point"),
+        toy=nothing("watch", "tool_gate"),
     )
     gc.collect()
     assert graph.steps

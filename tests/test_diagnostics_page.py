@@ -99,7 +99,8 @@ def find(*, named: str = PIPELINE, start: bool) -> tuple[Diagnostic, ...]:
         try:
             framework.load_hooks()
             framework.check_channels()
-            findings += framework.findings
+            findings += framework.warnings
+            findings += [finding for finding in framework.findings if finding.severity == "note"]
         except PipelineError as error:
             findings += error.diagnostics
     return sort_diagnostics(findings)

@@ -57,6 +57,31 @@ def drawn(stages: str, width: int = 80) -> str:
     return "\n".join(lines[2 : lines.index("", 2)])
 
 
+# Words that wait
+
+
+def test_a_stream_says_whose_word_it_waits_for() -> None:
+    hooks = "{judge: {kind: gate, takes: [said]}, edit: {kind: modifying, takes: [said]}}"
+    stages = """
+        talk: {kind: stream, hook: run_model, into: said}
+        judge: {kind: gate}
+        {edit}send: {kind: broadcast, hook: dispatch_outbound}
+        """
+    judged = drawing_of(plan(stages.replace("{edit}", ""), hooks))
+    assert judged.boxes[0].shown == "shown after judge"
+    assert "stream, shown after judge" in mermaid(judged)
+    assert "stream, shown after judge" in dot(judged)
+    assert "calls run_model; shown after judge" in text_of(judged)
+    edited = plan(stages.replace("{edit}", "edit: {kind: modifying, changes: [said]}\n        "), hooks)
+    assert drawing_of(edited).boxes[0].shown == "shown after judge, edit if implemented"
+    at_once = plan(stages.replace("{edit}", "").replace("into: said", "into: said, show: at_once"), hooks)
+    assert drawing_of(at_once).boxes[0].shown == "shown at once"
+
+
+def text_of(drawing: Drawing) -> str:
+    return "\n".join("".join(span.text for span in line) for line in text_lines(drawing, 120))
+
+
 # Lanes
 
 

@@ -24,7 +24,7 @@ from bub.channels import ChannelMessage, UndeliverableError
 from bub.inbox.ledger import Ledger
 from bub.inbox.mailbox import Mailbox, inbox_file
 from bub.inbox.outbox import Outbox
-from bub.inbox.sqlite import SqliteInbox
+from bub.inbox.sqlite import REMEMBERED, SqliteInbox
 from bub.inbox.state import OF_MESSAGES, OF_REPLIES, TRANSITIONS, Entries, IllegalTransitionError, State
 from bub.inbox.store import FencedError, InboxStore, MailboxError
 
@@ -177,6 +177,68 @@ async def test_a_draft_and_a_message_come_back_as_they_were_kept(store: InboxSto
         assert (kept.message.draft, kept.message.context, kept.message.is_active) == ("d7", {"who": "Zoë"}, False)
 
 
+async def test_a_reply_under_way_comes_back_with_what_its_channel_noted_of_it(store: InboxStore) -> None:
+    async with opened(store):
+        (reply,) = await store.finish((), [said("hello", context={"who": "Zoë"})])
+        await store.keep_reply_draft(reply.id, "two of three")
+        (kept,) = (await store.claim({"line"})).replies
+        assert (kept.message.content, kept.message.draft) == ("hello", "two of three")
+        assert kept.message.context == {"who": "Zoë"}
+
+
+async def test_each_channel_remembers_its_own_notes_the_newest_of_each_name(store: InboxStore) -> None:
+    async with opened(store):
+        assert await store.recall("line") == {}
+        for channel, name, value in (
+            ("line", "7", "1"),
+            ("line", "8", "2"),
+            ("post", "7", "3"),
+            ("line", "7", "\ud800"),
+        ):
+            store.remember(channel, name, value)
+        assert await store.recall("line") == {"8": "2", "7": "\ufffd"}
+        assert await store.recall("post") == {"7": "3"}
+
+
+async def test_a_note_is_kept_before_what_is_kept_next(tmp_path: Path) -> None:
+    async with opened(Mailbox(inbox_file(tmp_path), tmp_path)) as store:
+        store.remember("line", "7", "12")
+        await store.receive(said("hello"))
+        beside = SqliteInbox(inbox_file(tmp_path), tmp_path)
+        beside.open()
+        assert beside.alone(lambda: beside.recall("line")) == {"7": "12"}
+        beside.close()
+        store.remember("line", "8", "13")
+    async with opened(Mailbox(inbox_file(tmp_path), tmp_path)) as store:
+        assert await store.recall("line") == {"7": "12", "8": "13"}
+
+
+async def test_a_note_that_the_disk_refuses_is_kept_later(tmp_path: Path) -> None:
+    async with opened(Mailbox(inbox_file(tmp_path), tmp_path)) as store:
+        await store.recall("line")
+        with sqlite3.connect(inbox_file(tmp_path)) as db:
+            db.execute("create trigger full before insert on notes begin select raise(abort, 'full'); end")
+        store.remember("line", "7", "12")
+        store.remember("line", "8", "12")
+        await store.receive(said("hello"))
+        store.remember("line", "7", "13")
+        with sqlite3.connect(inbox_file(tmp_path)) as db:
+            db.execute("drop trigger full")
+        assert await store.recall("line") == {"8": "12", "7": "13"}
+
+
+async def test_the_oldest_notes_of_a_channel_are_forgotten(store: InboxStore) -> None:
+    async with opened(store):
+        store.remember("line", "first", "old")
+        store.remember("line", "second", "old")
+        for number in range(REMEMBERED - 2):
+            store.remember("line", str(number), "old")
+        store.remember("line", "first", "new")
+        store.remember("line", "last", "new")
+        notes = await store.recall("line")
+        assert (len(notes), notes["first"], "second" in notes) == (REMEMBERED, "new", False)
+
+
 async def test_a_message_that_cannot_be_kept_is_refused_and_the_next_one_is_kept(store: InboxStore) -> None:
     unkeepable = said("hello", context={"what": object()})
     async with opened(store):
@@ -240,7 +302,10 @@ async def test_the_file_of_today_opens_unchanged(tmp_path: Path) -> None:
 def test_nothing_above_the_mailbox_knows_its_file() -> None:
     """`bub inbox` looks through dead letters beside a gateway that runs, so it reads the file itself."""
     root = Path(__file__).parent.parent
-    named = {"bub.inbox.sqlite": {"bub/inbox/mailbox.py", "bub/cli/inbox.py"}, "sqlite3": {"bub/inbox/sqlite.py"}}
+    named = {
+        "bub.inbox.sqlite": {"bub/inbox/mailbox.py", "bub/cli/inbox.py"},
+        "sqlite3": {"bub/inbox/sqlite.py", "bub/inbox/notes.py"},
+    }
     paths = [*(root / "bub" / "inbox").glob("*.py"), *(root / "bub" / "cli").glob("*.py")]
     texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in paths}
     for name, allowed in named.items():

@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -396,3 +397,24 @@ async def test_what_is_shown_in_a_chat_can_wait_until_its_replies_are_sent(tmp_p
         await bench.outbox.replies_sent(there)
         await bench.outbox.replies_sent(here)
         assert (line.said, bench.outbox.has_replies(here)) == (["a", "b"], False)
+
+
+async def test_what_a_channel_notes_of_a_reply_is_there_when_it_is_sent_again(tmp_path: Path) -> None:
+    drafts: list[str] = []
+
+    class InParts(Timed):
+        async def send(self, message: ChannelMessage) -> None:
+            drafts.append(message.draft)
+            for part in ("a part", f"part {len(drafts)}"):
+                assert await bench.outbox.keep_draft(message, part)
+            assert not await bench.outbox.keep_draft(replace(message, content="another one"), "")
+            [kept, *_] = (await bench.box.claim({"line"})).replies
+            assert (kept.message.content, kept.message.draft) == (message.content, f"part {len(drafts)}")
+            await super().send(message)
+
+    line = InParts()
+    line.fails = [OSError("no route"), OSError("no route")]
+    async with Bench(tmp_path, line).open() as bench:
+        await bench.reply("a", "b")
+        await bench.outbox.replies_sent(ChannelMessage("line", "1"))
+    assert (line.said, drafts) == (["a", "b"], ["", "part 1", "part 2", ""])

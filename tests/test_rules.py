@@ -1222,7 +1222,8 @@ def test_a_declared_point_that_nothing_implements_is_an_error_at_its_key(write: 
     pipeline = LISTED + "hooks: {ticked: {kind: observer}}"
     (finding,) = plugin_findings(write, pipeline, "@hookimpl\ndef load_state(): ...")
     assert (finding.code, finding.range) == ("B204", Range(Position(5, 9), Position(5, 15)))
-    assert plugin_findings(write, pipeline, "@hookimpl\ndef ticked(): ...") == ()
+    fired = "@hookimpl\ndef ticked(): ...\n\n@hookimpl\nasync def build_prompt(fire):\n    await fire('ticked')\n"
+    assert plugin_findings(write, pipeline, fired) == ()
 
 
 def test_a_switched_off_gate_needs_nobody(write: Write) -> None:
@@ -1406,7 +1407,9 @@ stages:
 ]
 
 MODEL = """@hookimpl
-def run_model():
+async def run_model(fire):
+    if "quota" in fire:
+        await fire("quota")
     return "an answer"
 
 """

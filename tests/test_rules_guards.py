@@ -50,6 +50,55 @@ MISTAKES = [
         ("only: []", "enabled: false"),
         severity="warning",
     ),
+    # B177: an entry under `hooks:` that says nothing of any point
+    Mistake(
+        "B177",
+        "extends: bub:ethos\nhooks:\n  «tool_gat»: {kind: gate}",
+        "hook `tool_gat` is called by no stage, and almost spelt like `tool_gate`, so it guards nothing",
+        "did you mean `tool_gate`? If not, let a stage call it",
+        ("tool_gat:", "tool_gate:"),
+    ),
+    Mistake(
+        "B177",
+        "extends: bub:default\nprofiles: {default: {hooks: {«before_tool_cal»: {kind: modifying, timeout: 5s}}}}",
+        "hook `before_tool_cal` is called by no stage, and almost spelt like `before_tool_call`",
+        "did you mean `before_tool_call`? If not, let a stage call it",
+        ("before_tool_cal:", "before_tool_call:"),
+        severity="warning",
+    ),
+    Mistake(
+        "B177",
+        "extends: bub:default\nhooks: {«call_model»: {timeout: 30s}}",
+        "Bub calls `call_model` by itself, so `timeout` here changes nothing",
+        "take the entry out",
+        ("call_model:", "run_model_stream:"),
+        severity="warning",
+    ),
+    Mistake(
+        "B177",
+        "extends: bub:default\nhooks: {«run_model»: {only: [builtin]}}",
+        "stage `run_model` calls `run_model_stream`, so `only` of `run_model` changes nothing",
+        "say it of `run_model_stream`, or of the stage",
+        ("run_model:", "run_model_stream:"),
+        severity="warning",
+    ),
+    # B178: a stage for what the agent fires
+    Mistake(
+        "B178",
+        "extends: bub:ethos\nstages: {«tool_gate»: {kind: gate, before: run_model}}",
+        "stage `tool_gate` calls `tool_gate`, which the agent fires, once and without `tool`, `args`, `call_id`,"
+        " so it guards nothing",
+        "declare it under `hooks:` instead: `tool_gate: {kind: gate}`",
+        ("stages: {tool_gate: {kind: gate, before: run_model}}", "hooks: {tool_gate: {kind: gate}}"),
+    ),
+    Mistake(
+        "B178",
+        "extends: bub:default\nstages: {seen: {hook: «after_llm_call», after: run_model}}",
+        "stage `seen` calls `after_llm_call`, which the agent fires, once and without `request`, `response`",
+        "declare it under `hooks:` instead: `after_llm_call: {kind: void}`",
+        ("{hook: after_llm_call, ", "{hook: message_received, kind: void, "),
+        severity="warning",
+    ),
 ]
 
 
@@ -64,6 +113,18 @@ QUIET = [
     f"{GATE}stages: {{moderate: {{before: run_model, only: [local_model]}}}}\n"
     "profiles: {default: {plugins: [local_model], hooks: {moderate: {only: []}}}}",
     'extends: bub:default\nstages: {load_state: {only: ["${env:WHO:-builtin}"]}}',
+    # Hooks of one's own: a stage calls them, the known one is of another kind, or their name is no slip.
+    "extends: bub:default\nhooks: {load_stats: {kind: broadcast}}\nstages: {load_stats: {after: load_state}}",
+    "extends: bub:default\nhooks: {load_stats: {kind: broadcast}}\n"
+    "profiles: {default: {}, busy: {stages: {figures: {hook: load_stats, after: load_state}}}}",
+    "extends: bub:default\nhooks: {load_stats: {kind: gate}}",
+    "extends: bub:default\nhooks: {tool_quota: {kind: gate}}",
+    "extends: bub:default\nhooks: {call_model: {description: asked for each request}}",
+    "extends: bub:classic\nhooks: {run_model: {only: [builtin]}}",
+    # A stage may fire what the agent fires elsewhere, if all that it takes is there.
+    "extends: bub:default\nhooks: {continue_prompt: {takes: [session_id]}}\n"
+    "stages: {continue_prompt: {into: more, after: run_model, default: ''}}",
+    "extends: bub:ethos\nstages: {tool_gate: {kind: gate, before: run_model, enabled: false}}",
 ]
 
 
@@ -228,3 +289,92 @@ def test_what_is_told_of_a_plugin_is_not_told_of_the_only_that_names_it(write: W
 def test_a_plugin_that_is_not_allowed_is_told_once(write: Write) -> None:
     text = f"{GATE}stages: {{moderate: {{before: run_model, only: [stranger]}}}}\n{LISTED}"
     assert [item.code for item in findings(write, text, guard=GUARD)] == ["B164"]
+
+
+# Points that nobody fires.
+
+QUOTA = "@hookimpl\ndef quota(): ...\n"
+FIRES = "@hookimpl\nasync def build_prompt(fire):\n    await fire('quota')\n"
+"""A plugin that fires the point `quota`."""
+
+
+@pytest.mark.parametrize(("kind", "severity"), [("gate", "error"), ("observer", "warning")])
+@pytest.mark.parametrize(
+    "other",
+    [
+        OTHER,
+        "@hookimpl\nasync def build_prompt(fire):\n    await fire('quotas')\n",
+        "@hookimpl\nasync def build_prompt(fire):\n    if 'tool_gate' in fire:\n        await fire('tool_gate')\n",
+        "'quota'\n\n" + OTHER,
+    ],
+)
+def test_a_point_that_no_stage_calls_and_no_plugin_fires_is_found(
+    write: Write, kind: str, severity: str, other: str
+) -> None:
+    text, (place,) = marked(
+        f"{VERSION}extends: bub:default\nhooks: {{«quota»: {{kind: {kind}}}}}\n{PLUGINS}"
+        "profiles: {default: {plugins: [guard, other]}}"
+    )
+    found = findings(write, text.removeprefix(VERSION), guard=QUOTA, other=other)
+    what = "a gate" if kind == "gate" else "declared"
+    message = f"hook `quota` is {what}, but no stage calls it and no plugin of profile `default` fires it"
+    assert_is_one(found, "B214", severity, place, message)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        FIRES,
+        "@hookimpl\nasync def build_prompt(**more):\n    await more['fire']('quo' + 'ta')\n",
+        "ASKED = 'quota'\n\n@hookimpl\nasync def build_prompt(fire):\n    await fire(ASKED)\n",
+        "@hookimpl\nasync def build_prompt(fire):\n    await ask(fire, 'quo' + 'ta')\n\n"
+        "async def ask(ring, what):\n    await ring(what)\n",
+        "import bub\n\n@bub.tool\nasync def shop(context):\n    'Buy.'\n    await context.fire('quota')\n\n"
+        "@hookimpl\ndef provide_tools():\n    return [shop]\n",
+        "exec('@hookimpl\\nasync def build_prompt(fire):\\n    await fire(\"quota\")')\n",
+    ],
+)
+def test_a_point_that_a_plugin_fires_or_may_fire_stays_quiet(write: Write, other: str) -> None:
+    text = f"extends: bub:default\nhooks: {{quota: {{kind: gate}}}}\n{LISTED}"
+    assert said(findings(write, text, guard=QUOTA, other=other)) == []
+
+
+def test_a_point_of_a_stage_that_this_pipeline_lacks_is_found(write: Write) -> None:
+    text, (place,) = marked(
+        f"{VERSION}extends: bub:default\nhooks: {{«message_sent»: {{kind: void}}}}\n{PLUGINS}"
+        "profiles: {default: {plugins: [guard, other]}}"
+    )
+    found = findings(write, text.removeprefix(VERSION), guard="@hookimpl\ndef message_sent(message): ...\n")
+    message = "hook `message_sent` is declared, but no stage calls it and no plugin of profile `default` fires it"
+    assert_is_one(found, "B214", "warning", place, message)
+
+
+def test_a_gate_on_tools_where_no_stage_asks_the_agent_is_found(write: Write) -> None:
+    text, (place,) = marked(
+        f"{VERSION}extends: bub:default\nhooks: {{«tool_gate»: {{timeout: 5s}}}}\n"
+        f"stages: {{run_model: {{only: [other]}}}}\n{PLUGINS}profiles: {{default: {{plugins: [guard, other]}}}}"
+    )
+    model = "@hookimpl\ndef run_model(): ...\n"
+    found = findings(write, text.removeprefix(VERSION), guard=TOOL_GUARD, other=model)
+    message = "hook `tool_gate` is a gate, but no stage calls it and no plugin of profile `default` fires it"
+    assert_is_one(found, "B214", "error", place, message)
+
+
+@pytest.mark.parametrize(
+    "profiles",
+    [
+        # Another profile has who fires it, or the stage that calls it.
+        "profiles: {default: {plugins: [guard]}, shop: {plugins: [guard, other]}}",
+        "profiles: {default: {plugins: [guard]}, shop: {plugins: [guard], stages: {quota: {before: run_model}}}}",
+        "profiles: {default: {plugins: []}, shop: {plugins: [guard], stages: {quota: {before: run_model}}}}",
+    ],
+)
+def test_a_point_for_another_profile_is_no_mistake(write: Write, profiles: str) -> None:
+    text = f"extends: bub:default\nhooks: {{quota: {{kind: gate}}}}\n{PLUGINS}{profiles}"
+    found = findings(write, text, guard=QUOTA, other=FIRES)
+    assert [one for one in found if one.severity != "note"] == []
+
+
+def test_a_misspelt_point_is_told_once(write: Write) -> None:
+    text = f"extends: bub:ethos\nhooks: {{tool_gat: {{kind: gate}}}}\n{LISTED}"
+    assert [one.code for one in findings(write, text)] == ["B177"]

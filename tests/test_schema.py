@@ -730,6 +730,7 @@ VALUES = {
     "for_each": "outbounds",
     "cleanup_for": "x",
     "retry": {"times": 1},
+    "show": "at_once",
 }
 
 

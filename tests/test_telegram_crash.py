@@ -14,12 +14,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
-from fakes.telegram import TOKEN, BotServer, private, serving_bots
+from fakes.telegram import ADA, TOKEN, BotServer, private, serving_bots
 
 MESSAGES = int(os.environ.get("MESSAGES", "40"))
 CHATS = int(os.environ.get("CHATS", "8"))
@@ -36,17 +37,27 @@ import trio
 from bub import hookimpl
 from bub.streaming import AsyncStreamEvents, StreamEvent
 
+@hookimpl
+def run_model_stream(prompt):
+    return AsyncStreamEvents(answer(prompt))
+
 # The answer is another one each time it is made: a message that was answered twice would be seen to be.
+"""
+
+AT_LENGTH = """
 async def answer(prompt):
     marks = re.findall(r"#\\d+#", prompt)
     for word in [*marks, *"and that is all I have to say about it,".split()]:
         await trio.sleep(0.15)
         yield StreamEvent.text(f"{word} ")
     yield StreamEvent.text(uuid.uuid4().hex[:8])
+"""
 
-@hookimpl
-def run_model_stream(prompt):
-    return AsyncStreamEvents(answer(prompt))
+WITHOUT_END = """
+async def answer(prompt):
+    yield StreamEvent.text("" if "#" in prompt else "bye")
+    if "#" in prompt:
+        await trio.sleep_forever()
 """
 
 PIPELINE = """
@@ -63,11 +74,11 @@ settings:
 class Gateway:
     """A `bub gateway` that is killed and started again."""
 
-    def __init__(self, folder: Path, server: BotServer, *, stream: bool = True) -> None:
+    def __init__(self, folder: Path, server: BotServer, *, stream: bool = True, answer: str = AT_LENGTH) -> None:
         self.folder = folder
         self.kills = self.starts = 0
         self.process: subprocess.Popen[bytes] | None = None
-        (folder / "echo.py").write_text(dedent(PLUGIN), encoding="utf-8")
+        (folder / "echo.py").write_text(dedent(PLUGIN + answer), encoding="utf-8")
         self.pipeline = dedent(PIPELINE).format(token=TOKEN, address=server.address, stream=str(stream).lower())
         self.write(self.pipeline)
 
@@ -103,9 +114,22 @@ class Gateway:
         self.process.wait(30)
         self.kills += how == signal.SIGKILL
 
+    def stop(self) -> None:
+        """End it if it still runs, whatever became of the test."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
     @property
     def log(self) -> str:
         return (self.folder / "gateway.log").read_text(encoding="utf-8", errors="replace")
+
+
+def wait_until(found: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not found():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
 
 
 def a_person(number: int) -> dict[str, Any]:
@@ -141,9 +165,7 @@ def test_C27_nothing_is_lost_or_answered_twice_whoever_is_killed(tmp_path: Path)
             open_ones = wait_for_answers(server, asked)
             gateway.end(signal.SIGTERM)
         finally:
-            if gateway.process is not None and gateway.process.poll() is None:
-                gateway.process.kill()
-                gateway.process.wait()
+            gateway.stop()
         assert not open_ones, f"never answered: {open_ones}\n{gateway.log[-4000:]}"
         said = {person["id"]: server.said(person["id"]) for person in people}
     repeats = 0
@@ -162,6 +184,24 @@ def test_C27_nothing_is_lost_or_answered_twice_whoever_is_killed(tmp_path: Path)
         assert in_order == asked[chat]
     assert repeats <= gateway.kills
     print(f"{MESSAGES} messages of {CHATS} chats, {gateway.kills} kills, {repeats} repeated replies")
+
+
+def test_a_process_that_is_killed_behind_a_turn_without_a_reply_leaves_no_placeholder(tmp_path: Path) -> None:
+    with serving_bots(tmp_path / "telegram.db") as server:
+        gateway = Gateway(tmp_path, server, answer=WITHOUT_END)
+        gateway.start()
+        try:
+            server.say("what about #1#?")
+            wait_until(lambda: server.said(ADA["id"]) == ["…"])
+            server.fault("deleteMessage", hold=True)
+            server.say(",quit")
+            wait_until(lambda: server.calls("deleteMessage"))
+            gateway.end(signal.SIGKILL)
+            assert server.said(ADA["id"]) == ["…"]
+            gateway.start()
+            wait_until(lambda: server.said(ADA["id"]) == ["bye"])
+        finally:
+            gateway.stop()
 
 
 # In bad weather.
@@ -222,9 +262,7 @@ def test_C27_in_bad_weather_nothing_is_lost_said_twice_or_out_of_order(tmp_path:
             open_ones = wait_for_answers(server, asked, 60 + FAULTY_MESSAGES * 3)
             gateway.end(signal.SIGTERM)
         finally:
-            if gateway.process is not None and gateway.process.poll() is None:
-                gateway.process.kill()
-                gateway.process.wait()
+            gateway.stop()
         assert not open_ones, f"never answered: {open_ones}\n{gateway.log[-4000:]}"
         shown = {person["id"]: server.said(person["id"]) for person in people}
         wrong = Counter(call["method"] for call in server.calls())

@@ -30,6 +30,7 @@ from bub.channels import Channel, ChannelManager, ChannelMessage
 from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub_plugins.telegram import TelegramChannel, TelegramSettings
 from bub_plugins.telegram.limits import ChatAddress
+from bub_plugins.telegram.lost import KnownMessages, Lost
 from bub_plugins.telegram.request import open_bot
 from bub_plugins.telegram.sending import Sender
 
@@ -155,6 +156,27 @@ async def test_C27_no_answer_overtakes_one_that_was_put_off(
 
 
 @quickly()
+@pytest.mark.parametrize(("said", "left"), [("", []), ("so far", ["so far"])], ids=["nothing", "a beginning"])
+async def test_of_a_turn_that_is_ended_stays_what_was_said(
+    said: str, left: list[str], server: BotServer, workshop: Workshop
+) -> None:
+    async def without_end(prompt: str) -> AsyncIterator[str]:
+        if ",quit" in prompt:
+            yield "bye"
+        else:
+            yield said
+            await trio.sleep_forever()
+
+    async with answering(server, workshop, without_end) as manager:
+        server.say("hi")
+        await server.until(lambda: server.said(7) == [said or "…"], seconds=100)
+        server.say(",quit")
+        await server.until(lambda: server.said(7) == [*left, "bye"], seconds=100)
+        await manager.settled()
+    assert server.said(7) == [*left, "bye"]
+
+
+@quickly()
 async def test_a_disk_that_is_full_in_the_middle_leaves_what_was_said_and_an_apology_without_paths(
     server: BotServer, workshop: Workshop
 ) -> None:
@@ -175,10 +197,11 @@ async def test_a_disk_that_is_full_in_the_middle_leaves_what_was_said_and_an_apo
 
 
 class Desk:
-    """Keeps drafts as the disk does, for whoever comes after a crash."""
+    """Keeps drafts and notes as the disk does, for whoever comes after a crash."""
 
     def __init__(self) -> None:
         self.drafts: list[str] = []
+        self.notes: dict[str, str] = {}
 
     async def keep_draft(self, message: ChannelMessage, draft: str) -> None:
         self.drafts.append(draft)
@@ -193,7 +216,8 @@ class Desk:
 async def a_sender(server: BotServer, desk: Desk) -> AsyncIterator[Sender]:
     settings = TelegramSettings(token=TOKEN, base_url=server.address)
     async with open_bot(settings) as (bot, _), trio.open_nursery() as nursery:
-        yield Sender(bot, stream=True, start_soon=nursery.start_soon, desk=desk, first_after=0, tidy_after=0.1)
+        known = KnownMessages(desk.notes, desk.notes.__setitem__)
+        yield Sender(bot, stream=True, start_soon=nursery.start_soon, desk=desk, known=known, first_after=0)
         nursery.cancel_scope.cancel()
 
 
@@ -243,7 +267,8 @@ async def test_it_goes_where_the_turn_has_nothing_to_say(server: BotServer) -> N
     desk, message = Desk(), asked(server)
     async with a_sender(server, desk) as sender:
         await lose_a_placeholder(server, sender, message)
-        await server.until(lambda: not server.said(7))
+        await sender.send(answer(message, "", desk.drafts[-1]))
+    assert server.said(7) == []
 
 
 async def test_what_else_is_in_the_chat_is_left_alone(server: BotServer) -> None:
@@ -259,6 +284,98 @@ async def test_what_else_is_in_the_chat_is_left_alone(server: BotServer) -> None
         await sender.send(answer(message, "the answer", desk.drafts[-1]))
     texts = [one["message"]["text"] for one in server.messages(7)]
     assert texts == ["hi", "an earlier answer", "and another thing", "the answer"]
+
+
+PARTS = ["first " * 600, "second " * 500]
+"""A reply that takes two messages."""
+
+
+@pytest.mark.parametrize("cut", [1, 2])
+async def test_no_part_of_a_reply_is_said_again_by_the_process_behind_one_that_was_killed(
+    server: BotServer, cut: int
+) -> None:
+    desk, message = Desk(), asked(server)
+    reply = answer(message, "\n\n".join(PARTS), "")
+    async with a_sender(server, desk) as before:
+        before.note(ChatAddress.of("7"), int(message.message_id))
+        if cut == 2:
+            server.fault("sendMessage", late=0.01)
+        server.fault("sendMessage", cut="after")
+        with pytest.raises(NetworkError):
+            await before.send(reply)
+    server.say("are you there?")
+    async with a_sender(server, desk) as after:
+        await after.send(replace(reply, draft=desk.drafts[-1]))
+    assert server.said(7) == [part.strip() for part in PARTS]
+    assert len(server.calls("sendMessage")) == 2
+
+
+async def test_no_text_is_said_again_for_the_media_behind_it(server: BotServer) -> None:
+    desk, message = Desk(), asked(server)
+    picture = {"kind": "image", "url": "data:image/png;base64,aGk="}
+    reply = replace(answer(message, "see " * 500, ""), media=[picture, {"kind": "document", "url": "data:,hi"}])
+    async with a_sender(server, desk) as before:
+        before.note(ChatAddress.of("7"), int(message.message_id))
+        server.fault("sendDocument", cut="before")
+        with pytest.raises(NetworkError):
+            await before.send(reply)
+    async with a_sender(server, desk) as after:
+        await after.send(replace(reply, draft=desk.drafts[-1]))
+    assert [text.strip() for text in server.said(7) if text] == [("see " * 500).strip()]
+    assert [len(server.calls(method)) for method in ("sendMessage", "sendPhoto", "sendDocument")] == [1, 2, 2]
+
+
+async def test_the_first_message_of_a_new_process_is_found_and_what_earlier_ones_said_is_not_taken_for_it(
+    server: BotServer,
+) -> None:
+    desk, (first, second) = Desk(), (asked(server), asked(server))
+    async with a_sender(server, desk) as before:
+        for message in (first, second):
+            before.note(ChatAddress.of("7"), int(message.message_id))
+        await before.send(answer(first, "the first answer", ""))
+    async with a_sender(server, desk) as after:
+        server.fault("sendMessage", cut="after")
+        reply = answer(second, "the second answer", "")
+        with pytest.raises(NetworkError):
+            await after.send(reply)
+        await after.send(reply)
+    assert server.said(7) == ["the first answer", "the second answer"]
+
+
+async def test_a_message_is_found_though_many_others_were_counted_before_it(server: BotServer) -> None:
+    """A bot has one count for all people: what others write meanwhile stands between."""
+    server.number_together()
+    eve = {"id": 9, "is_bot": False, "first_name": "Eve"}
+    desk, message = Desk(), asked(server)
+    async with a_sender(server, desk) as sender:
+        sender.note(ChatAddress.of("7"), int(message.message_id))
+        for _ in range(50):
+            sender.note(ChatAddress.of("9"), server.say("hi", user=eve)["message"]["message_id"])
+        for _ in range(3):
+            server.say("not heard of yet", user=eve)
+        server.fault("sendMessage", cut="after")
+        reply = answer(message, "the answer", "")
+        with pytest.raises(NetworkError):
+            await sender.send(reply)
+        await sender.send(reply)
+    assert server.said(7) == ["the answer"]
+
+
+async def test_a_message_that_is_known_is_never_a_lost_one() -> None:
+    kept: dict[str, str] = {}
+    known = KnownMessages({"7": "10", "-1001234567890": "4", "spoilt": "x"}, kept.__setitem__)
+    assert known.lost("8") is None
+    lost = known.lost("7")
+    assert lost is not None
+    for number in (11, 13, 9):
+        known.note("7", number)
+    assert [*known.candidates("7", lost)] == [12, 14, 15, 16]
+    assert kept == {"7": "13"}
+    known.note("8", 3)
+    lost = known.lost("8")
+    assert lost == Lost((3, 13))
+    assert [*known.candidates("8", lost)] == [4, 5, 6, 7, *range(14, 22)]
+    assert known.lost("-1001234567890") == Lost((4,))
 
 
 # Refusals.

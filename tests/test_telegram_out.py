@@ -26,9 +26,10 @@ from bub.channels import ChannelMessage, TryLaterError, UndeliverableError
 from bub.streaming import StreamEvent
 from bub_plugins.telegram.drafts import AT_ONCE, FIRST_AFTER
 from bub_plugins.telegram.limits import ChatAddress, Pace
+from bub_plugins.telegram.lost import KnownMessages
 from bub_plugins.telegram.markup import LONGEST_TEXT, Styled, end_of, plain, render, split
 from bub_plugins.telegram.request import open_bot
-from bub_plugins.telegram.sending import TIDY_AFTER, Sender
+from bub_plugins.telegram.sending import Sender
 from bub_plugins.telegram.settings import TelegramSettings
 
 pytestmark = pytest.mark.filterwarnings(  # the library warns of its own use of what it will change
@@ -384,7 +385,9 @@ class World:
         self.kept: list[tuple[str, str, float]] = []
         self.drafts: dict[str, str] = {}
         bot = Bot(TOKEN, request=self.request, get_updates_request=self.request)
-        self.sender = Sender(bot, stream=stream, start_soon=nursery.start_soon, desk=self)
+        self.sender = Sender(
+            bot, stream=stream, start_soon=nursery.start_soon, desk=self, known=KnownMessages({}, lambda *_: None)
+        )
         self.sender.note(ChatAddress.of("7"), self.asked)
         self.replies: trio.Event | None = None
 
@@ -752,7 +755,6 @@ def test_a_quick_answer_has_no_draft(play: Callable[..., None]) -> None:
         await trio.sleep(0.5)
         await here.sender.turn_over(here.inbound())
         await here.sender.send(here.reply("quick"))
-        await trio.sleep(TIDY_AFTER * 2)
         assert [name for _, name, _ in here.request.calls] == ["sendMessage"]
         assert here.said() == ["quick"]
 
@@ -889,7 +891,7 @@ def test_a_turn_without_a_reply_leaves_no_placeholder(play: Callable[..., None])
         await trio.sleep(5)
         assert here.said() == ["⚙ bash …"]
         await here.sender.turn_over(here.inbound())
-        await trio.sleep(TIDY_AFTER + 5)
+        await here.sender.send(here.reply("", draft=here.kept[0][1]))
         assert here.said() == []
 
     play(test)
@@ -901,7 +903,7 @@ def test_a_turn_that_is_cancelled_leaves_what_it_had_said(play: Callable[..., No
         here.tell("tool_call", id="1", name="bash")
         await trio.sleep(5)
         await here.sender.turn_over(here.inbound())
-        await trio.sleep(TIDY_AFTER + 5)
+        await here.sender.send(here.reply("", draft=here.kept[0][1]))
         assert here.said() == ["so far"]
 
     play(test)
@@ -914,7 +916,6 @@ def test_an_apology_stands_below_what_was_said_and_not_in_its_place(play: Callab
         await trio.sleep(5)
         await here.sender.turn_over(here.inbound())
         await here.sender.send(here.reply("Sorry.", kind="error", draft=here.kept[0][1]))
-        await trio.sleep(TIDY_AFTER + 5)
         assert here.said() == ["so far", "Sorry."]
 
     play(test)
@@ -926,23 +927,37 @@ def test_an_apology_takes_the_place_of_a_mere_placeholder(play: Callable[..., No
         await trio.sleep(5)
         await here.sender.turn_over(here.inbound())
         await here.sender.send(here.reply("Sorry.", kind="error", draft=here.kept[0][1]))
-        await trio.sleep(TIDY_AFTER + 5)
         assert here.said() == ["Sorry."]
 
     play(test)
 
 
-def test_a_reply_that_comes_late_is_not_deleted_with_its_placeholder(play: Callable[..., None]) -> None:
+def test_a_reply_that_comes_late_is_said_anew(play: Callable[..., None]) -> None:
     async def test(here: World) -> None:
         here.tell("reasoning", delta="hm")
         await trio.sleep(3)
         await here.sender.turn_over(here.inbound())
-        here.request.slow["deleteMessage"] = 20.0
-        await trio.sleep(TIDY_AFTER + 1)
-        assert len(here.called("deleteMessage")) == 1  # and it is not answered yet
-        await here.sender.send(here.reply("late", draft=here.kept[0][1], answers="another"))
-        await trio.sleep(TIDY_AFTER * 5)
+        await here.sender.send(here.reply("", draft=here.kept[0][1]))
+        await here.sender.send(here.reply("late"))
         assert here.said() == ["late"]
+
+    play(test)
+
+
+def test_what_was_said_before_a_crash_and_not_answered_is_no_placeholder_any_more(play: Callable[..., None]) -> None:
+    async def test(here: World) -> None:
+        here.tell("text", delta="so far")
+        await trio.sleep(5)
+        await here.sender.turn_over(here.inbound())
+        here.fail("editMessageText", NetworkError("gone"))
+        nothing = here.reply("", draft=here.kept[0][1])
+        with pytest.raises(NetworkError):
+            await here.sender.send(nothing)
+        await here.sender.send(nothing)
+        assert here.said() == ["so far"]
+        here.state.db.execute("UPDATE messages SET deleted = 1")
+        await here.sender.send(nothing)
+        assert here.said() == []
 
     play(test)
 
@@ -953,7 +968,6 @@ def test_a_reply_to_something_else_can_complete_a_draft(play: Callable[..., None
         await trio.sleep(3)
         await here.sender.turn_over(here.inbound())
         await here.sender.send(here.reply("done", draft=here.kept[0][1], answers="another"))
-        await trio.sleep(TIDY_AFTER * 5)
         assert here.said() == ["done"]
 
     play(test)
@@ -967,7 +981,12 @@ def test_a_placeholder_is_deleted_once_the_network_is_back(play: Callable[..., N
             "deleteMessage", NetworkError("gone"), TimedOut(), ApiError(429, "Too Many Requests", retry_after=3_600)
         )
         await here.sender.turn_over(here.inbound())
-        await trio.sleep(3_600 + TIDY_AFTER * 20)
+        nothing = here.reply("", draft=here.kept[0][1])
+        for expected in (NetworkError, TimedOut, TryLaterError):
+            with pytest.raises(expected):
+                await here.sender.send(nothing)
+        await trio.sleep(3_600)
+        await here.sender.send(nothing)
         assert here.said() == []
 
     play(test)
@@ -997,7 +1016,7 @@ def test_a_placeholder_of_an_earlier_attempt_does_not_stay_without_a_reply(play:
     async def test(here: World) -> None:
         draft = here.state.write(private(), {"from": {"id": 4242, "is_bot": True, "first_name": "B"}, "text": "…"})
         await here.sender.turn_over(here.inbound(draft=str(draft["message_id"])))
-        await trio.sleep(TIDY_AFTER + 5)
+        await here.sender.send(here.reply("", draft=str(draft["message_id"])))
         assert here.said() == []
 
     play(test)
@@ -1028,7 +1047,6 @@ def test_a_final_text_that_a_draft_does_not_take_is_said_anew(play: Callable[...
             await here.sender.send(reply)
         await here.sender.send(reply)
         await here.sender.turn_over(here.inbound())
-        await trio.sleep(TIDY_AFTER * 5)
         assert here.said() == ["so far, so good"]
 
     play(test)
@@ -1155,7 +1173,14 @@ async def connected(server: BotServer, **options: Any) -> AsyncIterator[Sender]:
         open_bot(TelegramSettings(token=TOKEN, base_url=server.address)) as (bot, _),
         trio.open_nursery() as nursery,
     ):
-        yield Sender(bot, stream=True, start_soon=nursery.start_soon, desk=Desk(), **options)
+        yield Sender(
+            bot,
+            stream=True,
+            start_soon=nursery.start_soon,
+            desk=Desk(),
+            known=KnownMessages({}, lambda *_: None),
+            **options,
+        )
         nursery.cancel_scope.cancel()
 
 

@@ -243,6 +243,10 @@ class Findings(msgspec.Struct):
         self.guesses += 1
         return did_you_mean(name, known) if self.guesses <= MOST_GUESSES else None
 
+    def speaks_of(self, place: Place) -> bool:
+        """Whether something was found at this very place."""
+        return any(item.file == place.file and item.range == place.range for item in self.items)
+
     @property
     def has_errors(self) -> bool:
         """Whether anything found so far keeps the pipeline from running."""

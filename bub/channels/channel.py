@@ -48,8 +48,20 @@ class Desk(Protocol):
         """Remember, on disk, the channel's name for the message that shows the answer to `message` while it is made.
 
         It comes back as `draft` of the reply, and of `message` itself should its turn have to be taken again: so one
-        message is completed, and no second one begun.
+        message is completed, and no second one begun. A turn without a reply to the chat ends with one whose content
+        is blank, for the channel to put away what it has shown.
+
+        `message` may be a reply, too, while `send` delivers it: what is kept is its `draft` when it is sent again.
         """
+
+    def remember(self, channel: str, name: str, value: str) -> None:
+        """Keep a note for the next process, in place of the last one of this name, before whatever is kept next.
+
+        Of each channel the 10,000 newest are remembered.
+        """
+
+    async def recall(self, channel: str) -> dict[str, str]:
+        """Give the notes of a channel by their names."""
 
     def has_replies(self, message: ChannelMessage) -> bool:
         """Whether a reply to the chat of a message waits to be sent: what is shown there now would overtake it."""

@@ -33,6 +33,11 @@ class Kind(msgspec.Struct, frozen=True):
     frozen: bool = False
     handled_as: str | None = None
 
+    @property
+    def can_object(self) -> bool:
+        """Whether it can keep back or change what the stages above have made."""
+        return self.barrier or "changes" in self.keys
+
 
 def _kind(
     name: str, runs: str, combines: str, policies: tuple[Policy, ...], keys: str, **more: Any
@@ -96,7 +101,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 "picks as firstresult, then pulled event by event",
                 "the text of the `text` events",
                 _STRICT,
-                "into default default_if retry",
+                "into default default_if retry show",
                 tunable=True,
             ),
         )
@@ -107,7 +112,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 KIND_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         key: tuple(kind.name for kind in KINDS.values() if key in kind.keys)
-        for key in ("into", "default", "default_if", "combine", "changes", "for_each", "cleanup_for", "retry")
+        for key in ("into", "default", "default_if", "combine", "changes", "for_each", "cleanup_for", "retry", "show")
     }
 )
 """The one table of what only some kinds know: stage key → the kinds that know it."""

@@ -81,8 +81,14 @@ def surface_of(items: Sequence[Received]) -> Surface:
 
 
 def with_draft(replies: Sequence[ChannelMessage], asked: ChannelMessage) -> Sequence[ChannelMessage]:
-    """The replies to a message, of which the first one to its chat completes what was shown while it was made."""
+    """The replies to a message, of which the first one to its chat completes what was shown while it was made.
+
+    If there is none, a blank one takes its place, so that the channel puts away what was shown.
+    """
     for index, reply in enumerate(replies):
         if (reply.channel, reply.chat_id) == (asked.channel, asked.chat_id):
             return [*replies[:index], replace(reply, draft=reply.draft or asked.draft), *replies[index + 1 :]]
-    return replies
+    if not asked.draft:
+        return replies
+    nothing = ChannelMessage(asked.channel, asked.chat_id, "", asked.session_id, answers=asked.message_id)
+    return [*replies, replace(nothing, draft=asked.draft)]

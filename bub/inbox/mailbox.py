@@ -55,6 +55,7 @@ class Mailbox:
         self._store = SqliteInbox(path, workspace)
         self._lock: FileIO | None = None
         self._asked: list[_InboxRequest] = []
+        self._notes: dict[tuple[str, str], str] = {}
         self._led = False
         self._limiter = trio.CapacityLimiter(1)
         self._is_open = False
@@ -86,7 +87,7 @@ class Mailbox:
 
     async def receive(self, message: ChannelMessage) -> Received | None:
         """Keep a message; None where one of its channel with the same `once` was received before."""
-        return await self._do(self._store.receive, *self._store.write(message))
+        return await self._do(self._store.receive, *self._store.texts.write(message))
 
     async def waiting(self) -> list[Received]:
         """The messages that wait for their turn, in the order received. One that cannot be read is set aside."""
@@ -124,18 +125,18 @@ class Mailbox:
     ) -> list[Outgoing]:
         """Take messages out of the inbox and put their replies into the outbox, all or nothing."""
         self._check(token)
-        return await self._do(self._store.finish, ids, [self._store.write(reply) for reply in replies])
+        return await self._do(self._store.finish, ids, [self._store.texts.write(reply) for reply in replies])
 
     async def set_aside(
         self, ids: Sequence[Id], reason: str, replies: Sequence[ChannelMessage] = (), *, token: Token | None = None
     ) -> list[Outgoing]:
         """Put messages out of the way, kept for `bub inbox`, and what is replied into the outbox, all or nothing."""
         self._check(token)
-        return await self._do(self._store.give_up, ids, reason, [self._store.write(reply) for reply in replies])
+        return await self._do(self._store.give_up, ids, reason, [self._store.texts.write(reply) for reply in replies])
 
     def as_kept(self, message: ChannelMessage) -> ChannelMessage:
         """A message as it comes out again. Raises MailboxError for one that cannot be kept, since it is no JSON."""
-        return self._store.write(message)[1]
+        return self._store.texts.write(message)[1]
 
     # The outbox.
 
@@ -154,6 +155,21 @@ class Mailbox:
     async def undeliverable(self, id: int, reason: str) -> None:  # noqa: A002
         """Put a reply out of the way, and keep it for `bub inbox`."""
         await self._do(self._store.set_aside, "reply", [id], reason)
+
+    async def keep_reply_draft(self, id: int, draft: str) -> None:  # noqa: A002
+        """Keep what the channel notes of a reply that it is sending."""
+        await self._do(self._store.keep_reply_draft, id, draft)
+
+    # What channels remember.
+
+    def remember(self, channel: str, name: str, value: str) -> None:
+        """Keep a note of a channel, in the transaction of whatever is kept next."""
+        self._notes.pop((channel, name), None)  # the newest stand last
+        self._notes[channel, name] = value
+
+    async def recall(self, channel: str) -> dict[str, str]:
+        """Return the notes of a channel by their names."""
+        return await self._do(self._store.recall, channel)
 
     async def was_requeued(self) -> bool:
         """Whether `bub inbox` changed something of this workspace since this was last asked, or since the opening."""
@@ -176,6 +192,9 @@ class Mailbox:
     async def _ask(self, work: Callable[[], _T]) -> _T:
         if self._store.path is None:
             await trio.lowlevel.checkpoint()
+            if self._notes:
+                notes, self._notes = self._notes, {}
+                self._store.alone(partial(self._store.remember, notes))
             return self._store.alone(work)
         await trio.lowlevel.checkpoint_if_cancelled()
         asked = _InboxRequest(work)
@@ -201,11 +220,19 @@ class Mailbox:
         """Do all that is asked by now; who asks meanwhile is next, and the first of them leads."""
         self._led = True
         together, self._asked = self._asked, []
+        notes, self._notes = self._notes, {}
+        works: list[Callable[[], Any]] = [asked.work for asked in together]
+        if notes:
+            works.insert(0, partial(self._store.remember, notes))
+        is_noted = False
         try:
-            all_came = await self._in_thread(self._store.together, [asked.work for asked in together])
-            for asked, came in zip(together, all_came, strict=True):
+            all_came = await self._in_thread(self._store.together, works)
+            is_noted = not isinstance(all_came[0], Exception)
+            for asked, came in zip(together, all_came[-len(together) :], strict=True):
                 asked.came = came
         finally:
+            if not is_noted:
+                self._notes = notes | self._notes
             for asked in together:
                 if asked.came is _NOTHING_YET:
                     asked.came = self._report_silence()

@@ -247,8 +247,17 @@ class ChannelManager:
     # What channels ask (`Desk`).
 
     async def keep_draft(self, message: ChannelMessage, draft: str) -> None:
-        """Remember a channel's name for the message that shows the answer while it is made."""
-        await self._dispatcher.keep_draft(message, draft)
+        """Remember what a channel notes of an answer: while it is made, or while it is sent."""
+        if not await self._outbox.keep_draft(message, str(draft)):
+            await self._dispatcher.keep_draft(message, draft)
+
+    def remember(self, channel: str, name: str, value: str) -> None:
+        """Keep a note of a channel, before whatever else is kept next."""
+        self._mailbox.remember(channel, name, value)
+
+    async def recall(self, channel: str) -> dict[str, str]:
+        """Give the notes of a channel."""
+        return await self._mailbox.recall(channel)
 
     def has_replies(self, message: ChannelMessage) -> bool:
         """Whether a reply to the chat of a message waits to be sent."""

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import trio
@@ -99,6 +100,16 @@ class Outbox:
         while (lane := self._lanes.get(_address_of(message))) is not None:
             await lane.is_over.wait()
 
+    async def keep_draft(self, message: ChannelMessage, draft: str) -> bool:
+        """Keep what a channel notes of the reply that it is sending, as its `draft`; False if there is none."""
+        lane = self._lanes.get(_address_of(message))
+        if lane is None or replace(lane.queue[0].message, draft=message.draft) != message:
+            return False
+        under_way = lane.queue[0]
+        lane.queue[0] = replace(under_way, message=replace(message, draft=draft))
+        await self._mailbox.keep_reply_draft(under_way.id, draft)
+        return True
+
     def reading(self) -> AbstractContextManager[None]:
         """Hold this open while the store is read and the replies it gave are added."""
         return self._entries.reading()
@@ -117,9 +128,8 @@ class Outbox:
     async def _work(self, address: tuple[str, str], lane: _Lane) -> None:
         try:
             while lane.queue:
-                outgoing = lane.queue[0]
-                await self._pause(lane, self._rest_of_wait(outgoing))
-                await self._deliver(lane, outgoing)
+                await self._pause(lane, self._rest_of_wait(lane.queue[0]))
+                await self._deliver(lane)
                 lane.queue.popleft()
         finally:
             del self._lanes[address]
@@ -139,16 +149,17 @@ class Outbox:
         log_warning("outbound.wait_shortened", **where, wanted=round(seconds, 1), seconds=LONGEST_PAUSE)
         return LONGEST_PAUSE
 
-    async def _deliver(self, lane: _Lane, outgoing: Outgoing) -> None:
-        """Try until the reply has arrived, or never will."""
-        message, failures = outgoing.message, 0
+    async def _deliver(self, lane: _Lane) -> None:
+        """Try until the first reply has arrived, or never will."""
+        outgoing, failures = lane.queue[0], 0
+        message = outgoing.message
         where = {"channel": message.channel, "chat": message.chat_id, "reply": outgoing.id}
         while True:
             channel = self._channels.get(message.channel)
             try:
                 if channel is None:
                     raise UndeliverableError(f"there is no channel `{message.channel}` here")
-                await channel.send(message)
+                await channel.send(lane.queue[0].message)
             except UndeliverableError as error:
                 log_warning("outbound.undeliverable", **where, error=error)
                 await self._note("given_up", channel, self._mailbox.undeliverable, outgoing.id, str(error))

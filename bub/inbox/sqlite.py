@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,11 +16,13 @@ import msgspec
 from bub.base.database import PATIENCE, explain_failure, make_tables, open_database, transaction
 from bub.base.private import make_private
 from bub.channels.message import ChannelMessage
+from bub.inbox import notes
 from bub.inbox.store import MailboxError, Outgoing, Received
+from bub.inbox.texts import UNREADABLE, MessageTexts
 from bub.tape.entry import mend
 
 REMEMBERED = 10_000
-"""How many names of messages that came are remembered for each channel, so that none is taken twice."""
+"""How many names of messages that came are remembered for each channel, so that none is taken twice; how many notes."""
 
 _VERSION = 1
 
@@ -53,7 +55,6 @@ Kind = Literal["message", "reply"]
 _TABLE_OF: dict[Kind, str] = {"message": "messages", "reply": "replies"}
 _END_OF_TIME = 1e11
 """Some Unix time that still has a date."""
-_UNREADABLE = (msgspec.MsgspecError, TypeError, ValueError, RecursionError)
 
 
 def inbox_file(home: Path) -> Path:
@@ -90,8 +91,7 @@ class SqliteInbox:
         self.workspace = os.path.realpath(workspace)
         self._connection: sqlite3.Connection | None = None
         self._key = 0
-        self._encode = msgspec.json.Encoder(enc_hook=_plain).encode
-        self._decode = msgspec.json.Decoder(ChannelMessage).decode
+        self.texts = MessageTexts()
 
     # The file.
 
@@ -261,9 +261,9 @@ class SqliteInbox:
         ).fetchall()
         for key, body, draft, attempts, at in rows:
             try:
-                message = replace(self.read(body), draft=str(draft))
+                message = replace(self.texts.read(body), draft=str(draft))
                 found.append(Received(key, message, int(attempts), float(at)))
-            except _UNREADABLE as error:
+            except UNREADABLE as error:
                 self.set_aside("message", [key], f"it cannot be read: {error}")
         return found
 
@@ -278,8 +278,8 @@ class SqliteInbox:
         ).fetchall()
         for key, body, attempts, not_before in rows:
             try:
-                found.append(Outgoing(key, self.read(body), int(attempts), float(not_before)))
-            except _UNREADABLE as error:
+                found.append(Outgoing(key, self.texts.read(body), int(attempts), float(not_before)))
+            except UNREADABLE as error:
                 self.set_aside("reply", [key], f"it cannot be read: {error}")
         return found
 
@@ -290,6 +290,22 @@ class SqliteInbox:
     def put_off(self, key: int, not_before: float) -> None:
         """Count a delivery that failed, and say when to try again."""
         self._db.execute("update replies set attempts = attempts + 1, not_before = ? where id = ?", (not_before, key))
+
+    def keep_reply_draft(self, key: int, draft: str) -> None:
+        """Keep what the channel notes of a reply."""
+        for (body,) in self._db.execute("select body from replies where id = ?", (key,)).fetchall():
+            again, _ = self.texts.write(replace(self.texts.read(body), draft=draft))
+            self._db.execute("update replies set body = ? where id = ?", (again, key))
+
+    # What channels remember.
+
+    def remember(self, taken: Mapping[notes.Name, str]) -> None:
+        """Keep notes, each in place of the last one of its name."""
+        notes.write_notes(self._db, self._key, taken, most=REMEMBERED)
+
+    def recall(self, channel: str) -> dict[str, str]:
+        """Return the notes of a channel by their names."""
+        return notes.read_notes(self._db, self._key, channel)
 
     # What was set aside.
 
@@ -309,7 +325,7 @@ class SqliteInbox:
             for key, channel, chat_id, at, attempts, reason, body in rows:
                 told = None if reason is None else str(reason)
                 where = (str(channel), str(chat_id), _number(at), int(_number(attempts)))
-                found.append(InboxEntry(kind, key, *where, told, self._read_or_none(body)))
+                found.append(InboxEntry(kind, key, *where, told, self.texts.read_or_none(body)))
         return found
 
     def retry(self, kind: Kind, ids: Sequence[int]) -> None:
@@ -344,46 +360,9 @@ class SqliteInbox:
             ).fetchall()
         )
 
-    # Texts for the file.
-
-    def write(self, message: ChannelMessage) -> tuple[str, ChannelMessage]:
-        """The text that a message is kept as, and the message as it will be read from there, with its lifespan.
-
-        Raises MailboxError for what JSON does not know.
-        """
-        try:
-            known = message.as_dict()
-            try:
-                body = self._encode(known)
-            except UnicodeEncodeError:  # one letter that is none must not cost the whole message
-                body = self._encode(mend(msgspec.to_builtins(known, enc_hook=_plain)))
-            return body.decode(), replace(self._decode(body), lifespan=message.lifespan)
-        except (*_UNREADABLE, OverflowError) as error:
-            raise MailboxError(
-                f"a message of the channel `{mend(str(message.channel))}` cannot be kept: {error}",
-                help="a message is texts, and JSON in its `context` and `media`",
-            ) from error
-
-    def read(self, body: Any) -> ChannelMessage:
-        """The message of a text in the file."""
-        return replace(self._decode(body), lifespan=None)
-
-    def _read_or_none(self, body: Any) -> ChannelMessage | None:
-        try:
-            return self.read(body)
-        except _UNREADABLE:
-            return None
-
     def _each(self, statement: str, ids: Iterable[int]) -> int:
         """Run a statement for each entry, and say how many there were."""
         return self._db.executemany(statement, [(key,) for key in ids]).rowcount
-
-
-def _plain(value: Any) -> Any:
-    """What JSON has for a value that it does not know by itself."""
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    raise TypeError(f"a {type(value).__name__} is nothing that JSON knows")
 
 
 def _number(value: Any) -> float:

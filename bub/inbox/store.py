@@ -110,6 +110,15 @@ class InboxStore(Protocol):
     async def keep_draft(self, id: Id, draft: str) -> None:  # noqa: A002
         """Keep the channel's name for what shows the answer to a message."""
 
+    async def keep_reply_draft(self, id: Id, draft: str) -> None:  # noqa: A002
+        """Keep what the channel notes of a reply that it is sending."""
+
+    def remember(self, channel: str, name: str, value: str) -> None:
+        """Keep a note of a channel in place of the last one of this name, before whatever else is kept next."""
+
+    async def recall(self, channel: str) -> dict[str, str]:
+        """Give the notes of a channel by their names; only the newest are remembered."""
+
     def as_kept(self, message: ChannelMessage) -> ChannelMessage:
         """A message as it comes out again. Raises `MailboxError` for one that cannot be kept."""
 

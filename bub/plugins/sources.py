@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import sys
 from collections.abc import Iterator
 from types import ModuleType
+
+FIRE = "fire"
+"""What an implementation, and a tool's context, call that which fires a hook point."""
 
 _NOT_ITS_OWN = sys.stdlib_module_names | {"bub", "pluggy"}
 
@@ -25,6 +29,16 @@ def may_register(plugin: object) -> bool:
     return texts is None or any(re.search(r"\bregister_(?:void|modifying|claiming)\b", text) for text in texts)
 
 
+def may_fire(plugin: object, hook: str) -> bool:
+    """Whether a plugin may fire a hook point: it writes its name, or fires what cannot be told from its text."""
+    texts = source_of(plugin)
+    if texts is None:
+        return True
+    firing = [text for text in texts if re.search(rf"\b{FIRE}\b", text)]
+    named = re.compile(rf"""["']{re.escape(hook)}["']""")
+    return bool(firing) and (any(named.search(text) for text in texts) or any(map(_hands_on, firing)))
+
+
 def _modules_of(plugin: object) -> Iterator[ModuleType]:
     """Its own module, those of its functions, and what else of their packages is loaded."""
     home = plugin.__name__ if isinstance(plugin, ModuleType) else type(plugin).__module__
@@ -34,3 +48,19 @@ def _modules_of(plugin: object) -> Iterator[ModuleType]:
     for name, module in tuple(sys.modules.items()):
         if name.partition(".")[0] in packages and getattr(module, "__file__", None) is not None:
             yield module
+
+
+def _hands_on(text: str) -> bool:
+    """Whether what fires is used for more than to fire a point by its name, or to ask whether there is one."""
+    understood: set[int] = set()
+    mentions: list[ast.AST] = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            understood.add(id(node.func))
+        elif isinstance(node, ast.Compare):
+            understood.update(id(part) for part in (node.left, *node.comparators))
+        elif isinstance(node, ast.Constant) and node.value == FIRE:
+            return True
+        if (isinstance(node, ast.Name) and node.id == FIRE) or (isinstance(node, ast.Attribute) and node.attr == FIRE):
+            mentions.append(node)
+    return any(id(node) not in understood for node in mentions)

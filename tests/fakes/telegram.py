@@ -166,6 +166,10 @@ class BotServer:
         """Flood limits, as seconds between two messages of a chat and as messages a second in all."""
         self.control("limits", {"chat_interval": chat_interval, "per_second": per_second})
 
+    def number_together(self) -> None:
+        """Number the messages of all private chats with one count, as Telegram does for a bot."""
+        self.control("together", {})
+
     def webhook(self, url: str) -> None:
         """Somebody has given the bot a webhook."""
         self.control("webhook", {"url": url})

@@ -22,6 +22,7 @@ Bots speak to it below `/bot<token>/`, tests below `/control/` (JSON in, JSON ou
                     wrong, each in one of the ways that its method has; a share of 0 is good weather again
     POST redeliver  {"last": N}   the last N updates that were confirmed come again, as old ones do after an outage
     POST limits     {"chat_interval": 1.0, "per_second": 30}   flood limits, in seconds and messages; 0 is none
+    POST together   {}   the messages of all private chats have one count, as Telegram has for a bot
     POST chat       {"id": ID, "status": "blocked" | "gone" | "open"}
     POST webhook    {"url": …}   the bot has a webhook, so it cannot poll
     POST revoke     {"token": "another"}   the token is this one from now on
@@ -163,7 +164,8 @@ class State:
 
     def write(self, chat: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
         """A new message in a chat."""
-        [(last,)] = self.rows("SELECT last FROM chats WHERE id = ?", chat["id"])
+        which = "id > 0" if chat["id"] > 0 and self.get("together", False) else f"id = {int(chat['id'])}"
+        [(last,)] = self.rows(f"SELECT max(last) FROM chats WHERE {which}")
         message = {"message_id": last + 1, "date": int(time.time()), "chat": dict(chat), **fields}
         self.db.execute("UPDATE chats SET last = ? WHERE id = ?", (message["message_id"], chat["id"]))
         if thread := message.get("message_thread_id"):
@@ -561,6 +563,10 @@ class Control:
 
     def limits(self, given: dict[str, Any]) -> Any:
         self.state.set("limits", given)
+        return True
+
+    def together(self, given: dict[str, Any]) -> Any:
+        self.state.set("together", True)
         return True
 
     def webhook(self, given: dict[str, Any]) -> Any:

@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from bub.base.diagnostics import sort_diagnostics
 from bub.pipeline.check.validate import CheckedFile, Found, Further, check_each
 from bub.pipeline.source.discovery import PipelineFile
 
@@ -42,12 +41,11 @@ def check_many(
     """
     check = partial(check_each, profiles=profiles, environ=dict(environ), further=further)
     workers = processes or (_cores() if len(files) >= MANY and further is None else 1)
-    gathered = Found([], {})
+    gathered = Found.nothing()
     for number, found in enumerate(_check_beside(files, check, workers) if workers > 1 else check(files), 1):
-        gathered.findings.extend(found.findings)
-        gathered.sources.update(found.sources)
+        gathered.add(found)
         tell(number)
-    return CheckedFile(sort_diagnostics(gathered.findings), gathered.sources)
+    return gathered.settle(complete=profiles is None, loaded=further is not None)
 
 
 class _Worker(NamedTuple):

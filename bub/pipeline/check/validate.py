@@ -10,8 +10,9 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 
-from bub.base.diagnostics import Diagnostic, sort_diagnostics
+from bub.base.diagnostics import Diagnostic
 from bub.errors import UsageError
+from bub.pipeline.check.ignores import Ignore, check_ignores, ignores_of, settle
 from bub.pipeline.check.literal_secrets import literal_secrets
 from bub.pipeline.check.rules import CASE_RULES, OUTLINE_RULES, PROFILE_RULES, STAGE_RULES, no_stages
 from bub.pipeline.check.schema import check_layer
@@ -97,19 +98,32 @@ def check_files(
     process, variables that neither it nor the `.env` beside a file sets are warnings. Raises `UsageError` when a file
     cannot be read.
     """
-    findings: list[Diagnostic] = []
-    sources: dict[str, str] = {}
+    gathered = Found.nothing()
     for found in check_each(files, profiles=profiles, environ=environ, further=further):
-        findings += found.findings
-        sources.update(found.sources)
-    return CheckedFile(sort_diagnostics(findings), sources)
+        gathered.add(found)
+    return gathered.settle(complete=profiles is None, loaded=further is not None)
 
 
 class Found(NamedTuple):
-    """What was found in one file, in no order, and the text of every file that was read for it, by name."""
+    """What was found in one file, in no order, the text of every file that was read for it, and what these ignore."""
 
     findings: list[Diagnostic]
     sources: dict[str, str]
+    ignores: list[Ignore]
+
+    @classmethod
+    def nothing(cls) -> Found:
+        return cls([], {}, [])
+
+    def add(self, other: Found) -> None:
+        """Add what was found in another file."""
+        self.findings.extend(other.findings)
+        self.sources.update(other.sources)
+        self.ignores.extend(other.ignores)
+
+    def settle(self, *, complete: bool, loaded: bool) -> CheckedFile:
+        """Return all of it, sorted, without what is ignored; `complete` and `loaded` are as in `ignores.settle`."""
+        return CheckedFile(settle(self.findings, self.ignores, complete=complete, loaded=loaded), self.sources)
 
 
 def check_each(
@@ -129,7 +143,7 @@ def check_each(
         checked = [*found, *_check(document, profiles, environment, shared)]
         if further is not None:
             checked += _without_sequels(further(file, profiles or profiles_of(document)), checked)
-        yield Found(checked, dict(document.sources))
+        yield Found(checked, dict(document.sources), ignores_of(document))
 
 
 def _without_sequels(found: Iterable[Diagnostic], known: Iterable[Diagnostic]) -> list[Diagnostic]:
@@ -150,7 +164,8 @@ def check_loaded(
     With `shared`, its parents are those of `document`, too, and what is known of them is not found out again.
     """
     findings = _check(document, profiles, environment, shared or Shared())
-    return CheckedFile(sort_diagnostics(findings), document.sources)
+    found = Found(findings, dict(document.sources), ignores_of(document))
+    return found.settle(complete=profiles is None, loaded=False)
 
 
 def _load(file: PipelineFile, parents: Parents) -> Document:
@@ -198,7 +213,8 @@ def check_document(
     read = [finding for finding in document.findings if finding.code != READ_OTHERWISE]
     warned = [finding for finding in document.findings if finding.code == READ_OTHERWISE]
     # `enabled: yes` is one mistake: that it has the wrong type says all there is to say. So is the key `on:`.
-    return [*read, *(finding for finding in warned if (finding.file, finding.range) not in wrong), *found]
+    warned = [finding for finding in warned if (finding.file, finding.range) not in wrong]
+    return [*read, *warned, *found, *check_ignores(document)]
 
 
 def _check_layer(layer: Layer, declared: Node | None, environment: Mapping[str, str] | None) -> list[Diagnostic]:

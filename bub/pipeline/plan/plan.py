@@ -287,7 +287,7 @@ def _stage_plan(
     makes = [*(value for value, _ in changes if each is None or value != "message"), *([into] if into else [])]
     if into == SESSION:
         makes.append("message")
-    sifts = each is not None and kind is not None and (kind.barrier or "changes" in kind.keys)
+    sifts = each is not None and kind is not None and kind.can_object
     if each is not None and sifts:
         makes.append(each)
     needs = node.get("needs")

@@ -21,6 +21,7 @@ from bub.pipeline.check.rules import (
     never_called,
     nothing_implements,
     only_leaves_out,
+    point_nobody_fires,
     unknown_argument,
     unknown_implementation,
 )
@@ -59,6 +60,7 @@ PLUGIN_RULES: tuple[Callable[[Plan, Offers], None], ...] = (
     async_where_nothing_waits.check,
     nothing_implements.check,
     only_leaves_out.check,
+    point_nobody_fires.check,
     both_twins.check,
     hook_wrapper.check,
     empty_plugin.check,

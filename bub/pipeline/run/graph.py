@@ -176,6 +176,18 @@ class Step(msgspec.Struct, frozen=True):
             self.put(values, value, each)
 
 
+class Hold(msgspec.Struct, frozen=True):
+    """What the words of a stream wait for, and what is left of them then.
+
+    `checks` are the stages below that judge them, each with whether it runs for each item of a list. `said` is the slot
+    of what the stream makes once all of them have spoken, `replies` that of the replies if one of them judges those.
+    """
+
+    checks: tuple[tuple[Step, bool], ...]
+    said: int
+    replies: int | None = None
+
+
 class GraphNode(msgspec.Struct, frozen=True):
     """What is scheduled as one: a step, or neighbouring steps that run item by item over one list.
 
@@ -278,6 +290,8 @@ class Graph(msgspec.Struct, frozen=True):
     bootstrap: Mapping[str, tuple[Implementation, ...]]
     nothing: int
     """The slot that nobody makes."""
+    holds: Mapping[str, Hold]
+    """What the words of each stream wait for, by its stage; none for one that nothing below judges."""
     allowlist: tuple[str, ...]
     """The plugins that the profile lists, lowest priority first."""
     tools: Mapping[str, Tool]

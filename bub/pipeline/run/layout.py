@@ -23,6 +23,7 @@ from bub.pipeline.plan.conditions import When
 from bub.pipeline.plan.plan import HookPlan, Plan, StagePlan, policy_of
 from bub.pipeline.plan.scalars import flag_of, names_of, seconds_of, text_of
 from bub.pipeline.run.graph import Chain, FiredPoint, Graph, GraphNode, Part, SideBySide, Step, template
+from bub.pipeline.run.holding import lay_out_holds
 from bub.pipeline.source.document import Node
 from bub.tools import Tool
 
@@ -55,6 +56,7 @@ class GraphLayout(msgspec.Struct):
         nodes: list[GraphNode] = []
         index_of: dict[str, int] = {}
         waits: list[set[int]] = []
+        left: list[dict[str, int]] = []  # where each value stands when a node is over
         arriving, arrived = 0, start
         last_id = self.plan.arrival[-1].id if self.plan.arrival else None
         pending = list(self.plan.stages)
@@ -66,6 +68,7 @@ class GraphLayout(msgspec.Struct):
             waits.append({index_of[name] for stage in group for name in self.plan.waits_for(stage) if name in index_of})
             index_of.update({stage.id: len(nodes) for stage in group})
             nodes.append(self._node(group, each))
+            left.append(dict(self.current))
             if any(stage.id == last_id for stage in group):
                 arriving, arrived = len(nodes), dict(self.current)
         steps = [step for node in nodes for step in node.steps]
@@ -89,6 +92,7 @@ class GraphLayout(msgspec.Struct):
             fired=MappingProxyType(self._lay_out_fired()),
             observers=self._observers(),
             nothing=self.nothing,
+            holds=MappingProxyType(lay_out_holds(self.plan, nodes, index_of, left, self.nothing)),
             bootstrap=MappingProxyType(
                 {name: self._find_implementations(point) for name, point in HOOK_POINTS.items() if point.bootstrap}
             ),

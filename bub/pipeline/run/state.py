@@ -20,6 +20,7 @@ from bub.hooks.kinds.stream import stream_error
 from bub.log import log_exception
 from bub.pipeline.run.failures import tell_observers
 from bub.pipeline.run.graph import FiredPoint, Graph, Step
+from bub.pipeline.run.holding import Held
 from bub.streaming import StreamEvent
 
 OnEvent: TypeAlias = Callable[[StreamEvent, Envelope], Any]
@@ -35,8 +36,9 @@ class TurnState:
     `values` are its slots, laid out by the graph; `known` is what `when` may ask beside the message. `asked` are the
     plugins that were asked at a stage, by its id, before the turn went on from another graph. `failures` are
     what stages raised, each with the stage, `late` those of them that are time-outs, `kept` what failed in a clean-up
-    that runs. `limit` bounds what the turn does one after another. `started` and `cleaned` are ids of stages: those
-    that a clean-up waits for, and clean-ups that have run.
+    that runs. `held` is what streams have said that stages below still judge. `limit` bounds what the turn does one
+    after another. `started` and `cleaned` are ids of stages: those that a clean-up waits for, and clean-ups that have
+    run.
     """
 
     __slots__ = (
@@ -46,6 +48,7 @@ class TurnState:
         "failures",
         "graph",
         "handlers",
+        "held",
         "kept",
         "known",
         "late",
@@ -77,6 +80,7 @@ class TurnState:
         self.known: Mapping[str, str] = _NONE
         self.asked: Mapping[str, frozenset[str]] = _NONE
         self.failures: list[tuple[BaseException, str]] = []
+        self.held: dict[str, Held] = {}
         self.late: list[BaseException] = []
         self.limit = MovingDeadline()
         self.records: list[Raw] = []
@@ -170,14 +174,60 @@ class TurnState:
         await tell_observers(self.graph, stage, error, message, shield=shield)
 
     async def tell(self, step: Step, event: StreamEvent) -> None:
-        """Hand an event of a stage's stream to whoever listens; an `error` event goes to the error observers too."""
+        """Hand an event of a stage's stream to whoever listens; an `error` event goes to the error observers too.
+
+        What has to be judged first is kept until then.
+        """
         if event.kind == "error":
             await self.report(step.id, stream_error(event.data))
         if self.on_event is not None and (step.tells or event.kind not in ("text", "reasoning")):
-            try:
-                heard = self.on_event(event, self.values[step.message])
-                if is_awaitable(heard):
-                    await heard
-            except Exception as error:  # noqa: BLE001 (who only watches does not change the answer, T17)
-                log_exception("turn.on_event_failed", error, stage=step.id)
-                self.on_event = None
+            held = self.held.get(step.id) if self.held else None
+            if held is None or not held.keep(event):
+                await self._hand_over(event, self.values[step.message], step.id)
+
+    # What waits for those who judge it.
+
+    def hold_back(self, step: Step) -> None:
+        """Keep what a stage is going to say until those below who judge it have spoken; not if nobody does."""
+        hold = self.graph.holds.get(step.id)
+        if hold is None or self.on_event is None:
+            return
+        message = self.values[step.message]
+        waiting = {check.id for check, each in hold.checks if self._will_speak(check, each, step)}
+        if waiting:
+            self.held[step.id] = Held(hold, waiting, message)
+
+    def _will_speak(self, check: Step, each: bool, stream: Step) -> bool:
+        """Whether a stage below has somebody to ask, and may be meant for this message, as far as that is known."""
+        if not check.calls.items and check.hook not in self.registered:
+            return False
+        if check.when is None or each or check.message != stream.message:
+            return True
+        return check.when.matches(self.values[check.message], self.known)
+
+    async def hear(self, *checks: Step) -> None:
+        """Tell what waited for these stages, which have allowed it or were not meant for it, and waits for no other."""
+        for stage, held in list(self.held.items()):
+            held.waiting.difference_update(check.id for check in checks)
+            if not held.waiting:
+                del self.held[stage]
+                for event in held.as_judged(self.values):
+                    await self._hand_over(event, held.message, stage)
+
+    async def withhold(self) -> None:
+        """Tell of what still waits no more than that it has ended: somebody was against it."""
+        while self.held:
+            stage, held = self.held.popitem()
+            for event in held.without_words():
+                await self._hand_over(event, held.message, stage)
+
+    async def _hand_over(self, event: StreamEvent, message: Envelope, stage: str) -> None:
+        if self.on_event is None:
+            return
+        try:
+            heard = self.on_event(event, message)
+            if is_awaitable(heard):
+                await heard
+        except Exception as error:  # noqa: BLE001 (who only watches does not change the answer, T17)
+            log_exception("turn.on_event_failed", error, stage=stage)
+            self.on_event = None

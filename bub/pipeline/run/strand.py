@@ -58,6 +58,7 @@ class Strand:
                 values[node.kept] = items
             for step in node.steps:
                 turn.record(step, perf_counter(), "ok" if step.enabled else "off")
+            await self._let_hear(*node.steps)
             return
         kept: list[Envelope] = []
         failure: Exception | None = None
@@ -79,6 +80,7 @@ class Strand:
             values[node.kept] = kept
         if failure is not None:
             raise failure
+        await self._let_hear(*node.steps)
 
     async def run(self, steps: Iterable[Step], *, each: bool = False) -> Verdict:
         """Run stages, each as one coroutine of its kind.
@@ -87,12 +89,14 @@ class Strand:
         done.
         """
         turn, limit, failed = self._turn, self._limit, self._handle_failure
-        values, records, registered = turn.values, turn.records, turn.registered
+        values, records, registered, held = turn.values, turn.records, turn.registered, turn.held
         began = perf_counter()
         for step in steps:
             if step.guarded and not self._begin(step, each):
                 if step.marks:
                     self._mark(step)
+                if held and not each:
+                    await self._let_hear(step)
                 began = perf_counter()
                 continue
             try:
@@ -136,7 +140,16 @@ class Strand:
                 if not each:
                     raise Ends(step, verdict)
                 return verdict
+            if held and not each:
+                await self._let_hear(step)
+                began = perf_counter()
         return None
+
+    async def _let_hear(self, *steps: Step) -> None:
+        """Let what waited for these stages be told, which takes as long as whoever listens needs."""
+        if self._turn.held:
+            self._limit.release()
+            await self._turn.hear(*steps)
 
     def _begin(self, step: Step, each: bool) -> bool:
         """Note that a stage starts; false if it is off or its `when` does not match, and what it yields is there."""
@@ -175,6 +188,7 @@ class Strand:
 
     async def _stream(self, step: Step, wait: Wait) -> Any:
         turn = self._turn
+        turn.hold_back(step)
         pulled = Pulled([], heard=turn.on_event is not None)
         tell = partial(turn.tell, step)
         try:

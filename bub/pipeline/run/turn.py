@@ -53,6 +53,7 @@ class Turn(TurnState):
 
     async def abandon(self, error: BaseException | None = None) -> None:
         """End a turn that does not go on: its clean-ups run, and the error observers are told of an `error`."""
+        self.held.clear()
         await unwind(self)
         if isinstance(error, Exception):
             stage = self.stage_of(error)
@@ -102,6 +103,7 @@ class Turn(TurnState):
                             limit.release()
                             await self._run_side_by_side(part.nodes)
             except Ends as ends:
+                await self.withhold()
                 await unwind(self)
                 await deliver_ending(self, ends)
         except BaseException as error:

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from bub.base.duration import parse_duration
+from bub.pipeline.plan.checks import describe_showing
 from bub.pipeline.plan.plan import Plan, StagePlan
 from bub.pipeline.plan.shown import plan_to_show
 from bub.pipeline.plan.waits import waits_of
@@ -47,6 +48,8 @@ class Box:
     group: str | None
     marks: tuple[str, ...]
     nobody: bool = False
+    shown: str = ""
+    """When the words of a stream are shown."""
 
     @property
     def glyph(self) -> str:
@@ -54,8 +57,9 @@ class Box:
 
     @property
     def facts(self) -> str:
-        """Kind and time-out in one line, and that it is off."""
-        return ", ".join(part for part in (self.kind or "no kind", self.timeout, OFF if self.off else "") if part)
+        """Kind and time-out in one line, that it is off, and whom its words wait for."""
+        said = (self.kind or "no kind", self.timeout, OFF if self.off else "", self.shown)
+        return ", ".join(part for part in said if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,7 @@ def drawing_of(plan: Plan, implementers: Implementers | None = None) -> Drawing:
     edges = [Edge(other, stage.id) for stage in plan.stages for other in waits.directly[stage.id]]
     return Drawing(
         title=f"{plan.document.file}, profile {plan.profile}",
-        boxes=tuple(_box(stage, implementers) for stage in plan.stages),
+        boxes=tuple(_box(plan, stage, implementers) for stage in plan.stages),
         edges=(*(edge for edge in edges if (edge.start, edge.end) not in told), *cleanups),
         bound=describe_longest_path(plan),
         points=tuple(_points(plan, implementers)),
@@ -113,7 +117,7 @@ def _points(plan: Plan, implementers: Implementers | None) -> Iterator[Point]:
             yield Point(name, hook.kind.name if hook.kind is not None else "", agent if hook.known else None, nobody)
 
 
-def _box(stage: StagePlan, implementers: Implementers | None) -> Box:
+def _box(plan: Plan, stage: StagePlan, implementers: Implementers | None) -> Box:
     marks = []
     if stage.hook.point.name != stage.id:
         marks.append(f"calls {stage.hook.point.name}")
@@ -125,7 +129,16 @@ def _box(stage: StagePlan, implementers: Implementers | None) -> Box:
     nobody = implementers is not None and stage.enabled and not implementers.stages.get(stage.id)
     if nobody:
         marks.append(NOBODY)
-    return Box(stage.id, kind, _timeout(stage), not stage.enabled, stage.each, tuple(marks), nobody)
+    return Box(
+        stage.id,
+        kind,
+        _timeout(stage),
+        not stage.enabled,
+        stage.each,
+        tuple(marks),
+        nobody,
+        describe_showing(plan, stage, implementers.stages if implementers is not None else None),
+    )
 
 
 def _timeout(stage: StagePlan) -> str:

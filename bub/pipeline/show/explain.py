@@ -13,6 +13,7 @@ from bub.base.json_schema import Steps
 from bub.errors import UsageError
 from bub.hooks.combining import COMBININGS
 from bub.hooks.facts import HOOK_KEYS, INHERITED_KEYS, KIND_KEYS, KINDS, STAGE_KEYS, START_VALUES
+from bub.pipeline.plan.checks import CHECKED, describe_showing
 from bub.pipeline.plan.origins import (
     Lookup,
     Origin,
@@ -120,6 +121,7 @@ def _about_stage(lookup: Lookup, stage: StagePlan, waits: Waits, implementers: I
     plan, hook = lookup.plan, stage.hook.point.name
     keys = {name: _stage_key(lookup, stage, name) for name in _keys_of(stage)}
     at = plan.position[stage.id]
+    shown = describe_showing(plan, stage, implementers.stages if implementers is not None else None)
     return StageFacts(
         id=stage.id,
         kind=stage.kind.name if stage.kind is not None else "",
@@ -129,7 +131,7 @@ def _about_stage(lookup: Lookup, stage: StagePlan, waits: Waits, implementers: I
         enabled=keys["enabled"].value,
         timeout=keys["timeout"].value if keys["timeout"].origins else "",
         on_failure=keys["on_failure"].value,
-        marks=tuple(_marks(stage, keys, waits.beside[stage.id])),
+        marks=tuple(_marks(stage, keys, waits.beside[stage.id], shown)),
         takes={name: _makers(plan, stage, name) for name in dict.fromkeys(stage.taken)},
         makes={
             name: tuple(other.id for other in plan.flow.takers.get(name, ()) if plan.position[other.id] > at)
@@ -138,6 +140,7 @@ def _about_stage(lookup: Lookup, stage: StagePlan, waits: Waits, implementers: I
         waits_for=waits.directly[stage.id],
         before=waits.before[stage.id],
         beside=waits.beside[stage.id],
+        shown=shown,
         cleaned_by=tuple(other.id for other in plan.stages if other.cleanup_for == stage.id),
         asked=implementers.stages.get(stage.id, ()) if implementers is not None else None,
         keys=tuple(keys.values()),
@@ -156,7 +159,7 @@ def _keys_of(stage: StagePlan) -> Iterable[str]:
     return dict.fromkeys([*known, *(name for name, _ in stage.node.items())])
 
 
-def _marks(stage: StagePlan, keys: Mapping[str, Key], beside: tuple[str, ...]) -> Iterable[str]:
+def _marks(stage: StagePlan, keys: Mapping[str, Key], beside: tuple[str, ...], shown: str) -> Iterable[str]:
     """Return what is special about a stage, in a few words each."""
     if not stage.enabled:
         yield "off"
@@ -176,6 +179,8 @@ def _marks(stage: StagePlan, keys: Mapping[str, Key], beside: tuple[str, ...]) -
         yield f"side by side with {', '.join(beside[:3])}{', …' if beside[3:] else ''}"
     if "retry" in keys and keys["retry"].origins:
         yield f"retry {keys['retry'].value}"
+    if shown:
+        yield shown
     if keys["only"].origins:
         yield f"only {keys['only'].value.strip('[]')}"
     if keys["thread"].value == "true":
@@ -218,6 +223,7 @@ def _stage_default(stage: StagePlan, name: str) -> str:
         "for_each": "nothing",
         "cleanup_for": "nothing",
         "retry": "no",
+        "show": CHECKED,
         "when": "every message",
         "enabled": "true",
         "timeout": "none",

@@ -59,7 +59,8 @@ class StageFacts:
     """One stage as it runs. `asked` are its implementers in call order, None if plugins are not loaded.
 
     `takes` says of each value it may name who makes it (() for one that is there from the start, None for one that
-    nobody makes), `makes` who takes it. `beside` are the stages that may run at the same time.
+    nobody makes), `makes` who takes it. `beside` are the stages that may run at the same time; `shown` says when
+    the words of a stream are shown, "" if that is as they come.
     """
 
     id: str
@@ -76,6 +77,7 @@ class StageFacts:
     waits_for: tuple[str, ...]
     before: tuple[str, ...]
     beside: tuple[str, ...]
+    shown: str
     cleaned_by: tuple[str, ...]
     asked: tuple[Implementer, ...] | None
     keys: tuple[Key, ...]
@@ -93,6 +95,7 @@ class StageFacts:
             "makes": {name: list(takers) for name, takers in self.makes.items()},
             "waits_for": list(self.waits_for),
             "beside": list(self.beside),
+            "shown": self.shown or None,
             "cleaned_up_by": list(self.cleaned_by),
             "implementations": _implementers(self.asked),
             "keys": {key.name: key.as_dict() for key in self.keys},

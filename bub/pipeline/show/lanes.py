@@ -81,7 +81,7 @@ def text_lines(drawing: Drawing, width: int) -> list[Line]:
             continue
         box, tone = row.box, _tone(row.box)
         unread = [f"time-out {box.timeout}"] if "${" in box.timeout else []
-        said = "; ".join([*([OFF] if box.off else []), *unread, *box.marks])
+        said = "; ".join([*([OFF] if box.off else []), *unread, *box.marks, *([box.shown] if box.shown else [])])
         facts = f"{pad_text(box.kind or 'no kind', kinds)}{pad_text(_in_short(box), timeouts)}"
         first = (
             head,

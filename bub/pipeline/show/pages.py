@@ -155,6 +155,8 @@ def _stage(facts: StageFacts, width: int) -> Iterator[Line]:
     yield from label_text("waits for", waits or "nothing", width, _KEY)
     if facts.beside:
         yield from label_text("beside", ", ".join(facts.beside), width, _KEY)
+    if facts.shown:
+        yield from label_text("words", facts.shown, width, _KEY)
     if facts.cleaned_by:
         yield from label_text("clean-up", ", ".join(facts.cleaned_by), width, _KEY)
     yield EMPTY

@@ -61,6 +61,7 @@ class TelegramChannel(Channel):
         all the same, and tries on.
         """
         from bub_plugins.telegram.connection import Connection, introduce_bot, open_bot
+        from bub_plugins.telegram.lost import KnownMessages
 
         if self._settings.guests.is_empty:
             log_warning(
@@ -69,9 +70,12 @@ class TelegramChannel(Channel):
         async with open_bot(self._settings) as (bot, request):
             beginning = _Beginning(task_status)
             me = await introduce_bot(bot, beginning)
+            desk = _Desk(self, f"{me.id}/")
+            known = KnownMessages(await desk.recall(), desk.remember)
             async with trio.open_nursery() as nursery:
-                desk = _DraftDesk(self)
-                self._connection = Connection(bot, request, me, self._settings, self._handle, desk, nursery.start_soon)
+                self._connection = Connection(
+                    bot, request, me, self._settings, self._handle, desk, known, nursery.start_soon
+                )
                 try:
                     beginning.tell()
                     refusal = await self._connection.receive()
@@ -124,11 +128,22 @@ class TelegramChannel(Channel):
         return await self._connection.with_media(message)
 
 
-class _DraftDesk:
-    """What drafts ask of the channel's desk, as far as there is one."""
+class _Desk:
+    """What a connection asks of the channel's desk, as far as there is one. The notes of each bot have its `mark`."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, mark: str) -> None:
         self._channel = channel
+        self._mark = mark
+
+    async def recall(self) -> dict[str, str]:
+        if self._channel.desk is None:
+            return {}
+        notes = await self._channel.desk.recall(self._channel.name)
+        return {name.removeprefix(self._mark): note for name, note in notes.items() if name.startswith(self._mark)}
+
+    def remember(self, name: str, note: str) -> None:
+        if self._channel.desk is not None:
+            self._channel.desk.remember(self._channel.name, self._mark + name, note)
 
     async def keep_draft(self, message: ChannelMessage, draft: str) -> None:
         if self._channel.desk is not None:

@@ -14,6 +14,7 @@ from bub.log import log_exception, log_info, log_warning
 from bub_plugins.telegram.drafts import DraftDesk
 from bub_plugins.telegram.inbound import COMMANDS, Notice, UpdateReader
 from bub_plugins.telegram.limits import ChatAddress
+from bub_plugins.telegram.lost import KnownMessages
 from bub_plugins.telegram.media import with_media
 from bub_plugins.telegram.polling import HOLD_SECONDS, MOST_REFUSALS, Polling, Trouble, is_refusal, pause_of
 from bub_plugins.telegram.request import Request, open_bot
@@ -48,6 +49,7 @@ class Connection:
         settings: TelegramSettings,
         handle: Callable[[Any], Awaitable[None]],
         desk: DraftDesk,
+        known: KnownMessages,
         start_soon: Callable[..., object],
     ) -> None:
         self._bot = bot
@@ -58,7 +60,7 @@ class Connection:
         self._polling = Polling(bot, request, self._take, hold=HOLD_SECONDS)
         self._notices, waiting = trio.open_memory_channel[Notice](_MOST_NOTICES)
         self.typing = TypingSigns(bot, start_soon)
-        self.sender = Sender(bot, stream=settings.stream, start_soon=start_soon, desk=desk)
+        self.sender = Sender(bot, stream=settings.stream, start_soon=start_soon, desk=desk, known=known)
         start_soon(self._say, waiting)
 
     async def receive(self) -> RefusedError:
@@ -100,8 +102,7 @@ class Connection:
             except trio.WouldBlock:
                 log_warning("telegram.notice_dropped", chat=found.chat_id)
         elif found is not None:
-            if self._polling.is_news(raw["update_id"]):
-                self.sender.note(ChatAddress.of(found.chat_id), int(found.message_id))
+            self.sender.note(ChatAddress.of(found.chat_id), int(found.message_id))
             await self._handle(found)
 
     async def _say(self, notices: trio.MemoryReceiveChannel[Notice]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 import trio
-from telegram.error import BadRequest, Forbidden, NetworkError, RetryAfter, TelegramError
+from telegram.error import BadRequest, NetworkError, RetryAfter, TelegramError
 
 from bub.channels import ChannelMessage, TryLaterError
 from bub.log import log_exception, log_warning
@@ -37,7 +37,7 @@ class DraftDesk(Protocol):
     """What drafts ask of whoever runs the channel."""
 
     async def keep_draft(self, message: ChannelMessage, draft: str) -> None:
-        """Remember, on disk, the `draft` of the message that is answered."""
+        """Remember, on disk, the `draft` of the message that is answered, or of the reply that is sent."""
 
     def has_replies(self, message: ChannelMessage) -> bool:
         """Whether a reply to the chat of a message waits to be sent."""
@@ -74,7 +74,6 @@ class DraftMessage:
         self._calling = trio.CancelScope()
         self._is_begun = False
         self._ended = trio.Event()
-        self._is_taken = False
         self._is_shown = False
         self._shown = Styled("")
         self.message_id: int | None = number_of(message.draft)
@@ -142,38 +141,15 @@ class DraftMessage:
         if self._is_begun:
             await self._ended.wait()
 
-    async def take(self) -> None:
-        """Close it for the reply that completes its message: what is still done to that goes out before the reply."""
-        self._is_taken = True
-        await self.close()
-
     @property
     def has_said(self) -> bool:
         """Whether something of the answer itself is shown."""
         return self.message_id is not None and self._is_shown
 
-    async def tidy(self) -> bool:
-        """Leave no unfinished message if no reply comes: what was said stays, a mere placeholder goes.
-
-        Returns whether that is done, or need not be any more. Raises `TryLaterError` if Telegram wants a pause.
-        """
-        if self._is_taken or (self.message_id is None and self.lost is None):
-            return True
-        said = end_of(render("".join(self._texts)))
-        try:
-            await self._find()
-            if self.message_id is None:
-                return True
-            if self._is_shown and said.text:
-                await self._writer.edit(self._where, self.message_id, said)
-            else:
-                await self._writer.remove(self._where, self.message_id)
-        except (BadRequest, Forbidden, GoneError):
-            return True  # it is gone, or has to stay
-        except TelegramError as error:
-            log_warning("telegram.draft", chat=self._where.chat, error=error)
-            return False
-        return True
+    @property
+    def said(self) -> Styled:
+        """What stays of the answer if no reply comes: nothing if only a placeholder is shown."""
+        return end_of(render("".join(self._texts))) if self.has_said else Styled("")
 
     async def _place(self) -> None:
         if self.lost is not None:  # an earlier attempt may have left one

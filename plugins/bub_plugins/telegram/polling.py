@@ -105,12 +105,6 @@ class Polling:
         self._take = take
         self._hold = hold
         self._offset: int | None = None
-        self._newest: int | None = None
-        self._has_caught_up = False
-
-    def is_news(self, update_id: int) -> bool:
-        """Return whether an update is surely of the time since this process polls, and not one that waited for it."""
-        return self._has_caught_up and self._newest is not None and update_id > self._newest
 
     async def run(self) -> NoReturn:
         """Poll until cancelled. Raises `InvalidToken` when Telegram does not know the token any more."""
@@ -127,9 +121,7 @@ class Polling:
                 for update in updates:
                     await self._take(update)
                     self._offset = update["update_id"] + 1
-                    self._newest = max(self._newest or 0, update["update_id"])
                     untaken.over()
-                self._has_caught_up = self._has_caught_up or len(updates) < _MOST
             except (BubError, OSError) as error:
                 await untaken.wait(error)
 

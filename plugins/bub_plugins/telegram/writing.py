@@ -55,14 +55,14 @@ class Upload:
 class Writer:
     """Writes to chats. What Telegram refuses is raised as the library's own errors, but for what is put right here."""
 
-    def __init__(self, bot: Bot, pace: Pace) -> None:
+    def __init__(self, bot: Bot, pace: Pace, known: KnownMessages) -> None:
         self._bot = bot
         self._pace = pace
         self._moved: dict[str, str] = {}
-        self._known = KnownMessages()
+        self._known = known
 
     def note(self, where: ChatAddress, message_id: int) -> None:
-        """Remember a message that is newer than all that earlier processes sent."""
+        """Remember a message of a chat, whoever wrote it."""
         self._known.note(self._now_at(where).chat, message_id)
 
     def lost(self, where: ChatAddress) -> Lost | None:
@@ -72,9 +72,7 @@ class Writer:
     async def find(self, where: ChatAddress, lost: Lost, styled: Styled) -> int | None:
         """Return the id of a message that was lost, if it has arrived; it then says this text."""
         async with self._pace.turn(self._now_at(where)):
-            for number in lost.candidates:
-                if self._known.knows(self._now_at(where).chat, number):
-                    continue
+            for number in self._known.candidates(self._now_at(where).chat, lost):
                 try:
                     await self.edit(where, number, styled, is_draft=True)
                 except (GoneError, BadRequest):  # it is not there, or not the bot's
@@ -145,11 +143,12 @@ class Writer:
                     for number, one in enumerate(uploads)
                     for text, marks in [(caption.text, entities) if number == 0 else (None, None)]
                 ]
-                await self._bot.send_media_group(chat, album, **_place(where, answers))
+                for sent in await self._bot.send_media_group(chat, album, **_place(where, answers)):
+                    self.note(where, sent.message_id)
                 return
             [upload] = uploads
             method: Callable[..., Awaitable[Message]] = getattr(self._bot, f"send_{upload.form}")
-            await method(
+            sent = await method(
                 chat,
                 upload.content,
                 filename=upload.name,
@@ -157,6 +156,7 @@ class Writer:
                 caption_entities=entities,
                 **_place(where, answers),
             )
+            self.note(where, sent.message_id)
 
         await self._send_styled(where, caption, send)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bub.base.diagnostics import suggest
+from bub.pipeline.plan.callers import is_called_in_a_profile
 from bub.pipeline.plan.offers import Offers
 from bub.pipeline.plan.plan import Plan
 
@@ -31,7 +32,9 @@ def check(plan: Plan, offers: Offers) -> None:
             help=f"add a plugin with `{name}` to the profile's `plugins`, or switch the stage off",
         )
     for name, hook in plan.hooks.items():
-        if not hook.known and hook.node is not None and name not in {*plan.callers, *offers.by_hook, *misspelt}:
+        if hook.known or hook.node is None or name in {*offers.by_hook, *misspelt}:
+            continue
+        if not (is_called_in_a_profile(plan, name) or plan.findings.speaks_of(hook.node.where)):
             plan.findings.add(
                 CODE,
                 f"hook `{name}` is declared here, but no plugin of profile `{plan.profile}` implements it",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bub.hooks.facts import Kind
-from bub.pipeline.plan.hook_kinds import kind_of
+from bub.pipeline.plan.callers import kind_of
 from bub.pipeline.plan.plan import Plan
 
 CODE = "B176"

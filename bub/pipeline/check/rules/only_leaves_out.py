@@ -10,7 +10,7 @@ from bub.base.diagnostics import Place
 from bub.hooks.facts import BUILTIN, Kind
 from bub.hooks.implementations import Implementation
 from bub.hookspecs import HookPoint
-from bub.pipeline.plan.hook_kinds import kind_of
+from bub.pipeline.plan.callers import kind_of
 from bub.pipeline.plan.offers import Offers
 from bub.pipeline.plan.plan import HookPlan, Plan
 from bub.pipeline.plan.scalars import names_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import get_args
 
 from bub.hooks.facts import KINDS, Policy
-from bub.pipeline.plan.hook_kinds import kind_of
+from bub.pipeline.plan.callers import kind_of
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import text_of
 from bub.pipeline.source.document import Node

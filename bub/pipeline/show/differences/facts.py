@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from bub.base.duration import parse_duration
 from bub.base.globs import covers
 from bub.hooks.facts import HOOK_KEYS
+from bub.pipeline.plan.checks import CHECKED
 from bub.pipeline.plan.plan import HookPlan, Plan, StagePlan, policy_of
 from bub.pipeline.source.document import Node, Plain
 
@@ -27,6 +28,7 @@ STAGE_KEYS: Mapping[str, str] = MappingProxyType(
         "on_failure": "policies",
         "timeout": "policies",
         "retry": "policies",
+        "show": "policies",
         "cleanup_for": "policies",
         "only": "policies",
         "thread": "policies",
@@ -42,7 +44,7 @@ STAGE_KEYS: Mapping[str, str] = MappingProxyType(
 """What each key of a stage is about; `needs`, `before` and `after` show in the order."""
 
 _DEFAULTS: Mapping[str, Plain] = MappingProxyType(
-    {"enabled": True, "thread": False, "combine": "list", "changes": [], "default_if": "none"}
+    {"enabled": True, "thread": False, "combine": "list", "changes": [], "default_if": "none", "show": CHECKED}
 )
 """What holds if a key is left out, if that is anything."""
 

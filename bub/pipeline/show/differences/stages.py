@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bub.pipeline.plan.checks import shows_at_once
 from bub.pipeline.plan.plan import Plan, StagePlan
 from bub.pipeline.show.differences.changes import Changes, describe_change, list_names
 from bub.pipeline.show.differences.facts import (
@@ -44,9 +45,11 @@ def _report_added(stage: StagePlan, plan: Plan, changes: Changes) -> None:
         message = f"gate `{stage.id}` is new, {where}: it stands before {list_names(_ids(stages_behind(stage, plan)))}"
         changes.add("gates.added", message, path, stage.node, new=GATE)
     else:
-        off = "" if stage.enabled else ", switched off"
-        message = f"stage `{stage.id}` ({kind_of(stage)}) is new, {where}{off}"
-        changes.add("stages.added", message, path, stage.node, new=kind_of(stage))
+        at_once = shows_at_once(stage)
+        more = "" if stage.enabled else ", switched off"
+        more += ", and its words are shown before anything has judged them" if at_once else ""
+        message = f"stage `{stage.id}` ({kind_of(stage)}) is new, {where}{more}"
+        changes.add("stages.added", message, path, stage.node, new=kind_of(stage), danger=at_once)
 
 
 def _report_removed(stage: StagePlan, plan: Plan, changes: Changes) -> None:
@@ -66,11 +69,11 @@ def _compare_stage(was: StagePlan, now: StagePlan, old: Plan, new: Plan, changes
         before, after = stage_fact(was, key), stage_fact(now, key)
         if before.sense == after.sense or comes_from_elsewhere(was, now, key):
             continue
-        danger = guards and opens(key, before.value, after.value)
+        danger = (guards and opens(key, before.value, after.value)) or (key == "show" and shows_at_once(now))
         message = describe_change(key, who, before, after)
         if key == "enabled" and isinstance(after.value, bool):
             message = f"{who} is switched {'on' if after.value else 'off'}"
-        kind, path = f"{'gates' if danger else area}.{key}", f"stages.{was.id}.{key}"
+        kind, path = f"{'gates' if danger and guards else area}.{key}", f"stages.{was.id}.{key}"
         changes.add_differing(kind, message, path, before, after, now.node, danger=danger)
     if guards and is_gate(now):
         _report_unguarded(was, now, old, new, changes)

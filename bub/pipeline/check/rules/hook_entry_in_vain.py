@@ -1,0 +1,58 @@
+"""What `hooks:` says is about a point that it can say something about."""
+
+from __future__ import annotations
+
+from bub.base.diagnostics import Place, sure_repair
+from bub.hooks.facts import HOOK_KEYS
+from bub.hookspecs import HOOK_POINTS
+from bub.pipeline.plan.callers import is_called_in_a_profile
+from bub.pipeline.plan.plan import HookPlan, Plan
+
+CODE = "B177"
+
+_HEEDED = frozenset(HOOK_KEYS) - {"kind", "description"}
+"""The keys of an entry that say how its point is called."""
+
+
+def check(plan: Plan) -> None:
+    """Find entries whose name is a slip for a known point's, and keys of points that nobody calls as they say."""
+    for name, hook in plan.hooks.items():
+        if hook.node is None:
+            continue
+        if not hook.known:
+            _check_name(plan, name, hook, hook.node.where)
+        elif keys := [key for key, _ in hook.node.items() if key in _HEEDED]:
+            _check_keys(plan, name, hook, f"`{keys[0]}`", hook.node.where)
+
+
+def _check_name(plan: Plan, name: str, hook: HookPlan, place: Place) -> None:
+    possible = {known for known, point in HOOK_POINTS.items() if not point.bootstrap}
+    meant = sure_repair(name, possible)
+    # A hook that a stage calls, or that is of a kind which the known point cannot be, is one of its own.
+    if meant is None or hook.kind is None or hook.kind.name not in HOOK_POINTS[meant].kinds:
+        return
+    if is_called_in_a_profile(plan, name):
+        return
+    is_gate = hook.kind.name == "gate"
+    plan.findings.add(
+        CODE,
+        f"hook `{name}` is called by no stage, and almost spelt like `{meant}`"
+        + (", so it guards nothing" if is_gate else ""),
+        place,
+        severity="error" if is_gate else "warning",
+        path=f"hooks.{name}",
+        help=f"did you mean `{meant}`? If not, let a stage call it",
+    )
+
+
+def _check_keys(plan: Plan, name: str, hook: HookPlan, key: str, place: Place) -> None:
+    twin = HOOK_POINTS[name].twin
+    caller = next(iter(plan.callers.get(twin, ())), None) if twin is not None else None
+    if hook.point.bootstrap:
+        message, advice = f"Bub calls `{name}` by itself, so {key} here changes nothing", "take the entry out"
+    elif caller is not None and not is_called_in_a_profile(plan, name):
+        message = f"{caller} calls `{twin}`, so {key} of `{name}` changes nothing"
+        advice = f"say it of `{twin}`, or of the stage"
+    else:
+        return
+    plan.findings.warn(CODE, message, place, path=f"hooks.{name}", help=advice)

@@ -1,0 +1,27 @@
+"""The words of a stream are shown once those who judge them have spoken."""
+
+from __future__ import annotations
+
+from bub.pipeline.check.words import join_names
+from bub.pipeline.plan.checks import checks_of, shows_at_once
+from bub.pipeline.plan.plan import Plan
+
+CODE = "B179"
+
+
+def check(plan: Plan) -> None:
+    """Find streams whose words are let through unjudged, or said to be where nobody judges them."""
+    for stream in plan.stages:
+        show = stream.node.get("show")
+        if show is None or not shows_at_once(stream):
+            continue
+        checks = [stage.id for stage in checks_of(plan, stream)]
+        if checks:
+            named = join_names(checks, "and")
+            have = "has" if len(checks) == 1 else "have"
+            message = f"the words of {stream} are shown before {named} {have} judged them"
+            advice = f"leave `show` out: the words are then shown as soon as {named} {have} spoken"
+        else:
+            message = f"`show: at_once` changes nothing: no stage below {stream} judges its words"
+            advice = "leave `show` out"
+        plan.findings.warn(CODE, message, show.place, path=f"stages.{stream.id}.show", help=advice, fix="checked")

@@ -1,0 +1,58 @@
+"""What is found about streams: words that nobody has judged, and time that nothing bounds."""
+
+from __future__ import annotations
+
+import pytest
+from fakes.mistakes import VERSION, Mistake, assert_is_found, check, said
+
+GATED = """\
+extends: bub:default
+hooks: {judge: {kind: gate, takes: [model_output]}}
+stages:
+  judge: {after: run_model}
+"""
+
+MISTAKES = [
+    Mistake(
+        "B179",
+        f"{GATED}  run_model: {{show: «at_once»}}\n",
+        "the words of stage `run_model` are shown before `judge` has judged them",
+        "leave `show` out: the words are then shown as soon as `judge` has spoken",
+        ("at_once", "checked"),
+        severity="warning",
+    ),
+    Mistake(
+        "B179",
+        "extends: bub:ethos\nstages: {run_model: {show: «at_once»}}\n",
+        "the words of stage `run_model` are shown before `message_sending` and `before_dispatch` have judged them",
+        "leave `show` out: the words are then shown as soon as `message_sending` and `before_dispatch` have spoken",
+        ("{show: at_once}", "{}"),
+        severity="warning",
+    ),
+    Mistake(
+        "B179",
+        "extends: bub:default\nstages: {run_model: {show: «at_once»}}\n",
+        "`show: at_once` changes nothing: no stage below stage `run_model` judges its words",
+        "leave `show` out",
+        ("at_once", "checked"),
+        severity="warning",
+    ),
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.message)
+def test_each_is_found_at_its_place(mistake: Mistake) -> None:
+    assert_is_found(mistake)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{GATED}  run_model: {{show: checked}}\n",
+        f"{GATED}  run_model: {{show: '${{env:SHOW:-checked}}'}}\n",
+        f"{GATED}  run_model: {{show: at_once, enabled: false, default: hi}}\n",
+    ],
+    ids=["checked", "a reference", "off"],
+)
+def test_a_stream_whose_words_wait_is_right(text: str) -> None:
+    assert [finding for finding in said(check(VERSION + text)) if "B179" in finding] == []
