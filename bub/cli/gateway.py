@@ -81,8 +81,8 @@ def _channels_of_profile(framework: BubFramework) -> Sequence[str]:
     try:
         framework.check_channels()
     except PipelineError as error:
-        told = PipelineError(framework.not_ignored(error.diagnostics))
-        raise ShownPipelineError(told, framework.sources) from error
+        shown = framework.not_ignored(error.diagnostics)
+        raise ShownPipelineError(error, framework.sources, shown) from error
     return framework.open_channels if framework.open_channels is not None else [ALL]
 
 

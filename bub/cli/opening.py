@@ -75,6 +75,6 @@ def _load(options: Options) -> BubFramework:
             framework.load_hooks()
             framework.create_cli_app(COMMANDS)  # two commands of one name are found at every start (BEHAVIOURS O1)
     except PipelineError as error:
-        told = PipelineError(framework.not_ignored(error.diagnostics))
-        raise ShownPipelineError(told, framework.sources) from error
+        shown = framework.not_ignored(error.diagnostics)
+        raise ShownPipelineError(error, framework.sources, shown) from error
     return framework

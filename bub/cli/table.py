@@ -53,6 +53,9 @@ FINDINGS = "bub.cli.findings:render_error"
 CHANGED = "bub.pipeline.source.changed:discover_changed"
 """The function that finds the pipelines that a change concerns; only `--changed` loads it."""
 
+BASELINE = "bub.pipeline.report.baseline:"
+"""The module of baselines; only `--baseline` loads it."""
+
 PROOF = "bub.cli.proof:prove"
 """The function that proves a pipeline file with its plugins."""
 

@@ -11,12 +11,12 @@ from typing import Annotated
 
 import typer
 
-from bub.base.diagnostics import Diagnostic, without_notes
+from bub.base.diagnostics import SEVERITIES, Diagnostic
 from bub.base.locate import find_pipeline
 from bub.cli.exits import FAILED, in_color, one_line
 from bub.cli.options import Options, options_of, workspace_of
 from bub.cli.progress import progress
-from bub.cli.table import CHANGED, PROOF, REPAIR, SARIF, load
+from bub.cli.table import BASELINE, CHANGED, PROOF, REPAIR, SARIF, load
 from bub.cli.terminal import printable
 from bub.errors import BubError, UsageError
 from bub.pipeline.check.many import check_many
@@ -25,6 +25,14 @@ from bub.pipeline.report.annotations import render_annotations
 from bub.pipeline.report.report import render_json, render_text, summary
 from bub.pipeline.source.discovery import Discovered, PipelineFile, discover, resolve_file
 from bub.pipeline.source.merge import SHIPPED
+
+
+class Severity(StrEnum):
+    """How much a finding matters, the worst first."""
+
+    error = "error"
+    warning = "warning"
+    note = "note"
 
 
 class FindingFormat(StrEnum):
@@ -47,8 +55,17 @@ def validate(
     plugins: Annotated[
         bool, typer.Option("--plugins", help="Import the plugins too, and prove what a run would.")
     ] = False,
+    severity: Annotated[
+        Severity, typer.Option(help="Show findings from this severity on; what is not shown does not fail.")
+    ] = Severity.warning,
     pedantic: Annotated[
-        bool, typer.Option("--pedantic", help="Show notes too: what may be meant so. They never fail.")
+        bool, typer.Option("--pedantic", help="Show notes too, as --severity note: what may be meant so.")
+    ] = False,
+    baseline: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Leave out the warnings that this file knows.")
+    ] = None,
+    write_baseline: Annotated[
+        bool, typer.Option("--write-baseline", help="Write the warnings of today to the baseline first.")
     ] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Repair first what has one sure repair.")] = False,
     changed: Annotated[
@@ -65,15 +82,21 @@ def validate(
     if (plugins or fix) and "-" in (paths or ()):
         cannot = "--plugins cannot prove" if plugins else "--fix cannot repair"
         raise UsageError(f"{cannot} what is piped in", help="save it to a file and name that")
+    if write_baseline and baseline is None:
+        raise UsageError("--write-baseline does not know which file", help="name it: --baseline FILE --write-baseline")
     meant = _meant_files(options, paths, changed=changed)
     profiles = (options.profile,) if options.profile is not None else None
     all_written = _repair(meant.files, profiles) if fix else True
     proof = _proof(options, named=bool(paths)) if plugins else None
     with progress("checked", len(meant.files), sys.stderr) as tell:
         checked = check_many(meant.files, profiles=profiles, environ=os.environ, tell=tell, further=proof)
-    shown = checked.diagnostics if pedantic else without_notes(checked.diagnostics)
-    findings, count = (*meant.findings, *shown), len(meant.files) + len(meant.findings)
-    print(_report(findings, checked.sources, count, format), end="")
+    found = (*meant.findings, *checked.diagnostics)
+    if baseline is not None:
+        found = _without_known(found, checked.sources, baseline, write=write_baseline, whole=profiles is None)
+    least = SEVERITIES.index("note" if pedantic else severity.value)
+    findings = [finding for finding in found if SEVERITIES.index(finding.severity) <= least]
+    hidden = (*checked.diagnostics, *checked.ignored)
+    print(_report(findings, hidden, checked.sources, len(meant.files) + len(meant.findings), format), end="")
     return FAILED if _fails(findings, strict) or not all_written else 0
 
 
@@ -100,7 +123,30 @@ def _repair(files: Iterable[PipelineFile], profiles: Sequence[str] | None) -> bo
     return all_written
 
 
-def _report(findings: Sequence[Diagnostic], sources: Mapping[str, str], files: int, format: FindingFormat) -> str:  # noqa: A002 (as above)
+def _without_known(
+    found: Sequence[Diagnostic], sources: Iterable[str], baseline: Path, *, write: bool, whole: bool
+) -> tuple[Diagnostic, ...]:
+    """Return what a baseline does not know; with `write`, it comes to know all warnings first.
+
+    What a `whole` check, of all profiles, no longer finds is mended.
+    """
+    if write:
+        number = load(f"{BASELINE}write_baseline")(baseline, found)
+        print(printable(f"{baseline} knows {number} warning{'' if number == 1 else 's'}"), file=sys.stderr)
+    sifted = load(f"{BASELINE}sift")(baseline, found, sources)
+    if sifted.gone and whole:
+        are = "warning is" if sifted.gone == 1 else "warnings are"
+        print(printable(f"{sifted.gone} {are} mended: --write-baseline takes them out of {baseline}"), file=sys.stderr)
+    return tuple(sifted.told)
+
+
+def _report(
+    findings: Sequence[Diagnostic],
+    hidden: Iterable[Diagnostic],
+    sources: Mapping[str, str],
+    files: int,
+    format: FindingFormat,  # noqa: A002 (as above)
+) -> str:
     if format is FindingFormat.json:
         return render_json(findings, files)
     if format is FindingFormat.sarif:
@@ -108,7 +154,7 @@ def _report(findings: Sequence[Diagnostic], sources: Mapping[str, str], files: i
     if format is FindingFormat.github:
         text = render_annotations(findings, _repository())
     else:
-        text = render_text(findings, sources, color=in_color(sys.stdout))
+        text = render_text(findings, sources, color=in_color(sys.stdout), hidden=hidden)
         text += "\n" if text else ""
     return f"{text}{summary(findings, files)}\n"
 

@@ -41,6 +41,8 @@ class CheckedFile(msgspec.Struct, frozen=True):
 
     diagnostics: tuple[Diagnostic, ...]
     sources: Mapping[str, str]
+    ignored: tuple[Diagnostic, ...] = ()
+    """What is not to be shown. It may tell where a secret stands, so whoever shows lines has to know it."""
 
     @property
     def ok(self) -> bool:
@@ -123,7 +125,9 @@ class Found(NamedTuple):
 
     def settle(self, *, complete: bool, loaded: bool) -> CheckedFile:
         """Return all of it, sorted, without what is ignored; `complete` and `loaded` are as in `ignores.settle`."""
-        return CheckedFile(settle(self.findings, self.ignores, complete=complete, loaded=loaded), self.sources)
+        told = settle(self.findings, self.ignores, complete=complete, loaded=loaded)
+        ignored = set(self.findings) - set(told) if self.ignores else ()
+        return CheckedFile(told, self.sources, tuple(ignored))
 
 
 def check_each(

@@ -44,16 +44,22 @@ _RED, _YELLOW, _BLUE, _BOLD, _PLAIN = "\x1b[31m", "\x1b[33m", "\x1b[34m", "\x1b[
 _TONES = {"error": _RED, "warning": _YELLOW, "note": _BLUE}
 
 
-def render_text(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], *, color: bool = False) -> str:
+def render_text(
+    diagnostics: Iterable[Diagnostic],
+    sources: Mapping[str, str],
+    *,
+    color: bool = False,
+    hidden: Iterable[Diagnostic] = (),
+) -> str:
     """Return every finding in the order of a reader: its place and message, the line, and carets with the help.
 
     `sources` is the text of each file by the name its findings bear; a file that is not there (a plugin's `.py`) is
     read from disk, and a finding whose line cannot be had is shown without it. Secrets in the lines are covered: pass
-    the findings about literal secrets along with the others, since they say where the secrets are. The text ends with a
-    line break, unless it is empty.
+    the findings about literal secrets along with the others, since they say where the secrets are, and those that are
+    not to be shown as `hidden`. The text ends with a line break, unless it is empty.
     """
     items = sort_diagnostics(diagnostics)
-    lines = _SourceLines(sources, items)
+    lines = _SourceLines(sources, (*items, *hidden))
     return "\n".join(_finding(item, lines, _Ink(color)) for item in items)
 
 
