@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from fakes.ci import ACTION, VERSION, Repository, act, clone_bub, verdicts, write_wheel
+from fakes.ci import ACTION, VERSION, Repository, act, clone_bub, run, verdicts, write_wheel
 
 FINE = "version: 1\nextends: bub:default\n"
 WRONG = "version: 1\nextends: bub:default\nstages:\n  run_modle: {timeout: 2m}\n"
@@ -109,6 +109,9 @@ def test_the_action_annotates_the_offending_token(runner: Path, tmp_path: Path) 
     (tmp_path / "pipelines.yaml").write_text(f"{FINE}description: no\n")
     assert act(runner, tmp_path)[-1].returncode == 0
     assert act(runner, tmp_path, strict="true")[-1].returncode == 1
+    bub = [str(runner / "bub" / "bin" / "bub"), "validate", "--baseline", "known.json", "--write-baseline", "."]
+    assert run(bub, tmp_path).returncode == 0
+    assert act(runner, tmp_path, strict="true", baseline="known.json")[-1].returncode == 0
 
 
 def test_the_action_runs_tests_only_when_asked_to(runner: Path, tmp_path: Path) -> None:
