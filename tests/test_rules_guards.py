@@ -6,10 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fakes.guards import GUARD, LISTED, OTHER, PLUGINS, assert_is_one, findings
 from fakes.mistakes import VERSION, Mistake, assert_is_found, check, marked, said
-
-from bub import BubFramework
-from bub.base.diagnostics import Diagnostic, PipelineError, Range
 
 pytestmark = pytest.mark.anyio
 
@@ -135,30 +133,7 @@ def test_what_is_right_stays_quiet(text: str) -> None:
 
 # With plugins loaded.
 
-PLUGIN = "from bub import hookimpl\n\n\n"
-GUARD = "@hookimpl\ndef moderate(prompt): ...\n"
-OTHER = "@hookimpl\ndef render_outbound(): ...\n"
-TOOL_GUARD = "@hookimpl\ndef tool_gate(tool): ...\n"
-PLUGINS = "plugins: {guard: {path: guard.py}, other: {path: other.py}, gone: {optional: true}}\n"
-LISTED = f"{PLUGINS}profiles: {{default: {{plugins: [guard, other, gone]}}}}\n"
-
-
-def findings(write: Write, pipeline: str, *, profile: str = "default", **plugins: str) -> tuple[Diagnostic, ...]:
-    """What a start finds in a pipeline with these plugins, notes included."""
-    for name in ("guard", "other"):
-        write(f"{name}.py", PLUGIN + plugins.get(name, OTHER))
-    framework = BubFramework(write("pipelines.yaml", VERSION + pipeline), profile=profile)
-    try:
-        framework.load_hooks()
-    except PipelineError as error:
-        return error.diagnostics
-    return framework.findings
-
-
-def assert_is_one(found: tuple[Diagnostic, ...], code: str, severity: str, place: Range, message: str) -> None:
-    assert [(item.code, item.severity, item.message) for item in found] == [(code, severity, message)]
-    assert found[0].range == place
-    assert found[0].help
+TOOL_GUARD = "@hookimpl\nasync def tool_gate(tool): ...\n"
 
 
 @pytest.mark.parametrize(
@@ -198,13 +173,13 @@ def assert_is_one(found: tuple[Diagnostic, ...], code: str, severity: str, place
         ),
         (
             f"extends: bub:default\n{PLUGINS}"
-            "profiles: {default: {plugins: [guard, other, gone], hooks: {tool_gate: {only: [«builtin»]}}}}",
+            "profiles: {default: {plugins: [guard, other], hooks: {tool_gate: {only: [«builtin»]}}}}",
             TOOL_GUARD,
             "hook `tool_gate` asks only `builtin`, which does not implement `tool_gate`, so it lets everything pass",
         ),
         (
             f"{GATE}stages: {{moderate: {{before: run_model}}}}\n{PLUGINS}"
-            "profiles: {default: {plugins: [guard, other, gone], stages: {moderate: {only: [«other»]}}}}",
+            "profiles: {default: {plugins: [guard, other], stages: {moderate: {only: [«other»]}}}}",
             GUARD,
             "stage `moderate` asks only `other`, which does not implement `moderate`, so it lets everything pass",
         ),
@@ -365,8 +340,9 @@ def test_a_gate_on_tools_where_no_stage_asks_the_agent_is_found(write: Write) ->
     [
         # Another profile has who fires it, or the stage that calls it.
         "profiles: {default: {plugins: [guard]}, shop: {plugins: [guard, other]}}",
-        "profiles: {default: {plugins: [guard]}, shop: {plugins: [guard], stages: {quota: {before: run_model}}}}",
-        "profiles: {default: {plugins: []}, shop: {plugins: [guard], stages: {quota: {before: run_model}}}}",
+        "profiles: {default: {plugins: [guard]},"
+        " shop: {plugins: [guard, other], stages: {quota: {before: run_model}}}}",
+        "profiles: {default: {plugins: [other]}, shop: {plugins: [guard], stages: {quota: {before: run_model}}}}",
     ],
 )
 def test_a_point_for_another_profile_is_no_mistake(write: Write, profiles: str) -> None:

@@ -39,6 +39,20 @@ def may_fire(plugin: object, hook: str) -> bool:
     return bool(firing) and (any(named.search(text) for text in texts) or any(map(_hands_on, firing)))
 
 
+def uses(plugin: object, name: str) -> bool:
+    """Whether the text of a plugin uses a name other than to define it; also if nobody can tell."""
+    texts = source_of(plugin)
+    if texts is None:
+        return True
+    return any(
+        (isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load))
+        or (isinstance(node, ast.Attribute) and node.attr == name)
+        for text in texts
+        if name in text
+        for node in ast.walk(ast.parse(text))
+    )
+
+
 def _modules_of(plugin: object) -> Iterator[ModuleType]:
     """Its own module, those of its functions, and what else of their packages is loaded."""
     home = plugin.__name__ if isinstance(plugin, ModuleType) else type(plugin).__module__

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from bub.base.diagnostics import Place, Position, Range
 from bub.hooks.implementations import Implementation, all_implementations
 from bub.hookspecs import HOOK_POINTS, HookPoint
 from bub.pipeline.plan.plan import HookPlan, Plan
 from bub.plugins.plugin_set import LoadedPlugin, PluginSet
+
+_LONGEST_HEAD = 20
+"""Within how many lines of a function its arguments are looked for."""
 
 
 class Offers(msgspec.Struct, frozen=True):
@@ -47,20 +53,45 @@ class Offers(msgspec.Struct, frozen=True):
         """Who is asked at a point if nobody is left out: the implementations of its twin, too."""
         return (*self.by_hook.get(point.name, ()), *self.by_hook.get(point.twin or "", ()))
 
+    def is_gate(self, name: str) -> bool:
+        """Whether a hook is a gate, as its point or a stage that calls it says."""
+        callers = self.plan.callers.get(name, ())
+        kinds = {*self.points[name].kinds, *(stage.kind.name for stage in callers if stage.kind is not None)}
+        return "gate" in kinds
+
     def find_plugin(self, name: str) -> LoadedPlugin | None:
         """Find a loaded plugin by its listed name; None for one that is optional and not there."""
         return next((plugin for plugin in self.plugins.plugins if plugin.name == name), None)
 
     def place_of(self, implementation: Implementation) -> Place:
         """Where an implementation is written; the profile's list where Python does not know."""
-        if implementation.source is None:
-            return self.find_listing(implementation.plugin)
-        file, line = implementation.source
+        name = getattr(implementation.function, "__name__", implementation.hook)
+        return self._place_in(implementation.source, name, implementation.plugin)
+
+    def place_of_function(self, function: Callable[..., Any], name: str, plugin: str) -> Place:
+        """Where a function of a plugin is written that is called `name` there and implements nothing."""
+        code = inspect.unwrap(function).__code__
+        return self._place_in((code.co_filename, code.co_firstlineno), name, plugin)
+
+    def place_of_argument(self, implementation: Implementation, argument: str) -> Place:
+        """Where an implementation names an argument; where its own name is, if the text does not show it."""
+        place = self.place_of(implementation)
+        if implementation.source is not None:
+            file, _ = implementation.source
+            lines = linecache.getlines(file)[place.range.start.line - 1 :]
+            for number, text in enumerate(lines[:_LONGEST_HEAD], place.range.start.line):
+                if found := re.search(rf"[(,\s]({re.escape(argument)})\s*[:=]", text):
+                    return replace(place, span=_range_at(number, found))
+        return place
+
+    def _place_in(self, source: tuple[str, int] | None, name: str, plugin: str) -> Place:
+        if source is None:
+            return self.find_listing(plugin)
+        file, line = source
         shown = Path(file)
         base = self.plan.document.base
         if base is not None and shown.is_relative_to(base.resolve()):
             shown = shown.relative_to(base.resolve())
-        name = getattr(implementation.function, "__name__", implementation.hook)
         return Place(str(shown), _name_at(file, line, name))
 
     def find_listing(self, plugin: str) -> Place:
@@ -73,8 +104,12 @@ def _name_at(file: str, first: int, name: str) -> Range:
     linecache.checkcache(file)
     for number, text in enumerate(linecache.getlines(file)[first - 1 :], first):
         if found := re.match(rf"\s*(?:async\s+)?def\s+({re.escape(name)})\b", text):
-            return Range(Position(number, found.start(1) + 1), Position(number, found.end(1) + 1))
+            return _range_at(number, found)
     return Range(Position(first, 1), Position(first, 1))
+
+
+def _range_at(line: int, found: re.Match[str]) -> Range:
+    return Range(Position(line, found.start(1) + 1), Position(line, found.end(1) + 1))
 
 
 def offers_of(plan: Plan, plugins: PluginSet) -> Offers:

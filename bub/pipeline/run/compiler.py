@@ -17,13 +17,16 @@ from bub.pipeline.check.rules import (
     empty_plugin,
     hook_wrapper,
     item_without_field,
+    misspelt_argument,
     never_asked,
     never_called,
     nothing_implements,
     only_leaves_out,
+    plain_function_in_time,
     point_nobody_fires,
     unknown_argument,
     unknown_implementation,
+    unmarked_hook,
 )
 from bub.pipeline.check.schema import check_layer
 from bub.pipeline.check.validate import ProfileChecker, check_document, check_outline, declared_plugins
@@ -57,6 +60,7 @@ _FOR_WHOM = ("when", "only")
 PLUGIN_RULES: tuple[Callable[[Plan, Offers], None], ...] = (
     unknown_implementation.check,
     unknown_argument.check,
+    misspelt_argument.check,
     async_where_nothing_waits.check,
     nothing_implements.check,
     only_leaves_out.check,
@@ -64,7 +68,9 @@ PLUGIN_RULES: tuple[Callable[[Plan, Offers], None], ...] = (
     both_twins.check,
     hook_wrapper.check,
     empty_plugin.check,
+    unmarked_hook.check,
     never_called.check,
+    plain_function_in_time.check,
     never_asked.check,
     item_without_field.check,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bub.base.diagnostics import suggest
+from bub.pipeline.check.rules.unmarked_hook import find_unmarked
 from bub.pipeline.plan.callers import is_called_in_a_profile
 from bub.pipeline.plan.offers import Offers
 from bub.pipeline.plan.plan import Plan
@@ -12,15 +13,16 @@ CODE = "B204"
 
 def check(plan: Plan, offers: Offers) -> None:
     """Find gates that would let everything pass, and hooks of the pipeline's own that would do nothing."""
-    # What is missing may be in a plugin that did not load, or under a name that is misspelt: told once already.
+    # What is missing may be in a plugin that did not load, under a name that is misspelt, or not marked: told already.
     if offers.are_broken:
         return
-    misspelt = {suggest(name, offers.points) for name in offers.by_hook if name not in offers.points}
+    forgotten = {suggest(name, offers.points) for name in offers.by_hook if name not in offers.points}
+    forgotten.update(one.hook for one in find_unmarked(offers))
     for stage in plan.stages:
         if not stage.enabled or stage.kind is None or (stage.hook.known and stage.kind.name != "gate"):
             continue
         name = stage.hook.point.name
-        if name in misspelt or name in offers.by_hook or not (stage.hook.known or name in plan.hooks):
+        if name in forgotten or name in offers.by_hook or not (stage.hook.known or name in plan.hooks):
             continue
         what = "is a gate that" if stage.kind.name == "gate" else "calls a hook that"
         plan.findings.add(
@@ -32,7 +34,7 @@ def check(plan: Plan, offers: Offers) -> None:
             help=f"add a plugin with `{name}` to the profile's `plugins`, or switch the stage off",
         )
     for name, hook in plan.hooks.items():
-        if hook.known or hook.node is None or name in {*offers.by_hook, *misspelt}:
+        if hook.known or hook.node is None or name in {*offers.by_hook, *forgotten}:
             continue
         if not (is_called_in_a_profile(plan, name) or plan.findings.speaks_of(hook.node.where)):
             plan.findings.add(
