@@ -542,15 +542,22 @@ async def test_a_plugin_that_wants_to_end_the_program_does_not(workshop: Worksho
 
 
 @pytest.mark.parametrize(
-    ("pipeline", "told"), [("bub:default", "error"), ("bub:classic", "normal"), ("bub:ethos", "error")]
+    ("pipeline", "hook", "told", "stages", "until"),
+    [
+        ("bub:default", "resolve_session", "error", "", 30),
+        ("bub:classic", "resolve_session", "normal", "", 30),
+        ("bub:ethos", "resolve_session", "error", "", 30),
+        ("bub:default", "resolve_session", "error", "stages: {resolve_session: {timeout: 5s}}", 5),
+        ("bub:classic", "normalize_inbound", "normal", "stages: {normalize_inbound: {timeout: 5s}}", 5),
+        ("bub:ethos", "inbound_claim", "normal", "stages: {inbound_claim: {timeout: 5s}}", 5),
+    ],
 )
-@pytest.mark.parametrize(("stages", "until"), [("", 30), ("stages: {resolve_session: {timeout: 5s}}", 5)])
-async def test_a_resolver_that_hangs_keeps_one_chat_for_its_time_out_and_no_other(
-    workshop: Workshop, pipeline: str, told: str, stages: str, until: int, log: list[str]
+async def test_a_plugin_that_hangs_before_a_session_is_found_keeps_one_chat_for_its_time_out_and_no_other(
+    workshop: Workshop, pipeline: str, hook: str, told: str, stages: str, until: int, log: list[str]
 ) -> None:
     line, answered = Line(), list[tuple[float, str, str]]()
 
-    async def resolve(message: Any) -> None:
+    async def hang(message: Any) -> None:
         if content_of(message) == "hang":
             await trio.sleep_forever()
 
@@ -558,7 +565,7 @@ async def test_a_resolver_that_hangs_keeps_one_chat_for_its_time_out_and_no_othe
         answered.append((round(trio.current_time() - began, 1), message.chat_id, message.kind))
 
     line.send = note  # type: ignore[method-assign]
-    office = an_office(workshop, line, pipeline=f"extends: {pipeline}\n{stages}", resolve_session=resolve)
+    office = an_office(workshop, line, pipeline=f"extends: {pipeline}\n{stages}", **{hook: hang})
     counts = office.counts
     async with opened(office, counts=counts) as manager:
         began = trio.current_time()
@@ -569,10 +576,37 @@ async def test_a_resolver_that_hangs_keeps_one_chat_for_its_time_out_and_no_othe
         assert answered == [(0, "2", "normal"), (until, "1", told), (until, "1", "normal")]
     assert sum("turn.ended session=line:1 " in entry for entry in log) == 2
     [profile] = {profile for profile, _ in counts.turns}
-    assert counts.stage_times[profile, "resolve_session"].count == 3
+    assert counts.stage_times[profile, hook].count == 3
     if told == "error":  # the stages of `bub:classic` go on without a plugin that fails
         assert counts.turns == {(profile, "ok"): 2, (profile, "failed"): 1}
-        assert counts.stages[profile, "resolve_session", "timeout"] == 1
+        assert counts.stages[profile, hook, "timeout"] == 1
+
+
+@pytest.mark.parametrize("answers", [False, ValueError("it cannot say")], ids=["refuses", "fails"])
+async def test_what_a_channel_does_not_admit_any_more_is_set_aside_and_nothing_else(
+    workshop: Workshop, answers: bool | Exception, log: list[str]
+) -> None:
+    class Narrowing(Line):
+        is_narrow = False
+
+        def admits(self, message: ChannelMessage) -> bool:
+            if self.is_narrow and message.sender_id == "eve" and isinstance(answers, Exception):
+                raise answers
+            return not self.is_narrow or message.sender_id != "eve"
+
+    line = Narrowing(needs_debounce=True)
+    async with opened(an_office(workshop, line)) as manager:
+        await line.say("one", sender_id="eve")
+        await line.say("two", sender_id="ada")
+        line.is_narrow = True  # before both are answered as one
+        await manager.settled()
+        line.is_narrow = False
+        await line.say("three", sender_id="eve")
+        await manager.settled()
+        await trio.sleep(60)
+        assert manager.waiting == 0
+    assert line.said == ["you said two", "you said three"]
+    assert [entry for entry in log if "inbound.not_admitted" in entry] != []
 
 
 @pytest.mark.parametrize("how", ["alone", "in a group"])

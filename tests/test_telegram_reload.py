@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from fakes.command_line import bub
 from fakes.gateway import Running, gateway
 from fakes.telegram import ADA, BOB, TOKEN, BotServer, serving_bots
 
@@ -23,10 +24,16 @@ settings:
 """
 
 ECHO = """
+from pathlib import Path
+
+import trio
 from bub import hookimpl
 
 @hookimpl
-def run_model(prompt):
+async def run_model(prompt):
+    while "wait" in prompt and not Path("go").exists():
+        Path("waits").touch()
+        await trio.sleep(0.01)
     return f"you said {prompt.splitlines()[-1]}"
 """
 
@@ -83,3 +90,25 @@ async def test_who_is_taken_off_the_list_is_refused_at_once_and_who_is_put_on_it
         assert (await house.hear(BOB, 2)).startswith("I may not talk to you.")
         running.wait_for_log("pipeline.restart_needed settings=telegram.proxy")
         assert running.end() == 0
+
+
+async def test_what_waits_from_somebody_who_was_taken_off_the_list_is_set_aside(
+    tmp_path: Path, server: BotServer
+) -> None:
+    server.reset()
+    house = House(tmp_path, server)
+    house.admit('["ada"]')
+    with gateway(tmp_path, BUB_HOME=str(tmp_path / "home")) as running:
+        server.say("wait for me", user=ADA)
+        await trio.to_thread.run_sync(running.until, (tmp_path / "waits").exists)
+        server.say("behind it", user=ADA)
+        await server.until(lambda: not server.pending())
+        house.admit(f'["{BOB["id"]}"]')
+        await trio.to_thread.run_sync(house.reload, running, 1)
+        (tmp_path / "go").touch()
+        assert await house.hear(ADA, 1) == "you said wait for me"
+        running.wait_for_log("inbound.not_admitted channel=telegram chat=7")
+        house.admit('["ada"]')
+        await trio.to_thread.run_sync(house.reload, running, 2)
+        assert bub(tmp_path, "inbox", "retry", "--all", BUB_HOME=str(tmp_path / "home")).returncode == 0
+        assert await house.hear(ADA, 2) == "you said behind it"

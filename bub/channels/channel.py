@@ -134,6 +134,13 @@ class Channel:
     def on_event(self, event: StreamEvent, message: ChannelMessage) -> Any:
         """Told of each event of the answer to `message` as it comes (BEHAVIOURS T18). Plain or async; be quick."""
 
+    def admits(self, message: ChannelMessage) -> bool:
+        """Whether a message that was received is to be answered still, by the settings of now. Be quick.
+
+        Asked before its turn begins. One that is not is set aside for `bub inbox`.
+        """
+        return True
+
     def on_answered(self, message: ChannelMessage, replies: Sequence[ChannelMessage]) -> None:
         """Told that a message is done with, when that is on the disk; `replies` come to `send` next. Be quick.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -109,6 +109,11 @@ class Dispatcher:
     def hand_on(self, batch: list[Received]) -> None:
         """Have messages answered as one, behind those that came before from the same origin."""
         if self._is_closed:
+            return
+        if refused := [one for one in batch if not self._is_admitted(one.message)]:
+            self._start_soon(self._refuse, refused)
+            batch = [one for one in batch if one not in refused]
+        if not batch:
             return
         taken = Batch(batch, as_one(batch))
         channel = self._channels[taken.message.channel]
@@ -227,10 +232,28 @@ class Dispatcher:
             return False
         if batch.steers is not None and batch in batch.steers.steered:
             batch.steers.steered.remove(batch)
+        if not all(self._is_admitted(item.message) for item in batch.items):
+            await self._refuse(batch.items)
+            batch.is_done = True
+            return False
         batch.is_running = True
         if not batch.begun:
             await self._begin(batch)
         return True
+
+    def _is_admitted(self, message: ChannelMessage) -> bool:
+        """Whether its channel would still let a message in; where it cannot say so, it does not."""
+        try:
+            return self._channels[message.channel].admits(message)
+        except Exception as error:  # noqa: BLE001 (a channel that fails must not end the others)
+            log_exception("channel.admits_failed", error, channel=message.channel)
+            return False
+
+    async def _refuse(self, items: Sequence[Received]) -> None:
+        """Set messages aside that came in when their channel still let them in."""
+        for item in items:
+            log_warning("inbound.not_admitted", channel=item.message.channel, chat=item.message.chat_id)
+            await self._ledger.give_up(item, "who wrote it may not any more", with_draft([], item.message))
 
     async def _begin(self, batch: Batch) -> None:
         """Count an attempt: one whose turn the end of the process interrupts is not begun for ever."""

@@ -153,6 +153,10 @@ class BotServer:
         `late=3`; with `given`, only calls that have this parameter."""
         self.control("fault", {"method": method, "times": times, "given": given, "do": do})
 
+    def forgive(self) -> None:
+        """Let nothing more go wrong of what `fault` asked for."""
+        self.control("forgive", {})
+
     def weather(self, share: float, seed: int = 0, **do: list[Json]) -> None:
         """Let so many of all calls go wrong, each in one of the ways that `do` has for its method, or for `rest`."""
         ways = {"*" if method == "rest" else method: actions for method, actions in do.items()}

@@ -18,6 +18,7 @@ Bots speak to it below `/bot<token>/`, tests below `/control/` (JSON in, JSON ou
     GET  wait?after=N     the number of changes so far, once it is above N, or after `LONGEST_WAIT` seconds
     POST fault      {"method": "sendMessage" or "*", "times": 1, "do": ACTION, "given": "entities"}   the next such
                     calls go wrong; with `given`, those that have this parameter
+    POST forgive    {}   no faults are left
     POST weather    {"share": 0.1, "seed": 1, "do": {"sendMessage": [ACTION, …], "*": […]}}   so many of all calls go
                     wrong, each in one of the ways that its method has; a share of 0 is good weather again
     POST redeliver  {"last": N}   the last N updates that were confirmed come again, as old ones do after an outage
@@ -549,6 +550,10 @@ class Control:
             "INSERT INTO faults (method, times, action) VALUES (?, ?, ?)",
             (given["method"], given.get("times", 1), json.dumps({"do": given["do"], "given": given.get("given", "")})),
         )
+        return True
+
+    def forgive(self, given: dict[str, Any]) -> Any:
+        self.state.db.execute("DELETE FROM faults")
         return True
 
     def weather(self, given: dict[str, Any]) -> Any:

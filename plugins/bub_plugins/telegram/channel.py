@@ -42,6 +42,7 @@ class TelegramChannel(Channel):
 
     def __init__(self, settings: TelegramSettings, message_handler: Callable[[Any], Awaitable[None]]) -> None:
         self._settings = settings
+        self._guests = settings.guests
         self._handle = message_handler
         self._connection: Connection | None = None
 
@@ -63,7 +64,7 @@ class TelegramChannel(Channel):
         from bub_plugins.telegram.connection import Connection, introduce_bot, open_bot
         from bub_plugins.telegram.lost import KnownMessages
 
-        if self._settings.guests.is_empty:
+        if self._guests.is_empty:
             log_warning(
                 "telegram.nobody_may_talk", help="list them in `telegram.allow_users` or `telegram.allow_chats`"
             )
@@ -89,6 +90,7 @@ class TelegramChannel(Channel):
         new, own = TelegramSettings.of(framework), self._settings
         kept = {name: getattr(own, name) for name in _CONNECTED_WITH}
         self._settings = msgspec.structs.replace(new, **kept)
+        self._guests = self._settings.guests
         if self._connection is not None:
             self._connection.take_over(self._settings)
         return [f"telegram.{name}" for name in _CONNECTED_WITH if getattr(new, name) != kept[name]]
@@ -98,6 +100,11 @@ class TelegramChannel(Channel):
         if self._connection is None:
             raise TryLaterError("Telegram is not connected", seconds=_NOT_CONNECTED_FOR)
         await self._connection.sender.send(message)
+
+    def admits(self, message: ChannelMessage) -> bool:
+        """Whether who wrote a message may still talk to the bot."""
+        chat, _, _ = message.chat_id.partition(":")
+        return self._guests.admits(chat, message.sender_id, message.context.get("username"))
 
     def on_event(self, event: StreamEvent, message: ChannelMessage) -> None:
         """Show how the answer grows."""

@@ -42,7 +42,7 @@ class GuestList(msgspec.Struct, frozen=True):
     users: frozenset[str]
     chats: frozenset[str]
 
-    def admits(self, chat_id: int, user_id: int, username: str | None) -> bool:
+    def admits(self, chat_id: int | str, user_id: int | str, username: str | None) -> bool:
         """Return whether what this user writes in this chat is answered."""
         if not self.users and not self.chats:
             return False
