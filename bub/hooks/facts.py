@@ -38,6 +38,10 @@ class Kind(msgspec.Struct, frozen=True):
         """Whether it can keep back or change what the stages above have made."""
         return self.barrier or "changes" in self.keys
 
+    def knows(self, key: str) -> bool:
+        """Whether a stage of this kind may have a key."""
+        return key in COMMON_KEYS or key in self.keys
+
 
 def _kind(
     name: str, runs: str, combines: str, policies: tuple[Policy, ...], keys: str, **more: Any
@@ -123,6 +127,7 @@ COMMON_KEYS = (
     "needs",
     "before",
     "after",
+    "replace",
     "when",
     "enabled",
     "timeout",
@@ -132,8 +137,11 @@ COMMON_KEYS = (
 )
 """The stage keys that every kind knows."""
 
-STAGE_KEYS = (*COMMON_KEYS[:5], *KIND_KEYS, *COMMON_KEYS[5:])
+STAGE_KEYS = (*COMMON_KEYS[:6], *KIND_KEYS, *COMMON_KEYS[6:])
 """Every key of a stage."""
+
+HANDED_ON_KEYS = ("needs", "into", "for_each", "cleanup_for")
+"""What a stage takes over from the one that it replaces if it says nothing itself, and its kind knows the key."""
 
 HOOK_KEYS = ("kind", "takes", "timeout", "on_failure", "only", "thread", "description")
 """Every key of an entry under `hooks:`."""

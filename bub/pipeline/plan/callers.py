@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bub.hooks.facts import KINDS, Kind
-from bub.pipeline.plan.plan import HookPlan, Plan
+from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import text_of
+from bub.pipeline.plan.stages import HookPlan
 
 
 def kind_of(plan: Plan, hook: HookPlan) -> Kind | None:

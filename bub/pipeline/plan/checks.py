@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bub.hooks.facts import OUTBOUNDS
-from bub.pipeline.plan.plan import Plan, StagePlan
+from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import text_of
+from bub.pipeline.plan.stages import StagePlan
 from bub.pipeline.plan.waits import waits_of
 
 AT_ONCE, CHECKED = "at_once", "checked"

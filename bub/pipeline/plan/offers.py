@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from bub.base.diagnostics import Place, Position, Range
 from bub.hooks.implementations import Implementation, all_implementations
 from bub.hookspecs import HOOK_POINTS, HookPoint
-from bub.pipeline.plan.plan import HookPlan, Plan
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.stages import HookPlan
 from bub.plugins.plugin_set import LoadedPlugin, PluginSet
 
 _LONGEST_HEAD = 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -12,43 +12,74 @@ from bub.pipeline.plan.scalars import mappings_in, text_of
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.profiles import Effective
 
+SIDES = ("before", "after", "replace")
+"""The keys that set a stage beside another; what replaces one stands right behind it, before all that come after."""
+
 
 class Anchor(NamedTuple):
-    """Where a layer sets a stage: directly `side` ("before" or "after") the stage `other`, said at `place`."""
+    """Where a layer sets a stage: directly beside the stage `other`, at `place`; the key `side` is at `where`."""
 
     stage: str
     side: str
     other: str
     place: Place
+    where: Place
 
 
 class StageLayer(msgspec.Struct, frozen=True):
     """The stages that one file or profile names, and all that it can set them beside: its own and inherited ones.
 
-    `inherited` is None for the layer that extends nothing; there the order written is the order.
+    `inherited` is None for the layer that extends nothing; there the order written is the order. `heirs` are, for each
+    inherited stage that is replaced, the inherited ones that stand for it: what is set beside it stands beside them.
+    `name` is as in `Place.layer`.
     """
 
+    name: str
     stages: Mapping[str, Node]
     inherited: frozenset[str] | None
     known: frozenset[str]
+    heirs: Mapping[str, tuple[str, ...]]
 
     def anchors(self) -> Iterator[Anchor]:
         """The places that are said, of stages that say one only."""
         for name, node in self.stages.items():
-            side, other = anchor_of(node)
+            side, other = self.anchor_of(name)
             said = node.get(side or "")
             if side is not None and other is not None and said is not None and not is_torn(node):
-                yield Anchor(name, side, other, said.place)
+                yield Anchor(name, side, other, said.place, said.where)
+
+    def anchor_of(self, name: str) -> tuple[str, str] | tuple[None, None]:
+        """Where the layer sets a stage: one of `SIDES` and the other stage, or (None, None)."""
+        side, other = anchor_of(self.stages[name])
+        if side is None or other is None:
+            return None, None
+        heirs = self.heirs.get(other, (other,))
+        if side == "replace" or name in heirs:
+            return side, other
+        return side, heirs[0 if side == "before" else -1]
 
 
-def layers_of(view: Effective) -> Iterator[StageLayer]:
-    """The stages of each layer, the base first, with what it inherits."""
+def layers_of(view: Effective, replacing: Mapping[str, tuple[str, ...]]) -> Iterator[StageLayer]:
+    """The stages of each layer, the base first, with what it inherits; `replacing` says what each is replaced by."""
     inherited: frozenset[str] | None = None
     for layer in view.layers:
         stages = dict(mappings_in(layer.root.get("stages")))
         known = frozenset(stages) if inherited is None else inherited.union(stages)
-        yield StageLayer(stages, inherited, known)
+        yield StageLayer(layer.name, stages, inherited, known, _heirs_among(inherited or frozenset(), replacing))
         inherited = known
+
+
+def _heirs_among(inherited: frozenset[str], replacing: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    known = {name: tuple(other for other in others if other in inherited) for name, others in replacing.items()}
+    known = {name: others for name, others in known.items() if others}
+    return {name: last_of(known, name) for name in known}
+
+
+def last_of(replacing: Mapping[str, tuple[str, ...]], name: str) -> tuple[str, ...]:
+    """The stages that stand for one in the end: itself, or those that replace it, or what replaces these."""
+    if name not in replacing:
+        return (name,)
+    return tuple(last for other in replacing[name] for last in last_of(replacing, other))
 
 
 def order_stages(layers: Iterable[StageLayer], merged: Mapping[str, Node]) -> tuple[list[str], frozenset[str]]:
@@ -59,21 +90,30 @@ def order_stages(layers: Iterable[StageLayer], merged: Mapping[str, Node]) -> tu
     """
     order: list[str] = []
     adrift: set[str] = set()
-    for layer in layers:
+    layers = list(layers)
+    for layer, placed in zip(layers, orders_of(layers), strict=True):
         if layer.inherited is not None:
             new = layer.stages.keys() - set(order)
-            adrift.update(name for name in new if anchor_of(layer.stages[name])[0] is None)
-        order = place(order, [(name, *anchor_of(node)) for name, node in layer.stages.items()])
-    placed = set(order)
-    lost = [name for name in merged if name not in placed]
+            adrift.update(name for name in new if layer.anchor_of(name)[0] is None)
+        order = placed
+    there = set(order)
+    lost = [name for name in merged if name not in there]
     adrift.update(lost)
     order = [name for name in order if name in merged] + lost
     return order, frozenset(adrift)
 
 
+def orders_of(layers: Iterable[StageLayer]) -> Iterator[list[str]]:
+    """The order of the stages once each layer has placed its own, the base first."""
+    order: list[str] = []
+    for layer in layers:
+        order = place(order, [(name, *layer.anchor_of(name)) for name in layer.stages])
+        yield order
+
+
 def anchor_of(node: Node) -> tuple[str, str] | tuple[None, None]:
-    """Where a layer sets a stage: ("before" or "after", the other stage), or (None, None)."""
-    for side in ("before", "after"):
+    """What a stage says of its place: one of `SIDES` and the other stage, or (None, None)."""
+    for side in SIDES:
         other = text_of(node.get(side))
         if other is not None:
             return side, other
@@ -108,7 +148,8 @@ def place(order: Iterable[str], stages: Iterable[tuple[str, str | None, str | No
             result.append(name)
             continue
         opened.add(name)
-        todo += [*reversed(beside.get(("after", name), [])), name, *reversed(beside.get(("before", name), []))]
+        before, replacing, after = (reversed(beside.get((side, name), [])) for side in ("before", "replace", "after"))
+        todo += [*after, *replacing, name, *before]
     return result
 
 
@@ -134,3 +175,34 @@ def circles_in(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
                 path[name] = None
                 branches.append(iter(edges.get(name, ())))
     return circles
+
+
+class Move(NamedTuple):
+    """A key that sets `stage` where it stands: `key` is `before`, `after` or `replace`, and stands at `place`."""
+
+    stage: str
+    key: str
+    place: Place
+
+    @property
+    def path(self) -> str:
+        return f"stages.{self.stage}.{self.key}"
+
+
+def find_move(layers: Sequence[StageLayer], upper: str, lower: str) -> Move | None:
+    """Find the key by which one stage came to stand above another; None if they were written in that order.
+
+    It is in the last layer that changed which of the two is above. If that placed both, it is the key of the lower one,
+    unless that stands in for another, whose place is right.
+    """
+    was_above, deciding = False, None
+    for layer, order in zip(layers, orders_of(layers), strict=True):
+        is_above = upper in order and lower in order and order.index(upper) < order.index(lower)
+        if is_above and not was_above:
+            deciding = layer
+        was_above = is_above
+    moves = {anchor.stage: anchor for anchor in (deciding.anchors() if deciding is not None else ())}
+    anchor = min(
+        (moves[name] for name in (lower, upper) if name in moves), key=lambda one: one.side == "replace", default=None
+    )
+    return Move(anchor.stage, anchor.side, anchor.where) if anchor is not None else None

@@ -6,25 +6,29 @@ file too.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from bub.base.diagnostics import Findings, Place, Related
+from bub.base.diagnostics import Findings, Place
 from bub.hooks.facts import KINDS, SESSION, START_VALUES, Kind
-from bub.hookspecs import HOOK_POINTS, HookPoint, own_point
 from bub.pipeline.plan.order import StageLayer, layers_of, order_stages
-from bub.pipeline.plan.scalars import flag_of, mappings_in, names_of, text_of
-from bub.pipeline.plan.templates import template_names
+from bub.pipeline.plan.scalars import mappings_in, text_of
+from bub.pipeline.plan.stages import (
+    HookPlan,
+    KindChange,
+    StagePlan,
+    find_kind_changes,
+    hook_and_kind,
+    read_hook,
+    read_stage,
+)
+from bub.pipeline.plan.swaps import find_heirs, find_replacing, hand_on, made_without
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.merge import Document
 from bub.pipeline.source.profiles import Effective, effective
-
-NAME = re.compile("[a-z][a-z0-9_]*")
-"""What values are called."""
 
 _READ = ("stages", "hooks", "on_failure")
 """The keys that say what the stages and hooks of a plan are."""
@@ -34,75 +38,6 @@ MOST_STAGES = 1_000
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Item = TypeVar("_Item")
-
-
-class HookPlan(msgspec.Struct, frozen=True):
-    """A hook point as this pipeline has it: its facts, narrowed or declared under `hooks:`."""
-
-    point: HookPoint
-    kind: Kind | None
-    node: Node | None
-    takes: tuple[str, ...]
-    narrowed: bool
-    known: bool
-
-
-class StagePlan(msgspec.Struct, frozen=True):
-    """One stage: its merged `node`, its kind (None where it has none), the point it calls, what it waits for.
-
-    `needs` is None where it waits for everything above. `takes` are the values its hook may name, `asks` those the
-    file itself names (`for_each`, `changes`, `takes`, templates), `makes` those it makes. An `each` stage runs
-    once for every item of a list; one that `sifts` takes items out of it, or changes them.
-    """
-
-    id: str
-    node: Node
-    kind: Kind | None
-    hook: HookPlan
-    enabled: bool
-    needs: tuple[str, ...] | None
-    takes: tuple[str, ...]
-    asks: tuple[tuple[str, Place], ...]
-    templated: tuple[str, ...]
-    makes: tuple[str, ...]
-    each: str | None
-    sifts: bool
-    cleanup_for: str | None
-    on_failure: str
-
-    @property
-    def is_barrier(self) -> bool:
-        """Whether nothing of the turn passes it or runs beside it: a gate or claim of the turn itself."""
-        return self.kind is not None and self.kind.barrier and self.each is None
-
-    @property
-    def yields_something(self) -> bool:
-        """Whether it has a value to give when nobody answered."""
-        default = self.node.get("default")
-        has_default = default is not None and default.value is not None
-        return has_default or (self.kind is not None and "combine" in self.kind.keys)
-
-    @property
-    def taken(self) -> tuple[str, ...]:
-        """Every value it takes, whoever asks for it; a name may come twice."""
-        return (*self.takes, *self.templated, *(name for name, _ in self.asks))
-
-    @property
-    def where(self) -> Place:
-        return self.node.where
-
-    def place_of(self, *path: str | int) -> Place:
-        """Where the stage's key at `path` stands, or the stage's own key where it has none."""
-        node = self.node.get(*path)
-        return node.where if node is not None else self.node.where
-
-    def making(self, name: str) -> Related:
-        """Where it makes a value, for a finding that is about another place."""
-        place = self.place_of("into")
-        return Related(f"{self} makes `{name}` here", place.file, place.range)
-
-    def __str__(self) -> str:
-        return f"stage `{self.id}`"
 
 
 class Flow(msgspec.Struct, frozen=True):
@@ -119,23 +54,13 @@ class Flow(msgspec.Struct, frozen=True):
     slips: Mapping[str, str]
 
 
-class KindChange(msgspec.Struct, frozen=True):
-    """A layer that says another kind of an inherited stage or hook than `kind`, which was said `first`."""
-
-    layer: str
-    kind: str
-    first: Place
-    other: str
-    place: Place
-
-
 class Plan(msgspec.Struct, frozen=True):
     """A pipeline for one profile: its stages in the order they run, its hook points, its allowlist.
 
     `adrift` are the stages whose place cannot be told (a circle, an unknown neighbour, none named): they stand last.
     `layers` hold the stages that each file and profile names, weakest first. `position` numbers the stages,
-    `callers` are those of each hook point, `kind_changes` stands by dotted path (`stages.run_model`). `tools` is what
-    the profile says of them.
+    `callers` are those of each hook point, `heirs` of a stage that is off those that stand in for it. `kind_changes`
+    stands by dotted path (`stages.run_model`). `tools` is what the profile says of them.
     """
 
     document: Document
@@ -150,6 +75,7 @@ class Plan(msgspec.Struct, frozen=True):
     layers: tuple[StageLayer, ...]
     position: Mapping[str, int]
     callers: Mapping[str, tuple[StagePlan, ...]]
+    heirs: Mapping[str, tuple[str, ...]]
     flow: Flow
     kind_changes: Mapping[str, tuple[KindChange, ...]]
     tools: Node | None = None
@@ -166,20 +92,42 @@ class Plan(msgspec.Struct, frozen=True):
         """
         above = self.above(stage)
         if stage.needs is None or stage.is_barrier:
-            return frozenset(other.id for other in above) | frozenset(stage.needs or ())
+            return frozenset(other.id for other in above) | self.meant_by(*(stage.needs or ()))
         arrival = self.arrival
         found = {other.id for other in arrival} if len(arrival) <= len(above) else set()
         # A clean-up that ran beside its target would clean up too early, and would not run again.
-        needs = frozenset(stage.needs) | (frozenset() if stage.cleanup_for is None else {stage.cleanup_for})
+        needs = self.meant_by(*stage.needs, *(() if stage.cleanup_for is None else (stage.cleanup_for,)))
         taken = set(stage.taken)
         made = {other.id for other in above if other.is_barrier or taken.intersection(other.makes)}
         return needs | found | made
+
+    def stage(self, name: str) -> StagePlan:
+        """The stage of that name; it has to be there."""
+        return self.stages[self.position[name]]
+
+    def layer_saying(self, name: str, key: str) -> int:
+        """The number of the last layer that says a key of a stage; 0 if none does."""
+        saying = (index for index, layer in enumerate(self.layers) if _says(layer, name, key))
+        return max(saying, default=0)
+
+    def standing_for(self, name: str) -> tuple[str, ...]:
+        """The stages that run for one: itself, or what stands in for it if it is off."""
+        return self.heirs.get(name, (name,))
+
+    def meant_by(self, *names: str) -> frozenset[str]:
+        """The stages that some names mean: themselves, and what stands in for those that are off."""
+        return frozenset(names).union(*(self.heirs.get(name, ()) for name in names))
 
     @property
     def arrival(self) -> tuple[StagePlan, ...]:
         """The stages up to the last one that makes the session's id: they find out whose turn it is; () without one."""
         makers = self.flow.makers.get(SESSION)
         return self.stages[: self.position[makers[-1].id] + 1] if makers else ()
+
+
+def _says(layer: StageLayer, name: str, key: str) -> bool:
+    node = layer.stages.get(name)
+    return node is not None and node.get(key) is not None
 
 
 def make_plan(
@@ -208,14 +156,22 @@ def make_plan(
         same = replace(like, profile=profile, effective=view, root=root)
         return replace(same, allowlist=allowlist, findings=findings, tools=tools)
     default_policy = text_of(root.get("on_failure"))
-    hooks = {name: _hook_plan(name, node, kinds) for name, node in mappings_in(root.get("hooks"))}
+    hooks = {name: read_hook(name, node, kinds) for name, node in mappings_in(root.get("hooks"))}
     merged = dict(mappings_in(root.get("stages")))
-    layers = tuple(layers_of(view))
+    replacing = find_replacing(merged)
+    if replacing:
+        own_kinds = {name: hook_and_kind(name, node, hooks, kinds)[1] for name, node in merged.items()}
+        merged = hand_on(merged, replacing, own_kinds)
+    layers = tuple(layers_of(view, replacing))
     order, adrift = order_stages(layers, merged)
     if len(order) > MOST_STAGES:
         surplus = merged[order[MOST_STAGES]]
         findings.add("B125", f"a pipeline has {MOST_STAGES} stages at most, this one {len(order)}", surplus.where)
-    stages = tuple(_stage_plan(name, merged[name], hooks, default_policy, kinds) for name in order[:MOST_STAGES])
+    stages = tuple(
+        read_stage(name, merged[name], hooks, default_policy, kinds, replacing.get(name, ()))
+        for name in order[:MOST_STAGES]
+    )
+    stages = _without_idle_makers(stages)
     return Plan(
         document,
         profile,
@@ -229,8 +185,9 @@ def make_plan(
         layers,
         position={stage.id: index for index, stage in enumerate(stages)},
         callers=_group((stage.hook.point.name, stage) for stage in stages),
+        heirs=find_heirs(stages),
         flow=_flow(root, stages, hooks),
-        kind_changes=_kind_changes(view, kinds),
+        kind_changes=find_kind_changes(view, kinds),
         tools=tools,
     )
 
@@ -243,9 +200,6 @@ def _allowlist(view: Effective) -> tuple[tuple[str, Place], ...]:
     return tuple(allowlist.items())
 
 
-# Hooks and stages.
-
-
 def _group(pairs: Iterable[tuple[_Key, _Item]]) -> dict[_Key, tuple[_Item, ...]]:
     groups: dict[_Key, list[_Item]] = {}
     for key, item in pairs:
@@ -253,88 +207,13 @@ def _group(pairs: Iterable[tuple[_Key, _Item]]) -> dict[_Key, tuple[_Item, ...]]
     return {key: tuple(items) for key, items in groups.items()}
 
 
-def _hook_plan(name: str, node: Node | None, kinds: Mapping[str, Kind]) -> HookPlan:
-    known = HOOK_POINTS.get(name)
-    kind = kinds.get(text_of(node.get("kind")) or "") if node is not None else None
-    takes_node = node.get("takes") if node is not None else None
-    named = tuple(value for value, _ in names_of(takes_node))
-    if known is not None:
-        takes = named if takes_node is not None else known.takes
-        return HookPlan(known, kind, node, takes, takes_node is not None, known=True)
-    point = own_point(name, kind.name if kind else "", named)
-    return HookPlan(point, kind, node, point.takes, takes_node is not None, known=False)
-
-
-def _stage_plan(
-    name: str, node: Node, hooks: Mapping[str, HookPlan], default_policy: str | None, kinds: Mapping[str, Kind]
-) -> StagePlan:
-    hook_name = text_of(node.get("hook")) or name
-    hook = hooks.get(hook_name) or _hook_plan(hook_name, None, kinds)
-    kind = kinds.get(text_of(node.get("kind")) or "") or hook.kind
-    each = text_of(node.get("for_each"))
-    into = text_of(node.get("into"))
-    changes = names_of(node.get("changes"))
-    asks = list(changes)
-    if hook.narrowed and hook.node is not None:
-        # What cannot be a name is the schema's to report.
-        asks += [(value, place) for value, place in names_of(hook.node.get("takes")) if NAME.fullmatch(value)]
-    if each is not None:
-        asks = [(value, place) for value, place in asks if value != "message"]
-        asks.append((each, node.get("for_each").place))  # type: ignore[union-attr]  # each was read from it
-    session = node.get("when", "session")
-    if session is not None:
-        asks.append((SESSION, session.where))
-    makes = [*(value for value, _ in changes if each is None or value != "message"), *([into] if into else [])]
-    if into == SESSION:
-        makes.append("message")
-    sifts = each is not None and kind is not None and kind.can_object
-    if each is not None and sifts:
-        makes.append(each)
-    needs = node.get("needs")
-    return StagePlan(
-        id=name,
-        node=node,
-        kind=kind,
-        hook=hook,
-        enabled=flag_of(node.get("enabled")) is not False,
-        needs=None if needs is None else tuple(value for value, _ in names_of(needs)),
-        takes=tuple(value for value in hook.takes if each is None or value != "message"),
-        asks=tuple(asks),
-        templated=tuple(template_names(node.get("default"))) + (("message",) if node.get("when") else ()),
-        makes=tuple(makes),
-        each=each,
-        sifts=sifts,
-        cleanup_for=text_of(node.get("cleanup_for")),
-        on_failure=policy_of(node, hook, kind, default_policy),
-    )
-
-
-def policy_of(node: Node, hook: HookPlan, kind: Kind | None, default_policy: str | None) -> str:
-    """What a failure does: what the stage says, else its hook, else the pipeline, else its kind."""
-    own = text_of(node.get("on_failure"))
-    hooks = text_of(hook.node.get("on_failure")) if hook.node is not None else None
-    general = default_policy if kind is not None and kind.tunable else None
-    return own or hooks or general or (kind.policies[0] if kind is not None else "propagate")
-
-
-def _kind_changes(view: Effective, kinds: Mapping[str, Kind]) -> dict[str, tuple[KindChange, ...]]:
-    """Every change of a kind that was said in a layer below, by the path of the stage or hook."""
-    first: dict[str, Node] = {}
-    changes: list[tuple[str, KindChange]] = []
-    for layer in view.layers:
-        for section in ("stages", "hooks"):
-            for name, node in mappings_in(layer.root.get(section)):
-                said, path = node.get("kind"), f"{section}.{name}"
-                if said is None or text_of(said) not in kinds:
-                    continue
-                inherited = first.setdefault(path, said)
-                if said.value != inherited.value:
-                    change = KindChange(layer.name, inherited.value, inherited.place, said.value, said.place)
-                    changes.append((path, change))
-    return _group(changes)
-
-
 # Values.
+
+
+def _without_idle_makers(stages: tuple[StagePlan, ...]) -> tuple[StagePlan, ...]:
+    """The stages, of which one that is off makes nothing if its value is there without it (DESIGN §13)."""
+    idle = made_without(stages)
+    return tuple(replace(stage, makes=()) if stage.id in idle else stage for stage in stages) if idle else stages
 
 
 def _flow(root: Node, stages: tuple[StagePlan, ...], hooks: Mapping[str, HookPlan]) -> Flow:

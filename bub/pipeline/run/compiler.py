@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from bub.base.diagnostics import Diagnostic, Findings, PipelineError
 from bub.hooks.kinds.runnable import RunnableKind
 from bub.hooks.kinds.table import RUNNABLE_KINDS
+from bub.pipeline.check.outline import outline_of
 from bub.pipeline.check.rules import (
     async_where_nothing_waits,
     both_twins,
@@ -31,7 +32,6 @@ from bub.pipeline.check.rules import (
 from bub.pipeline.check.schema import check_layer
 from bub.pipeline.check.validate import ProfileChecker, check_document, check_outline, declared_plugins
 from bub.pipeline.plan.offers import Offers, offers_of
-from bub.pipeline.plan.outline import outline_of
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.run.graph import Graph
 from bub.pipeline.run.layout import GraphLayout, StandIn

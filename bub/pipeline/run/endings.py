@@ -20,7 +20,7 @@ async def unwind(turn: TurnState) -> None:
     Their own failures are told and logged: how the turn ended is what leaves it (BEHAVIOURS T20, T22).
     """
     for step in reversed(turn.graph.cleanups):
-        if step.cleanup_for in turn.started and step.id not in turn.cleaned:
+        if not turn.started.isdisjoint(step.cleanup_for) and step.id not in turn.cleaned:
             try:
                 await Strand(turn, MovingDeadline()).run((step,))
             except Exception as error:  # noqa: BLE001 (it must not mask how the turn ended)

@@ -136,7 +136,8 @@ class Step(msgspec.Struct, frozen=True):
     waits: bool = False
     """Whether one of its implementations surely has to be awaited."""
     on_failure: str = "propagate"
-    cleanup_for: str | None = None
+    cleanup_for: frozenset[str] = frozenset()
+    """The stages that it cleans up for, by id: none if it is no clean-up."""
     patience: Wait = unlimited
     """For a clean-up: waits for each implementation within its time, whatever is cancelled meanwhile."""
     has_cleanup: bool = False

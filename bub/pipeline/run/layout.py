@@ -20,8 +20,9 @@ from bub.hooks.kinds.runnable import RunnableKind
 from bub.hooks.kinds.stream import STREAM
 from bub.hookspecs import ERROR_POINT, HOOK_POINTS, HookPoint
 from bub.pipeline.plan.conditions import When
-from bub.pipeline.plan.plan import HookPlan, Plan, StagePlan, policy_of
+from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import flag_of, names_of, seconds_of, text_of
+from bub.pipeline.plan.stages import HookPlan, StagePlan, policy_of
 from bub.pipeline.run.graph import Chain, FiredPoint, Graph, GraphNode, Part, SideBySide, Step, template
 from bub.pipeline.run.holding import lay_out_holds
 from bub.pipeline.source.document import Node
@@ -50,7 +51,7 @@ class GraphLayout(msgspec.Struct):
 
     def build(self) -> Graph:
         self.nothing = self._slot()
-        self.cleaned = frozenset(stage.cleanup_for for stage in self.plan.stages if stage.cleanup_for is not None)
+        self.cleaned = frozenset(name for stage in self.plan.stages for name in self._targets_of(stage))
         start = {name: self._slot() for name in START_VALUES if name != "fire"}
         self.current = dict(start)
         nodes: list[GraphNode] = []
@@ -83,7 +84,7 @@ class GraphLayout(msgspec.Struct):
             looks_early=any(_looks(step, self.plan) for node in nodes[:arriving] for step in node.steps),
             risks_early=any(_calls_plugin(step) for node in nodes[:arriving] for step in node.steps),
             waits=tuple(frozenset(wait) for wait in waits),
-            cleanups=tuple(step for step in steps if step.cleanup_for is not None and step.enabled),
+            cleanups=tuple(step for step in steps if step.cleanup_for and step.enabled),
             joins=SESSION in self.current,
             slots=self.slots,
             results=operator.itemgetter(*(self.current.get(name, self.nothing) for name in RESULTS)),
@@ -100,6 +101,10 @@ class GraphLayout(msgspec.Struct):
             tools=self.tools,
             warnings=tuple(self.plan.findings.items),
         )
+
+    def _targets_of(self, stage: StagePlan) -> frozenset[str]:
+        """The stages that one cleans up for: the one it names, and what stands in for that."""
+        return frozenset() if stage.cleanup_for is None else self.plan.meant_by(stage.cleanup_for)
 
     def _slot(self) -> int:
         self.slots += 1
@@ -154,7 +159,7 @@ class GraphLayout(msgspec.Struct):
         if stage.cleanup_for is not None and timeout is not None:
             calls = replace(calls, items=tuple(in_time(call, timeout) for call in calls.items))
         waits = any(implementation.is_async for implementation in found) or manner.thread or manner.retries > 0
-        into = text_of(node.get("into"))
+        into = stage.into if stage.into in stage.makes else None  # one that is off may make nothing
         slot = self._add_value(into, sources) if into is not None else None
         joins = self._add_value("message", sources) if into == SESSION else None
         changes = tuple(
@@ -193,7 +198,7 @@ class GraphLayout(msgspec.Struct):
             timeout=timeout,
             on_failure=stage.on_failure,
             waits=waits,
-            cleanup_for=stage.cleanup_for,
+            cleanup_for=self._targets_of(stage),
             patience=Within(timeout, shield=True) if timeout is not None else unlimited,
             has_cleanup=has_cleanup,
             guarded=not stage.enabled or when is not None or has_cleanup or fire is not None,
@@ -275,7 +280,7 @@ def _looks(step: Step, plan: Plan) -> bool:
     """Whether a stage above the session does more with the message than to find its session, or to hand it on."""
     if not step.enabled or step.joins is not None:
         return False
-    default = plan.stages[plan.position[step.id]].node.get("default")
+    default = plan.stage(step.id).node.get("default")
     remakes = ("message", step.into) in step.makes and default is not None and default.value != "{message}"
     return bool(step.calls.items) or remakes
 

@@ -105,7 +105,7 @@ class Strand:
                         limit.release()
                     calls = turn.calls_of(step) if registered else step.calls
                     came = await step.call(calls, values, unlimited, failed)
-                elif step.cleanup_for is not None:
+                elif step.cleanup_for:
                     came = await clean_up(turn, step, limit, failed)
                 elif step.timeout is None:
                     limit.release()

@@ -153,6 +153,11 @@ def load_shipped(name: str) -> Document:
     return _load(_open_source(path, f"{SHIPPED}{name}", shipped=True))
 
 
+def is_own(place: Place) -> bool:
+    """Whether a place is in a file that somebody can change: no shipped pipeline."""
+    return not place.file.startswith(SHIPPED)
+
+
 def without(node: Node, names: Iterable[str]) -> Node:
     """Return a mapping without the keys in `names`."""
     left_out = frozenset(names)

@@ -12,6 +12,9 @@ from bub.base.diagnostics import Diagnostic, Findings, Place, did_you_mean, sure
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document, Layer, merge, without
 
+_LAYER = "profile "
+"""What the name of a profile's layer begins with."""
+
 _OVERLAY = ("stages", "hooks", "settings")
 """The keys of a profile that are laid over the pipeline itself."""
 
@@ -51,7 +54,7 @@ def effective(document: Document, profile: str) -> Effective:
         if node is None:
             continue
         merged = node if merged is None else merge(without(merged, _OWN), node)
-        label = f"profile {name}"
+        label = f"{_LAYER}{name}"
         # The document stays where it is: only what a profile says has the profile's place.
         root = replace(root, value=merge(root, _relabel(_overlay(node), label)).value)
         for layer in document.layers:
@@ -60,6 +63,11 @@ def effective(document: Document, profile: str) -> Effective:
                 layers.append(Layer(label, layer.file, _relabel(_overlay(written), label)))
     allowlist = merged.get("plugins") if merged is not None else None
     return Effective(root, tuple(layers), chain, tuple(findings.items), allowlist, merged)
+
+
+def profile_of(place: Place) -> str | None:
+    """The profile that says what stands at a place; None if the file says it for all of them."""
+    return place.layer.removeprefix(_LAYER) if place.layer.startswith(_LAYER) else None
 
 
 def _profile(root: Node, name: str) -> Node | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from bub.base.diagnostics import Findings
-from bub.pipeline.plan.cases import Case, cases_by_profile
+from bub.pipeline.check.cases import Case, cases_by_profile
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
 
 
