@@ -22,8 +22,8 @@ from bub.base.diagnostics import (
     sure_repair,
     without_notes,
 )
+from bub.pipeline.check.outline import outline_of
 from bub.pipeline.check.validate import ProfileChecker, check_document, check_profile
-from bub.pipeline.plan.outline import outline_of
 from bub.pipeline.plan.plan import MOST_STAGES
 from bub.pipeline.run.compiler import plan_for
 from bub.pipeline.source.merge import load_text
@@ -84,7 +84,7 @@ MISTAKES = [
         "B112",
         "extends: bub:default\nstages: {run_model: {kind: «firstresult»}}",
         "stage `run_model` is of kind `stream`, which `pipelines.yaml` cannot change to `firstresult`",
-        "switch the stage off and add one of your own beside it",
+        "take it out, and put a stage of your own in its place with `replace: run_model`",
         ("{kind: firstresult}", "{timeout: 5s}"),
         related="`stream` is said here",
     ),
@@ -92,7 +92,7 @@ MISTAKES = [
         "B112",
         "extends: bub:default\nprofiles: {default: {stages: {save_state: {kind: «observer»}}}}",
         "stage `save_state` is of kind `broadcast`, which `profile default` cannot change to `observer`",
-        "switch the stage off and add one of your own beside it",
+        "take it out, and put a stage of your own in its place with `replace: save_state`",
         ("{kind: observer}", "{timeout: 5s}"),
         related="`broadcast` is said here",
     ),
@@ -213,20 +213,21 @@ MISTAKES = [
         "stage `save_state` cleans up for `run_model`, which stands below it",
         "move `save_state` below `run_model`",
         ("before", "after"),
+        related="the place of `save_state` is said here",
     ),
     # B122, B123: the place of a new stage
     Mistake(
         "B122",
         "extends: bub:default\nstages:\n  «session_start»: {kind: void}",
         "stage `session_start` is new here, but does not say where it stands",
-        "add `before: STAGE` or `after: STAGE`",
+        "add `before: STAGE` or `after: STAGE`, or `replace: STAGE` if it is to run in its stead",
         ("{kind: void}", "{kind: void, after: resolve_session}"),
     ),
     Mistake(
         "B122",
         "stages: {load_state: {kind: firstresult}}\nprofiles: {p: {stages: {«agent_done»: {kind: void}}}}",
         "stage `agent_done` is new here, but does not say where it stands",
-        "add `before: STAGE` or `after: STAGE`",
+        "add `before: STAGE` or `after: STAGE`, or `replace: STAGE` if it is to run in its stead",
         ("{kind: void}", "{kind: void, after: load_state}"),
     ),
     # A slip in the name of an inherited stage is no new stage.
@@ -325,7 +326,8 @@ MISTAKES = [
         "extends: bub:default\nhooks: {other: {kind: firstresult}}\n"
         "stages: {other: {into: «prompt», after: build_prompt}}",
         "stage `other` makes `prompt`, which stage `build_prompt` makes already",
-        "give it a name of its own, or take the value and make a new version of it",
+        "add `replace: build_prompt` if it is to run in its stead; else give it a name of its own, or take the value"
+        " and make a new version of it",
         ("{kind: firstresult}", "{kind: firstresult, takes: [prompt]}"),
         related="stage `build_prompt` makes `prompt` here",
     ),
@@ -341,7 +343,7 @@ MISTAKES = [
         "B132",
         "extends: bub:default\nstages: {run_model: {«enabled»: false}}",
         "`run_model` is switched off, but `save_state` takes `model_output`",
-        "give it a `default`: what it yields then",
+        "give it a `default`: what it yields then; or let another stage make the value with `into: model_output`",
         ("false", 'false, default: ""'),
         related="`save_state` stands here",
     ),

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from bub.base.diagnostics import Diagnostic, Position, Range, sort_diagnostics
+from bub.pipeline.check.outline import outline_of
 from bub.pipeline.check.validate import ProfileChecker, check_document, check_outline, check_profile, profiles_of
-from bub.pipeline.plan.outline import outline_of
 from bub.pipeline.source.merge import load_text
 
 VERSION = "version: 1\n"

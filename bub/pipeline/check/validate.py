@@ -14,11 +14,11 @@ from bub.base.diagnostics import Diagnostic
 from bub.errors import UsageError
 from bub.pipeline.check.ignores import Ignore, check_ignores, ignores_of, settle
 from bub.pipeline.check.literal_secrets import literal_secrets
+from bub.pipeline.check.outline import Outline, outline_of
 from bub.pipeline.check.rules import CASE_RULES, OUTLINE_RULES, PROFILE_RULES, STAGE_RULES, no_stages
 from bub.pipeline.check.schema import check_layer
 from bub.pipeline.check.sections import check_sections, sections_of
 from bub.pipeline.check.variables import check_variables
-from bub.pipeline.plan.outline import Outline, outline_of
 from bub.pipeline.plan.plan import Plan, make_plan
 from bub.pipeline.plan.scalars import flag_of, text_of
 from bub.pipeline.source import interpolate

@@ -55,6 +55,12 @@ def list_names(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
+def list_few(names: Iterable[str], most: int = 6) -> str:
+    """Names in a sentence; of many the first few."""
+    known = list(names)
+    return list_names(known[:most]) + (f" and {len(known) - most} more" if len(known) > most else "")
+
+
 def join_names(names: Iterable[str], word: str = "or") -> str:
     return join([f"`{name}`" for name in names], word)
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bub.pipeline.check.cases import Case
+from bub.pipeline.check.outline import Outline
 from bub.pipeline.check.rules import (
     changes_nothing,
     cleanup_for_each,
@@ -15,9 +17,11 @@ from bub.pipeline.check.rules import (
     default_never_used,
     for_each_of_no_list,
     gate_guards_nothing,
+    gate_replaced,
     hook_entry_in_vain,
     hook_outside_a_turn,
     key_of_another_kind,
+    key_of_replaced_stage,
     key_without_effect,
     kind_changed,
     kind_not_permitted,
@@ -32,6 +36,7 @@ from bub.pipeline.check.rules import (
     plugin_not_allowed,
     policy_of_another_kind,
     ran_and_skipped,
+    replaced_twice,
     reply_without_address,
     route_never_matches,
     shown_unjudged,
@@ -54,8 +59,6 @@ from bub.pipeline.check.rules import (
     value_may_be_missing,
     value_nobody_makes,
 )
-from bub.pipeline.plan.cases import Case
-from bub.pipeline.plan.outline import Outline
 from bub.pipeline.plan.plan import Plan
 
 OUTLINE_RULES: tuple[Callable[[Outline], None], ...] = (
@@ -87,6 +90,9 @@ STAGE_RULES: tuple[Callable[[Plan], None], ...] = (
     misspelt_value.check,
     unchangeable_value.check,
     gate_guards_nothing.check,
+    gate_replaced.check,
+    replaced_twice.check,
+    key_of_replaced_stage.check,
     only_for_nobody.check,
     shown_unjudged.check,
     unknown_hook.check,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bub.pipeline.plan.plan import Plan, StagePlan
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.stages import StagePlan
 
 CODE = "B188"
 

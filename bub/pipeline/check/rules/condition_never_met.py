@@ -7,10 +7,11 @@ from typing import NamedTuple
 from bub.base.diagnostics import Related, Severity, is_slip, suggest
 from bub.base.globs import is_glob, matcher, matches_nothing
 from bub.hooks.facts import SESSION
+from bub.pipeline.check.outline import Outline
 from bub.pipeline.plan.channels import channel_meant
-from bub.pipeline.plan.outline import Outline
-from bub.pipeline.plan.plan import Plan, StagePlan
+from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import text_of
+from bub.pipeline.plan.stages import StagePlan
 from bub.pipeline.source.document import Node
 from bub.plugins.shipped import SHIPPED_CHANNELS
 

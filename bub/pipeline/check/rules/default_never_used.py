@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bub.hooks.facts import BUILTIN, SESSION
-from bub.pipeline.plan.plan import Plan, StagePlan
+from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import names_of, text_of
+from bub.pipeline.plan.stages import StagePlan
 
 CODE = "B193"
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from bub.pipeline.plan.plan import Plan, StagePlan
+from bub.base.diagnostics import Place
+from bub.pipeline.plan.order import find_move
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.stages import StagePlan
+from bub.pipeline.source.merge import is_own
+from bub.pipeline.source.profiles import profile_of
 
 CODE = "B140"
 
@@ -19,11 +24,13 @@ def check(plan: Plan) -> None:
             takers = plan.flow.takers[stage.each]
             guards = any(_can_be_stopped(other) and plan.position[other.id] > index for other in takers)
         if not guards:
+            place = _place_of_fault(plan, stage)
             plan.findings.add(
                 CODE,
                 f"{stage} is a gate, but nothing stands behind it that it could keep from running",
-                stage.where,
+                place,
                 path=f"stages.{stage.id}",
+                profile=profile_of(place),
                 help="move it above what it is to guard, with `before: STAGE`",
             )
 
@@ -31,3 +38,12 @@ def check(plan: Plan) -> None:
 def _can_be_stopped(stage: StagePlan) -> bool:
     """Whether a stage runs, and only if the gates above allow it: a clean-up runs in any case."""
     return stage.enabled and stage.cleanup_for is None
+
+
+def _place_of_fault(plan: Plan, gate: StagePlan) -> Place:
+    """What is to be changed: the gate, or in a layer above it what was moved in front of it, or is off behind it."""
+    moves = [find_move(plan.layers, stage.id, gate.id) for stage in plan.above(gate)]
+    places = [move.place for move in moves if move is not None and move.stage != gate.id]
+    behind = plan.stages[plan.position[gate.id] + 1 :]
+    places += [stage.place_of("enabled") for stage in behind if not stage.enabled]
+    return next((place for place in places if is_own(place) and place.layer != gate.where.layer), gate.where)

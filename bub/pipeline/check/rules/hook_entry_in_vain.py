@@ -6,7 +6,8 @@ from bub.base.diagnostics import Place, sure_repair
 from bub.hooks.facts import HOOK_KEYS
 from bub.hookspecs import HOOK_POINTS
 from bub.pipeline.plan.callers import is_called_in_a_profile
-from bub.pipeline.plan.plan import HookPlan, Plan
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.stages import HookPlan
 
 CODE = "B177"
 

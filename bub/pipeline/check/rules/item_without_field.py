@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bub.hooks.facts import BUILTIN, OUTBOUNDS, SESSION
 from bub.pipeline.plan.offers import Offers
-from bub.pipeline.plan.plan import Plan, StagePlan
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.stages import StagePlan
 
 CODE = "B221"
 

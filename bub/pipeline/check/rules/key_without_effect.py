@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from bub.pipeline.plan.plan import Plan, StagePlan
+from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import seconds_of
+from bub.pipeline.plan.stages import StagePlan
 from bub.pipeline.source.document import Node
 
 CODE = "B189"

@@ -13,7 +13,7 @@ def check(plan: Plan) -> None:
     for path, changes in plan.kind_changes.items():
         section, _, name = path.partition(".")
         who, advice = (
-            (f"stage `{name}`", "switch the stage off and add one of your own beside it")
+            (f"stage `{name}`", f"take it out, and put a stage of your own in its place with `replace: {name}`")
             if section == "stages"
             else (f"hook `{name}`", "declare a hook of another name")
         )

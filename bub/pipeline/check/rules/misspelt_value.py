@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bub.base.diagnostics import sure_repair
-from bub.pipeline.plan.plan import NAME, Plan
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.stages import NAME
 
 CODE = "B133"
 

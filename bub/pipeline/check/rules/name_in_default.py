@@ -5,8 +5,9 @@ from __future__ import annotations
 from bub.base.diagnostics import Place, is_slip
 from bub.envelope import FIELDS
 from bub.hooks.facts import SESSION, START_VALUES
-from bub.pipeline.plan.plan import Plan, StagePlan, is_readable
+from bub.pipeline.plan.plan import Plan, is_readable
 from bub.pipeline.plan.scalars import text_of
+from bub.pipeline.plan.stages import StagePlan
 from bub.pipeline.plan.templates import template_places
 
 CODE = "B185"

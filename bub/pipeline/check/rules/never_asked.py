@@ -5,8 +5,9 @@ from __future__ import annotations
 from bub.hooks.facts import BUILTIN
 from bub.hooks.implementations import Implementation, in_call_order
 from bub.pipeline.plan.offers import Offers
-from bub.pipeline.plan.plan import Plan, StagePlan
+from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import names_of
+from bub.pipeline.plan.stages import StagePlan
 
 CODE = "B219"
 

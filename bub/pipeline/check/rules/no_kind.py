@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bub.hookspecs import HOOK_POINTS
-from bub.pipeline.plan.plan import HookPlan, Plan
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.stages import HookPlan
 from bub.pipeline.source.document import Node
 
 CODE = "B110"

@@ -7,10 +7,10 @@ import re
 from pathlib import Path
 
 from bub.base.diagnostics import is_slip
+from bub.pipeline.check.outline import Outline
 from bub.pipeline.check.sections import all_settings
 from bub.pipeline.check.unknown_keys import names_of_settings
 from bub.pipeline.plan.channels import plugins_named
-from bub.pipeline.plan.outline import Outline
 from bub.pipeline.plan.scalars import mappings_in, names_of
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import references

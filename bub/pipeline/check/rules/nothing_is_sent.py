@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bub.base.diagnostics import Place
 from bub.hooks.facts import OUTBOUNDS
-from bub.pipeline.plan.plan import Plan, StagePlan, is_readable
+from bub.pipeline.plan.plan import Plan, is_readable
+from bub.pipeline.plan.stages import StagePlan
 
 CODE = "B192"
 

@@ -12,8 +12,9 @@ from bub.hooks.implementations import Implementation
 from bub.hookspecs import HookPoint
 from bub.pipeline.plan.callers import kind_of
 from bub.pipeline.plan.offers import Offers
-from bub.pipeline.plan.plan import HookPlan, Plan
+from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import names_of
+from bub.pipeline.plan.stages import HookPlan
 from bub.pipeline.source.document import Node
 from bub.plugins.sources import may_register
 

@@ -10,8 +10,9 @@ from bub.hooks.blocking import find_blocking_call
 from bub.hooks.facts import BUILTIN
 from bub.hooks.implementations import Implementation
 from bub.pipeline.plan.offers import Offers
-from bub.pipeline.plan.plan import HookPlan, Plan
+from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import flag_of, names_of, text_of
+from bub.pipeline.plan.stages import HookPlan
 from bub.pipeline.source.document import Node
 
 CODE = "B217"

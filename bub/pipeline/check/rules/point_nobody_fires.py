@@ -6,8 +6,9 @@ from bub.base.diagnostics import Severity
 from bub.hooks.facts import BUILTIN
 from bub.pipeline.plan.callers import is_called_in_a_profile, kind_of
 from bub.pipeline.plan.offers import Offers
-from bub.pipeline.plan.plan import HookPlan, Plan
+from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import names_of
+from bub.pipeline.plan.stages import HookPlan
 from bub.plugins.sources import may_fire
 
 CODE = "B214"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bub.base.diagnostics import Related
-from bub.pipeline.plan.cases import Case
+from bub.pipeline.check.cases import Case
 from bub.pipeline.plan.plan import Plan
 
 CODE = "B174"

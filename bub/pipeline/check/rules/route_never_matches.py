@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from bub.base.diagnostics import Related
 from bub.base.globs import GlobIndex, covers
-from bub.pipeline.plan.outline import Outline
+from bub.pipeline.check.outline import Outline
 from bub.pipeline.plan.scalars import text_of
 from bub.pipeline.source.document import Node
 

@@ -1,12 +1,17 @@
-"""No stage waits for itself, for one that stands below it, or is placed beside itself."""
+"""No stage waits for itself, for one that stands below it, is placed beside itself or replaces itself."""
 
 from __future__ import annotations
 
 import itertools
 
-from bub.pipeline.plan.order import circles_in
-from bub.pipeline.plan.plan import Plan, StagePlan
+from bub.base.diagnostics import Place, Related
+from bub.pipeline.plan.order import StageLayer, circles_in, find_move
+from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import names_of
+from bub.pipeline.plan.stages import StagePlan
+from bub.pipeline.plan.swaps import REPLACE, circles_of_replaced
+from bub.pipeline.source.merge import is_own
+from bub.pipeline.source.profiles import profile_of
 
 CODE = "B121"
 
@@ -17,6 +22,7 @@ def check(plan: Plan) -> None:
         _check_cleanup(plan, stage)
     _check_needs(plan)
     _check_anchors(plan)
+    _check_replaced(plan)
 
 
 def _check_cleanup(plan: Plan, stage: StagePlan) -> None:
@@ -33,14 +39,8 @@ def _check_cleanup(plan: Plan, stage: StagePlan) -> None:
             path=path,
             help="name the stage that it cleans up for",
         )
-    elif _stands_below(plan, stage, target):
-        plan.findings.add(
-            CODE,
-            f"{stage} cleans up for `{target}`, which stands below it",
-            said.place,
-            path=path,
-            help=f"move `{stage.id}` below `{target}`",
-        )
+    else:
+        _check_below(plan, stage, target, "cleans up for", path, said.place)
 
 
 def _check_needs(plan: Plan) -> None:
@@ -48,7 +48,7 @@ def _check_needs(plan: Plan) -> None:
     told: set[tuple[str, str]] = set()
     for circle in circles_in(edges):
         told.update(itertools.pairwise(circle))
-        stage = plan.stages[plan.position[circle[0]]]
+        stage = plan.stage(circle[0])
         plan.findings.add(
             CODE,
             f"{stage} waits for itself: {' → '.join(circle)}",
@@ -58,14 +58,27 @@ def _check_needs(plan: Plan) -> None:
         )
     for stage in plan.stages:
         for name, place in names_of(stage.node.get("needs")):
-            if (stage.id, name) not in told and _stands_below(plan, stage, name):
-                plan.findings.add(
-                    CODE,
-                    f"{stage} needs `{name}`, which stands below it",
-                    place,
-                    path=f"stages.{stage.id}.needs",
-                    help=f"move `{stage.id}` below `{name}`",
-                )
+            if (stage.id, name) not in told:
+                _check_below(plan, stage, name, "needs", f"stages.{stage.id}.needs", place)
+
+
+def _check_below(plan: Plan, stage: StagePlan, name: str, verb: str, path: str, said: Place) -> None:
+    """Find that a stage names one below it, or one for which another stands in below it."""
+    for other in plan.standing_for(name):
+        if stage.replaced_by or not _stands_below(plan, stage, other):
+            continue
+        below = "which stands below it" if other == name else f"for which `{other}` stands in, below it"
+        move = find_move(plan.layers, stage.id, other)
+        place, related, advice = said, [], f"move `{stage.id}` below `{other}`"
+        if move is not None and not is_own(said):
+            place, path = move.place, move.path
+            related = [Related(f"{stage} {verb} `{name}` here", said.file, said.range)]
+            if move.stage == other:
+                advice = f"move `{other}` above `{stage.id}`"
+        elif move is not None:
+            related = [Related(f"the place of `{move.stage}` is said here", move.place.file, move.place.range)]
+        message = f"{stage} {verb} `{name}`, {below}"
+        plan.findings.add(CODE, message, place, path=path, profile=profile_of(place), help=advice, related=related)
 
 
 def _stands_below(plan: Plan, stage: StagePlan, name: str) -> bool:
@@ -77,7 +90,7 @@ def _check_anchors(plan: Plan) -> None:
     for layer in plan.layers:
         anchors = {anchor.stage: anchor for anchor in layer.anchors() if anchor.other in layer.known}
         for circle in circles_in({name: [anchor.other] for name, anchor in anchors.items()}):
-            name, side, _, place = anchors[circle[0]]
+            name, side, _, place, _ = anchors[circle[0]]
             plan.findings.add(
                 CODE,
                 f"stage `{name}` is placed beside itself: {' → '.join(circle)}",
@@ -85,3 +98,25 @@ def _check_anchors(plan: Plan) -> None:
                 path=f"stages.{name}.{side}",
                 help="set one of them beside another stage",
             )
+
+
+def _check_replaced(plan: Plan) -> None:
+    for circle in circles_of_replaced({stage.id: stage.node for stage in plan.stages}):
+        if any(_says_all(layer, circle) for layer in plan.layers):
+            continue  # then they are placed beside themselves
+        last = max(circle[1:], key=lambda name: plan.layer_saying(name, REPLACE))
+        at = circle.index(last)
+        said = plan.stage(last).place_of(REPLACE)
+        plan.findings.add(
+            CODE,
+            f"stage `{last}` replaces itself: {' → '.join([*circle[at:], *circle[1 : at + 1]])}",
+            said,
+            path=f"stages.{last}.{REPLACE}",
+            profile=profile_of(said),
+            help=f"take one `{REPLACE}` out",
+        )
+
+
+def _says_all(layer: StageLayer, circle: list[str]) -> bool:
+    anchors = {anchor.stage: anchor.other for anchor in layer.anchors() if anchor.side == REPLACE}
+    return all(anchors.get(name) == other for name, other in itertools.pairwise(circle))

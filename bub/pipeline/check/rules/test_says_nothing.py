@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bub.base.diagnostics import is_slip
 from bub.envelope import FIELDS
-from bub.pipeline.plan.cases import Case
+from bub.pipeline.check.cases import Case
 from bub.pipeline.plan.channels import channel_meant
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import text_of

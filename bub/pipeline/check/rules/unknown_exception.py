@@ -7,7 +7,7 @@ import re
 
 from bub import errors
 from bub.base.diagnostics import sure_repair
-from bub.pipeline.plan.cases import Case
+from bub.pipeline.check.cases import Case
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import text_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bub.pipeline.plan.cases import Case
+from bub.pipeline.check.cases import Case
 from bub.pipeline.plan.plan import Plan, known_stages
 
 CODE = "B172"

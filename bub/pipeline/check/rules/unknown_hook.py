@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bub.hookspecs import HOOK_POINTS
-from bub.pipeline.plan.plan import NAME, Plan, known_stages
+from bub.pipeline.plan.plan import Plan, known_stages
 from bub.pipeline.plan.scalars import text_of
+from bub.pipeline.plan.stages import NAME
 
 CODE = "B150"
 

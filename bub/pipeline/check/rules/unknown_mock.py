@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bub.hookspecs import ERROR_POINT, HOOK_POINTS
-from bub.pipeline.plan.cases import Case
+from bub.pipeline.check.cases import Case
 from bub.pipeline.plan.plan import Plan, known_stages
 
 CODE = "B171"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bub.pipeline.plan.plan import Plan, known_stages
 from bub.pipeline.plan.scalars import names_of
+from bub.pipeline.plan.swaps import REPLACE
 
 CODE = "B120"
 
 
 def check(plan: Plan) -> None:
-    """Find `needs`, `cleanup_for`, `before` and `after` that name no stage."""
+    """Find `needs`, `cleanup_for`, `before`, `after` and `replace` that name no stage."""
     known = known_stages(plan)
     for stage in plan.stages:
         asked = [("needs", *need) for need in names_of(stage.node.get("needs"))]
@@ -28,11 +29,12 @@ def check(plan: Plan) -> None:
                     path=f"stages.{stage.id}.{key}",
                 )
     for layer in plan.layers:
-        for name, side, other, place in layer.anchors():
+        for name, side, other, place, _ in layer.anchors():
             if other not in layer.known:
+                what = "replace" if side == REPLACE else f"stand {side}"
                 plan.findings.add_unknown(
                     CODE,
-                    f"stage `{name}` is to stand {side} `{other}`, which does not exist",
+                    f"stage `{name}` is to {what} `{other}`, which does not exist",
                     place,
                     other,
                     layer.known - {name},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bub.pipeline.plan.outline import Outline
+from bub.pipeline.check.outline import Outline
 from bub.pipeline.plan.scalars import text_of
 
 CODE = "B170"

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from bub.base.diagnostics import Related
-from bub.pipeline.plan.plan import Plan, StagePlan
+from typing import NamedTuple
+
+from bub.base.diagnostics import Place, Related
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.stages import StagePlan
+from bub.pipeline.plan.swaps import REPLACE
+from bub.pipeline.source.profiles import profile_of
 
 CODE = "B132"
 
@@ -13,32 +18,54 @@ def check(plan: Plan) -> None:
     for index, stage in enumerate(plan.stages):
         if stage.kind is None or stage.kind.name not in ("firstresult", "stream") or stage.yields_something:
             continue
-        why, key = _why_nothing(plan, stage)
-        value = stage.node.get("into")
-        if not why or value is None or not isinstance(value.value, str):
+        missing = _why_missing(plan, stage)
+        if missing is None or stage.into is None or stage.into not in stage.makes:
             continue
-        takers = (other for other in plan.flow.takers.get(value.value, ()) if other.enabled)
+        takers = (other for other in plan.flow.takers.get(stage.into, ()) if other.enabled)
         taker = next((other for other in takers if plan.position[other.id] > index), None)
         if taker is not None:
             plan.findings.add(
                 CODE,
-                f"`{stage.id}` {why} `{taker.id}` takes `{value.value}`",
-                stage.place_of(key),
-                path=f"stages.{stage.id}.{key}",
-                help="give it a `default`: what it yields then",
+                f"`{stage.id}` {missing.why} `{taker.id}` takes `{stage.into}`",
+                missing.place,
+                path=missing.path,
+                profile=profile_of(missing.place),
+                help=missing.advice.format(into=stage.into),
                 related=[Related(f"`{taker.id}` stands here", taker.where.file, taker.where.range)],
             )
 
 
-def _why_nothing(plan: Plan, stage: StagePlan) -> tuple[str, str]:
-    """Why a stage may yield nothing, and the key that says so; ("", "") where it always yields something."""
+_DEFAULT = "give it a `default`: what it yields then"
+
+
+class _Missing(NamedTuple):
+    """Why a stage may yield nothing, what to do, and the key that says so."""
+
+    why: str
+    place: Place
+    path: str
+    advice: str = _DEFAULT
+
+
+def _why_missing(plan: Plan, stage: StagePlan) -> _Missing | None:
+    """Why a stage may yield nothing; None where it always yields something."""
+    if stage.replaced_by:
+        other = plan.stage(stage.replaced_by[0])
+        why = f"is replaced by `{other.id}`, which does not make its value, but"
+        advice = f"let a stage in its place make it with `into: {{into}}`, or give `{stage.id}` a `default`"
+        return _Missing(why, other.place_of(REPLACE), f"stages.{other.id}.{REPLACE}", advice)
     if not stage.enabled:
         # Whoever reads the pipeline finds the stage there, and not the profile that switches it off.
-        layer = stage.place_of("enabled").layer
-        profile = next((name for name in plan.effective.chain if layer == f"profile {name}"), None)
-        return f"is defined, but off in profile `{profile}`, and" if profile else "is switched off, but", "enabled"
+        profile = profile_of(stage.place_of("enabled"))
+        why = f"is defined, but off in profile `{profile}`, and" if profile else "is switched off, but"
+        advice = f"{_DEFAULT}; or let another stage make the value with `into: {{into}}`"
+        return _key(stage, why, "enabled", advice)
     if stage.node.get("when") is not None:
-        return "may be skipped by its `when`, but", "when"
+        return _key(stage, "may be skipped by its `when`, but", "when")
     if stage.on_failure == "skip":
-        return "may be left out when it fails, but", "on_failure"
-    return "", ""
+        return _key(stage, "may be left out when it fails, but", "on_failure")
+    return None
+
+
+def _key(stage: StagePlan, why: str, key: str, advice: str = _DEFAULT) -> _Missing:
+    return _Missing(why, stage.place_of(key), f"stages.{stage.id}.{key}", advice)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from bub.base.diagnostics import Place
 from bub.hooks.facts import START_VALUES
-from bub.pipeline.plan.plan import Plan, StagePlan, known_values
+from bub.pipeline.check.words import list_few
+from bub.pipeline.plan.order import find_move
+from bub.pipeline.plan.plan import Plan, known_values
+from bub.pipeline.plan.stages import StagePlan
 from bub.pipeline.plan.templates import template_names
+from bub.pipeline.source.merge import is_own
+from bub.pipeline.source.profiles import profile_of
 
 CODE = "B130"
 
@@ -13,11 +21,15 @@ CODE = "B130"
 def check(plan: Plan) -> None:
     """Find values that nobody makes, and those that are made below the stage that takes them."""
     _check_missing(plan)
+    faults: dict[_Fault, list[_Late]] = {}
     above = set(START_VALUES)
     for stage in plan.stages:
         if stage.kind is not None:
-            _check_made_below(plan, stage, above)
+            for fault, late in _find_late(plan, stage, above):
+                faults.setdefault(fault, []).append(late)
         above.update(stage.makes)
+    for fault, found in faults.items():
+        _report(plan, fault, found)
 
 
 def _check_missing(plan: Plan) -> None:
@@ -44,27 +56,62 @@ def _others_making(plan: Plan, stage: StagePlan, name: str) -> tuple[StagePlan, 
     return tuple(other for other in plan.flow.makers.get(name, ()) if other is not stage)
 
 
-def _check_made_below(plan: Plan, stage: StagePlan, above: set[str]) -> None:
+class _Fault(NamedTuple):
+    """What is made too low or taken too high: `stage` is the one to move, as is said at `place`."""
+
+    stage: str
+    place: Place
+    path: str
+    is_maker: bool
+
+
+class _Late(NamedTuple):
+    """A stage that takes a value, and the one that makes it below."""
+
+    taker: StagePlan
+    value: str
+    maker: StagePlan
+
+
+def _find_late(plan: Plan, stage: StagePlan, above: set[str]) -> Iterator[tuple[_Fault, _Late]]:
     asked = {name: place for name, place in stage.asks if name not in above}
+    named = plan.meant_by(*(() if stage.cleanup_for is None else (stage.cleanup_for,)), *(stage.needs or ()))
     for name in dict.fromkeys((*asked, *stage.takes, *stage.templated)):
-        late = _others_making(plan, stage, name)
-        if name in above or not late or not plan.adrift.isdisjoint((stage.id, late[0].id)):
+        makers = _others_making(plan, stage, name)
+        if name in above or not makers or not plan.adrift.isdisjoint((stage.id, makers[0].id)):
             continue
-        if late[0].id in (stage.cleanup_for, *(stage.needs or ())):
+        maker = makers[0]
+        if maker.id in named:
             continue  # that it stands below is said already
-        plan.findings.add(
-            CODE,
-            f"{stage} takes `{name}`, which is made below it",
-            asked.get(name) or _place_of_taking(stage, name),
-            path=f"stages.{stage.id}",
-            help=f"move it below `{late[0].id}`",
-            related=[late[0].making(name)],
-        )
+        late, move = _Late(stage, name, maker), find_move(plan.layers, stage.id, maker.id)
+        if move is not None and move.stage == maker.id:
+            yield _Fault(maker.id, move.place, move.path, is_maker=True), late
+            continue
+        said = [asked.get(name), _place_in_default(stage, name), move.place if move is not None else None]
+        places = [place for place in (*said, stage.where, maker.place_of("into")) if place is not None]
+        place = next(filter(is_own, places), places[0])
+        yield _Fault(stage.id, place, f"stages.{stage.id}", is_maker=False), late
 
 
-def _place_of_taking(stage: StagePlan, name: str) -> Place:
-    """What is to be changed where a stage takes a value that it does not ask for: its default, else where it stands."""
+def _place_in_default(stage: StagePlan, name: str) -> Place | None:
     default = stage.node.get("default")
-    if default is not None and name in template_names(default):
-        return default.place
-    return stage.place_of("after" if stage.node.get("after") else "before")
+    return default.place if default is not None and name in template_names(default) else None
+
+
+def _report(plan: Plan, fault: _Fault, late: list[_Late]) -> None:
+    """Tell of one stage at the wrong place, whatever takes from it or it takes."""
+    taker, value, maker = late[0]
+    values = list_few(dict.fromkeys(one.value for one in late))
+    if fault.is_maker:
+        takers = list(dict.fromkeys(one.taker.id for one in late))
+        verb = "takes" if len(takers) == 1 else "take"
+        message = f"{maker} makes {values} below {list_few(takers)}, which {verb} it"
+        advice, related = f"set it above `{taker.id}`, with `before: {taker.id}`", taker.taking(value)
+    else:
+        lowest = max((one.maker for one in late), key=lambda other: plan.position[other.id])
+        verb = "is" if len(late) == 1 else "are"
+        message = f"{taker} takes {values}, which {verb} made below it"
+        advice, related = f"move it below `{lowest.id}`", maker.making(value)
+    plan.findings.add(
+        CODE, message, fault.place, path=fault.path, profile=profile_of(fault.place), help=advice, related=[related]
+    )
