@@ -507,6 +507,7 @@ STAGE = {
     "needs": "needs: []",
     "before": "before: load_state",
     "after": "after: load_state",
+    "replace": "replace: load_state",
     "into": "into: other",
     "default": "default: 1",
     "default_if": "default_if: falsy",

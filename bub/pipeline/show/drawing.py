@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from bub.base.duration import parse_duration
 from bub.pipeline.plan.checks import describe_showing
-from bub.pipeline.plan.plan import Plan, StagePlan
+from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.shown import plan_to_show
+from bub.pipeline.plan.stages import StagePlan
 from bub.pipeline.plan.waits import waits_of
 from bub.pipeline.show.facts import Implementers
 from bub.pipeline.source.document import Node
@@ -95,8 +96,12 @@ def drawing_of(plan: Plan, implementers: Implementers | None = None) -> Drawing:
     """Return what there is to draw of a plan, as far as it can be read; who implements what, if plugins are loaded."""
     plan = plan_to_show(plan)
     waits = waits_of(plan)
-    ids = {stage.id for stage in plan.stages}
-    cleanups = [Edge(stage.cleanup_for, stage.id, True) for stage in plan.stages if stage.cleanup_for in ids]
+    cleanups = [
+        Edge(target, stage.id, True)
+        for stage in plan.stages
+        if stage.cleanup_for is not None and stage.cleanup_for in plan.position
+        for target in plan.standing_for(stage.cleanup_for)
+    ]
     told = {(edge.start, edge.end) for edge in cleanups}
     edges = [Edge(other, stage.id) for stage in plan.stages for other in waits.directly[stage.id]]
     return Drawing(
@@ -118,13 +123,13 @@ def _points(plan: Plan, implementers: Implementers | None) -> Iterator[Point]:
 
 
 def _box(plan: Plan, stage: StagePlan, implementers: Implementers | None) -> Box:
-    marks = []
+    marks = list(swap_marks(stage))
     if stage.hook.point.name != stage.id:
         marks.append(f"calls {stage.hook.point.name}")
     if stage.node.get("when") is not None:
         marks.append("conditional")
     if stage.cleanup_for is not None:
-        marks.append(f"cleans up after {stage.cleanup_for}")
+        marks.append(f"cleans up after {', '.join(plan.standing_for(stage.cleanup_for))}")
     kind = stage.kind.name if stage.kind is not None else ""
     nobody = implementers is not None and stage.enabled and not implementers.stages.get(stage.id)
     if nobody:
@@ -139,6 +144,14 @@ def _box(plan: Plan, stage: StagePlan, implementers: Implementers | None) -> Box
         nobody,
         describe_showing(plan, stage, implementers.stages if implementers is not None else None),
     )
+
+
+def swap_marks(stage: StagePlan) -> Iterator[str]:
+    """Yield which stage one replaces, and which replace it."""
+    if stage.replaces is not None:
+        yield f"replaces {stage.replaces}"
+    if stage.replaced_by:
+        yield f"replaced by {', '.join(stage.replaced_by)}"
 
 
 def _timeout(stage: StagePlan) -> str:

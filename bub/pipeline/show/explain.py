@@ -12,7 +12,7 @@ from bub.base.diagnostics import Place, did_you_mean
 from bub.base.json_schema import Steps
 from bub.errors import UsageError
 from bub.hooks.combining import COMBININGS
-from bub.hooks.facts import HOOK_KEYS, INHERITED_KEYS, KIND_KEYS, KINDS, STAGE_KEYS, START_VALUES
+from bub.hooks.facts import HANDED_ON_KEYS, HOOK_KEYS, INHERITED_KEYS, KIND_KEYS, KINDS, STAGE_KEYS, START_VALUES
 from bub.pipeline.plan.checks import CHECKED, describe_showing
 from bub.pipeline.plan.origins import (
     Lookup,
@@ -26,12 +26,14 @@ from bub.pipeline.plan.origins import (
     schema_at,
     value_at,
 )
-from bub.pipeline.plan.plan import HookPlan, Plan, StagePlan
+from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import flag_of, names_of, text_of
 from bub.pipeline.plan.settings import GENERAL, variable_of
 from bub.pipeline.plan.shown import plan_to_show
+from bub.pipeline.plan.stages import HookPlan, StagePlan
 from bub.pipeline.plan.waits import Waits, waits_of
 from bub.pipeline.report.handbook import codes, page_of
+from bub.pipeline.show.drawing import swap_marks
 from bub.pipeline.show.facts import CodePage, Facts, HookFacts, Implementers, Key, PipelineFacts, StageFacts, ValueFacts
 from bub.pipeline.show.topics import find_hook, find_stage, resolve_path
 from bub.pipeline.source.document import Node
@@ -128,10 +130,11 @@ def _about_stage(lookup: Lookup, stage: StagePlan, waits: Waits, implementers: I
         hook=hook,
         place=stage.where,
         doc=_doc(stage.hook),
-        enabled=keys["enabled"].value,
+        enabled="false" if stage.replaced_by else keys["enabled"].value,
+        replaced_by=stage.replaced_by,
         timeout=keys["timeout"].value if keys["timeout"].origins else "",
         on_failure=keys["on_failure"].value,
-        marks=tuple(_marks(stage, keys, waits.beside[stage.id], shown)),
+        marks=tuple(_marks(plan, stage, keys, waits.beside[stage.id], shown)),
         takes={name: _makers(plan, stage, name) for name in dict.fromkeys(stage.taken)},
         makes={
             name: tuple(other.id for other in plan.flow.takers.get(name, ()) if plan.position[other.id] > at)
@@ -141,7 +144,11 @@ def _about_stage(lookup: Lookup, stage: StagePlan, waits: Waits, implementers: I
         before=waits.before[stage.id],
         beside=waits.beside[stage.id],
         shown=shown,
-        cleaned_by=tuple(other.id for other in plan.stages if other.cleanup_for == stage.id),
+        cleaned_by=tuple(
+            other.id
+            for other in plan.stages
+            if other.cleanup_for is not None and stage.id in plan.standing_for(other.cleanup_for)
+        ),
         asked=implementers.stages.get(stage.id, ()) if implementers is not None else None,
         keys=tuple(keys.values()),
     )
@@ -159,12 +166,13 @@ def _keys_of(stage: StagePlan) -> Iterable[str]:
     return dict.fromkeys([*known, *(name for name, _ in stage.node.items())])
 
 
-def _marks(stage: StagePlan, keys: Mapping[str, Key], beside: tuple[str, ...], shown: str) -> Iterable[str]:
+def _marks(plan: Plan, stage: StagePlan, keys: Mapping[str, Key], beside: tuple[str, ...], shown: str) -> Iterable[str]:
     """Return what is special about a stage, in a few words each."""
     if not stage.enabled:
         yield "off"
     elif "${" in keys["enabled"].value:
         yield f"on if {keys['enabled'].value}"
+    yield from swap_marks(stage)
     if stage.hook.point.name != stage.id:
         yield f"calls {stage.hook.point.name}"
     if keys["when"].origins:
@@ -172,7 +180,7 @@ def _marks(stage: StagePlan, keys: Mapping[str, Key], beside: tuple[str, ...], s
     if stage.each is not None:
         yield f"for each of {stage.each}"
     if stage.cleanup_for is not None:
-        yield f"cleans up after {stage.cleanup_for}"
+        yield f"cleans up after {', '.join(plan.standing_for(stage.cleanup_for))}"
     if stage.needs is not None:
         yield f"needs {', '.join(stage.needs) or 'nothing'}"
     if beside:
@@ -198,7 +206,15 @@ def _stage_key(lookup: Lookup, stage: StagePlan, name: str) -> Key:
 def _stage_origins(lookup: Lookup, stage: StagePlan, name: str) -> tuple[Origin, ...]:
     """Return who sets a key of a stage: the pipeline for its kind, its hook point, then the stage itself."""
     hook = origins_of(lookup, ("hooks", stage.hook.point.name, name)) if name in INHERITED_KEYS else ()
-    return (*_general_policy(lookup, stage, name), *hook, *origins_of(lookup, ("stages", stage.id, name)))
+    own = origins_of(lookup, ("stages", stage.id, name)) or _taken_over(lookup, stage, name)
+    return (*_general_policy(lookup, stage, name), *hook, *own)
+
+
+def _taken_over(lookup: Lookup, stage: StagePlan, name: str) -> tuple[Origin, ...]:
+    """Return who sets a key that a stage takes over from the one it replaces."""
+    if name not in HANDED_ON_KEYS or stage.node.get(name) is None or stage.replaces is None:
+        return ()
+    return _stage_origins(lookup, lookup.plan.stage(stage.replaces), name)
 
 
 def _general_policy(lookup: Lookup, what: StagePlan | HookPlan, name: str) -> tuple[Origin, ...]:
@@ -215,6 +231,7 @@ def _stage_default(stage: StagePlan, name: str) -> str:
         "needs": "all stages above",
         "before": "nothing",
         "after": "nothing",
+        "replace": "nothing",
         "into": "nothing",
         "default": empty if stage.kind is not None and stage.kind.name == "broadcast" else "nothing",
         "default_if": "none",
@@ -225,7 +242,7 @@ def _stage_default(stage: StagePlan, name: str) -> str:
         "retry": "no",
         "show": CHECKED,
         "when": "every message",
-        "enabled": "true",
+        "enabled": "false, since another runs in its place" if stage.replaced_by else "true",
         "timeout": "none",
         "on_failure": stage.on_failure,
         "only": "all plugins of the profile",

@@ -69,6 +69,7 @@ class StageFacts:
     place: Place
     doc: str
     enabled: str
+    replaced_by: tuple[str, ...]
     timeout: str
     on_failure: str
     marks: tuple[str, ...]
@@ -89,6 +90,7 @@ class StageFacts:
             "hook": self.hook,
             "place": _place(self.place),
             "enabled": {"true": True, "false": False}.get(self.enabled, self.enabled),
+            "replaced_by": list(self.replaced_by),
             "timeout": self.timeout or None,
             "on_failure": self.on_failure,
             "takes": {name: None if makers is None else list(makers) for name, makers in self.takes.items()},

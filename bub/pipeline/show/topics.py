@@ -15,7 +15,8 @@ from bub.pipeline.plan.origins import (
     schema_at,
     value_at,
 )
-from bub.pipeline.plan.plan import HookPlan, Plan, StagePlan
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.stages import HookPlan, StagePlan
 from bub.pipeline.source.merge import DEFAULT_PROFILE
 from bub.pipeline.source.schemas import pipeline_schema
 

@@ -11,7 +11,8 @@ from bub.base.duration import parse_duration
 from bub.base.globs import covers
 from bub.hooks.facts import HOOK_KEYS
 from bub.pipeline.plan.checks import CHECKED
-from bub.pipeline.plan.plan import HookPlan, Plan, StagePlan, policy_of
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.stages import HookPlan, StagePlan, policy_of
 from bub.pipeline.source.document import Node, Plain
 
 GATE = "gate"
@@ -41,7 +42,7 @@ STAGE_KEYS: Mapping[str, str] = MappingProxyType(
         "default_if": "values",
     }
 )
-"""What each key of a stage is about; `needs`, `before` and `after` show in the order."""
+"""What each key of a stage is about; `needs`, `before` and `after` show in the order, `replace` in what is off."""
 
 _DEFAULTS: Mapping[str, Plain] = MappingProxyType(
     {"enabled": True, "thread": False, "combine": "list", "changes": [], "default_if": "none", "show": CHECKED}
@@ -86,6 +87,8 @@ def stage_fact(stage: StagePlan, key: str) -> Fact:
     match key:
         case "hook":
             return fact(key, own, unset=stage.id)
+        case "enabled" if stage.replaced_by:
+            return fact(key, unset=False)
         case "on_failure":
             return fact(key, own, inherited, unset=stage.on_failure)
         case "takes":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bub.pipeline.plan.plan import HookPlan, Plan
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.stages import HookPlan
 from bub.pipeline.show.differences.changes import Changes, describe_change
 from bub.pipeline.show.differences.facts import GATE, POINT_KEYS, is_gate, kind_of_point, opens, point_fact
 

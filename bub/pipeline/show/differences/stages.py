@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bub.pipeline.plan.checks import shows_at_once
-from bub.pipeline.plan.plan import Plan, StagePlan
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.stages import StagePlan
+from bub.pipeline.plan.swaps import REPLACE
 from bub.pipeline.show.differences.changes import Changes, describe_change, list_names
 from bub.pipeline.show.differences.facts import (
     GATE,
@@ -26,10 +28,12 @@ def compare(old: Plan, new: Plan, changes: Changes) -> None:
     """Tell which stages are new or gone, and what changes about the others; their order aside."""
     before, after = ({stage.id: stage for stage in plan.stages} for plan in (old, new))
     for name, stage in after.items():
-        if name in before:
-            _compare_stage(before[name], stage, old, new, changes)
-        else:
+        if name not in before:
             _report_added(stage, new, changes)
+        elif stage.replaced_by and not before[name].replaced_by:
+            _report_replaced(before[name], stage, old, new, changes)
+        else:
+            _compare_stage(before[name], stage, old, new, changes)
     for name, stage in before.items():
         if name not in after:
             _report_removed(stage, old, changes)
@@ -62,6 +66,35 @@ def _report_removed(stage: StagePlan, plan: Plan, changes: Changes) -> None:
         changes.add("stages.removed", message, path, stage.node, old=kind_of(stage))
 
 
+def _report_replaced(was: StagePlan, now: StagePlan, old: Plan, new: Plan, changes: Changes) -> None:
+    """Tell what stands in for a stage; for a gate, what that lets pass which the gate did not."""
+    heirs = [new.stage(name) for name in new.standing_for(now.id)]
+    path, node = f"stages.{now.replaced_by[0]}.{REPLACE}", new.stage(now.replaced_by[0]).node.get(REPLACE)
+    if not is_gate(was):
+        message = f"stage `{was.id}` is replaced by {' and '.join(f'`{heir.id}` ({kind_of(heir)})' for heir in heirs)}"
+        changes.add("stages.replaced", message, path, node, old=was.id, new=_ids(heirs))
+        return
+    gates = [heir for heir in heirs if is_gate(heir)]
+    danger = not any(_is_as_strict(was, gate) for gate in gates)
+    message = f"gate `{was.id}` is replaced by {list_names(_ids(gates or heirs))}"
+    if not gates:
+        message += f", which denies nothing: it stood before {list_names(_ids(stages_behind(was, old)))}"
+    elif danger:
+        message += ", which may deny less"
+    changes.add("gates.replaced", message, path, node, old=was.id, new=_ids(heirs), danger=danger)
+    for gate in gates[:1]:
+        _report_unguarded(was, gate, old, new, changes)
+
+
+def _is_as_strict(was: StagePlan, now: StagePlan) -> bool:
+    """Return whether a gate asks the same, at least as often, as another one did."""
+    for key in STAGE_KEYS:
+        before, after = stage_fact(was, key), stage_fact(now, key)
+        if before.sense != after.sense and opens(key, before.value, after.value):
+            return False
+    return True
+
+
 def _compare_stage(was: StagePlan, now: StagePlan, old: Plan, new: Plan, changes: Changes) -> None:
     guards = is_gate(was)
     who = f"gate `{was.id}`" if guards else f"stage `{was.id}`"
@@ -83,11 +116,16 @@ def _report_unguarded(was: StagePlan, now: StagePlan, old: Plan, new: Plan, chan
     """Tell what a gate guarded and guards no longer: stages, and hook points that are called beside it now."""
     guarded, still = stages_behind(was, old), {now.id, *_ids(stages_behind(now, new))}
     points = _points(guarded) - _points(stage for stage in old.above(was) if stage.enabled)
+    heirs = {heir: stage.id for stage in guarded for heir in new.heirs.get(stage.id, ())}
     for stage in new.stages:
         if stage.id in still or not stage.enabled:
             continue
         if stage.id in _ids(guarded):
             message = f"gate `{was.id}` no longer stands before `{stage.id}`"
+        elif stage.id in heirs:
+            message = (
+                f"gate `{was.id}` does not stand before `{stage.id}`, which runs in the place of `{heirs[stage.id]}`"
+            )
         elif points & _points([stage]):
             message = f"gate `{was.id}` does not stand before `{stage.id}`, which also calls `{stage.hook.point.name}`"
         else:
