@@ -12,7 +12,7 @@ from bub.lsp.jsonrpc import INVALID_PARAMS, JsonRpcError
 from bub.lsp.places import Mention, find_spot, mention_at, mentions_in
 from bub.lsp.reading import Open, location_of
 from bub.pipeline.plan.origins import origins_of
-from bub.pipeline.plan.plan import NAME
+from bub.pipeline.plan.stages import NAME
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.merge import Layer
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from bub.base.diagnostics import Place
-from bub.pipeline.plan.plan import StagePlan, make_plan
+from bub.pipeline.plan.plan import make_plan
+from bub.pipeline.plan.stages import StagePlan
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.merge import SHIPPED, Document
 from bub.testing.expectations import IDLE
