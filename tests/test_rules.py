@@ -654,7 +654,7 @@ MISTAKES = [
     Mistake(
         "B101",
         "extends: bub:default\nstages: {save_state: {enabled: «yes»}}",
-        "`enabled` of stage `save_state` must be true or false, not text",
+        "`enabled` of stage `save_state` must be true or false, not the text `yes`",
         "write `true`",
         ("yes", "true"),
     ),

@@ -168,35 +168,35 @@ MISTAKES = [
     (
         "stages: {x: {enabled: «yes»}}",
         "B101",
-        "`enabled` of stage `x` must be true or false, not text",
+        "`enabled` of stage `x` must be true or false, not the text `yes`",
         "write `true`",
         "stages.x.enabled",
     ),
     (
         "stages: {x: {thread: «1»}}",
         "B101",
-        "`thread` of stage `x` must be true or false, not a number",
+        "`thread` of stage `x` must be true or false, not the number `1`",
         None,
         "stages.x.thread",
     ),
     (
         "stages: {x: {enabled: «'${env:A} and more'»}}",
         "B101",
-        "`enabled` of stage `x` must be true or false, not text",
+        "`enabled` of stage `x` must be true or false, not the text `${env:A} and more`",
         None,
         "stages.x.enabled",
     ),
     (
         "stages: {x: {needs: «a»}}",
         "B101",
-        "`needs` of stage `x` must be a list, not text",
+        "`needs` of stage `x` must be a list, not the text `a`",
         "write it as a list: `[…]`",
         "stages.x.needs",
     ),
     (
         "stages: {x: {needs: [a, «3»]}}",
         "B101",
-        "item 2 of `needs` of stage `x` must be text, not a number",
+        "item 2 of `needs` of stage `x` must be text, not the number `3`",
         "put it in quotes",
         "stages.x.needs[1]",
     ),
@@ -210,14 +210,14 @@ MISTAKES = [
     (
         "hooks: {h: {takes: [«1»]}}",
         "B101",
-        "item 1 of `takes` of hook `h` must be text, not a number",
+        "item 1 of `takes` of hook `h` must be text, not the number `1`",
         "put it in quotes",
         "hooks.h.takes[0]",
     ),
     (
         "routes: [{match: {chat_id: «-100»}, profile: p}]",
         "B101",
-        "`chat_id` of `match` of route 1 must be text, not a number",
+        "`chat_id` of `match` of route 1 must be text, not the number `-100`",
         "put it in quotes",
         "routes[0].match.chat_id",
     ),
@@ -231,7 +231,7 @@ MISTAKES = [
     (
         "stages:\n  timeout: «5s»",
         "B101",
-        "stage `timeout` must be a mapping, not text",
+        "stage `timeout` must be a mapping, not the text `5s`",
         "`timeout` is a key of a stage: write it below the name of the stage",
         "stages.timeout",
     ),
@@ -320,22 +320,40 @@ MISTAKES = [
     ("routes:\n  - «match: {}»", "B103", "route 1 lacks `profile`", None, "routes[0]"),
     ("tests: {«t»: {message: {}}}", "B103", "test `t` lacks `expect`", None, "tests.t"),
     # B104: durations
-    ("stages: {x: {timeout: «30»}}", "B104", f"`timeout` of stage `x` {DURATION}", "did you mean `30s`?", None),
-    ("stages: {x: {timeout: «5 minutes»}}", "B104", f"`timeout` of stage `x` {DURATION}", "did you mean `5m`?", None),
-    ("stages: {x: {timeout: «0s»}}", "B104", f"`timeout` of stage `x` {DURATION}", ZERO, "stages.x.timeout"),
-    ("stages: {x: {timeout: «soon»}}", "B104", f"`timeout` of stage `x` {DURATION}", None, "stages.x.timeout"),
+    (
+        "stages: {x: {timeout: «30»}}",
+        "B104",
+        f"`timeout` of stage `x` {DURATION}, not `30`",
+        "did you mean `30s`?",
+        None,
+    ),
+    (
+        "stages: {x: {timeout: «5 minutes»}}",
+        "B104",
+        f"`timeout` of stage `x` {DURATION}, not `5 minutes`",
+        "did you mean `5m`?",
+        None,
+    ),
+    ("stages: {x: {timeout: «0s»}}", "B104", f"`timeout` of stage `x` {DURATION}, not `0s`", ZERO, "stages.x.timeout"),
+    (
+        "stages: {x: {timeout: «soon»}}",
+        "B104",
+        f"`timeout` of stage `x` {DURATION}, not `soon`",
+        None,
+        "stages.x.timeout",
+    ),
     ("stages: {x: {timeout: «[5s]»}}", "B104", f"`timeout` of stage `x` {DURATION}", None, "stages.x.timeout"),
     (
         "stages: {x: {retry: {times: 2, backoff: «1sec»}}}",
         "B104",
-        f"`backoff` of `retry` of stage `x` {DURATION}",
+        f"`backoff` of `retry` of stage `x` {DURATION}, not `1sec`",
         "did you mean `1s`?",
         "stages.x.retry.backoff",
     ),
     (
         "tests: {t: {message: {}, mock: {m: {delay: «1d»}}, expect: {ran: [x]}}}",
         "B104",
-        f"`delay` of mock `m` of test `t` {DURATION}",
+        f"`delay` of mock `m` of test `t` {DURATION}, not `1d`",
         None,
         "tests.t.mock.m.delay",
     ),
@@ -423,9 +441,9 @@ def test_a_misspelt_version_is_not_missing_as_well() -> None:
     ("version", "code", "message", "fix"),
     [
         ("2", "B102", "`version` must be `1`, not `2`", None),
-        ("'1'", "B101", "`version` must be `1`, not text", "1"),
-        ("1.0", "B101", "`version` must be `1`, not a fraction", "1"),
-        ("true", "B101", "`version` must be `1`, not true or false", None),
+        ("'1'", "B101", "`version` must be `1`, not the text `1`", "1"),
+        ("1.0", "B101", "`version` must be `1`, not the fraction `1.0`", "1"),
+        ("true", "B101", "`version` must be `1`, not `true`", None),
     ],
 )
 def test_only_version_one_is_known(version: str, code: str, message: str, fix: str | None) -> None:
@@ -827,3 +845,18 @@ class TestSectionsOfShippedPlugins:
     def test_a_right_section_is_fine(self) -> None:
         document = load_text("version: 1\nextends: bub:default\nsettings: {local_model: {threads: 2, context: 2048}}")
         assert check_document(document) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "settings: {max_tokens: sk-pasted-here}",
+        "profiles: {default: {settings: {max_tokens: sk-pasted-here}}}",
+        "hooks: {api_token: {thread: sk-pasted-here}}",
+        "settings: {providers: {openrouter: {api_key: [sk-pasted-here]}}}",
+    ],
+)
+def test_no_message_names_what_may_be_a_secret(text: str) -> None:
+    found = check_layer(load_text(f"version: 1\n{text}\n").root)
+    assert found
+    assert not [finding.message for finding in found if "sk-pasted" in finding.message]

@@ -7,7 +7,7 @@ from typing import Any
 
 from bub.base.diagnostics import Diagnostic
 from bub.pipeline.check.schema_finding import BAD_DURATION, make_finding
-from bub.pipeline.check.words import Path
+from bub.pipeline.check.words import Path, may_be_told, name_value
 from bub.pipeline.source.document import Node
 
 _UNITS = {
@@ -18,7 +18,9 @@ _UNITS = {
 }
 
 
-def explain_bad_duration(message: str, node: Node, path: Path) -> Diagnostic:
+def explain_bad_duration(message: str, node: Node, path: Path, *, is_told: bool = True) -> Diagnostic:
+    if is_told and may_be_told(path) and isinstance(node.value, str | int | float):
+        message += f", not {name_value(node.value)}"
     meant, sure = _guess_duration(node.value)
     hint = f"did you mean `{meant}`?" if meant else _how_to_write(str(node.value))
     return make_finding(BAD_DURATION, message, node.place, path, help=hint, fix=meant if sure else None)

@@ -99,7 +99,7 @@ def _explain_error(
     elif rule == "type" and node.value is None:
         yield explain_empty(schema, node, path)
     elif schema.get("title") == _DURATION:
-        yield explain_bad_duration(f"{describe(path)} {said}", node, path)
+        yield explain_bad_duration(f"{describe(path)} {said}", node, path, is_told=not is_hidden(path))
     elif rule == "type" or (rule == "pattern" and isinstance(schema.get("type"), list)):
         # A typed key admits text only as a reference, so text that is none has the wrong type.
         yield explain_wrong_type(schema, node, path, is_hidden(path))

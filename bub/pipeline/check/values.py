@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from bub.base.diagnostics import Diagnostic, Related, did_you_mean, sure_repair
 from bub.pipeline.check.schema_finding import BAD_VALUE, UNKNOWN_VALUE, WRONG_TYPE, make_finding
-from bub.pipeline.check.words import COLLECTIONS, Path, describe, entry_word, join_names, pattern_of, shorten
+from bub.pipeline.check.words import (
+    COLLECTIONS,
+    Path,
+    describe,
+    entry_word,
+    join_names,
+    may_be_told,
+    name_value,
+    pattern_of,
+    shorten,
+)
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.schemas import Schema
 
@@ -51,7 +61,8 @@ def explain_wrong_type(schema: Schema, node: Node, path: Path, is_hidden: bool) 
     else:
         wanted = f"must be {_EXPECTED.get(expected, 'something else')}"
     hint, fix = _find_repair(expected, schema, node, path, is_hidden)
-    message = f"{describe(path)} {wanted}, not {_describe_actual(node.value, expected)}"
+    actual = _describe_actual(node.value, expected, is_told=not is_hidden and may_be_told(path))
+    message = f"{describe(path)} {wanted}, not {actual}"
     return make_finding(WRONG_TYPE, message, node.place, path, help=hint, fix=fix)
 
 
@@ -66,20 +77,23 @@ def explain_unknown_value(schema: Schema, node: Node, path: Path, is_hidden: boo
     return make_finding(UNKNOWN_VALUE, f"{message}, not `{shorten(written)}`", node.place, path, help=hint, fix=fix)
 
 
-def _describe_actual(value: Any, expected: str) -> str:
+def _describe_actual(value: Any, expected: str, *, is_told: bool) -> str:
+    """What stands where something else has to, with the value itself if that is to be told."""
     if isinstance(value, bool):
-        return "true or false"
+        return f"`{json.dumps(value)}`" if is_told else "true or false"
     if isinstance(value, float) and not math.isfinite(value):
         return "`.inf` or `.nan`"
-    if isinstance(value, float):
-        return "a fraction" if expected == "integer" else "a number"
-    if isinstance(value, int):
-        return "a number"
     if value is None:
         return "nothing"
+    if isinstance(value, dict | tuple):
+        return "a mapping" if isinstance(value, dict) else "a list"
     if isinstance(value, str):
-        return "text"
-    return "a mapping" if isinstance(value, dict) else "a list"
+        kind = "text"
+    else:
+        kind = "fraction" if isinstance(value, float) and expected == "integer" else "number"
+    if is_told:
+        return f"the {kind} {name_value(value)}"
+    return kind if kind == "text" else f"a {kind}"
 
 
 def _find_repair(

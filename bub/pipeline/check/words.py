@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bub.pipeline.plan.origins import join_steps
+from bub.secrets.names import is_secret_variable
 
 Path = tuple[str | int, ...]
 
@@ -44,6 +45,24 @@ def describe(path: Path) -> str:
     if entry is not None:
         return f"{entry} `{shorten(last)}`" + (f" of {describe(above[:-1])}" if len(above) > 1 else "")
     return f"`{shorten(last)}`" + (f" of {describe(above)}" if above else "")
+
+
+def may_be_told(path: Path) -> bool:
+    """Whether a message may name what stands at a path: no setting, and nothing that is named like a secret.
+
+    In the place of a setting there may be a key that was pasted there.
+    """
+    is_setting = path[:1] == ("settings",) or (path[:1] == ("profiles",) and path[2:3] == ("settings",))
+    return not is_setting and not any(is_secret_variable(step) for step in path if isinstance(step, str))
+
+
+def name_value(value: str | float) -> str:
+    """Name a text or a number in a message."""
+    try:
+        text = shorten(str(value))
+    except ValueError:  # it has thousands of digits
+        return "of many digits"
+    return f"`{text}`" if text else '`""`'
 
 
 def shorten(text: str) -> str:
