@@ -161,9 +161,7 @@ def test_a_piece_of_yaml_is_right_where_it_belongs(block: Block) -> None:
             assert [str(finding) for finding in check_loaded(whole).diagnostics] == []
 
 
-@pytest.mark.parametrize(
-    "block", params(block for block in blocks(*PAGES) if block.language in ("json", "toml", "lua"))
-)
+@pytest.mark.parametrize("block", params(block for block in blocks(*PAGES) if block.language in ("json", "toml")))
 def test_data_can_be_read(block: Block) -> None:
     read: Callable[[str], Any] = json.loads if block.language == "json" else tomllib.loads
     assert read(block.text)

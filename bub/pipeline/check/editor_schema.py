@@ -6,9 +6,12 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from bub.base.resources import shipped_schema
+from bub.base.resources import shipped_pipelines, shipped_schema
 from bub.hooks.facts import KIND_KEYS, KINDS
+from bub.hookspecs import HOOK_POINTS, HookPoint
 from bub.pipeline.check.words import join_names
+from bub.pipeline.plan.plan import make_plan
+from bub.pipeline.source.merge import DEFAULT_PROFILE, load_shipped
 from bub.pipeline.source.schemas import Schema, pipeline_schema, whole_settings_schema
 
 
@@ -59,10 +62,46 @@ def policy_conditions() -> list[dict[str, Any]]:
 def with_generated_parts(schema: Schema, settings: Schema) -> dict[str, Any]:
     """Replace the generated parts of the published schema: the rules about kinds, and the settings in its `$defs`."""
     defs = {**schema["$defs"]}
-    defs["stage"] = {**defs["stage"], "allOf": [*kind_conditions(), *policy_conditions()]}
+    stage = {**defs["stage"], "properties": _with_examples(defs["stage"]["properties"])}
+    defs["stage"] = {**stage, "allOf": [*kind_conditions(), *policy_conditions()]}
     defs["hook"] = {**defs["hook"], "allOf": policy_conditions()}
     defs["settings"] = {keyword: value for keyword, value in settings.items() if keyword != "$schema"}
-    return {**schema, "$defs": defs}
+    defs["profile"] = {**defs["profile"], "properties": _with_known_names(defs["profile"]["properties"])}
+    return {**schema, "properties": _with_known_names(schema["properties"]), "$defs": defs}
+
+
+# The names that editors complete
+
+
+def _with_known_names(sections: Schema) -> dict[str, Any]:
+    """Name the stages of the shipped pipelines and the known hook points, so that editors offer and explain them."""
+    stages = {name: _describe("stage", point.doc) for name, point in _stages().items()}
+    hooks = {name: _describe("hook", point.doc) for name, point in _points().items()}
+    known = {"stages": stages, "hooks": hooks}
+    return {**sections, **{name: {**sections[name], "properties": names} for name, names in known.items()}}
+
+
+def _with_examples(keys: Schema) -> dict[str, Any]:
+    """Give the keys of a stage that name something the names that Bub knows."""
+    stages, points = sorted(_stages()), sorted(_points())
+    examples = {"hook": points, "before": stages, "after": stages, "cleanup_for": stages}
+    return {**keys, **{key: {**keys[key], "examples": names} for key, names in examples.items()}}
+
+
+def _describe(definition: str, doc: str) -> dict[str, Any]:
+    text = " ".join(doc.split())
+    said = {"description": text.replace("`", ""), "markdownDescription": text} if text else {}
+    return {**said, "$ref": f"#/$defs/{definition}"}
+
+
+def _points() -> dict[str, HookPoint]:
+    return {name: point for name, point in HOOK_POINTS.items() if not point.bootstrap}
+
+
+def _stages() -> dict[str, HookPoint]:
+    """Return the stages of the shipped pipelines by their ids, each with the hook point that it calls."""
+    plans = [make_plan(load_shipped(name), DEFAULT_PROFILE) for name in shipped_pipelines()]
+    return {stage.id: stage.hook.point for plan in plans for stage in plan.stages}
 
 
 def _match_kinds(kinds: Iterable[str]) -> dict[str, Any]:
