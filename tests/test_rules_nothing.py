@@ -113,6 +113,16 @@ MISTAKES = [
         ("telegram:5*", "work"),
         severity="warning",
     ),
+    Mistake(
+        "B184",
+        f"{HEAD}profiles: {{work: {{stages: {{load_state: {{when: {{channel: «telegram»}}}}}}}}}}\n"
+        "routes: [{match: {channel: cli, chat_id: '1'}, profile: work}, {match: {channel: 'c*'}, profile: work}]",
+        "stage `load_state` asks for channel `telegram`, but no route leads such a message to profile `work`",
+        "ask for what a route to the profile matches, or take it out",
+        ("telegram", '"cl?"'),
+        related="a route to the profile",
+        severity="warning",
+    ),
     # B185: names in a default
     Mistake(
         "B185",
@@ -276,6 +286,15 @@ MISTAKES = [
         ("rules: {optional: true}", "telegram: {optional: true}"),
         severity="warning",
     ),
+    # B212: a channel of a profile, as far as its name tells
+    Mistake(
+        "B212",
+        f"{HEAD}profiles: {{default: {{channels: [«'!telegarm'»]}}}}",
+        "no plugin of profile `default` brings a channel `telegarm`",
+        "did you mean `telegram`?",
+        ("telegarm", "telegram"),
+        severity="warning",
+    ),
     # B192: nothing is sent
     Mistake(
         "B192",
@@ -296,6 +315,22 @@ MISTAKES = [
         "no stage dispatches `outbounds`: `bub run` prints them, but in `bub chat` and `bub gateway` nobody gets them",
         "add the stage `dispatch_outbound: {kind: broadcast, for_each: outbounds}`",
         ("outbounds}", "outbounds}\n  dispatch_outbound: {kind: broadcast, for_each: outbounds}"),
+        severity="note",
+    ),
+    Mistake(
+        "B192",
+        f"{HEAD}stages: {{render_outbound: {{«enabled»: false, default: []}}}}",
+        "stage `run_model` answers, but no stage makes `outbounds`, so nobody gets the answer",
+        "switch it on, or give it a `default`",
+        (", default: []", ""),
+        severity="warning",
+    ),
+    Mistake(
+        "B192",
+        f"{HEAD}stages: {{dispatch_outbound: {{«enabled»: false}}}}",
+        "no stage dispatches `outbounds`: `bub run` prints them, but in `bub chat` and `bub gateway` nobody gets them",
+        "switch it on",
+        ("false", "true"),
         severity="note",
     ),
     # B193: a default that is never used
@@ -339,6 +374,16 @@ MISTAKES = [
         "the message of test `t` has channel `telgram`, which no other message has",
         "did you mean `telegram`?",
         ("telgram", "telegram"),
+        severity="warning",
+    ),
+    Mistake(
+        "B194",
+        f"{HEAD}stages: {{load_state: {{when: {{channel: telegram}}}}}}\n"
+        "tests: {t: {message: {channel: cli}, mock: {«load_state»: {return: {}}}, expect: {ran: [run_model]}}}",
+        "test `t` mocks stage `load_state`, which does not run for its message: it asks for channel `telegram`",
+        "give the message such a channel, or expect the stage in `skipped`",
+        ("channel: cli", "channel: telegram"),
+        related="it is asked for here",
         severity="warning",
     ),
     # B195: limits beyond others
@@ -390,6 +435,11 @@ QUIET = [
     f"{GATE}stages: {{guard: {{before: run_model, when: {{session: known, session_id: 'cli:*'}}}}}}",
     f"{HEAD}stages: {{inbound_claim: {{kind: claiming, before: resolve_session, when: {{session_id: '?*'}}}}}}",
     f"{HEAD}routes: [{{match: {{session_id: 'team:*'}}, profile: default}}]",
+    f"{HEAD}profiles: {{work: {{stages: {{load_state: {{when: {{channel: telegram}}}}}}}}}}\n"
+    "routes: [{match: {channel: cli}, profile: work}, {match: {chat_id: '1'}, profile: work}]",
+    f"{HEAD}stages: {{load_state: {{when: {{channel: telegram}}}}}}\nprofiles: {{work: {{}}}}\n"
+    "routes: [{match: {channel: cli}, profile: work}]",
+    f"{HEAD}profiles: {{default: {{channels: [all, '!cli', line]}}}}",
     # kinds of a channel's own
     f"{HEAD}stages: {{load_state: {{when: {{kind: voice}}}}}}",
     # defaults: fields of any message, of a test's own message, of a message that a plugin may have made anew
@@ -426,6 +476,8 @@ QUIET = [
     # a stream can say something before it fails
     f"{HEAD}tests: {{t: {{message: {{}}, mock: {{run_model: {{return: half, raise: OSError}}}}, expect:"
     " {error: {type: OSError}}}}",
+    f"{HEAD}stages: {{load_state: {{when: {{channel: telegram}}}}}}\n"
+    "tests: {t: {message: {channel: cli}, mock: {load_state: {raise: OSError}}, expect: {skipped: [load_state]}}}",
     f"{HEAD}tests: {{t: {{message: {{thread: 7}}, expect: {{outbounds: []}}}}}}",
     f"{HEAD}profiles: {{default: {{budget: {{steps: 5, tool_calls: 5, tokens_per_turn: 9, tokens_per_day: 9}}}}}}",
 ]

@@ -69,6 +69,7 @@ OUTLINE_RULES: tuple[Callable[[Outline], None], ...] = (
     condition_never_met.check_routes,
     nobody_listed.check_sections,
     nobody_listed.check_declared,
+    nobody_listed.check_channels,
 )
 """The rules about what is the same for every profile of a document."""
 
@@ -111,6 +112,7 @@ STAGE_RULES: tuple[Callable[[Plan], None], ...] = (
 
 PROFILE_RULES: tuple[Callable[[Plan], None], ...] = (
     plugin_not_allowed.check,
+    condition_never_met.check_routed,
     limit_never_reached.check,
     nothing_is_sent.check,
     no_stages.check,

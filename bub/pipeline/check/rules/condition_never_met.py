@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from bub.base.diagnostics import Related, Severity, is_slip, suggest
-from bub.base.globs import is_glob, matcher, matches_nothing
+from bub.base.globs import is_glob, matcher, matches_nothing, may_meet
 from bub.hooks.facts import SESSION
 from bub.pipeline.check.outline import Outline
 from bub.pipeline.plan.channels import channel_meant
@@ -13,6 +13,7 @@ from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import text_of
 from bub.pipeline.plan.stages import StagePlan
 from bub.pipeline.source.document import Node
+from bub.pipeline.source.merge import DEFAULT_PROFILE
 from bub.plugins.shipped import SHIPPED_CHANNELS
 
 CODE = "B184"
@@ -23,11 +24,14 @@ SESSION_STATE = "session"
 _SESSION_STATES = ("new", "known")
 """What `session` can be."""
 
+_OF_THE_SENDER = ("channel", "chat_id", "sender_id")
+"""The fields that no stage gives another value."""
+
 _KINDS = ("normal", "command", "error", "denied")
 """The kinds of message that Bub makes; a channel may have others."""
 
 
-class _Doubt(NamedTuple):
+class _Doubt(msgspec.Struct, frozen=True):
     """Why no message meets a glob, as a clause behind "asks for …", and what would be right."""
 
     reason: str
@@ -55,6 +59,29 @@ def check(plan: Plan) -> None:
                     path=f"stages.{stage.id}.when.{field}",
                     help=doubt.help,
                     related=related,
+                )
+
+
+def check_routed(plan: Plan) -> None:
+    """Find a `when` that a profile says itself, and that contradicts each route to the profile."""
+    routes = plan.root.get("routes")
+    targets = [(route, text_of(route.get("profile"))) for route in (routes.elements() if routes is not None else ())]
+    to_here = [route for route, target in targets if target in (plan.profile, None)]  # None: that cannot be told
+    for stage in plan.stages if to_here and plan.profile != DEFAULT_PROFILE else ():
+        when = stage.node.get("when")
+        for field, node in when.items() if when is not None and stage.each is None else ():
+            glob, others = text_of(node), [text_of(route.get("match", field)) for route in to_here]
+            if glob is None or field not in _OF_THE_SENDER or not node.place.layer.startswith("profile "):
+                continue
+            if all(other is not None and not may_meet(glob, other) for other in others):
+                plan.findings.warn(
+                    CODE,
+                    f"{stage} asks for {field} `{glob}`, but no route leads such a message to profile `{plan.profile}`",
+                    node.place,
+                    path=f"profiles.{plan.profile}.stages.{stage.id}.when.{field}",
+                    profile=plan.profile,
+                    help="ask for what a route to the profile matches, or take it out",
+                    related=[Related("a route to the profile", to_here[0].place.file, to_here[0].place.range)],
                 )
 
 

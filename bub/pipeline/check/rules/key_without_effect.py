@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+
+import msgspec
 
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import seconds_of
@@ -13,7 +14,7 @@ from bub.pipeline.source.document import Node
 CODE = "B189"
 
 
-class _Idle(NamedTuple):
+class _Idle(msgspec.Struct, frozen=True):
     """A key that says nothing: why, as a sentence behind the stage, and what to write instead."""
 
     key: str

@@ -10,7 +10,7 @@ from bub.base.diagnostics import is_slip
 from bub.pipeline.check.outline import Outline
 from bub.pipeline.check.sections import all_settings
 from bub.pipeline.check.unknown_keys import names_of_settings
-from bub.pipeline.plan.channels import plugins_named
+from bub.pipeline.plan.channels import channel_meant, plugins_named
 from bub.pipeline.plan.scalars import mappings_in, names_of
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import references
@@ -19,7 +19,7 @@ from bub.pipeline.source.yaml_reader import MAX_BYTES
 from bub.plugins.schemas import installed_names
 from bub.plugins.shipped import SHIPPED_PLUGINS
 
-SECTION, DECLARED = "B190", "B191"
+SECTION, DECLARED, CHANNEL = "B190", "B191", "B212"
 
 _MOST_HEIRS = 200
 """Among how many files those are looked for that extend one."""
@@ -69,6 +69,23 @@ def check_declared(outline: Outline) -> None:
             path=f"plugins.{name}",
             help=f"list it: `profiles: {{{DEFAULT_PROFILE}: {{plugins: [{', '.join([*usual, name])}]}}}}`",
         )
+
+
+def check_channels(outline: Outline) -> None:
+    """Find slips for a channel in a profile's `channels`; whether a plugin brings one is proved once it is loaded."""
+    root = outline.document.root
+    for profile, node in mappings_in(root.get("profiles")):
+        for name, place in names_of(node.get("channels")):
+            meant = channel_meant(name.removeprefix("!"), root)
+            if meant is not None:
+                outline.findings.warn(
+                    CHANNEL,
+                    f"no plugin of profile `{profile}` brings a channel `{name.removeprefix('!')}`",
+                    place,
+                    path=f"profiles.{profile}.channels",
+                    profile=profile,
+                    help=f"did you mean `{meant}`?",
+                )
 
 
 def _asked(root: Node) -> set[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bub.base.diagnostics import Place
 from bub.hooks.facts import OUTBOUNDS
 from bub.pipeline.plan.plan import Plan, is_readable
@@ -24,26 +26,36 @@ def check(plan: Plan) -> None:
     if plan.findings.has_errors or not is_readable(plan.root, plan.stages):
         return
     asking = next((stage for stage in plan.stages if stage.enabled and stage.hook.point.name in _MODEL), None)
-    making = [stage for stage in plan.flow.makers.get(OUTBOUNDS, ()) if stage.enabled or stage.yields_something]
+    makers = plan.flow.makers.get(OUTBOUNDS, ())
+    making = [stage for stage in makers if stage.enabled or _has_replies(stage)]
     if asking is not None and not making:
         plan.findings.warn(
             CODE,
             f"{asking} answers, but no stage makes `{OUTBOUNDS}`, so nobody gets the answer",
-            _place(plan, asking),
-            path=f"stages.{asking.id}",
-            help="add a stage such as `render_outbound: {kind: broadcast, combine: concat, into: outbounds, default:"
+            _place(plan, makers or (asking,)),
+            path=f"stages.{(*makers, asking)[0].id}",
+            help="switch it on, or give it a `default`"
+            if makers
+            else "add a stage such as `render_outbound: {kind: broadcast, combine: concat, into: outbounds, default:"
             ' [{content: "{model_output}", channel: "{channel}", chat_id: "{chat_id}"}]}`',
         )
     elif making and not any(_may_send(stage) for stage in plan.flow.takers.get(OUTBOUNDS, ())):
+        off = plan.callers.get(_DISPATCH, ())
         plan.findings.add(
             CODE,
             f"no stage dispatches `{OUTBOUNDS}`: `bub run` prints them, but in `bub chat` and `bub gateway` nobody gets"
             " them",
-            _place(plan, making[-1]),
+            _place(plan, off or making),
             severity="note",
-            path=f"stages.{making[-1].id}",
-            help=f"add the stage `{_DISPATCH}: {{kind: broadcast, for_each: {OUTBOUNDS}}}`",
+            path=f"stages.{(*off, *making)[0].id}",
+            help="switch it on" if off else f"add the stage `{_DISPATCH}: {{kind: broadcast, for_each: {OUTBOUNDS}}}`",
         )
+
+
+def _has_replies(stage: StagePlan) -> bool:
+    """Whether a stage makes replies although it is off: those of its default."""
+    default = stage.node.get("default")
+    return default is not None and bool(default.value)
 
 
 def _may_send(stage: StagePlan) -> bool:
@@ -51,6 +63,7 @@ def _may_send(stage: StagePlan) -> bool:
     return stage.enabled and not stage.makes
 
 
-def _place(plan: Plan, stage: StagePlan) -> Place:
-    """Where the user's file says something of the stage; the file itself if only a parent does."""
-    return stage.where if stage.where.file == plan.document.file else Place(plan.document.file)
+def _place(plan: Plan, stages: Sequence[StagePlan]) -> Place:
+    """Where the user's file switches one of the stages off, or says anything of it; else the file itself."""
+    places = [stage.place_of(*key) for key in (("enabled",), ()) for stage in stages]
+    return next((place for place in places if place.file == plan.document.file), Place(plan.document.file))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from bub.base.diagnostics import is_slip
-from bub.envelope import FIELDS
+from bub.base.diagnostics import Related, is_slip
+from bub.base.globs import matcher
+from bub.envelope import ADDRESS, FIELDS, add_address
 from bub.pipeline.check.cases import Case
 from bub.pipeline.plan.channels import channel_meant
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import text_of
 
 CODE = "B194"
+
+_OF_A_TEST = (*ADDRESS, "sender_id")
+"""The fields of a message that stay as the test gives them."""
 
 
 def check(plan: Plan, case: Case) -> None:
@@ -25,6 +29,7 @@ def check(plan: Plan, case: Case) -> None:
                 help="name the stages, or take it out",
             )
     _check_mocks(plan, case)
+    _check_conditions(plan, case)
     _check_message(plan, case)
 
 
@@ -43,6 +48,29 @@ def _check_mocks(plan: Plan, case: Case) -> None:
             path=f"{case.path}.mock.{name}.return",
             help="take one of the two out",
         )
+
+
+def _check_conditions(plan: Plan, case: Case) -> None:
+    """Find mocks of stages that do not run for the message, unless the test says so: they are never asked."""
+    skipped = {expected.stage for expected in case.expected_stages() if expected.key == "skipped"}
+    message = case.node.get("message")
+    fields = add_address(message.plain() if message is not None and message.is_mapping else {})
+    for name, mock in case.mocks():
+        stage = plan.stages[plan.position[name]] if name in plan.position and name not in skipped else None
+        when = stage.node.get("when") if stage is not None and stage.each is None else None
+        for field, node in when.items() if when is not None else ():
+            glob, value = text_of(node), fields.get(field)
+            if glob is None or field not in _OF_A_TEST or matcher(glob)(str(value)):
+                continue
+            plan.findings.warn(
+                CODE,
+                f"{case} mocks stage `{name}`, which does not run for its message: it asks for {field} `{glob}`",
+                mock.where,
+                path=f"{case.path}.mock.{name}",
+                help=f"give the message such a {field}, or expect the stage in `skipped`",
+                related=[Related("it is asked for here", node.place.file, node.place.range)],
+            )
+            break
 
 
 def _check_message(plan: Plan, case: Case) -> None:
