@@ -1411,7 +1411,7 @@ stages:
 MODEL = """@hookimpl
 async def run_model(fire):
     if "quota" in fire:
-        await fire("quota")
+        await fire("quota", what="an answer")
     return "an answer"
 
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fakes.guards import GUARD, LISTED, OTHER, PLUGIN, assert_is_one, findings
-from fakes.mistakes import marked, said
+from fakes.mistakes import VERSION, marked, said
 
 from bub.base.diagnostics import Range
 
@@ -247,3 +247,141 @@ def test_any_other_plain_function_where_there_is_a_time_out_is_a_note(write: Wri
 )
 def test_what_a_time_out_can_interrupt_stays_quiet(write: Write, hooks: str, guard: str) -> None:
     assert said(findings(write, f"extends: bub:default\n{hooks}{LISTED}", guard=guard)) == []
+
+
+# Answers that no kind knows.
+
+
+@pytest.mark.parametrize(
+    ("hooks", "guard", "message", "severity"),
+    [
+        (
+            "hooks: {moderate: {kind: gate, takes: [prompt]}}\nstages: {moderate: {before: run_model}}\n",
+            "@hookimpl\ndef «moderate»(prompt):\n    yield {'deny': 'no'}\n",
+            "plugin `guard` implements `moderate` with a function that yields, so nothing of it runs,"
+            " and the gate denies everything",
+            "error",
+        ),
+        (
+            "stages: {message_received: {kind: void, after: load_state}}\n",
+            "@hookimpl\nasync def «message_received»(message):\n    yield message\n",
+            "plugin `guard` implements `message_received` with a function that yields, so nothing of it runs",
+            "warning",
+        ),
+    ],
+)
+def test_a_hook_that_yields_is_found(write: Write, hooks: str, guard: str, message: str, severity: str) -> None:
+    text, place = place_in(guard)
+    assert_is_one(
+        findings(write, f"extends: bub:default\n{hooks}{LISTED}", guard=text), "B220", severity, place, message
+    )
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        "@hookimpl\nasync def run_model_stream(prompt):\n    yield prompt\n",
+        "@hookimpl\ndef provide_tape_store():\n    yield None\n",
+        "@hookimpl\ndef load_state():\n    return dict((name, 1) for name in 'ab')\n",
+    ],
+)
+def test_a_hook_that_may_yield_stays_quiet(write: Write, guard: str) -> None:
+    assert said(findings(write, f"extends: bub:default\n{LISTED}", guard=guard)) == []
+
+
+@pytest.mark.parametrize(
+    ("hooks", "guard", "message", "severity"),
+    [
+        (
+            "",
+            "@hookimpl\ndef before_tool_call(tool):\n    return «{'deny': 'no'}» if tool == 'bash' else None\n",
+            "returns, but `before_tool_call` is of kind `modifying`, which denies nothing",
+            "error",
+        ),
+        (
+            "",
+            "class Guard:\n    @hookimpl\n    async def after_tool_call(self):\n        return «dict(deny='é')»\n\n\n"
+            "plugin = Guard\n",
+            "returns, but `after_tool_call` is of kind `void`, which denies nothing",
+            "error",
+        ),
+        (
+            "stages: {inbound_claim: {kind: claiming, before: resolve_session}}\n",
+            "@hookimpl\ndef inbound_claim(message):\n    if message:\n        return «{'deny': 'no'}»\n",
+            "returns, but `inbound_claim` is of kind `claiming`, which denies nothing",
+            "error",
+        ),
+        (
+            "hooks: {moderate: {kind: observer, takes: [prompt]}}\nstages: {moderate: {before: run_model}}\n",
+            "@hookimpl\ndef moderate(prompt):\n    return «{'deny': 'no'}»\n",
+            "returns, but `moderate` is of kind `observer`, which denies nothing",
+            "warning",
+        ),
+        (
+            "",
+            "@hookimpl\nasync def tool_gate(tool):\n    if tool == 'bash':\n        «{'deny': 'no'}»\n",
+            "does not return, so it denies nothing",
+            "error",
+        ),
+    ],
+)
+def test_a_denial_that_denies_nothing_is_found(
+    write: Write, hooks: str, guard: str, message: str, severity: str
+) -> None:
+    text, place = place_in(guard)
+    found = findings(write, f"extends: bub:default\n{hooks}{LISTED}", guard=text)
+    (hook,) = (
+        one for one in ("before_tool_call", "after_tool_call", "inbound_claim", "moderate", "tool_gate") if one in text
+    )
+    assert_is_one(found, "B223", severity, place, f"plugin `guard` makes a denial in `{hook}` that it {message}")
+
+
+@pytest.mark.parametrize(
+    ("hooks", "guard"),
+    [
+        ("", "@hookimpl\nasync def tool_gate(tool):\n    return {'deny': 'no'} if tool == 'bash' else None\n"),
+        ("", "@hookimpl\ndef load_state():\n    return {'deny': ['words']}\n"),
+        (
+            "",
+            "@hookimpl\ndef before_tool_call(args):\n    def ask():\n        return {'deny': 'no'}\n\n"
+            "    return {'args': ask()}\n",
+        ),
+        ("", "@hookimpl\ndef before_tool_call(args):\n    return {'args': {'deny': 'no'}}\n"),
+        ("", "@hookimpl\nasync def tool_gate(tool):\n    verdict = {'deny': 'no'}\n    return verdict\n"),
+        (
+            "hooks: {rate: {kind: modifying}}\n",
+            "@hookimpl\ndef rate():\n    return {'deny': True}\n\n\n"
+            "@hookimpl\nasync def build_prompt(fire):\n    await fire('rate')\n",
+        ),
+    ],
+)
+def test_a_denial_that_is_heeded_stays_quiet(write: Write, hooks: str, guard: str) -> None:
+    assert said(findings(write, f"extends: bub:default\n{hooks}{LISTED}", guard=guard)) == []
+
+
+QUOTA = "@hookimpl\nasync def quota(amount): ...\n\n\n@hookimpl\nasync def build_prompt(fire):\n    "
+
+
+@pytest.mark.parametrize(("kind", "severity"), [("gate", "error"), ("observer", "warning")])
+def test_an_argument_that_nobody_hands_over_is_found(write: Write, kind: str, severity: str) -> None:
+    text, (place,) = marked(
+        f"{VERSION}extends: bub:default\nhooks: {{quota: {{kind: {kind}, takes: [session_id, «amount»]}}}}\n{LISTED}"
+    )
+    found = findings(write, text.removeprefix(VERSION), guard=f"{QUOTA}await fire('quota', amnt=3)\n")
+    message = "hook `quota` takes `amount`, which nobody hands over who fires it"
+    assert_is_one(found, "B222", severity, place, message)
+    assert found[0].help == "did you mean `amnt`?"
+
+
+@pytest.mark.parametrize(
+    "fires",
+    [
+        "await fire('quota', amount=3)\n",
+        "await fire('quota', **{'amount': 3})\n",
+        "await fire('quo' + 'ta')\n",
+        "await fire('quota')\n    await fire('quota', amount=4)\n",
+    ],
+)
+def test_an_argument_that_somebody_hands_over_stays_quiet(write: Write, fires: str) -> None:
+    pipeline = f"extends: bub:default\nhooks: {{quota: {{kind: gate, takes: [session_id, amount]}}}}\n{LISTED}"
+    assert said(findings(write, pipeline, guard=QUOTA + fires)) == []

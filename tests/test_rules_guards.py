@@ -97,6 +97,17 @@ MISTAKES = [
         ("{hook: after_llm_call, ", "{hook: message_received, kind: void, "),
         severity="warning",
     ),
+    # B196: a stage that stays off
+    Mistake(
+        "B196",
+        f"{GATE}stages: {{moderate: {{before: run_model, enabled: false}}}}\n"
+        "profiles: {strict: {stages: {moderate: {«timeout»: 5s}}}}",
+        "profile `strict` says `timeout` of stage `moderate`, which is switched off and stays so",
+        "say `enabled: true` beside it, or take it out",
+        ("{timeout: 5s}", "{timeout: 5s, enabled: true}"),
+        related="it is switched off here",
+        severity="warning",
+    ),
 ]
 
 
@@ -111,6 +122,11 @@ QUIET = [
     f"{GATE}stages: {{moderate: {{before: run_model, only: [local_model]}}}}\n"
     "profiles: {default: {plugins: [local_model], hooks: {moderate: {only: []}}}}",
     'extends: bub:default\nstages: {load_state: {only: ["${env:WHO:-builtin}"]}}',
+    f"{GATE}stages: {{moderate: {{before: run_model}}}}\n"
+    "profiles: {loose: {stages: {moderate: {timeout: 5s, enabled: false}}}, looser: {extends: loose}}",
+    f"{GATE}stages: {{moderate: {{before: run_model, timeout: 5s, enabled: false}}}}\n"
+    "profiles: {strict: {stages: {moderate: {enabled: true}}},"
+    " stricter: {extends: strict, stages: {moderate: {timeout: 3s}}}}",
     # Hooks of one's own: a stage calls them, the known one is of another kind, or their name is no slip.
     "extends: bub:default\nhooks: {load_stats: {kind: broadcast}}\nstages: {load_stats: {after: load_state}}",
     "extends: bub:default\nhooks: {load_stats: {kind: broadcast}}\n"

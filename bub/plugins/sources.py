@@ -75,6 +75,29 @@ def _hands_on(text: str) -> bool:
             understood.update(id(part) for part in (node.left, *node.comparators))
         elif isinstance(node, ast.Constant) and node.value == FIRE:
             return True
-        if (isinstance(node, ast.Name) and node.id == FIRE) or (isinstance(node, ast.Attribute) and node.attr == FIRE):
+        if _is_fire(node):
             mentions.append(node)
     return any(id(node) not in understood for node in mentions)
+
+
+def payloads_of(plugin: object, hook: str) -> tuple[frozenset[str], ...] | None:
+    """The names of what a plugin hands over each time it fires a hook point; None if its text does not tell."""
+    texts = source_of(plugin)
+    if texts is None:
+        return None
+    firing = [text for text in texts if re.search(rf"\b{FIRE}\b", text)]
+    if any(map(_hands_on, firing)):
+        return None
+    calls = [node for text in firing for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    named = [call.keywords for call in calls if call.args and _is_fire(call.func) and _is_text(call.args[0], hook)]
+    if any(word.arg is None for words in named for word in words):  # `**payload`
+        return None
+    return tuple(frozenset(word.arg for word in words if word.arg is not None) for words in named)
+
+
+def _is_fire(node: ast.AST) -> bool:
+    return (isinstance(node, ast.Name) and node.id == FIRE) or (isinstance(node, ast.Attribute) and node.attr == FIRE)
+
+
+def _is_text(node: ast.expr, text: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == text

@@ -13,9 +13,12 @@ from bub.hooks.kinds.runnable import RunnableKind
 from bub.hooks.kinds.table import RUNNABLE_KINDS
 from bub.pipeline.check.outline import outline_of
 from bub.pipeline.check.rules import (
+    argument_nobody_gives,
     async_where_nothing_waits,
     both_twins,
+    denial_in_vain,
     empty_plugin,
+    hook_that_yields,
     hook_wrapper,
     item_without_field,
     misspelt_argument,
@@ -71,6 +74,9 @@ PLUGIN_RULES: tuple[Callable[[Plan, Offers], None], ...] = (
     unmarked_hook.check,
     never_called.check,
     plain_function_in_time.check,
+    argument_nobody_gives.check,
+    hook_that_yields.check,
+    denial_in_vain.check,
     never_asked.check,
     item_without_field.check,
 )

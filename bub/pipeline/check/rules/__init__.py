@@ -43,6 +43,7 @@ from bub.pipeline.check.rules import (
     stage_beside_two,
     stage_instead_of_hook,
     stage_off_in_test,
+    stage_stays_off,
     stage_waits_in_vain,
     stage_without_place,
     test_says_nothing,
@@ -113,6 +114,7 @@ STAGE_RULES: tuple[Callable[[Plan], None], ...] = (
 PROFILE_RULES: tuple[Callable[[Plan], None], ...] = (
     plugin_not_allowed.check,
     condition_never_met.check_routed,
+    stage_stays_off.check,
     limit_never_reached.check,
     nothing_is_sent.check,
     no_stages.check,
