@@ -115,7 +115,7 @@ def test_a_plugin_that_is_newly_listed_will_be_imported() -> None:
     found = changes(CHILD, child("plugins: [guard]", "plugins: [guard, shell, telegram]"))
     assert [(change.severity, change.message) for change in found] == [
         ("danger", "plugin `shell` will be imported from `plugins/shell.py`"),
-        ("danger", "plugin `telegram` will be imported from an installed package"),
+        ("notice", "plugin `telegram` will be imported from an installed package"),  # it came with Bub
     ]
     assert str(found[0].place) == "pipelines.yaml:7:39"
 
@@ -199,15 +199,14 @@ def test_a_gate_that_becomes_another_kind_guards_nothing() -> None:
 def test_words_that_are_read_before_they_are_judged_are_dangerous() -> None:
     judged = child("takes: [prompt]", "takes: [model_output]").replace("before: run_model", "after: run_model")
     told = judged.replace("stages: {", "stages: {run_model: {show: at_once}, ")
-    assert dangers(judged, told) == ["`show` of stage `run_model` is `at_once` (was `checked`)"]
+    why = "what is streamed is shown before the checks below have spoken"
+    assert dangers(judged, told) == [f"`show` of stage `run_model` is `at_once` (was `checked`): {why}"]
     assert dangers(told, judged) == []
     assert changes(judged, told.replace("at_once", "checked")) == []
     added = judged.replace(
         "stages: {", "stages: {again: {kind: stream, hook: run_model, into: draft, after: run_model, show: at_once}, "
     )
-    assert dangers(judged, added) == [
-        "stage `again` (stream) is new, after `run_model`, and its words are shown before anything has judged them"
-    ]
+    assert dangers(judged, added) == [f"stage `again` (stream) is new, after `run_model`: {why}"]
 
 
 def test_a_gate_that_closes_is_no_danger() -> None:
@@ -256,8 +255,8 @@ def test_a_gate_inside_a_stage_is_a_gate_too() -> None:
     child_of_ethos = CHILD.replace("bub:default", "bub:ethos")  # which has no gate of its own
     old = child_of_ethos.replace("takes: [prompt]}}", "takes: [prompt]}, tool_gate: {kind: gate}}")
     assert dangers(old, child_of_ethos) == ["gate `tool_gate` is no longer declared"]
-    narrowed = old.replace("tool_gate: {kind: gate}", "tool_gate: {kind: gate, only: [guard]}")
-    assert dangers(old, narrowed) == ["`only` of gate `tool_gate` is `guard` (was every plugin of the profile)"]
+    narrowed = old.replace("tool_gate: {kind: gate}", "tool_gate: {kind: gate, only: [shell]}")
+    assert dangers(old, narrowed) == ["`only` of gate `tool_gate` is `shell` (was every plugin of the profile)"]
 
 
 def test_what_a_hook_point_says_of_a_gate_counts_for_the_gate() -> None:
@@ -300,23 +299,31 @@ def test_a_plugin_that_goes_with_its_gate_is_told_once_as_a_danger() -> None:
 # Tools
 
 
-TOOLS = child("plugins: [guard]", "plugins: [guard], tools: {allow: [fs.read], deny: [net.*], ask: [fs.read]}")
+TOOLS = child(
+    "plugins: [guard]", "plugins: [guard], tools: {allow: [fs.read, 'net.*'], deny: ['net.*'], ask: [fs.read]}"
+)
 
 
 @pytest.mark.parametrize(
     ("tools", "said"),
     [
-        ("{allow: [fs.read, bash], deny: [net.*], ask: [fs.read]}", ["tool `bash` may be used"]),
-        ("{allow: [fs.read, bash], deny: [net.*], ask: ['*']}", ["tool `bash` may be used, after a person was asked"]),
-        ("{allow: [fs.read], deny: [], ask: [fs.read]}", ["tool `net.*` is no longer denied"]),
-        ("{allow: [fs.read], deny: [net.*], ask: []}", ["nobody is asked any more before tool `fs.read` is used"]),
-        ("{allow: [fs.read], deny: [net.*], ask: ['fs.*']}", []),
-        ("{allow: [fs.read], deny: ['net.?'], ask: [fs.read]}", ["tool `net.*` is no longer denied"]),
-        ("{allow: [], deny: [net.*], ask: []}", []),
+        ("{allow: [fs.read, 'net.*', bash], deny: ['net.*'], ask: [fs.read]}", ["tool `bash` may be used"]),
+        (
+            "{allow: [fs.read, 'net.*', bash], deny: ['net.*'], ask: ['*']}",
+            ["tool `bash` may be used, after a person was asked"],
+        ),
+        ("{allow: [fs.read, 'net.*'], deny: [], ask: [fs.read]}", ["tool `net.*` is no longer denied"]),
+        (
+            "{allow: [fs.read, 'net.*'], deny: ['net.*'], ask: []}",
+            ["nobody is asked any more before tool `fs.read` is used"],
+        ),
+        ("{allow: [fs.read, 'net.*'], deny: ['net.*'], ask: ['fs.*']}", []),
+        ("{allow: [fs.read, 'net.*'], deny: ['net.?'], ask: [fs.read]}", ["tool `net.*` is no longer denied"]),
+        ("{allow: [], deny: ['net.*'], ask: []}", []),
     ],
 )
 def test_what_tools_may_do_more_is_dangerous(tools: str, said: list[str]) -> None:
-    new = TOOLS.replace("{allow: [fs.read], deny: [net.*], ask: [fs.read]}", tools)
+    new = TOOLS.replace("{allow: [fs.read, 'net.*'], deny: ['net.*'], ask: [fs.read]}", tools)
     assert dangers(TOOLS, new) == said
     assert messages(TOOLS, new)
 
@@ -326,12 +333,12 @@ def test_who_is_asked_no_more_before_some_of_a_pattern_is_in_danger() -> None:
     no_more = "nobody is asked any more before tool `fs.*` is used"
     assert dangers(asking, asking.replace("ask: ['fs.*']", "ask: []")) == [no_more]
     assert dangers(asking, asking.replace("ask: ['fs.*']", "ask: [net.read]")) == [no_more]
-    other = asking.replace("allow: [fs.read]", "allow: [tape.read]")
+    other = asking.replace("allow: [fs.read, 'net.*']", "allow: [tape.read]")
     assert dangers(other, other.replace("ask: ['fs.*']", "ask: []")) == []
 
 
 def test_bash_is_allowed_by_its_name_only() -> None:
-    everything = TOOLS.replace("allow: [fs.read]", "allow: ['*']")
+    everything = TOOLS.replace("allow: [fs.read, 'net.*'], deny: ['net.*']", "allow: ['*'], deny: []")
     assert dangers(everything, everything.replace("['*']", "['*', fs.read]")) == []
     assert dangers(everything, everything.replace("['*']", "['*', bash]")) == ["tool `bash` may be used"]
 
@@ -353,7 +360,7 @@ def test_what_is_gone_is_told_where_it_stood() -> None:
     slow = child("{before: run_model}", "{before: run_model, timeout: 5s}")
     [change] = changes(slow, CHILD)
     assert (change.message, str(change.place)) == (
-        "`timeout` of gate `moderate` is not set (was `5s`)",
+        "`timeout` of gate `moderate` is not set (was `5s`): a plugin that hangs there holds the turn without an end",
         "pipelines.yaml:5:40",
     )
 
@@ -428,6 +435,10 @@ def test_a_new_profile_is_compared_with_what_its_messages_got() -> None:
         "profile `work` is new; its messages got `default` before",
     ]
     back = compare(pipeline(new), pipeline(CHILD)).profiles[1]
+    assert (back.name, back.old, back.new) == ("work", "work", None)
+    assert [change.message for change in back.changes] == ["profile `work` is gone; no message got it by itself"]
+    routed = f"{new}    routes: [{{match: {{channel: x}}, profile: work}}]\n"
+    back = compare(pipeline(routed), pipeline(CHILD)).profiles[1]
     assert (back.name, back.old, back.new) == ("work", "work", "default")
     assert back.changes[-1].message == "profile `work` is gone; its messages get `default` now"
 
@@ -451,7 +462,8 @@ def test_routes_tell_who_gets_which_profile() -> None:
     ]
     assert messages(with_routes(one), with_routes(one, two)) == ["all messages get profile `a`"]
     assert messages(with_routes(two), with_routes()) == [
-        "all messages no longer get profile `a` by a route of their own"
+        "all messages no longer get profile `a` by a route of their own: strangers get what profile `a` did not let"
+        " them: tool `*` may be used, and 1 more"
     ]
     three = "{match: {channel: y}, profile: b}"
     assert messages(with_routes(one, three, two), with_routes(three, two, one)) == [
@@ -713,8 +725,15 @@ def test_the_dangerous_comes_first_then_area_by_area() -> None:
 
 def test_a_side_that_cannot_be_read_is_told_with_all_that_is_wrong() -> None:
     with pytest.raises(PipelineError) as caught:
-        compare(pipeline("version: 1\nstagse: {}\n"), pipeline("version: 1\nprofiles: {a: {extends: a}}\n"))
-    assert {finding.code for finding in caught.value.diagnostics} >= {"B100", "B163"}
+        compare(pipeline("version: 1\nstages: {\n"), pipeline("version: 1\nprofiles: {a: {extends: a}}\n"))
+    assert {finding.code for finding in caught.value.diagnostics} >= {"B001", "B163"}
+
+
+def test_mistakes_in_what_can_be_read_are_counted_beside_the_changes() -> None:
+    comparison = compare(pipeline(CHILD), pipeline(f"{CHILD}    stagse: {{}}\n    on_failure: skip\n"))
+    assert [finding.code for finding in comparison.mistakes] == ["B100"]
+    assert comparison.as_dict()["errors"] == 1
+    assert [change.path for change in comparison.changes] == ["on_failure"]
 
 
 def test_a_profile_of_a_parent_that_is_not_there_is_not_missed() -> None:

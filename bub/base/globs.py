@@ -10,6 +10,8 @@ from operator import methodcaller
 from typing import NamedTuple
 
 _SIGN = re.compile(r"[*?\[]")
+_ANYTHING = "~"
+"""What nobody writes in a glob."""
 
 
 def covers(wide: str, narrow: str) -> bool:
@@ -35,6 +37,13 @@ def is_glob(text: str) -> bool:
 def matches_nothing(glob: str) -> bool:
     """Whether a glob holds a set without members, such as `[z-a]`."""
     return "[" in glob and "(?!)" in translate(glob)
+
+
+def sample(glob: str) -> str:
+    """Return a text that the glob matches, and that few others match but those that are as wide."""
+    text = re.sub(r"\[!.[^]]*\]", _ANYTHING, glob)
+    text = re.sub(r"\[(.)[^]]*\]", r"\1", text)
+    return text.replace("*", _ANYTHING * 2).replace("?", _ANYTHING)
 
 
 def matcher(glob: str) -> Callable[[str], object]:

@@ -38,8 +38,9 @@ _LONGEST, _MOST_NAMES = 60, 6
 class Change:
     """One difference in behaviour, as a sentence.
 
-    `danger`: more may run, pass or be reached than before. `kind` is stable, such as `gates.removed`. `old` and `new`
-    are values of JSON, None if there is none, and never a secret. `place` is that of the new value, else of the old.
+    `danger`: more may run, pass or be reached than before. The `message` says why, unless it speaks for itself. `kind`
+    is stable, such as `gates.removed`. `old` and `new` are values of JSON, None if there is none, and never a secret.
+    `place` is that of the new value, else of the old.
     """
 
     severity: Severity
@@ -55,9 +56,13 @@ class Change:
         return self.kind.partition(".")[0]
 
     @property
+    def is_danger(self) -> bool:
+        return self.severity == "danger"
+
+    @property
     def rank(self) -> tuple[bool, int]:
         """Where it stands among others: the dangerous first, then by area."""
-        return self.severity != "danger", AREAS.index(self.area)
+        return not self.is_danger, AREAS.index(self.area)
 
     def as_dict(self, profile: str | None) -> dict[str, Any]:
         """Return the change as the JSON object of `bub diff --json`."""
@@ -91,17 +96,26 @@ class Changes:
         *at: Node | Place | None,
         old: Plain = None,
         new: Plain = None,
-        danger: bool = False,
+        danger: bool | str = False,
     ) -> None:
-        """Add one change, at the first of the places that is there."""
+        """Add one change, at the first of the places that is there; `danger` may say why it is one."""
         places = (node.where if isinstance(node, Node) else node for node in at)
         place = next((place for place in places if place is not None), None)
         severity: Severity = "danger" if danger else "notice"
         old, new = value_to_show(old), value_to_show(new)
+        if isinstance(danger, str) and danger:
+            message = f"{message}: {danger}"
         self.items.append(Change(severity, kind, hide_within(message), hide_within(path), place, old, new))
 
     def add_differing(
-        self, kind: str, message: str, path: str, was: Fact, now: Fact, *at: Node | Place | None, danger: bool = False
+        self,
+        kind: str,
+        message: str,
+        path: str,
+        was: Fact,
+        now: Fact,
+        *at: Node | Place | None,
+        danger: bool | str = False,
     ) -> None:
         """Add one change from a fact to another, at its new place, its old one, or the first of `at`."""
         self.add(kind, message, path, now.node, was.node, *at, old=was.value, new=now.value, danger=danger)
@@ -113,9 +127,9 @@ class Changes:
 # Words
 
 
-def describe_match(match: Mapping[str, Plain] | None) -> str:
+def describe_match(match: Plain) -> str:
     """Return the messages that a `when` or a `match` is about."""
-    if not match:
+    if not isinstance(match, Mapping) or not match:
         return "all messages"
     return "messages with " + ", ".join(f"{name} {quote_value(glob)}" for name, glob in match.items())
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from bub.base.duration import parse_duration
-from bub.base.globs import covers
 from bub.hooks.facts import HOOK_KEYS
 from bub.pipeline.plan.checks import CHECKED
 from bub.pipeline.plan.plan import Plan
@@ -49,7 +48,7 @@ _DEFAULTS: Mapping[str, Plain] = MappingProxyType(
 )
 """What holds if a key is left out, if that is anything."""
 
-_SETS = ("takes", "changes", "only", "channels")
+_SETS = ("takes", "changes", "only", "channels", "folders", "env", "allow_users", "allow_chats")
 """Lists whose order means nothing."""
 
 _DURATIONS = ("timeout", "backoff")
@@ -78,6 +77,15 @@ def _sense(key: str, value: Plain) -> Plain:
     if key == "retry" and isinstance(value, dict):
         return {name: _sense(name, inner) for name, inner in value.items()}
     return value or None if key == "when" else value
+
+
+def leaves_of(node: Node | None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
+    """Yield every value of a mapping that is no mapping itself, or an empty one, by its path."""
+    for name, child in node.items() if node is not None else ():
+        if child.is_mapping and child.value:
+            yield from leaves_of(child, (*path, name))
+        else:
+            yield (*path, name), child
 
 
 def stage_fact(stage: StagePlan, key: str) -> Fact:
@@ -151,22 +159,3 @@ def gates_of(plan: Plan) -> dict[str, list[str] | None]:
 
 def kind_of_point(hook: HookPlan) -> str:
     return hook.kind.name if hook.kind is not None else str(point_fact(hook, "kind").value)
-
-
-def opens(key: str, old: Any, new: Any) -> bool:
-    """Return whether a gate whose `key` changes so may let something pass that it did not before."""
-    match key:
-        case "kind" | "hook" | "for_each":
-            return True
-        case "enabled":
-            return new is not True
-        case "when":  # a message that does not match is allowed
-            return any(name not in (old or {}) or not _as_wide(glob, old[name]) for name, glob in (new or {}).items())
-        case "only":
-            return new is not None and (old is None or not set(old) <= set(new))
-        case _:
-            return False
-
-
-def _as_wide(new: Plain, old: Plain) -> bool:
-    return new == old or (isinstance(new, str) and isinstance(old, str) and covers(new, old))

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import os
-
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.show.differences.changes import Changes, describe_change, list_names, quote_value
 from bub.pipeline.show.differences.facts import Fact, fact, gates_of
+from bub.pipeline.show.differences.judges import is_shipped, judges, renamed_plugins, source_of
 
 
 def compare(old: Plan, new: Plan, changes: Changes) -> None:
     """Tell what changes in the allowlist, and in what is said of the plugins on it."""
-    before, after = dict(old.allowlist), dict(new.allowlist)
+    before, after, renamed = dict(old.allowlist), dict(new.allowlist), renamed_plugins(old, new)
     for name, place in after.items():
         if name in before:
             _compare_declarations(name, old, new, changes)
+        elif name in renamed:
+            message = f"plugin `{renamed[name]}` is called `{name}`"
+            changes.add("code.renamed", message, _path(new), place, old=renamed[name], new=name)
         else:
-            message = f"plugin `{name}` will be imported{_from(_source(new, name))}"
-            changes.add("code.added", message, _path(new), place, new=name, danger=True)
+            message = f"plugin `{name}` will be imported{_from(source_of(new, name))}"
+            changes.add("code.added", message, _path(new), place, new=name, danger=not is_shipped(new, name))
     for name, place in before.items():
-        if name not in after:
+        if name not in after and name not in renamed.values():
             kind, message, danger = _loss("removed", name, "will no longer be imported", old, new)
             changes.add(kind, message, _path(old), place, old=name, danger=danger)
     kept, were = [name for name in after if name in before], [name for name in before if name in after]
@@ -31,7 +33,7 @@ def compare(old: Plan, new: Plan, changes: Changes) -> None:
 def _compare_declarations(name: str, old: Plan, new: Plan, changes: Changes) -> None:
     """Tell what changes about a plugin that is imported before and after."""
     path, who = f"plugins.{name}", f"plugin `{name}`"
-    was, now = _source(old, name), _source(new, name)
+    was, now = source_of(old, name), source_of(new, name)
     if was.sense != now.sense:
         message = f"{who} will be imported{_from(now)}, no longer{_from(was)}"
         changes.add_differing(
@@ -52,26 +54,12 @@ def _compare_declarations(name: str, old: Plan, new: Plan, changes: Changes) -> 
 def _loss(what: str, plugin: str, happens: str, old: Plan, new: Plan) -> tuple[str, str, bool]:
     """Return kind, message and danger of losing a plugin: whether it guards something is known only when it runs."""
     remaining = gates_of(new)
-    relying = [name for name, only in gates_of(old).items() if name in remaining and (only is None or plugin in only)]
+    relying = [name for name, only in gates_of(old).items() if name in remaining and plugin in judges(old, only)]
     message = f"plugin `{plugin}` {happens}"
     if not relying:
         return f"code.{what}", message, False
     gates = f"gate{'s' if len(relying) > 1 else ''} {list_names(relying)}"
     return f"gates.plugin_{what}", f"{message}, though {gates} may rely on it", True
-
-
-def _source(plan: Plan, name: str) -> Fact:
-    """Return the file of a plugin, seen from the folder of the pipeline file; None for an installed package."""
-    node = plan.root.get("plugins", name, "path")
-    if node is None or not isinstance(node.value, str):
-        return fact("path")
-    base, folder = plan.document.base, plan.document.folders.get(node.place.file)
-    path = os.path.normpath(node.value)
-    if base is not None and folder is not None:
-        # As texts: at another revision the folder may be one that is not on the disk any more.
-        full = os.path.join(os.path.abspath(folder), path)  # noqa: PTH100, PTH118
-        path = os.path.relpath(full, os.path.abspath(base))  # noqa: PTH100
-    return Fact(path, node, path)
 
 
 def _from(source: Fact) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bub.pipeline.plan.checks import shows_at_once
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.stages import StagePlan
 from bub.pipeline.plan.swaps import REPLACE
@@ -16,44 +15,57 @@ from bub.pipeline.show.differences.facts import (
     fact,
     is_gate,
     kind_of,
-    opens,
     stage_fact,
     stages_behind,
 )
 from bub.pipeline.show.differences.order import describe_position
+from bub.pipeline.show.differences.sending import opens_default
+from bub.pipeline.show.differences.weakening import opens_stage, removal_of_check, shows_unjudged
 from bub.pipeline.source.document import Node
 
 
 def compare(old: Plan, new: Plan, changes: Changes) -> None:
     """Tell which stages are new or gone, and what changes about the others; their order aside."""
     before, after = ({stage.id: stage for stage in plan.stages} for plan in (old, new))
+    renamed = _renamed_gates(old, new)
     for name, stage in after.items():
-        if name not in before:
-            _report_added(stage, new, changes)
+        if name in renamed:
+            was = renamed[name]
+            message = f"gate `{was.id}` is called `{name}`"
+            changes.add("stages.renamed", message, f"stages.{name}", stage.node, old=was.id, new=name)
+            _compare_stage(was, stage, old, new, changes)
+        elif name not in before:
+            _report_added(stage, old, new, changes)
         elif stage.replaced_by and not before[name].replaced_by:
             _report_replaced(before[name], stage, old, new, changes)
         else:
             _compare_stage(before[name], stage, old, new, changes)
     for name, stage in before.items():
-        if name not in after:
+        if name not in after and stage not in renamed.values():
             _report_removed(stage, old, changes)
-    was, now = (fact("on_failure", plan.root.get("on_failure"), unset="propagate") for plan in (old, new))
-    if was.sense != now.sense:
-        message = describe_change("on_failure", "the pipeline", was, now)
-        changes.add_differing("policies.on_failure", message, "on_failure", was, now)
+    was_said, now_said = (fact("on_failure", plan.root.get("on_failure"), unset="propagate") for plan in (old, new))
+    if was_said.sense != now_said.sense:
+        message = describe_change("on_failure", "the pipeline", was_said, now_said)
+        changes.add_differing("policies.on_failure", message, "on_failure", was_said, now_said)
 
 
-def _report_added(stage: StagePlan, plan: Plan, changes: Changes) -> None:
-    where, path = describe_position(list(plan.position), stage.id), f"stages.{stage.id}"
+def _renamed_gates(old: Plan, new: Plan) -> dict[str, StagePlan]:
+    """Return the gates that are called otherwise now, by their new names: stages that ask the same hook point."""
+    gone = {gate.hook.point.name: gate for gate in old.stages if is_gate(gate) and gate.id not in new.position}
+    come = {gate.hook.point.name: gate for gate in new.stages if is_gate(gate) and gate.id not in old.position}
+    return {come[point].id: gone[point] for point in come if point in gone}
+
+
+def _report_added(stage: StagePlan, old: Plan, new: Plan, changes: Changes) -> None:
+    where, path = describe_position(list(new.position), stage.id), f"stages.{stage.id}"
     if is_gate(stage):
-        message = f"gate `{stage.id}` is new, {where}: it stands before {list_names(_ids(stages_behind(stage, plan)))}"
+        message = f"gate `{stage.id}` is new, {where}: it stands before {list_names(_ids(stages_behind(stage, new)))}"
         changes.add("gates.added", message, path, stage.node, new=GATE)
     else:
-        at_once = shows_at_once(stage)
         more = "" if stage.enabled else ", switched off"
-        more += ", and its words are shown before anything has judged them" if at_once else ""
         message = f"stage `{stage.id}` ({kind_of(stage)}) is new, {where}{more}"
-        changes.add("stages.added", message, path, stage.node, new=kind_of(stage), danger=at_once)
+        danger = stage.enabled and (opens_default(None, stage, old) or shows_unjudged(stage))
+        changes.add("stages.added", message, path, stage.node, new=kind_of(stage), danger=danger)
 
 
 def _report_removed(stage: StagePlan, plan: Plan, changes: Changes) -> None:
@@ -63,7 +75,8 @@ def _report_removed(stage: StagePlan, plan: Plan, changes: Changes) -> None:
         changes.add("gates.removed", message, path, stage.node, old=GATE, danger=True)
     else:
         message = f"stage `{stage.id}` ({kind_of(stage)}) is gone"
-        changes.add("stages.removed", message, path, stage.node, old=kind_of(stage))
+        danger = removal_of_check(stage, plan)
+        changes.add("stages.removed", message, path, stage.node, old=kind_of(stage), danger=danger)
 
 
 def _report_replaced(was: StagePlan, now: StagePlan, old: Plan, new: Plan, changes: Changes) -> None:
@@ -72,10 +85,11 @@ def _report_replaced(was: StagePlan, now: StagePlan, old: Plan, new: Plan, chang
     path, node = f"stages.{now.replaced_by[0]}.{REPLACE}", new.stage(now.replaced_by[0]).node.get(REPLACE)
     if not is_gate(was):
         message = f"stage `{was.id}` is replaced by {' and '.join(f'`{heir.id}` ({kind_of(heir)})' for heir in heirs)}"
-        changes.add("stages.replaced", message, path, node, old=was.id, new=_ids(heirs))
+        danger = removal_of_check(was, old) and not any(kind_of(heir) == kind_of(was) for heir in heirs)
+        changes.add("stages.replaced", message, path, node, old=was.id, new=_ids(heirs), danger=danger)
         return
     gates = [heir for heir in heirs if is_gate(heir)]
-    danger = not any(_is_as_strict(was, gate) for gate in gates)
+    danger = not any(_is_as_strict(was, gate, old, new) for gate in gates)
     message = f"gate `{was.id}` is replaced by {list_names(_ids(gates or heirs))}"
     if not gates:
         message += f", which denies nothing: it stood before {list_names(_ids(stages_behind(was, old)))}"
@@ -86,13 +100,9 @@ def _report_replaced(was: StagePlan, now: StagePlan, old: Plan, new: Plan, chang
         _report_unguarded(was, gate, old, new, changes)
 
 
-def _is_as_strict(was: StagePlan, now: StagePlan) -> bool:
+def _is_as_strict(was: StagePlan, now: StagePlan, old: Plan, new: Plan) -> bool:
     """Return whether a gate asks the same, at least as often, as another one did."""
-    for key in STAGE_KEYS:
-        before, after = stage_fact(was, key), stage_fact(now, key)
-        if before.sense != after.sense and opens(key, before.value, after.value):
-            return False
-    return True
+    return not any(opens_stage(key, was, now, old, new) for key in STAGE_KEYS)
 
 
 def _compare_stage(was: StagePlan, now: StagePlan, old: Plan, new: Plan, changes: Changes) -> None:
@@ -102,11 +112,11 @@ def _compare_stage(was: StagePlan, now: StagePlan, old: Plan, new: Plan, changes
         before, after = stage_fact(was, key), stage_fact(now, key)
         if before.sense == after.sense or comes_from_elsewhere(was, now, key):
             continue
-        danger = (guards and opens(key, before.value, after.value)) or (key == "show" and shows_at_once(now))
+        danger = opens_default(was, now, old) if key == "default" else opens_stage(key, was, now, old, new)
         message = describe_change(key, who, before, after)
         if key == "enabled" and isinstance(after.value, bool):
             message = f"{who} is switched {'on' if after.value else 'off'}"
-        kind, path = f"{'gates' if danger and guards else area}.{key}", f"stages.{was.id}.{key}"
+        kind, path = f"{'gates' if danger and key != 'default' else area}.{key}", f"stages.{now.id}.{key}"
         changes.add_differing(kind, message, path, before, after, now.node, danger=danger)
     if guards and is_gate(now):
         _report_unguarded(was, now, old, new, changes)
@@ -118,7 +128,7 @@ def _report_unguarded(was: StagePlan, now: StagePlan, old: Plan, new: Plan, chan
     points = _points(guarded) - _points(stage for stage in old.above(was) if stage.enabled)
     heirs = {heir: stage.id for stage in guarded for heir in new.heirs.get(stage.id, ())}
     for stage in new.stages:
-        if stage.id in still or not stage.enabled:
+        if stage.id in still or not stage.enabled or is_gate(stage):
             continue
         if stage.id in _ids(guarded):
             message = f"gate `{was.id}` no longer stands before `{stage.id}`"

@@ -2,75 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import NamedTuple
 
-from bub.base.globs import covers, may_meet
+from bub.base.globs import covers, is_glob, sample
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.show.differences.changes import Changes
 from bub.pipeline.source.document import Node
+from bub.plugins.shipped import BY_NAME, SHIPPED_TOOLS
 
-_BY_NAME = "bash"
-"""The tool that no glob allows."""
+Entries = Mapping[str, Node]
+
+_SHUT, _ASKED, _FREE = range(3)
+"""What may become of a call: it is denied, a person is asked, it runs."""
+
+
+class Rules(NamedTuple):
+    """The `tools` of a profile; `allow` is None if it does not say, which allows those that only read."""
+
+    node: Node | None
+    allow: Entries | None
+    deny: Entries
+    ask: Entries
+
+    @classmethod
+    def of(cls, plan: Plan) -> Rules:
+        profile = plan.effective.profile_node
+        node = profile.get("tools") if profile is not None else None
+        return cls(node, _entries(node, "allow"), _entries(node, "deny") or {}, _entries(node, "ask") or {})
+
+    @property
+    def names(self) -> set[str]:
+        return {*(self.allow or ()), *self.deny, *self.ask}
+
+    def freedom(self, tool: str, unsaid: bool) -> int:
+        """Return how free a tool is; `unsaid` is whether one that nobody knows only reads."""
+        if _match(self.deny, tool) or not self._allows(tool, unsaid):
+            return _SHUT
+        return _ASKED if _match(self.ask, tool) else _FREE
+
+    def _allows(self, tool: str, unsaid: bool) -> bool:
+        if self.allow is None:
+            return SHIPPED_TOOLS.get(tool, unsaid)
+        return tool in self.allow if tool == BY_NAME else _match(self.allow, tool)
 
 
 def compare(old: Plan, new: Plan, changes: Changes) -> None:
-    """Tell what changes in `allow`, `deny` and `ask` of the profile's `tools`."""
-    was, now = (_tools(plan) for plan in (old, new))
-    path = f"profiles.{new.profile}.tools"
-    before, after = _entries_of(was, "allow"), _entries_of(now, "allow")
-    if before is not None and after is None:
+    """Tell what changes in `allow`, `deny` and `ask` of the profile's `tools`; what becomes freer is dangerous."""
+    was, now, path = Rules.of(old), Rules.of(new), f"profiles.{new.profile}.tools"
+    freer = [tool for tool in _samples(was.names | now.names) if _is_freer(tool, was, now)]
+    if was.allow is not None and now.allow is None:
         message = "the profile no longer lists the tools it allows, so it allows those that only read"
-        changes.add("tools.unlisted", message, path, now, was, old=list(before), danger=True)
-    elif before is None and after is not None:
+        changes.add("tools.unlisted", message, path, now.node, was.node, old=list(was.allow), danger=bool(freer))
+    elif was.allow is None and now.allow is not None:
         message = "the profile lists the tools it allows; before, those that only read were allowed"
-        changes.add("tools.listed", message, path, now, new=list(after))
-    asked = _entries_of(now, "ask") or {}
-    for name, node in _missing(after, before):
-        once = ", after a person was asked" if _match(asked, name) else ""
-        danger = not _allow(before or {}, name)
-        changes.add("tools.allow", f"tool `{name}` may be used{once}", f"{path}.allow", node, new=name, danger=danger)
-    for name, node in _missing(before, after) if after is not None else ():
+        changes.add("tools.listed", message, path, now.node, new=list(now.allow))
+    for name, node in _missing(now.allow, was.allow):
+        once = ", after a person was asked" if _match(now.ask, name) else ""
+        message, danger = f"tool `{name}` may be used{once}", _frees(name, freer, allows=True)
+        changes.add("tools.allow", message, f"{path}.allow", node, new=name, danger=danger)
+    for name, node in _missing(was.allow, now.allow) if now.allow is not None else ():
         changes.add("tools.not_allow", f"tool `{name}` is no longer allowed", f"{path}.allow", node, old=name)
-    _compare_limit(was, now, "deny", "tool `{}` is denied", "tool `{}` is no longer denied", path, changes)
-    words = ("a person is asked before tool `{}` is used", "nobody is asked any more before tool `{}` is used")
-    _compare_limit(was, now, "ask", *words, path, changes)
+    words = "tool `{}` is denied", "tool `{}` is no longer denied"
+    _compare_limit("deny", was.deny, now.deny, words, freer, path, changes)
+    words = "a person is asked before tool `{}` is used", "nobody is asked any more before tool `{}` is used"
+    _compare_limit("ask", was.ask, now.ask, words, freer, path, changes)
 
 
 def _compare_limit(
-    was: Node | None, now: Node | None, key: str, more: str, less: str, path: str, changes: Changes
+    key: str, was: Entries, now: Entries, words: tuple[str, str], freer: list[str], path: str, changes: Changes
 ) -> None:
-    before, after, allowed = _entries_of(was, key), _entries_of(now, key), _entries_of(now, "allow")
-    for name, node in _missing(after, before):
+    more, less = words
+    for name, node in _missing(now, was):
         changes.add(f"tools.{key}", more.format(name), f"{path}.{key}", node, new=name)
-    for name, node in _missing(before, after):
-        # A pattern may stand for tools of which a narrower one is allowed.
-        usable = key == "deny" or allowed is None or _may_allow(allowed, name)
-        danger = usable and not _match(after or {}, name)
+    for name, node in _missing(was, now):
+        danger = _frees(name, freer) and not any(covers(glob, name) for glob in now)
         changes.add(f"tools.not_{key}", less.format(name), f"{path}.{key}", node, old=name, danger=danger)
 
 
-def _tools(plan: Plan) -> Node | None:
-    profile = plan.effective.profile_node
-    return profile.get("tools") if profile is not None else None
+def _samples(names: Iterable[str]) -> set[str]:
+    """Return the tools there are as far as they are known, and for each glob one that it alone means."""
+    globs = [name for name in names if is_glob(name)]
+    both = {one.replace("*", other.replace("*", "")) for one in globs for other in globs}
+    return {*SHIPPED_TOOLS, *(set(names) - set(globs)), *map(sample, globs), *both}
 
 
-def _entries_of(tools: Node | None, key: str) -> dict[str, Node] | None:
+def _is_freer(tool: str, was: Rules, now: Rules) -> bool:
+    """Return whether a tool may do more than before."""
+    # Of one that nobody knows, the worst is assumed if the profile begins to list what it allows, or ceases to.
+    return now.freedom(tool, True) > was.freedom(tool, now.allow is None)
+
+
+def _frees(entry: str, freer: Iterable[str], allows: bool = False) -> bool:
+    """Return whether one of the tools that are freer is one that an entry of a list is for."""
+    return any(tool == entry or (fnmatchcase(tool, entry) and not (allows and tool == BY_NAME)) for tool in freer)
+
+
+def _entries(tools: Node | None, key: str) -> dict[str, Node] | None:
     node = tools.get(key) if tools is not None else None
     return {str(item.value): item for item in node.elements()} if node is not None else None
 
 
-def _missing(these: dict[str, Node] | None, others: dict[str, Node] | None) -> list[tuple[str, Node]]:
+def _missing(these: Entries | None, others: Entries | None) -> list[tuple[str, Node]]:
     """Return what `these` have and `others` lack."""
     return [(name, node) for name, node in (these or {}).items() if name not in (others or {})]
 
 
-def _allow(allowed: Iterable[str], name: str) -> bool:
-    return name in allowed if name == _BY_NAME else _match(allowed, name)
-
-
-def _may_allow(allowed: Iterable[str], name: str) -> bool:
-    return name in allowed if name == _BY_NAME else any(may_meet(glob, name) for glob in allowed)
-
-
 def _match(globs: Iterable[str], name: str) -> bool:
-    return any(covers(glob, name) for glob in globs)
+    return any(glob == name or fnmatchcase(name, glob) for glob in globs)

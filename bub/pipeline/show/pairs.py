@@ -1,0 +1,67 @@
+"""Which profile of one file is compared with which of the other: one of its name, else what its messages get there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from bub.pipeline.show.differences.messages import Routed
+from bub.pipeline.source.merge import DEFAULT_PROFILE
+
+Same = Callable[[str, str], bool]
+"""Whether two profiles, one of each file, do the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The profiles to compare: `old` and `new`; it is about the one called `name`.
+
+    `new` is None for a profile that is gone and that no message got. `is_reached`: some message gets it by itself; one
+    that only who starts Bub can choose is no way in for anybody.
+    """
+
+    name: str
+    old: str
+    new: str | None
+    is_reached: bool = True
+    is_renamed: bool = False
+
+
+def pair_profiles(before: Iterable[str], after: Iterable[str], samples: Iterable[Routed], same: Same) -> list[Pair]:
+    """Pair the profiles of two files, in the order of the new one, and behind them those that are gone."""
+    olds, news, samples = list(before), list(after), list(samples)
+    gone, come = [name for name in olds if name not in news], [name for name in news if name not in olds]
+    names = _find_renamed(gone, come, samples, same)
+    pairs = []
+    for name in news:
+        if name in olds:
+            pairs.append(Pair(name, name, name))
+        elif name in names:
+            pairs.append(Pair(name, names[name], name, is_renamed=True))
+        else:
+            got = [routed for routed in samples if routed.new == name and not routed.is_operators]
+            was = next((routed.old for routed in got if routed.old in olds), DEFAULT_PROFILE)
+            pairs.append(Pair(name, was, name, is_reached=bool(got)))
+    for name in gone:
+        if name not in names.values():
+            gets = [routed.new for routed in samples if routed.old == name and routed.new in news]
+            pairs.append(Pair(name, name, gets[0] if gets else None))
+    return pairs
+
+
+def _find_renamed(gone: list[str], come: list[str], samples: list[Routed], same: Same) -> dict[str, str]:
+    """Return what profiles were called before: those whose messages are the same, or that do the same."""
+    names: dict[str, str] = {}
+    for name in come:
+        left = [other for other in gone if other not in names.values()]
+        heirs = [other for other in left if _have_same_messages(other, name, samples)]
+        meant = [*heirs, *(other for other in left if same(other, name))]
+        if meant:
+            names[name] = meant[0]
+    return names
+
+
+def _have_same_messages(old: str, new: str, samples: list[Routed]) -> bool:
+    of_old = [routed for routed in samples if routed.old == old]
+    of_new = [routed for routed in samples if routed.new == new]
+    return bool(of_old) and of_old == of_new
