@@ -12,6 +12,7 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
@@ -120,6 +121,7 @@ def test_json_for_a_program(files: Path) -> None:
         1,
         {
             "version": 1,
+            "errors": 0,
             "differs": True,
             "changes": [
                 {
@@ -137,6 +139,7 @@ def test_json_for_a_program(files: Path) -> None:
     )
     assert json.loads(diff(files, "old.yaml", "old.yaml", "--json")[1]) == {
         "version": 1,
+        "errors": 0,
         "differs": False,
         "changes": [],
     }
@@ -375,9 +378,100 @@ def test_no_git_and_no_repository_are_told(files: Path, tmp_path: Path) -> None:
     assert (code, trouble) == (2, "bub: git was not found (install git, or name two files)\n")
 
 
-def test_a_side_with_errors_is_told_as_validate_does(files: Path, write: Callable[[str, str], Path]) -> None:
-    write("work/new.yaml", NEW.replace("plugins: {guard", "plugns: {guard"))
+def test_a_side_that_cannot_be_read_is_told_as_validate_does(files: Path, write: Callable[[str, str], Path]) -> None:
+    write("work/new.yaml", NEW.replace("plugins: {guard", "plugins: [{guard"))
     code, told, trouble = diff(files, "old.yaml", "new.yaml", "--json")
     assert (code, told) == (2, "")
-    assert "new.yaml:3:1: error[B100] unknown key `plugns`" in trouble
+    assert "new.yaml:3:10: error[B001] the `[` opened here is not closed" in trouble
     assert trouble.endswith("bub: 1 error in 1 file\n")
+
+
+# For CI
+
+
+HOSTILE = "`x`</code></details>\n# @octocat <img src=x onerror=y> [a](https://evil.example) #1 ::error::"
+
+
+def test_a_file_with_mistakes_is_compared_and_they_are_counted(files: Path, write: Callable[[str, str], Path]) -> None:
+    write("work/broken.yaml", f"{NEW}    oops: 1\n    settings: {{max_tokens: many}}\n")
+    code, told, trouble = diff(files, "old.yaml", "broken.yaml")
+    assert (code, trouble) == (1, "bub: broken.yaml has 2 errors, so it is compared as far as it can be read\n")
+    assert "plugin `shell` will be imported from `plugins/shell.py`  broken.yaml:5:30\n" in told
+    assert diff(files, "broken.yaml", "broken.yaml")[:2] == (
+        0,
+        "broken.yaml → broken.yaml: no difference in behaviour\n",
+    )
+
+
+def test_json_is_a_format_like_the_others(files: Path) -> None:
+    assert diff(files, "old.yaml", "new.yaml", "--format", "json") == diff(files, "old.yaml", "new.yaml", "--json")
+
+
+def test_github_shows_what_is_dangerous_as_a_warning_at_its_line(repository: Path) -> None:
+    code, told, _ = diff(repository, "--format", "github")
+    assert code == 1
+    assert told == (
+        "::warning file=pipelines.yaml,line=5,col=30,endLine=5,endColumn=35,title=bub diff%3A code.added"
+        "::plugin `shell` will be imported from `plugins/shell.py` (profile `default`)\n"
+        "::notice file=shared/base.yaml,line=3,col=22,endLine=3,endColumn=29,title=bub diff%3A policies.timeout"
+        "::`timeout` of stage `run_model` is `20s` (was `10s`) (profiles `default`, `ci`)\n"
+        "2 changes, 1 of them dangerous\n"
+    )
+    assert diff(repository, "bub:default", "bub:default", "--format", "github")[1] == "no difference in behaviour\n"
+
+
+def test_what_is_gone_is_no_line_of_the_files_as_they_are(repository: Path, write: Callable[[str, str], Path]) -> None:
+    write("repo/app/shared/base.yaml", "version: 1\nextends: bub:default\n")
+    _, told, _ = diff(repository, "git:HEAD#ci", "--format", "github")
+    assert told.startswith(
+        "::notice title=bub diff%3A policies.timeout::git:HEAD:shared/base.yaml:3:22: `timeout` of stage `run_model`"
+    )
+
+
+def test_a_comment_lists_the_dangerous_and_folds_the_rest_away(repository: Path) -> None:
+    code, told, _ = diff(repository, "--format", "markdown")
+    assert code == 1
+    assert told == (
+        "<!-- bub diff -->\n"
+        "### `bub diff`\n"
+        "\n"
+        "`git:HEAD:pipelines.yaml → pipelines.yaml`: 2 changes, 1 of them dangerous.\n"
+        "\n"
+        "**Dangerous:** more may run, pass or be reached than before.\n"
+        "\n"
+        "- `` plugin `shell` will be imported from `plugins/shell.py` ``, profile `default`, `pipelines.yaml:5:30`\n"
+        "\n"
+        "<details>\n"
+        "<summary>What else changes</summary>\n"
+        "\n"
+        "- `` `timeout` of stage `run_model` is `20s` (was `10s`) ``, profiles `default`, `ci`,"
+        " `shared/base.yaml:3:22`\n"
+        "\n"
+        "</details>\n"
+    )
+    _, told, _ = diff(repository, "bub:default", "bub:default", "--format", "markdown")
+    assert told == "<!-- bub diff -->\n### `bub diff`\n\n`bub:default → bub:default`: no difference in behaviour.\n"
+
+
+def test_nothing_that_a_file_says_means_anything_in_a_comment(files: Path, write: Callable[[str, str], Path]) -> None:
+    renamed = OLD.replace("      ci:", f"      {json.dumps(HOSTILE)}:").replace("guard.py", "'```` `g.py'")
+    write("work/new.yaml", f"{renamed}    settings: {{model: {json.dumps(HOSTILE)}}}\n")
+    _, told, _ = diff(files, "old.yaml", "new.yaml", "--format", "markdown")
+    inline = MarkdownIt("commonmark", {"html": True}).parse(told)
+    tokens = [token for block in inline for token in (block, *(block.children or ()))]
+    assert {token.type for token in tokens} <= {
+        *("html_block", "heading_open", "heading_close", "paragraph_open", "paragraph_close", "inline", "text"),
+        *("code_inline", "bullet_list_open", "bullet_list_close", "list_item_open", "list_item_close"),
+        *("strong_open", "strong_close"),
+    }
+    said = "".join(token.content for token in tokens if token.type in ("text", "html_block"))
+    assert not {"octocat", "evil", "img"} & set(said.replace("<", " ").replace("@", " ").split())
+    assert any("octocat" in token.content for token in tokens if token.type == "code_inline")
+
+
+def test_a_comment_is_not_longer_than_github_takes(files: Path, write: Callable[[str, str], Path]) -> None:
+    many = ", ".join(f"plugin_{number}_{'x' * 60}" for number in range(2_000))
+    write("work/new.yaml", OLD.replace("default: {plugins: [guard]}", f"default: {{plugins: [guard, {many}]}}"))
+    _, told, _ = diff(files, "old.yaml", "new.yaml", "--format", "markdown")
+    assert 50_000 < len(told) < 65_536
+    assert "which are too long for a comment" in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import typer
@@ -31,6 +32,13 @@ def workspace_of(options: Options) -> Path:
     except FileNotFoundError:
         problem = "the current folder does not exist any more"
         raise UsageError(problem, help="change to another, or name one with --workspace") from None
+
+
+def repository() -> Path:
+    """Return the folder that paths in a report for GitHub begin at: its checkout, else the current folder."""
+    here = Path.cwd()
+    checkout = Path(os.path.realpath(os.environ.get("GITHUB_WORKSPACE") or here))
+    return checkout if here.is_relative_to(checkout) else here
 
 
 def keep(ctx: typer.Context, param: typer.CallbackParam, value: Path | str | None) -> None:

@@ -14,7 +14,7 @@ import typer
 from bub.base.diagnostics import SEVERITIES, Diagnostic
 from bub.base.locate import find_pipeline
 from bub.cli.exits import FAILED, in_color, one_line
-from bub.cli.options import Options, options_of, workspace_of
+from bub.cli.options import Options, options_of, repository, workspace_of
 from bub.cli.progress import progress
 from bub.cli.table import BASELINE, CHANGED, PROOF, REPAIR, SARIF, load
 from bub.cli.terminal import printable
@@ -150,9 +150,9 @@ def _report(
     if format is FindingFormat.json:
         return render_json(findings, files)
     if format is FindingFormat.sarif:
-        return str(load(SARIF)(findings, sources, _repository()))
+        return str(load(SARIF)(findings, sources, repository()))
     if format is FindingFormat.github:
-        text = render_annotations(findings, _repository())
+        text = render_annotations(findings, repository())
     else:
         text = render_text(findings, sources, color=in_color(sys.stdout), hidden=hidden)
         text += "\n" if text else ""
@@ -184,10 +184,3 @@ def _proof(options: Options, *, named: bool) -> Further:
         return found
 
     return further
-
-
-def _repository() -> Path:
-    """Return the folder that paths in a report for GitHub begin at: its checkout, else the current folder."""
-    here = Path.cwd()
-    checkout = Path(os.path.realpath(os.environ.get("GITHUB_WORKSPACE") or here))
-    return checkout if here.is_relative_to(checkout) else here

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from bub.base.diagnostics import NO_FILE, Diagnostic, sort_diagnostics
+from bub.base.diagnostics import NO_FILE, Diagnostic, Range, sort_diagnostics
 from bub.pipeline.report.report import message_of, path_below, printable_line
 
 
@@ -18,21 +18,25 @@ def render_annotations(diagnostics: Iterable[Diagnostic], root: Path) -> str:
 
 
 def _annotation(item: Diagnostic, root: Path) -> str:
-    file, (start, end) = path_below(root, item.file), item.range
-    message = message_of(item)
+    level = "notice" if item.severity == "note" else item.severity
+    text = message_of(item) + (f"\n{printable_line(item.help)}" if item.help else "")
+    return annotate(level, f"bub {item.code}", text, item.file, item.range, root)
+
+
+def annotate(level: str, title: str, text: str, file_name: str, span: Range, root: Path) -> str:
+    """Return the command that shows a text at a place; `level` is `error`, `warning` or `notice`."""
+    file, (start, end) = path_below(root, file_name), span
     properties: dict[str, str] = {}
-    if item.file == NO_FILE:
+    if file_name == NO_FILE:
         pass  # it is about no line of any file, and says itself which variable it is about
     elif file is None:
-        message = f"{printable_line(item.file)}:{start.line}:{start.column}: {message}"
+        text = f"{printable_line(file_name)}:{start.line}:{start.column}: {text}"
     else:
         properties |= {"file": file, "line": str(start.line), "col": str(start.column), "endLine": str(end.line)}
         if start.line == end.line:  # else a column says nothing to GitHub
             properties["endColumn"] = str(end.column)
-    properties["title"] = f"bub {item.code}"
+    properties["title"] = title
     said = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    text = message + (f"\n{printable_line(item.help)}" if item.help else "")
-    level = "notice" if item.severity == "note" else item.severity
     return f"::{level} {said}::{_data(text)}\n"
 
 

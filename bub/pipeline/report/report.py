@@ -106,7 +106,7 @@ def message_of(item: Diagnostic) -> str:
 
 def path_below(root: Path, file: str) -> str | None:
     """Return the file of a finding as a path from the folder `root`, with slashes; None when it is no file below it."""
-    if file in (STDIN, NO_FILE) or file.startswith("bub:"):
+    if file in (STDIN, NO_FILE) or file.startswith(("bub:", "git:")):
         return None
     path = Path(os.path.abspath(file))  # noqa: PTH100 (`Path` keeps the `..` in it)
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else None
