@@ -555,7 +555,7 @@ WRONG: tuple[Any, ...] = (
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_no_value_of_the_wrong_type_keeps_files_from_being_compared(data: st.DataObject) -> None:
     plain = deepcopy(PLAIN)
@@ -563,7 +563,7 @@ def test_no_value_of_the_wrong_type_keeps_files_from_being_compared(data: st.Dat
         owner, key = data.draw(st.sampled_from(list(places_in(plain))))
         owner[key] = deepcopy(data.draw(st.sampled_from(WRONG)))
     broken = yaml.dump(plain, Dumper=yaml.CSafeDumper, sort_keys=False)
-    for sides in ((PIPELINE, broken), (broken, PIPELINE), (broken, broken)):
+    for sides in ((PIPELINE, broken), (broken, PIPELINE)):
         try:
             changes(*sides)
         except PipelineError as error:
