@@ -243,9 +243,10 @@ class Findings(msgspec.Struct):
         self.guesses += 1
         return did_you_mean(name, known) if self.guesses <= MOST_GUESSES else None
 
-    def speaks_of(self, place: Place) -> bool:
-        """Whether something was found at this very place."""
-        return any(item.file == place.file and item.range == place.range for item in self.items)
+    def speaks_of(self, place: Place, *codes: str) -> bool:
+        """Whether one of these codes was found at this very place."""
+        there = (item for item in self.items if item.code in codes and item.file == place.file)
+        return any(item.range == place.range for item in there)
 
     @property
     def has_errors(self) -> bool:

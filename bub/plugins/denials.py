@@ -6,6 +6,7 @@ import ast
 import inspect
 from collections.abc import Callable, Iterator
 from textwrap import dedent
+from types import CodeType
 from typing import Any, NamedTuple
 
 from bub.base.diagnostics import Position, Range
@@ -23,6 +24,9 @@ class Denial(NamedTuple):
 
 def denials_in(function: Callable[..., Any]) -> Iterator[Denial]:
     """Find the denials that a function returns, and those that it makes and drops; none if its text cannot be read."""
+    code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
+    if code is None or not _mentions_denying(code):  # to read the text of every hook would take longer than all else
+        return
     try:
         lines, first = inspect.getsourcelines(inspect.unwrap(function))
         text = dedent("".join(lines))
@@ -35,6 +39,11 @@ def denials_in(function: Callable[..., Any]) -> Iterator[Denial]:
             for value in _alternatives(node.value):
                 if _is_denial(value):
                     yield Denial(_range_of(value, text, first, indent), isinstance(node, ast.Return))
+
+
+def _mentions_denying(code: CodeType) -> bool:
+    """Whether a function makes a mapping with this key, as its bytecode shows: by itself, or in a tuple of keys."""
+    return any(DENY in one if isinstance(one, tuple) else one == DENY for one in code.co_consts)
 
 
 def _own_statements(function: ast.AST) -> Iterator[ast.AST]:

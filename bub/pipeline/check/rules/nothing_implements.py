@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bub.base.diagnostics import suggest
+from bub.pipeline.check.rules import hook_entry_in_vain
 from bub.pipeline.check.rules.unmarked_hook import find_unmarked
 from bub.pipeline.plan.callers import is_called_in_a_profile
 from bub.pipeline.plan.offers import Offers
@@ -36,7 +37,9 @@ def check(plan: Plan, offers: Offers) -> None:
     for name, hook in plan.hooks.items():
         if hook.known or hook.node is None or name in {*offers.by_hook, *forgotten}:
             continue
-        if not (is_called_in_a_profile(plan, name) or plan.findings.speaks_of(hook.node.where)):
+        if not (
+            is_called_in_a_profile(plan, name) or plan.findings.speaks_of(hook.node.where, hook_entry_in_vain.CODE)
+        ):
             plan.findings.add(
                 CODE,
                 f"hook `{name}` is declared here, but no plugin of profile `{plan.profile}` implements it",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bub.base.diagnostics import Severity
 from bub.hooks.facts import BUILTIN
+from bub.pipeline.check.rules import hook_entry_in_vain, no_kind, nothing_implements
 from bub.pipeline.plan.callers import is_called_in_a_profile, kind_of
 from bub.pipeline.plan.offers import Offers
 from bub.pipeline.plan.plan import Plan
@@ -13,13 +14,16 @@ from bub.plugins.sources import may_fire
 
 CODE = "B214"
 
+_TOLD = (no_kind.CODE, hook_entry_in_vain.CODE, nothing_implements.CODE)
+"""What says all there is to say of an entry that nobody fires."""
+
 
 def check(plan: Plan, offers: Offers) -> None:
     """Find hooks that no stage calls and no plugin fires: an error for a gate, which then is never asked."""
     if offers.are_broken:
         return
     for name, hook in plan.hooks.items():
-        if hook.node is None or plan.findings.speaks_of(hook.node.where) or hook.point.twin in plan.callers:
+        if hook.node is None or hook.point.twin in plan.callers or plan.findings.speaks_of(hook.node.where, *_TOLD):
             continue
         if hook.point.bootstrap or _is_shipped(plan, hook):
             continue
