@@ -6,7 +6,8 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -94,11 +95,28 @@ def _time_of_change(place: str) -> int:
 
 
 @lru_cache(maxsize=1)
-def _names(_: tuple[tuple[str, int], ...]) -> frozenset[str]:
-    from importlib.metadata import entry_points
+def _names(whereabouts: tuple[tuple[str, int], ...]) -> frozenset[str]:
+    """Read the names alone: a tenth of what it costs to import what knows all of a package's metadata."""
+    groups = (f"[{GROUP}]", f"[{BUB_HOOK_NAMESPACE}]")
+    names = set()
+    for text in _entry_point_texts(place for place, _ in whereabouts):
+        group = ""
+        for line in map(str.strip, text.splitlines()):
+            name, equals, _ = line.partition("=")
+            if line.startswith("["):
+                group = line
+            elif group in groups and equals:
+                names.add(name.rstrip())
+    return frozenset(names)
 
-    found = entry_points()
-    return frozenset(name for group in (GROUP, BUB_HOOK_NAMESPACE) for name in found.select(group=group).names)
+
+def _entry_point_texts(places: Iterable[str]) -> Iterator[str]:
+    for place in places:
+        with suppress(OSError), os.scandir(place or ".") as entries:
+            folders = [entry.path for entry in entries if entry.name.endswith((".dist-info", ".egg-info"))]
+            for folder in folders:
+                with suppress(OSError, UnicodeDecodeError):
+                    yield Path(folder, "entry_points.txt").read_text(encoding="utf-8")
 
 
 @lru_cache(maxsize=1)
