@@ -398,6 +398,14 @@ MISTAKES = [
     ),
     Mistake(
         "B195",
+        f"{HEAD}profiles: {{default: {{budget: {{«calls_per_tool»: 200}}}}}}",
+        "`calls_per_tool` is never reached: `budget.tool_calls` (100 if it is not set) is reached before",
+        "let it be smaller than `budget.tool_calls`, or take it out",
+        ("200", "200, tool_calls: 300"),
+        severity="warning",
+    ),
+    Mistake(
+        "B195",
         f"{HEAD}settings: {{gateway: {{max_wait: 5s, «debounce»: 10s}}}}",
         "`debounce` is never reached: `gateway.max_wait` is reached before",
         "let it be smaller than `gateway.max_wait`, or take it out",

@@ -2,47 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import TypeGuard
 
 from bub.base.diagnostics import Related
+from bub.pipeline.plan.limits import DEFAULT_LIMITS
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import seconds_of
 from bub.pipeline.source.document import Node
 
 CODE = "B195"
 
-_BUDGET = (
-    ("calls_per_tool", "tool_calls"),
-    ("identical_calls", "calls_per_tool"),
-    ("identical_calls", "tool_calls"),
-    ("denials", "tool_calls"),
-    ("tokens_per_turn", "tokens_per_day"),
+_BUDGET: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "calls_per_tool": ("tool_calls",),
+        "identical_calls": ("calls_per_tool", "tool_calls"),
+        "tokens_per_turn": ("tokens_per_day",),
+    }
 )
-"""Limits of a budget, each with one that counts all that it counts, and more."""
+"""Limits of a budget, each with those that count all that it counts, and more."""
 
 
 def check(plan: Plan) -> None:
     """Find limits that lie beyond another which is always reached before."""
     for path, narrow, other, wide in (*_of_budget(plan), *_of_settings(plan)):
+        usual = "" if wide is not None else f" ({DEFAULT_LIMITS[other.rpartition('.')[2]]} if it is not set)"
         plan.findings.warn(
             CODE,
-            f"`{path.rpartition('.')[2]}` is never reached: `{other}` is reached before",
+            f"`{path.rpartition('.')[2]}` is never reached: `{other}`{usual} is reached before",
             narrow.where,
             path=path,
             help=f"let it be smaller than `{other}`, or take it out",
-            related=[Related(f"`{other}` is set here", wide.where.file, wide.where.range)],
+            related=[Related(f"`{other}` is set here", wide.where.file, wide.where.range)] if wide is not None else [],
         )
 
 
-def _of_budget(plan: Plan) -> Iterator[tuple[str, Node, str, Node]]:
+def _of_budget(plan: Plan) -> Iterator[tuple[str, Node, str, Node | None]]:
     profile = plan.effective.profile_node
     budget = profile.get("budget") if profile is not None else None
-    for key, other in _BUDGET if budget is not None else ():
-        narrow, wide = budget.get(key), budget.get(other)  # type: ignore[union-attr]  # is there
-        if narrow is None or wide is None or not (_is_number(narrow) and _is_number(wide)):
-            continue
-        if narrow.value > wide.value:
-            yield f"profiles.{plan.profile}.budget.{key}", narrow, f"budget.{other}", wide
+    for key, others in _BUDGET.items() if budget is not None else ():
+        narrow = budget.get(key)  # type: ignore[union-attr]  # is there
+        for other in others if narrow is not None and _is_number(narrow.value) else ():
+            wide = budget.get(other)  # type: ignore[union-attr]  # as above
+            most = DEFAULT_LIMITS.get(other) if wide is None else wide.value
+            if narrow is not None and _is_number(most) and narrow.value > most:
+                yield f"profiles.{plan.profile}.budget.{key}", narrow, f"budget.{other}", wide
+                break
 
 
 def _of_settings(plan: Plan) -> Iterator[tuple[str, Node, str, Node]]:
@@ -58,5 +64,5 @@ def _of_settings(plan: Plan) -> Iterator[tuple[str, Node, str, Node]]:
             yield path, narrow, other, wide
 
 
-def _is_number(node: Node) -> bool:
-    return isinstance(node.value, int) and not isinstance(node.value, bool)
+def _is_number(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
