@@ -316,7 +316,7 @@ MISTAKES = [
         "B130",
         'extends: bub:default\nstages: {build_prompt: {default: «"{model_output}"»}}',
         "stage `build_prompt` takes `model_output`, which is made below it",
-        "move it below `run_model`",
+        "take `model_output` out of it: `run_model` works with what it makes",
         ("model_output", "content"),
         related="stage `run_model` makes `model_output` here",
     ),
@@ -424,7 +424,7 @@ MISTAKES = [
         "B150",
         "extends: bub:default\nstages: {«load_sate»: {kind: broadcast, after: load_state}}",
         "stage `load_sate` calls the hook `load_sate`, which does not exist",
-        "did you mean `load_state`?",
+        "did you mean `hook: load_state`?",
         ("{kind: broadcast", "{hook: load_state, kind: broadcast"),
     ),
     Mistake(

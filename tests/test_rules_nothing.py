@@ -153,7 +153,7 @@ MISTAKES = [
         "B186",
         f'{HEAD}stages: {{render_outbound: {{«default»: "{{model_output}}"}}}}',
         "the default of stage `render_outbound` makes a reply without channel and chat_id, so it goes to nobody",
-        'write `channel: "{channel}"`, `chat_id: "{chat_id}"` beside its `content`',
+        'write a whole reply: `{content: "{model_output}", channel: "{channel}", chat_id: "{chat_id}"}`',
         ('"{model_output}"', '[{content: hi, channel: cli, chat_id: "{chat_id}"}]'),
         severity="warning",
     ),

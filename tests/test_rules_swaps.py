@@ -106,7 +106,7 @@ MISTAKES = [
         "hooks: {moderate: {kind: gate}}\nstages: {moderate: {}, load_state: {kind: firstresult, into: state}}\n"
         "profiles: {p: {stages: {load_state: {«before»: moderate}}}}",
         "stage `moderate` is a gate, but nothing stands behind it that it could keep from running",
-        "move it above what it is to guard, with `before: STAGE`",
+        "take `before` out; or move the gate, too",
         ("before: moderate", "after: moderate"),
     ),
     # B173: what a test says of a stage that is replaced

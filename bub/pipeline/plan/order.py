@@ -178,7 +178,7 @@ def circles_in(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
 
 
 class Move(NamedTuple):
-    """A key that sets `stage` where it stands: `key` is `before`, `after` or `replace`, and stands at `place`."""
+    """A key of `stage`, at `place`, that made the order what it is: mostly `before`, `after` or `replace`."""
 
     stage: str
     key: str

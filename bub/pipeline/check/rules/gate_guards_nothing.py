@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bub.base.diagnostics import Place
-from bub.pipeline.plan.order import find_move
+from bub.pipeline.plan.order import Move, find_move
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.stages import StagePlan
 from bub.pipeline.source.merge import is_own
@@ -24,14 +23,16 @@ def check(plan: Plan) -> None:
             takers = plan.flow.takers[stage.each]
             guards = any(_can_be_stopped(other) and plan.position[other.id] > index for other in takers)
         if not guards:
-            place = _place_of_fault(plan, stage)
+            fault = _find_fault(plan, stage)
             plan.findings.add(
                 CODE,
                 f"{stage} is a gate, but nothing stands behind it that it could keep from running",
-                place,
-                path=f"stages.{stage.id}",
-                profile=profile_of(place),
-                help="move it above what it is to guard, with `before: STAGE`",
+                fault.place if fault is not None else stage.where,
+                path=fault.path if fault is not None else f"stages.{stage.id}",
+                profile=profile_of(fault.place if fault is not None else stage.where),
+                help=f"take `{fault.key}` out; or move the gate, too"
+                if fault is not None
+                else "move it above what it is to guard, with `before: STAGE`",
             )
 
 
@@ -40,10 +41,10 @@ def _can_be_stopped(stage: StagePlan) -> bool:
     return stage.enabled and stage.cleanup_for is None
 
 
-def _place_of_fault(plan: Plan, gate: StagePlan) -> Place:
-    """What is to be changed: the gate, or in a layer above it what was moved in front of it, or is off behind it."""
-    moves = [find_move(plan.layers, stage.id, gate.id) for stage in plan.above(gate)]
-    places = [move.place for move in moves if move is not None and move.stage != gate.id]
+def _find_fault(plan: Plan, gate: StagePlan) -> Move | None:
+    """What a layer above that of the gate says of another stage: it was moved in front of the gate, or is off."""
+    moves = (find_move(plan.layers, stage.id, gate.id) for stage in plan.above(gate))
+    faults = [move for move in moves if move is not None and move.stage != gate.id]
     behind = plan.stages[plan.position[gate.id] + 1 :]
-    places += [stage.place_of("enabled") for stage in behind if not stage.enabled]
-    return next((place for place in places if is_own(place) and place.layer != gate.where.layer), gate.where)
+    faults += [Move(stage.id, "enabled", stage.place_of("enabled")) for stage in behind if not stage.enabled]
+    return next((fault for fault in faults if is_own(fault.place) and fault.place.layer != gate.where.layer), None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from bub.envelope import ADDRESS
 from bub.hooks.facts import OUTBOUNDS
 from bub.pipeline.plan.plan import Plan
@@ -29,8 +31,16 @@ def check(plan: Plan) -> None:
                     f"the default of {stage} makes a reply without {' and '.join(missing)}, so it goes to nobody",
                     reply.where,
                     path=f"stages.{stage.id}.default",
-                    help="write " + ", ".join(f'`{name}: "{{{name}}}"`' for name in missing) + " beside its `content`",
+                    help=_advise(reply, missing),
                 )
+
+
+def _advise(reply: Node, missing: list[str]) -> str:
+    named = [f'{name}: "{{{name}}}"' for name in missing]
+    if reply.is_mapping:
+        return "write " + ", ".join(f"`{name}`" for name in named) + " beside its `content`"
+    content = json.dumps(str(reply.value), ensure_ascii=False)
+    return f"write a whole reply: `{{content: {content}, {', '.join(named)}}}`"
 
 
 def _missing(reply: Node) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bub.hookspecs import HOOK_POINTS
+from bub.pipeline.plan.order import anchor_of
 from bub.pipeline.plan.plan import Plan, known_stages
 from bub.pipeline.plan.scalars import text_of
 from bub.pipeline.plan.stages import NAME
@@ -27,5 +28,8 @@ def check(plan: Plan) -> None:
                 plan.findings.add_unknown(CODE, message, said.place, name, known, path=path, help=declare)
             else:
                 # The stage's own name: others may refer to it, so it is not repaired by itself.
-                advice = plan.findings.did_you_mean(name, names - {name}) or declare
+                is_new = anchor_of(stage.node)[0] is not None  # and no inherited one that is misspelt
+                advice = plan.findings.did_you_mean(name, (known if is_new else names) - {name}) or declare
+                if is_new:
+                    advice = advice.replace("did you mean `", "did you mean `hook: ")
                 plan.findings.add(CODE, message, stage.where, path=path, help=advice)

@@ -112,6 +112,17 @@ def _report(plan: Plan, fault: _Fault, late: list[_Late]) -> None:
         verb = "is" if len(late) == 1 else "are"
         message = f"{taker} takes {values}, which {verb} made below it"
         advice, related = f"move it below `{lowest.id}`", maker.making(value)
+        if _feeds(plan, taker, lowest):
+            advice = f"take {values} out of it: `{lowest.id}` works with what it makes"
     plan.findings.add(
         CODE, message, fault.place, path=fault.path, profile=profile_of(fault.place), help=advice, related=[related]
     )
+
+
+def _feeds(plan: Plan, stage: StagePlan, other: StagePlan) -> bool:
+    """Whether what a stage makes is needed for another, directly or by stages in between."""
+    fed = set(stage.makes)
+    for between in plan.stages[plan.position[stage.id] + 1 : plan.position[other.id]]:
+        if not fed.isdisjoint(between.taken):
+            fed.update(between.makes)
+    return not fed.isdisjoint(other.taken)
