@@ -71,11 +71,20 @@ def _inline_references(schema: Any, defs: Schema) -> Any:
     if "$ref" in schema:
         schema = {**defs[schema["$ref"].removeprefix("#/$defs/")], **schema}
     result: dict[str, Any] = {}
+    others = schema.get("additionalProperties")
     for keyword, value in schema.items():
         if keyword in _OF_PROPERTIES:
-            result[keyword] = {name: _inline_references(below, defs) for name, below in value.items()}
+            kept = {name: below for name, below in value.items() if not _is_one_of(below, others)}
+            result[keyword] = {name: _inline_references(below, defs) for name, below in kept.items()}
         elif keyword in _OF_ONE:
             result[keyword] = _inline_references(value, defs)
         elif keyword not in _LEFT_OUT:
             result[keyword] = value
     return result
+
+
+def _is_one_of(named: Any, others: Any) -> bool:
+    """Whether a key is named for editors alone: its value is held to what any other key's is."""
+    return (
+        isinstance(named, dict) and isinstance(others, dict) and "$ref" in named and named["$ref"] == others.get("$ref")
+    )
