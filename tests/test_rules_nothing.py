@@ -555,6 +555,15 @@ def test_a_channel_that_nobody_brings_is_a_note_once_the_plugins_are_loaded(writ
     assert framework.warnings == ()
 
 
+def test_a_plugin_that_cannot_say_its_channels_fails_no_check_for_a_note(write: Write) -> None:
+    write("wire.py", "from bub import hookimpl\n@hookimpl\ndef provide_channels(message_handler):\n    1 / 0")
+    text = f"{VERSION}{HEAD}plugins: {{wire: {{path: wire.py}}}}\nprofiles: {{default: {{plugins: [wire]}}}}\n"
+    framework = BubFramework(write("pipelines.yaml", f"{text}stages: {{load_state: {{when: {{channel: 'work-*'}}}}}}"))
+    framework.load_hooks()
+    framework.check_channels()
+    assert framework.findings == ()
+
+
 # The words.
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
@@ -39,7 +40,8 @@ def check_channels(profile: Profile) -> tuple[Diagnostic, ...]:
     findings, channels = Findings(), cache(partial(provide_channels, profile, _take_nothing))
     if profile.channels is not None:
         provided.check_channels(profile.plan, profile.plugins, profile.channels, channels(), findings)
-    provided.note_channels(profile.plan, channels, findings)
+    with suppress(Exception):  # what a plugin fails with is told where its channels are opened
+        provided.note_channels(profile.plan, channels, findings)
     if findings.has_errors:
         raise PipelineError(findings.items)
     return tuple(findings.items)
