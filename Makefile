@@ -12,6 +12,7 @@ MESSAGE ?= Hello! Who are you, in one sentence?
 PYTEST_ARGS ?=
 CRASHES ?= 200
 HOURS ?= 24
+FILES ?= 2000
 MESSAGES ?= 1000
 REFERENCE ?= bub==0.5.1
 
@@ -21,7 +22,7 @@ PIP = $(PY) -m pip --disable-pip-version-check --quiet
 # The message reaches the shell through the environment, so that quotes and dollars in it stay what they are.
 export SAY := $(value MESSAGE)
 
-.PHONY: help run test matrix conformance lint types fuzz crash load soak bench build clean
+.PHONY: help run test matrix conformance lint types fuzz promise crash load soak bench build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -52,6 +53,9 @@ types: $(VENV)/.bub $(VENV)/.lint $(VENV)/.test ## mypy --strict over bub, bub_p
 
 fuzz: $(VENV)/.bub $(VENV)/.test ## validate files nobody would write: make fuzz FUZZ_SECONDS=60
 	$(PY) -m tests.fuzz.validate
+
+promise: $(VENV)/.bub $(VENV)/.test ## check, start and run generated pipelines, others each time: make promise FILES=500
+	FILES=$(FILES) $(PY) -m pytest -o faulthandler_timeout=0 tests/test_promise.py
 
 crash: $(VENV)/.bub $(VENV)/.test ## kill those who take turns and write tapes, again and again: make crash CRASHES=1000
 	CRASHES=$(CRASHES) $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_tape_stores.py tests/test_agent_crash.py tests/test_mailbox.py -k kill_9
