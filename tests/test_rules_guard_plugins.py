@@ -72,6 +72,29 @@ def place_in(text: str) -> tuple[str, Range]:
         ),
         (
             LISTED,
+            "class Base:\n    @hookimpl\n    def tool_gate(self, tool): ...\n\n"
+            "    @hookimpl\n    def on_error(self): ...\n\n\n"
+            "class Guard(Base):\n    def «tool_gate»(self, tool):\n        return super().tool_gate(tool)\n\n\n"
+            "plugin = Guard\n",
+            "plugin `guard` has a function `tool_gate` that is not marked as a hook, so it guards nothing",
+            "error",
+        ),
+        (
+            LISTED,
+            f"{HOOKED}def «tool_gate»(tool): ...\n\n\nif __name__ == '__main__':\n    print(tool_gate('bash'))\n",
+            "plugin `guard` has a function `tool_gate` that is not marked as a hook, so it guards nothing",
+            "error",
+        ),
+        (
+            LISTED,
+            "class Guard:\n    @hookimpl\n    def on_error(self): ...\n\n"
+            "    @staticmethod\n    def «tool_gate»(tool): ...\n\n\n"
+            "plugin = Guard\n",
+            "plugin `guard` has a function `tool_gate` that is not marked as a hook, so it guards nothing",
+            "error",
+        ),
+        (
+            LISTED,
             f"{HOOKED}class Guard:\n    @hookimpl\n    def «tool_gate»(self, tool): ...\n",
             "plugin `guard` has a function `tool_gate` that stands in `Guard`, which is not the plugin,"
             " so it guards nothing",

@@ -244,7 +244,7 @@ def test_an_only_that_leaves_out_who_implements_a_hook_is_a_warning_elsewhere(wr
             "    hooks.register_void('message_received', print, plugin='guard')\n",
             OTHER,
         ),
-        (f"{GATE}stages: {{moderate: {{before: run_model, enabled: false, only: [other]}}}}\n{LISTED}", GUARD, OTHER),
+        (f"{GATE}stages: {{moderate: {{before: run_model, enabled: false, only: [other]}}}}\n{LISTED}", OTHER, OTHER),
     ],
 )
 def test_an_only_that_names_who_implements_the_hook_stays_quiet(
@@ -266,6 +266,16 @@ def test_a_name_in_only_beside_the_guard_that_implements_nothing_is_a_note(write
     )
     found = findings(write, text.removeprefix(VERSION), guard=GUARD)
     assert_is_one(found, "B213", "note", place, "stage `moderate` asks `other`, which does not implement `moderate`")
+
+
+def test_a_gate_that_a_profile_switches_off_is_a_note(write: Write) -> None:
+    text, (place,) = marked(
+        f"{VERSION}{GATE}stages: {{moderate: {{before: run_model}}}}\n{PLUGINS}"
+        "profiles: {default: {plugins: [guard, other], stages: {moderate: {«enabled»: false}}}}"
+    )
+    found = findings(write, text.removeprefix(VERSION), guard=GUARD)
+    message = "stage `moderate` is off, so plugin `guard`, which implements the gate, guards nothing"
+    assert_is_one(found, "B209", "note", place, message)
 
 
 @pytest.mark.parametrize(

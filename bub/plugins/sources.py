@@ -45,11 +45,12 @@ def uses(plugin: object, name: str) -> bool:
     if texts is None:
         return True
     return any(
-        (isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load))
-        or (isinstance(node, ast.Attribute) and node.attr == name)
+        _is_use(node, name)
         for text in texts
         if name in text
-        for node in ast.walk(ast.parse(text))
+        for statement in ast.parse(text).body
+        if not _is_for_trying_out(statement)
+        for node in ast.walk(statement)
     )
 
 
@@ -93,6 +94,23 @@ def payloads_of(plugin: object, hook: str) -> tuple[frozenset[str], ...] | None:
     if any(word.arg is None for words in named for word in words):  # `**payload`
         return None
     return tuple(frozenset(word.arg for word in words if word.arg is not None) for words in named)
+
+
+def _is_use(node: ast.AST, name: str) -> bool:
+    if isinstance(node, ast.Name):
+        return node.id == name and isinstance(node.ctx, ast.Load)
+    if not isinstance(node, ast.Attribute) or node.attr != name:
+        return False
+    # An override asks the method that it overrides; nobody has asked the override by that.
+    owner = node.value.func if isinstance(node.value, ast.Call) else None
+    return not (isinstance(owner, ast.Name) and owner.id == "super")
+
+
+def _is_for_trying_out(statement: ast.stmt) -> bool:
+    """Whether a statement is for a file that is run by itself: `if __name__ == "__main__":`."""
+    return isinstance(statement, ast.If) and any(
+        isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(statement.test)
+    )
 
 
 def _is_fire(node: ast.AST) -> bool:

@@ -10,8 +10,22 @@ CODE = "B209"
 
 
 def check(plan: Plan, offers: Offers) -> None:
-    """Find implementations of hooks that this pipeline leaves out: an error for a gate, else a warning."""
+    """Find implementations of hooks that this pipeline leaves out: an error for a gate, else a warning.
+
+    That a gate is switched off is a note: the file says so.
+    """
     for implementation, point in offers.fitting():
+        callers = plan.callers.get(point.name, ())
+        if callers and offers.is_gate(point.name) and not any(stage.enabled for stage in callers):
+            plan.findings.add(
+                CODE,
+                f"{callers[0]} is off, so plugin `{implementation.plugin}`, which implements the gate, guards nothing",
+                callers[0].place_of("enabled"),
+                severity="note",
+                path=f"stages.{callers[0].id}.enabled",
+                profile=plan.profile,
+                help="take `enabled: false` out when the gate is to guard again",
+            )
         called = point.name in offers.hooks or point.twin in offers.hooks
         # A sync-only point of the turn is one that the framework calls by itself where no stage does.
         # Nobody listed `builtin`, so nobody expects all of it to be used.

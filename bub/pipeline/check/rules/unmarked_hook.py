@@ -70,6 +70,8 @@ def _unmarked(plugin: object) -> Iterator[tuple[str, FunctionType]]:
     """The functions that are written in a plugin itself and have no mark, with what they are called there."""
     for name in dir(plugin):
         function = inspect.getattr_static(plugin, name, None)
+        if isinstance(function, staticmethod | classmethod):
+            function = function.__func__
         home = plugin.__name__ if isinstance(plugin, ModuleType) else None
         if not isinstance(function, FunctionType) or hasattr(function, _MARK):
             continue
@@ -92,7 +94,7 @@ def _is_meant_as_hook(function: FunctionType, name: str, plugin: object, offers:
 def _fits(function: FunctionType, point: HookPoint) -> bool:
     parameters = inspect.signature(function).parameters.values()
     wanted = {one.name for one in parameters if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD}
-    return wanted - {"self"} <= set(point.takes)
+    return wanted - {"self", "cls"} <= set(point.takes)
 
 
 def _marked_elsewhere(offers: Offers, plugin: LoadedPlugin) -> Iterator[tuple[str, str, FunctionType]]:
