@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from functools import cache, partial
 from pathlib import Path
 
 from bub.base.diagnostics import is_slip
@@ -56,10 +57,10 @@ def check_declared(outline: Outline) -> None:
     listed = {name for plugins in lists for name, _ in names_of(plugins)}
     if any(references(name) for name in listed):
         return
-    asked = _asked(document.root)
+    asked, heirs = _asked(document.root), cache(partial(_heirs, document))
     for name, node in declared.items() if declared is not None else ():
         is_meant = name in listed or any(is_slip(other, name) for other in listed) or name in asked
-        if is_meant or node.where.file != document.file or _is_listed_by_an_heir(document, name):
+        if is_meant or node.where.file != document.file or any(name in text for text in heirs()):
             continue
         usual = [other for other, _ in names_of(document.root.get("profiles", DEFAULT_PROFILE, "plugins"))]
         outline.findings.warn(
@@ -95,14 +96,14 @@ def _asked(root: Node) -> set[str]:
     return {name for entry in entries for name, _ in names_of(entry.get("only"))}
 
 
-def _is_listed_by_an_heir(document: Document, plugin: str) -> bool:
-    """Whether a file beside this one, or one folder below, extends it and names the plugin: such a file is a base."""
+def _heirs(document: Document) -> list[str]:
+    """The texts of the files beside this one, and one folder below, that extend it: for them it is a base."""
     own = Path(document.file)
     if document.base is None or not own.suffix:
-        return False
+        return []
     extends = re.compile(rf"^[^#\n]*\bextends\b[^#\n]*\b{re.escape(own.name)}", re.MULTILINE)
     beside = itertools.chain(document.base.glob("*.y*ml"), document.base.glob("*/*.y*ml"))
-    return any(extends.search(text) and plugin in text for text in map(_read, itertools.islice(beside, _MOST_HEIRS)))
+    return [text for text in map(_read, itertools.islice(beside, _MOST_HEIRS)) if extends.search(text)]
 
 
 def _read(path: Path) -> str:
