@@ -177,7 +177,7 @@ def circles_in(edges: Mapping[str, Iterable[str]]) -> list[list[str]]:
     return circles
 
 
-class Move(NamedTuple):
+class Move(msgspec.Struct, frozen=True):
     """A key of `stage`, at `place`, that made the order what it is: mostly `before`, `after` or `replace`."""
 
     stage: str

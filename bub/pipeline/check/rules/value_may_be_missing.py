@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from bub.base.diagnostics import Place, Related
 from bub.pipeline.plan.plan import Plan
@@ -38,7 +38,7 @@ def check(plan: Plan) -> None:
 _DEFAULT = "give it a `default`: what it yields then"
 
 
-class _Missing(NamedTuple):
+class _Missing(msgspec.Struct, frozen=True):
     """Why a stage may yield nothing, what to do, and the key that says so."""
 
     why: str

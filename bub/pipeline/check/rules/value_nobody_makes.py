@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+
+import msgspec
 
 from bub.base.diagnostics import Place
 from bub.hooks.facts import START_VALUES
@@ -56,7 +57,7 @@ def _others_making(plan: Plan, stage: StagePlan, name: str) -> tuple[StagePlan, 
     return tuple(other for other in plan.flow.makers.get(name, ()) if other is not stage)
 
 
-class _Fault(NamedTuple):
+class _Fault(msgspec.Struct, frozen=True):
     """What is made too low or taken too high: `stage` is the one to move, as is said at `place`."""
 
     stage: str
@@ -65,7 +66,7 @@ class _Fault(NamedTuple):
     is_maker: bool
 
 
-class _Late(NamedTuple):
+class _Late(msgspec.Struct, frozen=True):
     """A stage that takes a value, and the one that makes it below."""
 
     taker: StagePlan
@@ -100,7 +101,7 @@ def _place_in_default(stage: StagePlan, name: str) -> Place | None:
 
 def _report(plan: Plan, fault: _Fault, late: list[_Late]) -> None:
     """Tell of one stage at the wrong place, whatever takes from it or it takes."""
-    taker, value, maker = late[0]
+    taker, value, maker = late[0].taker, late[0].value, late[0].maker
     values = list_few(dict.fromkeys(one.value for one in late))
     if fault.is_maker:
         takers = list(dict.fromkeys(one.taker.id for one in late))
