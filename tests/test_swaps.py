@@ -210,3 +210,23 @@ async def test_a_gate_in_the_place_of_a_gate_denies(bub: Workshop) -> None:
     toy = Toy(moderate=lambda: None, strict=lambda: {"deny": "no"}, run_model=raising(AssertionError("guarded")))
     result = await bub(text, toy=toy).process_inbound(HELLO)
     assert [reply["content"] for reply in result.outbounds] == ["no"]
+
+
+async def test_what_runs_in_the_place_of_a_stage_for_each_reply_gets_each_reply(bub: Workshop) -> None:
+    sent: list[str] = []
+    text = "extends: bub:default\nhooks: {post: {kind: observer}}\nstages: {post: {replace: dispatch_outbound}}"
+    toy = Toy(
+        run_model=lambda: "hi",
+        render_outbound=lambda: [{"content": "one"}, {"content": "two"}],
+        post=lambda message: sent.append(message["content"]),
+    )
+    result = await bub(text, toy=toy).process_inbound(HELLO)
+    assert sent == ["one", "two"]
+    assert len(result.outbounds) == 2
+
+
+async def test_what_runs_in_the_place_of_the_stage_that_finds_the_session_finds_it(bub: Workshop) -> None:
+    text = "extends: bub:default\nhooks: {find: {kind: firstresult}}\nstages: {find: {replace: resolve_session}}"
+    toy = Toy(find=lambda message: f"own:{message['chat_id']}", run_model=lambda session_id: session_id)
+    result = await bub(text, toy=toy).process_inbound(HELLO)
+    assert (result.session_id, result.model_output) == ("own:local", "own:local")
