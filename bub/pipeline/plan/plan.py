@@ -29,6 +29,7 @@ from bub.pipeline.plan.swaps import find_heirs, find_replacing, hand_on, made_wi
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.merge import Document
 from bub.pipeline.source.profiles import Effective, effective
+from bub.plugins.shipped import SHIPPED_PLUGINS
 
 _READ = ("stages", "hooks", "on_failure")
 """The keys that say what the stages and hooks of a plan are."""
@@ -100,6 +101,15 @@ class Plan(msgspec.Struct, frozen=True):
         taken = set(stage.taken)
         made = {other.id for other in above if other.is_barrier or taken.intersection(other.makes)}
         return needs | found | made
+
+    def is_shipped(self, plugin: str) -> bool:
+        """Whether a plugin is one that is installed with Bub; none of them has a gate, or brings tools."""
+        return plugin in SHIPPED_PLUGINS and self.root.get("plugins", plugin, "path") is None
+
+    @property
+    def has_shipped_plugins_only(self) -> bool:
+        """Whether all that its plugins bring is known without importing one."""
+        return all(self.is_shipped(plugin) for plugin, _ in self.allowlist)
 
     def stage(self, name: str) -> StagePlan:
         """The stage of that name; it has to be there."""

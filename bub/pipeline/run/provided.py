@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from bub.base.diagnostics import Findings, Related
+from bub.base.diagnostics import Findings, Related, Severity
 from bub.base.globs import is_glob
 from bub.errors import HookTypeError
 from bub.hooks.binding import Call, bind
@@ -14,6 +13,7 @@ from bub.hooks.facts import BUILTIN
 from bub.hooks.implementations import Implementation
 from bub.hookspecs import HOOK_POINTS
 from bub.log import log_exception
+from bub.pipeline.check.rules.unknown_tool import add_unknown_tool, names_without_tool
 from bub.pipeline.plan.channels import unknown_channels
 from bub.pipeline.plan.offers import Offers
 from bub.pipeline.plan.plan import Plan
@@ -29,9 +29,6 @@ ONE_NAME = "B208"
 
 NOT_BROUGHT = "B210"
 """A plugin fails when it is asked for what it brings."""
-
-NO_TOOL = "B211"
-"""A profile's `tools:` names what no plugin of it brings."""
 
 NO_CHANNEL = "B212"
 """A profile's `channels:` names what no plugin of it brings."""
@@ -162,21 +159,6 @@ def _check_names(plan: Plan, offers: Offers, tools: Mapping[str, Tool]) -> None:
     if any(finding.severity == "error" for finding in found):
         return
     all_there = not found and all(status.state == "loaded" for status in offers.plugins.statuses)
-    files = [layer.root for layer in plan.document.layers if not layer.shipped]
-    for key, said in plan.tools.items() if plan.tools is not None else ():
-        if not any(root.get("profiles", plan.profile, "tools", key) for root in files):
-            continue
-        for name, place in names_of(said):
-            if any(fnmatchcase(tool, name) for tool in tools):
-                continue
-            plan.findings.add_unknown(
-                NO_TOOL,
-                f"no plugin of profile `{plan.profile}` brings a tool `{name}`",
-                place,
-                name,
-                tools,
-                severity="error" if all_there and not is_glob(name) else "warning",
-                path=f"profiles.{plan.profile}.tools.{key}",
-                profile=plan.profile,
-                help="take it out, or list the plugin that brings it; `bub run ,help` shows the tools there are",
-            )
+    for key, name, place in names_without_tool(plan, tools):
+        severity: Severity = "error" if all_there and not is_glob(name) else "warning"
+        add_unknown_tool(plan, key, name, place, tools, severity)

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from bub.pipeline.check.cases import Case
 from bub.pipeline.check.outline import Outline
 from bub.pipeline.check.rules import (
+    ask_in_vain,
+    bash_by_glob,
     changes_nothing,
     cleanup_for_each,
     cleanup_without_timeout,
@@ -53,8 +55,10 @@ from bub.pipeline.check.rules import (
     unknown_hook,
     unknown_mock,
     unknown_profile,
+    unknown_provider,
     unknown_stage,
     unknown_test_profile,
+    unknown_tool,
     unreached_profile,
     value_made_twice,
     value_may_be_missing,
@@ -113,6 +117,10 @@ STAGE_RULES: tuple[Callable[[Plan], None], ...] = (
 
 PROFILE_RULES: tuple[Callable[[Plan], None], ...] = (
     plugin_not_allowed.check,
+    unknown_tool.check,
+    ask_in_vain.check,
+    bash_by_glob.check,
+    unknown_provider.check,
     condition_never_met.check_routed,
     stage_stays_off.check,
     limit_never_reached.check,

@@ -9,20 +9,14 @@ from types import MappingProxyType
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.show.differences.facts import Fact, fact
 from bub.pipeline.source.document import Plain
-from bub.plugins.shipped import SHIPPED_PLUGINS
 
 _SAME: Mapping[str, str] = MappingProxyType({})
-
-
-def is_shipped(plan: Plan, name: str) -> bool:
-    """Whether a plugin is one that is installed with Bub, none of which has a gate."""
-    return name in SHIPPED_PLUGINS and plan.root.get("plugins", name, "path") is None
 
 
 def judges(plan: Plan, only: Plain, names: Mapping[str, str] = _SAME) -> frozenset[str]:
     """Return the plugins that may have a say in a gate with this `only`, by what `names` calls them."""
     asked = [name for name, _ in plan.allowlist if not isinstance(only, list) or name in only]
-    return frozenset(names.get(name, name) for name in asked if not is_shipped(plan, name))
+    return frozenset(names.get(name, name) for name in asked if not plan.is_shipped(name))
 
 
 def source_of(plan: Plan, name: str) -> Fact:

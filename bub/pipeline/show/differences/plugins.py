@@ -5,7 +5,7 @@ from __future__ import annotations
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.show.differences.changes import Changes, describe_change, list_names, quote_value
 from bub.pipeline.show.differences.facts import Fact, fact, gates_of
-from bub.pipeline.show.differences.judges import is_shipped, judges, renamed_plugins, source_of
+from bub.pipeline.show.differences.judges import judges, renamed_plugins, source_of
 
 
 def compare(old: Plan, new: Plan, changes: Changes) -> None:
@@ -19,7 +19,7 @@ def compare(old: Plan, new: Plan, changes: Changes) -> None:
             changes.add("code.renamed", message, _path(new), place, old=renamed[name], new=name)
         else:
             message = f"plugin `{name}` will be imported{_from(source_of(new, name))}"
-            changes.add("code.added", message, _path(new), place, new=name, danger=not is_shipped(new, name))
+            changes.add("code.added", message, _path(new), place, new=name, danger=not new.is_shipped(name))
     for name, place in before.items():
         if name not in after and name not in renamed.values():
             kind, message, danger = _loss("removed", name, "will no longer be imported", old, new)

@@ -1,0 +1,64 @@
+"""The provider of a model is known, or has an address."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from bub.base.diagnostics import sure_repair
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.providers import LOCAL, PROVIDERS
+from bub.pipeline.plan.scalars import text_of
+from bub.pipeline.source.document import Node
+
+CODE = "B197"
+
+_PROVIDER = re.compile("[A-Za-z][A-Za-z0-9_.-]*")
+
+
+def check(plan: Plan) -> None:
+    """Find models that nobody can be asked for, as far as is known here.
+
+    A slip for a known provider is a warning. Any other is a note: a person's own file, a variable or a plugin may tell
+    where it is asked. So is a slip beside a plugin that did not come with Bub, which may answer for it.
+    """
+    known = {*PROVIDERS, LOCAL}
+    for path, node, model in _models(plan):
+        provider, colon, _ = model.partition(":")
+        if not colon or _PROVIDER.fullmatch(provider) is None:
+            continue
+        if provider.lower() in known or _has_address(plan, provider):
+            continue
+        repair = sure_repair(provider, known)
+        is_slip = repair is not None and plan.has_shipped_plugins_only
+        plan.findings.add(
+            CODE,
+            f"the provider `{provider}` is not known",
+            node.place,
+            severity="warning" if is_slip else "note",
+            path=path,
+            help=f"did you mean `{repair}`?" if repair else f"say where it is asked: `providers.{provider}.api_base`",
+            fix=f"{repair}:{model.partition(':')[2]}" if is_slip and not node.quoted else None,
+        )
+
+
+def _models(plan: Plan) -> Iterator[tuple[str, Node, str]]:
+    settings = plan.root.get("settings")
+    if settings is None:
+        return
+    model, others = settings.get("model"), settings.get("fallback_models")
+    nodes = [("settings.model", model)] if model is not None else []
+    nodes += [(f"settings.fallback_models[{n}]", each) for n, each in enumerate(others.elements() if others else ())]
+    for path, node in nodes:
+        text = text_of(node)
+        if text:
+            yield path, node, text.strip()
+
+
+def _has_address(plan: Plan, provider: str) -> bool:
+    """Return whether it is said where a provider is asked; the general address is that of the model's own provider."""
+    settings = plan.root.get("settings")
+    assert settings is not None
+    own = settings.get("providers", provider.lower(), "api_base") or settings.get("providers", provider, "api_base")
+    model = (text_of(settings.get("model")) or "").partition(":")[0]
+    return own is not None or (provider == model and settings.get("api_base") is not None)
