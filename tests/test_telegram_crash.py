@@ -16,6 +16,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -121,8 +122,16 @@ class Gateway:
     @property
     def replies_put_off(self) -> int:
         """How many replies wait on the disk for a time of day."""
-        with sqlite3.connect(inbox_file(Path(os.environ["BUB_HOME"])), timeout=30) as db:
-            (count,) = db.execute("select count(*) from replies where not_before > 0").fetchone()
+        return self._count("replies where not_before > 0")
+
+    @property
+    def last_attempts(self) -> int:
+        """How many messages would be given up if it were killed now, since they were interrupted before."""
+        return self._count("messages where attempts >= 3 and reason is null")
+
+    def _count(self, which: str) -> int:
+        with closing(sqlite3.connect(inbox_file(Path(os.environ["BUB_HOME"])), timeout=30)) as db:
+            (count,) = db.execute(f"select count(*) from {which}").fetchone()
         return int(count)
 
     def reload(self, pipeline: str) -> None:
@@ -285,8 +294,8 @@ def test_C27_in_bad_weather_nothing_is_lost_said_twice_or_out_of_order(tmp_path:
                 if number % every == 0 and gateway.kills < KILLS:
                     server.fault("getUpdates", status=401, description="Unauthorized")
                     gateway.wait_for("channels.running", gateway.starts)
-                    # Interrupted three times, a turn would be given up: each second time it has time to end.
-                    time.sleep(chance.uniform(0, 1) if gateway.kills % 2 == 0 else chance.uniform(5, 7))
+                    time.sleep(chance.uniform(0, 2.5))
+                    wait_until(lambda: not gateway.last_attempts)
                     gateway.end(signal.SIGKILL)
                     gateway.start()
             # A reply that was put off when the clock was ahead waits for up to five minutes after a restart.
