@@ -205,6 +205,22 @@ async def test_the_same_message_twice_at_once_is_one_turn_and_both_are_told(work
     assert (prompts, found) == (["hello"], ["once", "once"])
 
 
+async def test_a_message_that_was_answered_is_accepted_at_once_when_it_comes_again(workshop: Workshop) -> None:
+    prompts: list[str] = []
+
+    def run_model(prompt: str) -> str:
+        prompts.append(prompt)
+        return "hi"
+
+    async with asked(workshop, run_model=run_model) as channel:
+        first = await post(channel, hello(id="7"))
+        with trio.fail_after(10):  # less than it would wait for an answer
+            again = await post(channel, hello(id="7"))
+        unnamed = [(await post(channel, hello())).status_code for _ in range(2)]
+    assert (first.status_code, again.status_code, again.json()) == (200, 202, {"message_id": "7"})
+    assert (unnamed, len(prompts)) == ([200, 200], 3)
+
+
 async def test_what_is_accepted_is_on_the_disk(workshop: Workshop) -> None:
     go = trio.Event()
     mailbox = Mailbox(workshop.folder / "inbox.db", workshop.folder)

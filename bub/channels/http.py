@@ -30,6 +30,9 @@ _LAST_WORD = 1.0
 _MOST_TOLD = 1_000
 """How many replies that a request was answered with may be on their way to `send`."""
 
+_MOST_ANSWERED = 10_000
+"""How many messages that are taken once are remembered as answered."""
+
 
 @dataclass(eq=False, slots=True)
 class _Asker:
@@ -76,6 +79,7 @@ class HttpChannel(Channel):
         self._hand_over = message_handler
         self._askers: dict[tuple[str, str], list[_Asker]] = {}
         self._told: deque[ChannelMessage] = deque(maxlen=_MOST_TOLD)
+        self._answered: dict[tuple[str, str], None] = {}
         self._is_ending = False
 
     # What a subclass says.
@@ -121,7 +125,11 @@ class HttpChannel(Channel):
             await trio.sleep_forever()
 
     def on_answered(self, message: ChannelMessage, replies: Sequence[ChannelMessage]) -> None:
-        """Tell the requests that wait for the answer to a message."""
+        """Tell the requests that wait for the answer to a message; none waits for it again if it is taken once."""
+        if message.once:
+            self._answered[message.chat_id, message.message_id] = None
+            if len(self._answered) > _MOST_ANSWERED:
+                del self._answered[next(iter(self._answered))]
         for asker in self._askers.get((message.chat_id, message.message_id), ()):
             asker.replies = [one for one in replies if (one.channel, one.chat_id) == (self.name, message.chat_id)]
             asker.answered.set()
@@ -168,9 +176,10 @@ class HttpChannel(Channel):
         """Have a message kept, and tell whoever asked what came of it."""
         asker, key = _Asker(), (message.chat_id, message.message_id)
         self._askers.setdefault(key, []).append(asker)
+        was_answered = key in self._answered
         try:
             await self._keep(message)
-            has_time = self.answer_within > 0 and not self._is_ending
+            has_time = self.answer_within > 0 and not self._is_ending and not was_answered
             if has_time:
                 await self._wait(asker, message, exchange)
             if asker.is_gone:
