@@ -361,7 +361,7 @@ async def test_a_message_is_found_though_many_others_were_counted_before_it(serv
     assert server.said(7) == ["the answer"]
 
 
-async def test_a_message_that_is_known_is_never_a_lost_one() -> None:
+def test_a_message_that_is_known_is_never_a_lost_one() -> None:
     kept: dict[str, str] = {}
     known = KnownMessages({"7": "10", "-1001234567890": "4", "spoilt": "x"}, kept.__setitem__)
     assert known.lost("8") is None
@@ -369,13 +369,48 @@ async def test_a_message_that_is_known_is_never_a_lost_one() -> None:
     assert lost is not None
     for number in (11, 13, 9):
         known.note("7", number)
-    assert [*known.candidates("7", lost)] == [12, 14, 15, 16]
-    assert kept == {"7": "13"}
+    assert known.candidates("7", lost) == [12, 14, 15, 16]
     known.note("8", 3)
     lost = known.lost("8")
     assert lost == Lost((3, 13))
-    assert [*known.candidates("8", lost)] == [4, 5, 6, 7, *range(14, 22)]
+    known.note("9", 20)
+    expected = [4, 5, 6, 7, *range(14, 20), *range(21, 29)]
+    assert known.candidates("8", lost) == expected
+    assert KnownMessages(kept, kept.__setitem__).candidates("8", lost) == expected
     assert known.lost("-1001234567890") == Lost((4,))
+
+
+def test_what_was_sent_is_kept_together_with_what_it_is() -> None:
+    """Else it would be known, and looked for elsewhere, if the process were killed in between."""
+    kept: dict[str, str] = {}
+    known = KnownMessages({"7": "10", "8": "30"}, kept.__setitem__)
+    lost = known.lost("7")
+    assert lost == Lost((10, 30))
+    known.note_sent("7", 31)
+    known.note("7", 32)
+    known.note("8", 33)
+    assert 31 not in known.candidates("7", lost)
+    assert 31 in KnownMessages(kept, kept.__setitem__).candidates("7", lost)
+    known.settle("7")
+    assert 31 not in KnownMessages(kept, kept.__setitem__).candidates("7", lost)
+
+
+async def test_a_search_that_fails_goes_on_where_it_was(server: BotServer) -> None:
+    desk, message = Desk(), asked(server)
+    async with a_sender(server, desk) as sender:
+        sender.note(ChatAddress.of("7"), int(message.message_id))
+        for _ in range(3):
+            server.say("and then")
+        server.fault("sendMessage", cut="after")
+        reply = answer(message, "the answer", "")
+        server.fault("editMessageText", late=0.01)
+        server.fault("editMessageText", status=502)
+        for _ in range(2):
+            with pytest.raises(NetworkError):
+                await sender.send(reply)
+        await sender.send(reply)
+    looked_at = [call["params"]["message_id"] for call in server.calls("editMessageText")]
+    assert (looked_at, server.said(7)) == (["2", "3", "3", "4", "5"], ["the answer"])
 
 
 # Refusals.

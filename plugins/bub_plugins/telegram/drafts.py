@@ -178,6 +178,7 @@ class DraftMessage:
                 await self._desk.keep_draft(self._message, "")
             raise
         self.lost = None
+        self._writer.settle(self._where)
         await self._desk.keep_draft(self._message, str(self.message_id))
 
     async def _find(self) -> None:
@@ -186,6 +187,7 @@ class DraftMessage:
             self.message_id = await self._writer.find(self._where, self.lost, Styled(PLACEHOLDER))
             self.lost = None
             if self.message_id is not None:
+                self._writer.settle(self._where)
                 await self._desk.keep_draft(self._message, str(self.message_id))
 
     async def _edit(self, message_id: int) -> None:

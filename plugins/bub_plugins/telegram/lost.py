@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import NamedTuple
 
 _MANY_CHATS = 10_000
-_MANY_IDS = 32
-_MANY_IDS_TOGETHER = 1_000
+_MANY_RECENT = 1_000
 _SOON = 4
 _SOON_TOGETHER = 8
+_MOST_TOGETHER = 64
+_RECENT = "recent/"
 _FIRST_OF_SUPERGROUPS = -1_000_000_000_000
 _LOST, _SENT = "lost", "sent"
 
@@ -59,38 +60,62 @@ class Progress:
 
 
 class KnownMessages:
-    """The ids of the newest messages of each chat: one of the bot's that is newer than all of them was lost.
+    """The newest messages of each chat: one of the bot's that is newer than all of them was lost.
 
-    A chat is known once a message of it came in, or went out. `notes` are what earlier processes knew: the newest of
-    each chat. `keep` is told each newer one, and has it on the disk before anything else is sent, so that what an
-    earlier process sent is never taken for a message that was lost.
+    A chat is known once a message of it came in, or went out. `notes` are what earlier processes knew. `keep` is told
+    what the next one is to know, and has it on the disk before anything else is kept, so that what an earlier process
+    sent is never taken for a message that was lost.
+
+    What the bot has sent is kept with `settle`, in one step with what is noted of the answer or reply that it is: were
+    it on the disk before that, an answer would be looked for everywhere but where it is.
     """
 
     def __init__(self, notes: Mapping[str, str], keep: Callable[[str, str], None]) -> None:
-        self._newest = {chat: int(number) for chat, number in notes.items() if number.isdecimal()}
         self._keep = keep
-        self._ids: OrderedDict[str, deque[int]] = OrderedDict()
-        together = sorted(number for chat, number in self._newest.items() if _counts_with_others(chat))
-        self._together = deque(together, maxlen=_MANY_IDS_TOGETHER)
-        self._newest_together = max(together, default=0)
+        self._newest = {chat: int(number) for chat, number in notes.items() if number.isdecimal()}
+        self._newest_together = max(
+            (self._newest[chat] for chat in self._newest if _counts_with_others(chat)), default=0
+        )
+        self._recent: deque[tuple[str, int]] = deque(maxlen=_MANY_RECENT)
+        self._slot = 0
+        self._unsettled: dict[str, list[int]] = {}
+        for name, note in notes.items():
+            chat, _, number = note.rpartition(":")
+            if name.startswith(_RECENT) and number.isdecimal():
+                self._recent.append((chat, int(number)))
+                self._slot = int(name.removeprefix(_RECENT))
 
     def note(self, chat: str, message_id: int) -> None:
-        """Remember a message of a chat."""
-        ids = self._ids.pop(chat, None) or deque(maxlen=_MANY_IDS)
-        self._ids[chat] = ids
-        if message_id in ids:
-            return
-        ids.append(message_id)
+        """Remember a message of a chat, and keep that."""
+        if self._is_new(chat, message_id):
+            self._keep_note(chat, message_id)
+
+    def note_sent(self, chat: str, message_id: int) -> None:
+        """Remember a message that the bot has sent, to be kept when it is settled what it is."""
+        if self._is_new(chat, message_id):
+            self._unsettled.setdefault(chat, []).append(message_id)
+
+    def settle(self, chat: str) -> None:
+        """Keep what was sent to a chat, with whatever is kept next."""
+        for message_id in self._unsettled.pop(chat, ()):
+            self._keep_note(chat, message_id)
+
+    def _is_new(self, chat: str, message_id: int) -> bool:
+        """Remember a message, and return whether it was not known."""
+        if (chat, message_id) in self._recent:
+            return False
+        self._recent.append((chat, message_id))
+        self._newest[chat] = max(self._newest.pop(chat, 0), message_id)
         if _counts_with_others(chat):
-            self._together.append(message_id)
             self._newest_together = max(self._newest_together, message_id)
-        newest = self._newest.pop(chat, 0)
-        self._newest[chat] = max(newest, message_id)
-        if message_id > newest:
-            self._keep(chat, str(message_id))
-        for known in (self._ids, self._newest):
-            if len(known) > _MANY_CHATS:
-                del known[next(iter(known))]
+        if len(self._newest) > _MANY_CHATS:
+            del self._newest[next(iter(self._newest))]
+        return True
+
+    def _keep_note(self, chat: str, message_id: int) -> None:
+        self._slot = (self._slot + 1) % _MANY_RECENT
+        self._keep(f"{_RECENT}{self._slot}", f"{chat}:{message_id}")
+        self._keep(chat, str(self._newest.get(chat, message_id)))
 
     def lost(self, chat: str) -> Lost | None:
         """Return how to find a message that is about to be sent, should it be lost; None if the chat is not known."""
@@ -100,14 +125,16 @@ class KnownMessages:
         has_newer = _counts_with_others(chat) and self._newest_together > newest
         return Lost((newest, self._newest_together) if has_newer else (newest,))
 
-    def candidates(self, chat: str, lost: Lost) -> Iterator[int]:
+    def candidates(self, chat: str, lost: Lost) -> list[int]:
         """Return the ids that a lost message may have, the likely ones first."""
-        own, together = self._ids.get(chat, ()), {*self._together, *self._ids.get(chat, ())}
+        own = {number for where, number in self._recent if where == chat}
         newest, *newer = lost.after
         found = [*islice((one for one in count(newest + 1) if one not in own), _SOON)]
         for start in newer:
-            found += islice((one for one in count(start + 1) if one not in together), _SOON_TOGETHER)
-        return iter(dict.fromkeys(found))
+            known = own | {number for where, number in self._recent if _counts_with_others(where)}
+            end = max(self._newest_together, start) + _SOON_TOGETHER
+            found += [one for one in range(start + 1, end + 1) if one not in known][:_MOST_TOGETHER]
+        return list(dict.fromkeys(found))
 
 
 def _counts_with_others(chat: str) -> bool:

@@ -143,6 +143,7 @@ class Sender:
                 return
             raise UndeliverableError(f"Telegram does not take it for the chat {where.chat}: {error.message}") from error
         self._unfinished.pop(name, None)
+        self._writer.settle(where)  # in one step with the reply being delivered, which comes next
 
     async def _begin(self, message: ChannelMessage) -> _Sending:
         """Begin a reply: close its draft, even one that began too late for the reply to name it, and plan its steps."""
@@ -229,6 +230,7 @@ class Sender:
         noted = Progress(done, lost).name
         if done > sending.texts or noted == sending.noted:
             return
+        self._writer.settle(ChatAddress.of(message.chat_id))
         try:
             await self._desk.keep_draft(message, noted)
             sending.noted = noted

@@ -31,6 +31,8 @@ PLACEHOLDER = "…"
 
 _IN_ALBUMS: Mapping[str, Any] = {"photo": InputMediaPhoto, "video": InputMediaVideo}
 
+_MANY_LOST = 1_000
+
 ALBUM_FORMS = frozenset(_IN_ALBUMS)
 """What several can be sent of at once."""
 
@@ -60,25 +62,45 @@ class Writer:
         self._pace = pace
         self._moved: dict[str, str] = {}
         self._known = known
+        self._looked_at: dict[tuple[str, Lost], set[int]] = {}
 
     def note(self, where: ChatAddress, message_id: int) -> None:
         """Remember a message of a chat, whoever wrote it."""
         self._known.note(self._now_at(where).chat, message_id)
 
+    def _note_sent(self, where: ChatAddress, message_id: int) -> None:
+        self._known.note_sent(self._now_at(where).chat, message_id)
+
     def lost(self, where: ChatAddress) -> Lost | None:
         """Return how to find a message that is about to be sent, should it be lost; None if too little is known."""
         return self._known.lost(self._now_at(where).chat)
 
+    def settle(self, where: ChatAddress) -> None:
+        """Keep what was sent to a chat, with whatever is kept next."""
+        self._known.settle(self._now_at(where).chat)
+
     async def find(self, where: ChatAddress, lost: Lost, styled: Styled) -> int | None:
-        """Return the id of a message that was lost, if it has arrived; it then says this text."""
+        """Return the id of a message that was lost, if it has arrived; it then says this text.
+
+        Should it fail, it goes on behind what it has looked at when it is called again.
+        """
+        chat = self._now_at(where).chat
+        looked_at = self._looked_at.setdefault((chat, lost), set())
+        if len(self._looked_at) > _MANY_LOST:
+            del self._looked_at[next(iter(self._looked_at))]
         async with self._pace.turn(self._now_at(where)):
-            for number in self._known.candidates(self._now_at(where).chat, lost):
+            for number in self._known.candidates(chat, lost):
+                if number in looked_at:
+                    continue
                 try:
                     await self.edit(where, number, styled, is_draft=True)
                 except (GoneError, BadRequest):  # it is not there, or not the bot's
+                    looked_at.add(number)
                     continue
-                self.note(where, number)
+                self._note_sent(where, number)
+                self._looked_at.pop((chat, lost), None)
                 return number
+        self._looked_at.pop((chat, lost), None)
         return None
 
     async def say(self, where: ChatAddress, styled: Styled, *, answers: int | None = None) -> None:
@@ -86,7 +108,7 @@ class Writer:
 
         async def send(chat: str, entities: Sequence[Any]) -> None:
             sent = await self._bot.send_message(chat, styled.text, entities=entities, **_place(where, answers))
-            self.note(where, sent.message_id)
+            self._note_sent(where, sent.message_id)
 
         await self._send_styled(where, styled, send)
 
@@ -100,7 +122,7 @@ class Writer:
             where,
             lambda chat: self._bot.send_message(chat, PLACEHOLDER, **_place(where, answers)),
         )
-        self.note(where, message.message_id)
+        self._note_sent(where, message.message_id)
         return message.message_id
 
     async def edit(self, where: ChatAddress, message_id: int, styled: Styled, *, is_draft: bool = False) -> None:
@@ -144,7 +166,7 @@ class Writer:
                     for text, marks in [(caption.text, entities) if number == 0 else (None, None)]
                 ]
                 for sent in await self._bot.send_media_group(chat, album, **_place(where, answers)):
-                    self.note(where, sent.message_id)
+                    self._note_sent(where, sent.message_id)
                 return
             [upload] = uploads
             method: Callable[..., Awaitable[Message]] = getattr(self._bot, f"send_{upload.form}")
@@ -156,7 +178,7 @@ class Writer:
                 caption_entities=entities,
                 **_place(where, answers),
             )
-            self.note(where, sent.message_id)
+            self._note_sent(where, sent.message_id)
 
         await self._send_styled(where, caption, send)
 
