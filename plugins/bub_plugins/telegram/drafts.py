@@ -197,7 +197,7 @@ class DraftMessage:
                 if not view.text or view == self._shown:
                     return
                 with self._to_its_end(_EDITING):
-                    await self._writer.edit(self._where, message_id, view, is_draft=True)
+                    await self._writer.edit(self._where, message_id, view, is_draft=True, is_whole=False)
                     self._shown = view
                     self._is_shown = self._is_shown or bool(self._texts)
         except GoneError:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 _MANY_CHATS = 10_000
 _MANY_RECENT = 1_000
-_SOON = 4
+_SOON = 8
 _SOON_TOGETHER = 8
 _MOST_TOGETHER = 64
 _RECENT = "recent/"
@@ -128,10 +128,10 @@ class KnownMessages:
     def candidates(self, chat: str, lost: Lost) -> list[int]:
         """Return the ids that a lost message may have, the likely ones first."""
         own = {number for where, number in self._recent if where == chat}
-        newest, *newer = lost.after
-        found = [*islice((one for one in count(newest + 1) if one not in own), _SOON)]
-        for start in newer:
+        found = [*islice((one for one in count(lost.after[0] + 1) if one not in own), _SOON)]
+        if _counts_with_others(chat):
             known = own | {number for where, number in self._recent if _counts_with_others(where)}
+            start = lost.after[-1]
             end = max(self._newest_together, start) + _SOON_TOGETHER
             found += [one for one in range(start + 1, end + 1) if one not in known][:_MOST_TOGETHER]
         return list(dict.fromkeys(found))

@@ -125,14 +125,16 @@ class Writer:
         self._note_sent(where, message.message_id)
         return message.message_id
 
-    async def edit(self, where: ChatAddress, message_id: int, styled: Styled, *, is_draft: bool = False) -> None:
+    async def edit(
+        self, where: ChatAddress, message_id: int, styled: Styled, *, is_draft: bool = False, is_whole: bool = True
+    ) -> None:
         """Let a message of the bot say something else. Raises `GoneError` when that message is not to be had.
 
-        That of a draft is made within a `spare_turn`.
+        That of a draft is made within a `spare_turn`. What is not yet the whole answer shows no preview of its links.
         """
 
         async def change(chat: str, entities: Sequence[Any]) -> None:
-            preview = _NO_PREVIEW if is_draft else None
+            preview = None if is_whole else _NO_PREVIEW
             edited = await self._bot.edit_message_text(
                 styled.text, chat, message_id, entities=entities, link_preview_options=preview
             )
