@@ -145,7 +145,7 @@ def test_the_bad_example_has_the_one_mistake(code: str) -> None:
 @pytest.mark.parametrize("code", SECTIONS)
 def test_the_mended_example_has_none(code: str) -> None:
     write(SECTIONS[code], "Mended")
-    assert find(start=True) == ()
+    assert [finding for finding in find(start=True) if finding.severity != "note" or finding.code == code] == []
 
 
 def test_the_tests_in_mended_examples_pass() -> None:
