@@ -381,3 +381,38 @@ def test_what_somebody_else_wrote_meanwhile_is_not_overwritten(file: Path) -> No
 
     assert os.waitstatus_to_exitcode(in_a_child(raced)) == 7
     assert file.read_text(encoding="utf-8") == newer
+
+
+# What is probably meant
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("stages: {run_modle: {timeout: 5s}}", "stages: {run_model: {timeout: 5s}}"),
+        ("stages: {run_model: {timeout: 90}}  # patience", "stages: {run_model: {timeout: 90s}}  # patience"),
+        ("stages: {save_state: {depends_on: [run_model]}}", "stages: {save_state: {needs: [run_model]}}"),
+        (
+            "stages: {run_model: {on_failure: skipped, default: a}}",
+            "stages: {run_model: {on_failure: skip, default: a}}",
+        ),
+        ("profiles: {night: {}, a: {extends: nigths}}", "profiles: {night: {}, a: {extends: night}}"),
+    ],
+)
+def test_fix_all_writes_what_is_probably_meant_and_fix_does_not(write: Write, wrong: str, right: str) -> None:
+    file = write("pipelines.yaml", f"version: 1\nextends: bub:default\n{wrong}\n")
+    assert repair_file(file).repaired == ()
+    assert len(repair_file(file, likely=True).repaired) == 1
+    assert file.read_text(encoding="utf-8") == f"version: 1\nextends: bub:default\n{right}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "profiles: {default: {plugins: [telegramm_bot]}}",  # to list it would import it
+        "stages: {run_modle: {timeout: 5s}, run_model: {timeout: 9s}}",  # the key would stand there twice
+    ],
+)
+def test_fix_all_does_not_write_what_would_do_harm(write: Write, text: str) -> None:
+    file = write("pipelines.yaml", f"version: 1\nextends: bub:default\n{text}\n")
+    assert repair_file(file, likely=True).repaired == ()

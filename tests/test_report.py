@@ -7,6 +7,8 @@ import time
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 from jsonschema import Draft4Validator
@@ -46,7 +48,37 @@ def test_a_finding_looks_as_the_design_says() -> None:
         "   |\n"
         "13 |     needs: [sesion]\n"
         "   |             ^^^^^^ did you mean `session`?\n"
+        "   = bub explain B120\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"fix": "session"}, "bub explain B120; bub validate --fix repairs this"),
+        ({"likely": "session"}, "bub explain B120; bub validate --fix-all repairs this"),
+        ({"fix": ""}, "bub explain B120; bub validate --fix repairs this"),
+        ({"fix": "session", "file": "bub:default"}, "bub explain B120"),
+        ({"likely": "prompt", "file": "house_rules.py"}, "bub explain B120"),
+    ],
+)
+def test_each_finding_names_its_page_and_what_repairs_it(more: dict[str, str], told: str) -> None:
+    item = finding(span(1, 1, 2), **more)
+    assert render_text([item], {FILE: "a: 1\n"}).splitlines()[-1] == f"  = {told}"
+    assert render_annotations([item], Path.cwd()).endswith(f"%0A{told}\n")
+    address = "https://github.com/OWNER/bub/blob/v1/docs/diagnostics.md"
+    page = f"{address}#b120-a-stage-that-is-named-does-not-exist"
+    assert json.loads(render_json([item], 1, address))["diagnostics"][0]["page"] == page
+    assert f"%0A{page}" in render_annotations([item], Path.cwd(), address)
+    (rule,) = json.loads(render_sarif([item], {}, Path.cwd(), address))["runs"][0]["tool"]["driver"]["rules"]
+    assert rule["helpUri"] == page
+
+
+def test_without_an_address_in_the_web_the_page_is_the_one_of_this_machine() -> None:
+    page = json.loads(render_json([finding(span(1, 1, 2))], 1))["diagnostics"][0]["page"]
+    file, _, anchor = page.partition("#")
+    assert anchor == "b120-a-stage-that-is-named-does-not-exist"
+    assert Path(url2pathname(urlsplit(file).path)).read_text(encoding="utf-8").startswith("# Diagnostics")
 
 
 def test_findings_stand_in_the_order_of_the_file_with_a_line_between() -> None:
@@ -56,11 +88,13 @@ def test_findings_stand_in_the_order_of_the_file_with_a_line_between() -> None:
         "  |\n"
         "1 | a: 1\n"
         "  | ^\n"
+        "  = bub explain B120\n"
         "\n"
         "pipelines.yaml:2:1: warning[B120] second\n"
         "  |\n"
         "2 | b: 2\n"
         "  | ^\n"
+        "  = bub explain B120\n"
     )
 
 
@@ -84,6 +118,7 @@ def test_a_related_place_is_a_second_snippet_with_one_gutter() -> None:
         "   |\n"
         " 2 |   a: {}\n"
         "   |   ^ the first one\n"
+        "   = bub explain B120\n"
     )
 
 
@@ -98,6 +133,7 @@ def test_a_related_place_in_another_file_is_named() -> None:
         "  |\n"
         "3 |  made\n"
         "  |  ^^^ it is made here\n"
+        "  = bub explain B120\n"
     )
 
 
@@ -106,7 +142,7 @@ def test_a_plugins_file_is_read_from_disk(tmp_path: Path) -> None:
     plugin.write_text("def moderate(promt): ...\n", encoding="utf-8")
     text = render_text([finding(span(1, 14, 19), file=str(plugin), help="did you mean `prompt`?")], {})
     assert text.endswith(
-        "\n  |\n1 | def moderate(promt): ...\n  |              ^^^^^ did you mean `prompt`?\n",
+        "\n  |\n1 | def moderate(promt): ...\n  |              ^^^^^ did you mean `prompt`?\n  = bub explain B120\n",
     )
 
 
@@ -115,6 +151,7 @@ def test_a_file_that_cannot_be_read_is_no_obstacle() -> None:
     item = finding(span(1, 1, 2), file="missing/x.yaml", help="look again", related=related)
     assert render_text([item], {}) == (
         "missing/x.yaml:1:1: error[B120] something is wrong\n  = look again\n  --> bub:gone:7:1\n  = it is made here\n"
+        "  = bub explain B120\n"
     )
 
 
@@ -165,7 +202,7 @@ def test_a_megabyte_in_one_line_is_shown_at_once() -> None:
 
 def test_a_message_stays_in_its_line() -> None:
     text = render_text([finding(span(1, 1, 1), "bad key `a\nb\x1b[2J`", file="a\x1b.yaml")], {})
-    assert text == "a\ufffd.yaml:1:1: error[B120] bad key `a b\ufffd[2J`\n"
+    assert text == "a\ufffd.yaml:1:1: error[B120] bad key `a b\ufffd[2J`\n  = bub explain B120\n"
 
 
 def test_the_profile_is_named_unless_the_message_does() -> None:
@@ -173,7 +210,7 @@ def test_the_profile_is_named_unless_the_message_does() -> None:
         finding(span(1, 1, 1), "nothing answers `x`", profile="ci"),
         finding(span(2, 1, 1), "`plugins` of profile `ci` is empty", profile="ci"),
     ]
-    assert render_text(items, {FILE: ""}).splitlines()[::2] == [
+    assert render_text(items, {FILE: ""}).splitlines()[::3] == [
         "pipelines.yaml:1:1: error[B120] nothing answers `x` (profile `ci`)",
         "pipelines.yaml:2:1: error[B120] `plugins` of profile `ci` is empty",
     ]
@@ -207,6 +244,7 @@ def test_a_literal_secret_is_covered_in_its_own_finding() -> None:
         "2 | settings: {api_key: ***************}\n"
         "  |                     ^^^^^^^^^^^^^^^ write `${env:NAME}` or `${file:PATH}` instead, "
         "and keep the secret out of the file\n"
+        "  = bub explain B040\n"
     )
 
 
@@ -288,7 +326,7 @@ def test_an_annotation_escapes_what_has_a_meaning_to_the_runner() -> None:
     item = finding(span(2, 3, 5), "100% of `a,b: c`\n::stop", file="50%,x:y.yaml", help="say 20%")
     assert render_annotations([item], Path.cwd()) == (
         "::error file=50%25%2Cx%3Ay.yaml,line=2,col=3,endLine=2,endColumn=5,title=bub B120"
-        "::100%25 of `a,b: c` ::stop%0Asay 20%25\n"
+        "::100%25 of `a,b: c` ::stop%0Asay 20%25%0Abub explain B120\n"
     )
 
 
@@ -308,20 +346,21 @@ def test_what_is_a_warning_for_one_profile_and_a_note_for_another_is_a_warning()
 def test_an_annotation_of_several_lines_has_no_last_column() -> None:
     item = finding(span(2, 3, 5, end_line=4), severity="warning", profile="ci")
     assert render_annotations([item], Path.cwd()) == (
-        "::warning file=pipelines.yaml,line=2,col=3,endLine=4,title=bub B120::something is wrong (profile `ci`)\n"
+        "::warning file=pipelines.yaml,line=2,col=3,endLine=4,title=bub B120"
+        "::something is wrong (profile `ci`)%0Abub explain B120\n"
     )
 
 
 @pytest.mark.parametrize("file", ["bub:default", "<stdin>", "../elsewhere.yaml"])
 def test_what_lies_outside_the_repository_is_named_in_the_message(file: str) -> None:
     text = render_annotations([finding(span(2, 3, 5), file=file)], Path.cwd())
-    assert text == f"::error title=bub B120::{file}:2:3: something is wrong\n"
+    assert text == f"::error title=bub B120::{file}:2:3: something is wrong%0Abub explain B120\n"
 
 
 def test_an_annotation_about_a_variable_is_about_no_file() -> None:
     item = finding(START, "the environment variable `BUB_MODLE` sets nothing", code="B035", file=NO_FILE)
     text = render_annotations([item], Path.cwd())
-    assert text == "::error title=bub B035::the environment variable `BUB_MODLE` sets nothing\n"
+    assert text == "::error title=bub B035::the environment variable `BUB_MODLE` sets nothing%0Abub explain B035\n"
 
 
 @pytest.fixture(scope="module")
@@ -352,6 +391,7 @@ def test_a_sarif_log_tells_everything_a_finding_knows(sarif_schema: Draft4Valida
         "ruleIndex": 0,
         "level": "warning",
         "message": {"text": "stage `a` needs `b` (look again)"},
+        "properties": {"repair": None},
         "locations": [
             {
                 "physicalLocation": {
@@ -478,7 +518,7 @@ def test_the_json_form_is_the_documented_one() -> None:
         help="did you mean `session`?",
         related=(Related("made here", FILE, span(1, 1, 2)),),
     )
-    text = render_json([item], 2)
+    text = render_json([item], 2, "https://example.com/page")
     assert text.endswith("}\n")
     assert json.loads(text) == {
         "version": 1,
@@ -495,6 +535,8 @@ def test_the_json_form_is_the_documented_one() -> None:
                 "profile": None,
                 "help": "did you mean `session`?",
                 "fix": None,
+                "likely_fix": None,
+                "page": "https://example.com/page#b120-a-stage-that-is-named-does-not-exist",
                 "related": [
                     {
                         "message": "made here",

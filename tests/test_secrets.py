@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from bub.agent.tools.shell import child_environment
 from bub.asking import Asking
-from bub.base.diagnostics import Diagnostic, PipelineError, Position, Range, hide_passwords
+from bub.base.diagnostics import Diagnostic, PipelineError, Position, Range
+from bub.base.quoting import hide_passwords
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
 from bub.errors import UsageError

@@ -612,6 +612,15 @@ def test_what_has_one_sure_repair_is_repaired_and_the_rest_told(validate: Valida
     assert (file.parent / "pipelines.yaml.bak").read_text() == SLIPS
 
 
+def test_fix_all_repairs_what_is_probably_meant_too(validate: Validate, write: Write) -> None:
+    write("pipelines.yaml", f"{GOOD}stages: {{run_model: {{timeout: 90}}}}\n")
+    told = validate("--fix", "pipelines.yaml")
+    assert (told.code, "= bub explain B104; bub validate --fix-all repairs this" in told.out) == (1, True)
+    told = validate("--fix-all", "pipelines.yaml")
+    assert (told.code, told.out) == (0, "1 file is fine\n")
+    assert told.err == "repaired 1 finding in pipelines.yaml (as it was: pipelines.yaml.bak)\n"
+
+
 def test_a_repaired_file_is_fine(validate: Validate, write: Write) -> None:
     write("pipelines.yaml", SLIPS.replace("[gone]", "[run_modle]"))
     assert validate("--fix", "pipelines.yaml").code == 0

@@ -14,8 +14,8 @@ import trio
 from msgspec.structs import replace
 
 from bub.asking import Ask, Question
-from bub.base.cancellation import split_cancelled
 from bub.base.failures import flatten_error
+from bub.base.waiting import split_cancelled
 from bub.errors import BubError
 from bub.hooks.frozen import freeze
 from bub.hooks.kinds.verdicts import BROKEN_GATE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple, Protocol
@@ -10,6 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import msgspec
 from msgspec.structs import force_setattr, replace
 
+from bub.base.quoting import hide_passwords, quotable
 from bub.errors import BubError
 
 Severity = Literal["error", "warning", "note"]
@@ -42,45 +42,6 @@ NO_FILE = "the environment"
 
 STDIN = "<stdin>"
 """What findings call the file that is piped in."""
-
-
-ELIDED = "…"
-"""What stands for what is left out, and at the end of what is cut short."""
-
-ENV_DEFAULT = r"\$\{env:(?P<name>[A-Za-z_][A-Za-z0-9_]*):-(?P<default>[^}]*)"
-"""A reference with a default, as a pattern; it may be cut short, as texts are that are quoted."""
-
-_WEB = r"(?P<web>\b[Hh][Tt][Tt][Pp][Ss]?://(?=[^/?#\s:@]+@))"
-_USER = r"://[^/?#\s:]*:"
-_TOKEN = r"[^/?#\s\"'`<>]+(?=@)|[^/?#\s:@]+(?=@)"
-_PASSWORD = r"(?:(?!://)[^\s\"'`<>])+(?=@)|[^/?#\s@]+(?=@)"
-
-IN_ADDRESS = rf"(?:{_WEB}|{_USER})(?P<secret>(?(web)(?:{_TOKEN})|(?:{_PASSWORD})))"
-"""A password in an address; in an address of the web, also what is written as the user.
-
-It goes up to the last `@` before a blank or a quote: whoever writes it by hand does not quote an `@`, `/` or `#` in it.
-So it may hide too much, such as a port and a path with an `@`, rather than too little.
-"""
-
-_CUT = rf"(?!\d+[/?#])(?:(?!://)[^\s\"'`<>{ELIDED}])*{ELIDED}|[^/?#\s@{ELIDED}]*{ELIDED}"
-_CUT_ADDRESS = (
-    rf"(?:{_WEB}|{_USER})".replace("://", ":/{1,2}") + rf"(?P<secret>(?(web)(?:{_TOKEN})|(?:{_CUT}|{_PASSWORD})))"
-)
-"""The same in what may be cut short, or was taken for a path; only what looks like a port may stand before the cut."""
-
-
-def quotable(text: str) -> str:
-    """The text without the defaults of its references and the passwords of its addresses."""
-    if "${env:" in text:
-        text = re.sub(ENV_DEFAULT, lambda found: f"${{env:{found['name']}:-{ELIDED}", text)
-    return hide_passwords(text)
-
-
-def hide_passwords(text: str) -> str:
-    """The text without the passwords of its addresses, also of one that is cut short."""
-    if ":/" not in text:
-        return text
-    return re.sub(_CUT_ADDRESS, lambda found: f"{found[0].removesuffix(found['secret'])}{ELIDED}", text)
 
 
 class Stretch(Protocol):
@@ -135,7 +96,8 @@ class Diagnostic(msgspec.Struct, frozen=True):
     """One finding: `code` is stable (`B120`), `message` names what the user knows, `help` says what would be right.
 
     `path` is the dotted path of the offending value (`stages.prompt.needs[0]`), `profile` the profile it holds
-    for when it holds for one only, `fix` the text that would repair the range when there is one sure repair.
+    for when it holds for one only, `fix` the text that would repair the range when there is one sure repair, `likely`
+    one that probably would if there is none.
     What is quoted is `quotable`: without the defaults of references and the passwords of addresses.
     """
 
@@ -149,6 +111,7 @@ class Diagnostic(msgspec.Struct, frozen=True):
     help: str | None = None
     fix: str | None = None
     related: tuple[Related, ...] = ()
+    likely: str | None = None
 
     def __post_init__(self) -> None:
         force_setattr(self, "message", quotable(self.message))
@@ -168,6 +131,7 @@ class Diagnostic(msgspec.Struct, frozen=True):
             "profile": self.profile,
             "help": self.help,
             "fix": self.fix,
+            "likely_fix": self.likely,
             "related": [
                 {"message": other.message, "file": other.file, "range": _range_dict(other.range)}
                 for other in self.related
@@ -212,10 +176,12 @@ class Findings(msgspec.Struct):
         help: str | None = None,  # noqa: A002 (the reader's word)
         fix: str | None = None,
         related: Iterable[Related] = (),
+        likely: str | None = None,
     ) -> None:
         """Add one finding at `place`."""
+        related = tuple(related)
         self.items.append(
-            Diagnostic(code, severity, message, place.file, place.range, path, profile, help, fix, tuple(related))
+            Diagnostic(code, severity, message, place.file, place.range, path, profile, help, fix, related, likely)
         )
 
     def warn(self, code: str, message: str, place: Place, **more: Any) -> None:
@@ -235,13 +201,19 @@ class Findings(msgspec.Struct):
     ) -> None:
         """Add one finding about a `name` that is none of those `known`: what was meant, or else `help`."""
         known = set(known)
-        meant = self.did_you_mean(name, known)
-        self.add(code, message, place, help=meant or help, fix=sure_repair(name, known) if meant else None, **more)
+        meant = self.suggest(name, known)
+        fix = sure_repair(name, known) if meant else None
+        likely = meant if fix is None else None
+        self.add(code, message, place, help=ask_for(meant) or help, fix=fix, likely=likely, **more)
 
     def did_you_mean(self, name: str, known: Iterable[str]) -> str | None:
-        """As the function `did_you_mean`, for the first names only: a file with more of them has no mere slips."""
+        """As the function `did_you_mean`, for the first names only, as `suggest`."""
+        return ask_for(self.suggest(name, known))
+
+    def suggest(self, name: str, known: Iterable[str]) -> str | None:
+        """As the function `suggest`, for the first names only: a file with more of them has no mere slips."""
         self.guesses += 1
-        return did_you_mean(name, known) if self.guesses <= MOST_GUESSES else None
+        return suggest(name, known) if self.guesses <= MOST_GUESSES else None
 
     def speaks_of(self, place: Place, *codes: str) -> bool:
         """Whether one of these codes was found at this very place."""
@@ -336,7 +308,11 @@ def _shared_ends(one: str, other: str) -> int:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """The question "did you mean …?" for a help line, or None when nothing is close."""
-    meant = suggest(name, known)
+    return ask_for(suggest(name, known))
+
+
+def ask_for(meant: str | None) -> str | None:
+    """The question whether a name was meant, if there is one."""
     return f"did you mean `{meant}`?" if meant else None
 
 

@@ -196,3 +196,10 @@ class Within(msgspec.Struct, frozen=True):
 async def unlimited(awaitable: Awaitable[Any]) -> Any:
     """Waits as long as it takes."""
     return await awaitable
+
+
+def split_cancelled(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
+    """Return the cancellation in what ended some work, and the failure; each None if there is none."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(trio.Cancelled)
+    return (error, None) if isinstance(error, trio.Cancelled) else (None, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -68,6 +69,9 @@ def validate(
         bool, typer.Option("--write-baseline", help="Write the warnings of today to the baseline first.")
     ] = False,
     fix: Annotated[bool, typer.Option("--fix", help="Repair first what has one sure repair.")] = False,
+    fix_all: Annotated[
+        bool, typer.Option("--fix-all", help="Repair first what has a sure repair, or one that is probably meant.")
+    ] = False,
     changed: Annotated[
         bool, typer.Option("--changed", help="Check the pipelines among PATH, and all below here that extend one.")
     ] = False,
@@ -79,6 +83,7 @@ def validate(
     with 0.
     """
     options = options_of(ctx)
+    fix = fix or fix_all
     if (plugins or fix) and "-" in (paths or ()):
         cannot = "--plugins cannot prove" if plugins else "--fix cannot repair"
         raise UsageError(f"{cannot} what is piped in", help="save it to a file and name that")
@@ -86,7 +91,7 @@ def validate(
         raise UsageError("--write-baseline does not know which file", help="name it: --baseline FILE --write-baseline")
     meant = _meant_files(options, paths, changed=changed)
     profiles = (options.profile,) if options.profile is not None else None
-    all_written = _repair(meant.files, profiles) if fix else True
+    all_written = _repair(meant.files, profiles, likely=fix_all) if fix else True
     proof = _proof(options, named=bool(paths)) if plugins else None
     with progress("checked", len(meant.files), sys.stderr) as tell:
         checked = check_many(meant.files, profiles=profiles, environ=os.environ, tell=tell, further=proof)
@@ -108,12 +113,12 @@ def _meant_files(options: Options, paths: Sequence[str] | None, *, changed: bool
     return discover(paths, sys.stdin.buffer) if paths else Discovered((_usual_file(options),))
 
 
-def _repair(files: Iterable[PipelineFile], profiles: Sequence[str] | None) -> bool:
+def _repair(files: Iterable[PipelineFile], profiles: Sequence[str] | None, *, likely: bool) -> bool:
     """Repair files one by one and say what became of each; False if one that is to be repaired cannot be written."""
     repair, all_written = load(REPAIR), True
     for file in files:
         try:
-            said = str(repair(file.path, profiles=profiles))
+            said = str(repair(file.path, profiles=profiles, likely=likely))
         except UsageError:
             raise
         except BubError as error:
@@ -148,11 +153,11 @@ def _report(
     format: FindingFormat,  # noqa: A002 (as above)
 ) -> str:
     if format is FindingFormat.json:
-        return render_json(findings, files)
+        return render_json(findings, files, _pages())
     if format is FindingFormat.sarif:
-        return str(load(SARIF)(findings, sources, repository()))
+        return str(load(SARIF)(findings, sources, repository(), _pages()))
     if format is FindingFormat.github:
-        text = render_annotations(findings, repository())
+        text = render_annotations(findings, repository(), _pages())
     else:
         text = render_text(findings, sources, color=in_color(sys.stdout), hidden=hidden)
         text += "\n" if text else ""
@@ -184,3 +189,9 @@ def _proof(options: Options, *, named: bool) -> Further:
         return found
 
     return further
+
+
+def _pages() -> str | None:
+    """Return where the page of codes is in the web, as the action says it; None if it is run from no repository."""
+    pages = os.environ.get("BUB_ACTION_PAGES", "")
+    return pages if re.fullmatch(r"https://[^/\s]+/[^/\s]+/[^/\s]+/blob/[^/\s]\S*", pages) else None

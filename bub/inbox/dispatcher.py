@@ -12,10 +12,10 @@ from uuid import uuid4
 import trio
 
 from bub.asking import Question
-from bub.base.cancellation import split_cancelled
 from bub.base.counts import Counts
 from bub.base.failures import is_ordinary
 from bub.base.scopes import Scope
+from bub.base.waiting import split_cancelled
 from bub.channels.channel import Channel
 from bub.channels.commands import command_line, prefix_of
 from bub.channels.message import COMMAND, NOWHERE, ChannelMessage

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bub.base.diagnostics import START, Diagnostic, Range, quotable
+from bub.base.diagnostics import START, Diagnostic, Range
+from bub.base.quoting import quotable
 from bub.lsp.buffers import Encoding, Ruler
 from bub.lsp.reading import Open, location_of
 from bub.pipeline.report.report import message_of

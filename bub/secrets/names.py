@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bub.base.diagnostics import IN_ADDRESS
+from bub.base.quoting import IN_ADDRESS
 
 SECRET_WORDS = "(?:key|token|secret|password|passphrase|credentials?)"
 """How the name of a secret ends, as a pattern for any case."""

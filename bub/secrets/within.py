@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bub.base.diagnostics import ELIDED, ENV_DEFAULT, hide_passwords
+from bub.base.quoting import ELIDED, ENV_DEFAULT, hide_passwords
 from bub.secrets.names import SECRET_IN_ADDRESS, is_secret_variable
 
 

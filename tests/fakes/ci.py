@@ -122,8 +122,11 @@ def act(
     }
     assert set(inputs) <= set(given)
 
+    github = {"server_url": "https://github.com", "action_repository": "OWNER/bub", "action_ref": VERSION}
+
     def filled_in(text: str) -> str:
-        return re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda found: given[found[1]], text)
+        text = re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda found: given[found[1]], text)
+        return re.sub(r"\$\{\{ github\.(\w+) \}\}", lambda found: github[found[1]], text)
 
     done: list[subprocess.CompletedProcess[str]] = []
     for step in action["runs"]["steps"]:

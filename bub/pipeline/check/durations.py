@@ -23,7 +23,7 @@ def explain_bad_duration(message: str, node: Node, path: Path, *, is_told: bool 
         message += f", not {name_value(node.value)}"
     meant, sure = _guess_duration(node.value)
     hint = f"did you mean `{meant}`?" if meant else _how_to_write(str(node.value))
-    return make_finding(BAD_DURATION, message, node.place, path, help=hint, fix=meant if sure else None)
+    return make_finding(BAD_DURATION, message, node.place, path, help=hint, fix=meant if sure else None, likely=meant)
 
 
 def _how_to_write(duration: str) -> str | None:

@@ -24,8 +24,11 @@ def make_finding(
     *,
     help: str | None = None,  # noqa: A002 (the reader's word)
     fix: str | None = None,
+    likely: str | None = None,
     severity: Severity = "error",
     related: tuple[Related, ...] = (),
 ) -> Diagnostic:
     profile = str(path[1]) if len(path) > 1 and path[0] == "profiles" else None
-    return Diagnostic(code, severity, message, place.file, place.range, join_steps(path), profile, help, fix, related)
+    likely = likely if fix is None else None
+    dotted = join_steps(path)
+    return Diagnostic(code, severity, message, place.file, place.range, dotted, profile, help, fix, related, likely)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from bub.base.diagnostics import MOST_GUESSES, START, Diagnostic, Place, did_you_mean, suggest, sure_repair
+from bub.base.diagnostics import MOST_GUESSES, START, Diagnostic, Place, ask_for, suggest, sure_repair
 from bub.pipeline.check.schema_finding import BAD_VALUE, MISSING, UNKNOWN_KEY, make_finding
 from bub.pipeline.check.words import Path, describe, join, list_names, shorten
 from bub.pipeline.source.document import Node
@@ -72,7 +72,8 @@ def explain_unknown_key(
 ) -> Diagnostic:
     where = f"in {describe(path)}" if path else "at the top level"
     here = _ELSEWHERE.get(name)
-    hint = f"did you mean `{here}`?" if here in known else did_you_mean(name, known)
+    meant = here if here in known else suggest(name, known)
+    hint = ask_for(meant)
     if hint is None and name in homes:
         hint = f"`{name}` is a key of {join(homes[name], 'or')}"
     if hint is None and known:
@@ -80,7 +81,7 @@ def explain_unknown_key(
         if known == names_of_settings():
             hint += "; the settings of a plugin are a mapping under its name"
     message = f"unknown key `{shorten(name)}` {where}"
-    return make_finding(UNKNOWN_KEY, message, node.where, (*path, name), help=hint, fix=fix)
+    return make_finding(UNKNOWN_KEY, message, node.where, (*path, name), help=hint, fix=fix, likely=meant)
 
 
 @cache

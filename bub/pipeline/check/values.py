@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from bub.base.diagnostics import Diagnostic, Related, did_you_mean, sure_repair
+from bub.base.diagnostics import Diagnostic, Related, ask_for, suggest, sure_repair
 from bub.pipeline.check.schema_finding import BAD_VALUE, UNKNOWN_VALUE, WRONG_TYPE, make_finding
 from bub.pipeline.check.words import (
     COLLECTIONS,
@@ -72,9 +72,11 @@ def explain_unknown_value(schema: Schema, node: Node, path: Path, is_hidden: boo
     if is_hidden:
         return make_finding(UNKNOWN_VALUE, message, node.place, path)
     written = str(node.value)
-    hint = _VERSION if path == ("version",) else did_you_mean(written, values)
+    meant = suggest(written, values)
+    hint = _VERSION if path == ("version",) else ask_for(meant)
     fix = sure_repair(written, values) if isinstance(node.value, str) else None
-    return make_finding(UNKNOWN_VALUE, f"{message}, not `{shorten(written)}`", node.place, path, help=hint, fix=fix)
+    message = f"{message}, not `{shorten(written)}`"
+    return make_finding(UNKNOWN_VALUE, message, node.place, path, help=hint, fix=fix, likely=meant)
 
 
 def _describe_actual(value: Any, expected: str, *, is_told: bool) -> str:

@@ -46,8 +46,10 @@ class Repair:
         return "; ".join(said)
 
 
-def repair_file(path: Path, *, profiles: Sequence[str] | None = None) -> Repair:
+def repair_file(path: Path, *, profiles: Sequence[str] | None = None, likely: bool = False) -> Repair:
     """Repair what has one sure repair in a pipeline file, as it is checked for `profiles` (None: all it has).
+
+    With `likely`, what has one that is probably meant is repaired, too.
 
     Only this file is written, never one that it extends, and only with a text that says the same but for the repairs,
     in which their findings are gone and no error is new. Raises `UsageError` for a shipped file and for one that
@@ -58,7 +60,7 @@ def repair_file(path: Path, *, profiles: Sequence[str] | None = None) -> Repair:
     data = path.read_bytes()
     if any(finding.severity == "error" for finding in parse(data, file=document.file, layer="").findings):
         return Repair(document.file, unreadable=True)
-    bench = _Bench(document.file, document.base, profiles)
+    bench = _Bench(document.file, document.base, profiles, likely)
     text = bench.try_text(data.decode())
     repaired: list[Diagnostic] = []
     while True:
@@ -93,6 +95,7 @@ class _Bench:
     file: str
     base: Path | None
     profiles: Sequence[str] | None
+    likely: bool
     left: int = _MOST_TRIALS
 
     def try_text(self, text: str) -> _Trial:
@@ -106,14 +109,17 @@ class _Bench:
         """Return the edits that findings ask for, in order; none if two of them disagree or lie within one another."""
         asked: dict[Range, list[Diagnostic]] = {}
         for finding in tried.findings:
-            if finding.fix is not None and finding.file == self.file:
+            if self._text_for(finding) is not None and finding.file == self.file:
                 asked.setdefault(finding.range, []).append(finding)
         fixes: list[_Fix] = []
         for span in sorted(asked):
-            [fix, *others] = {str(finding.fix) for finding in asked[span]}
+            [fix, *others] = {str(self._text_for(finding)) for finding in asked[span]}
             if not others and (not fixes or fixes[-1].edit.range.end <= span.start):
                 fixes.append(_Fix(Edit(span, fix, keep_quotes=True), tuple(asked[span])))
         return fixes
+
+    def _text_for(self, finding: Diagnostic) -> str | None:
+        return finding.likely if self.likely and finding.fix is None else finding.fix
 
     def best(self, before: _Trial) -> tuple[list[_Fix], _Trial]:
         """Return the fixes that can be made together, and what comes of it.

@@ -6,20 +6,25 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bub.base.diagnostics import NO_FILE, Diagnostic, Range, sort_diagnostics
-from bub.pipeline.report.report import message_of, path_below, printable_line
+from bub.pipeline.report.handbook import address_of
+from bub.pipeline.report.report import message_of, path_below, printable_line, repair_of
 
 
-def render_annotations(diagnostics: Iterable[Diagnostic], root: Path) -> str:
+def render_annotations(diagnostics: Iterable[Diagnostic], root: Path, pages: str | None = None) -> str:
     """Return one workflow command a line for each finding, in the order of a reader; `root` is the repository's folder.
 
-    What lies outside the repository (`bub:default`, standard input) is named in the message instead.
+    What lies outside the repository (`bub:default`, standard input) is named in the message instead. `pages` is the
+    address in the web of the page of codes, if there is one.
     """
-    return "".join(_annotation(item, root) for item in sort_diagnostics(diagnostics))
+    return "".join(_annotation(item, root, pages) for item in sort_diagnostics(diagnostics))
 
 
-def _annotation(item: Diagnostic, root: Path) -> str:
+def _annotation(item: Diagnostic, root: Path, pages: str | None) -> str:
     level = "notice" if item.severity == "note" else item.severity
-    text = message_of(item) + (f"\n{printable_line(item.help)}" if item.help else "")
+    repair = repair_of(item)
+    ways = [address_of(item.code, pages) if pages else f"bub explain {item.code}"]
+    ways += [f"{repair} repairs this"] if repair else []
+    text = "\n".join([message_of(item), *([printable_line(item.help)] if item.help else []), "; ".join(ways)])
     return annotate(level, f"bub {item.code}", text, item.file, item.range, root)
 
 

@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 
 from bub.base.resources import locate_shipped
 
@@ -19,6 +20,19 @@ _LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
 def codes() -> Mapping[str, str]:
     """Return every code with its title, which has no full stop, in the order of the codes."""
     return {code: title for code, (title, _) in _sections().items()}
+
+
+def address_of(code: str, pages: str | None = None) -> str:
+    """Return where the page of a code can be read: at `pages`, which is its address in the web, else on this machine.
+
+    What there is no page of leads to the page as a whole.
+    """
+    page = pages or _page().absolute().as_uri()
+    found = _sections().get(code)
+    if found is None:
+        return page
+    # As GitHub makes anchors of headings.
+    return f"{page}#{re.sub(r'[^a-z0-9 _-]', '', f'{code} {found[0]}'.lower()).replace(' ', '-')}"
 
 
 def page_of(code: str) -> str | None:
@@ -46,6 +60,10 @@ def _fill_paragraphs(prose: str) -> list[str]:
 @cache
 def _sections() -> Mapping[str, tuple[str, str]]:
     """Return the title and the text of each code's section."""
-    page = (locate_shipped("docs") / "diagnostics.md").read_text(encoding="utf-8")
+    page = _page().read_text(encoding="utf-8")
     _, *parts = _HEADING.split(page)
     return {code: (title, text) for code, title, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True)}
+
+
+def _page() -> Path:
+    return Path(str(locate_shipped("docs") / "diagnostics.md"))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from bub.base.diagnostics import NO_FILE, SEVERITIES, STDIN, Diagnostic, Position, Range, sort_diagnostics
 from bub.pipeline.plan.secret_places import secret_places
+from bub.pipeline.report.handbook import address_of
 from bub.pipeline.source.yaml_reader import parse
 from bub.secrets.literals import SECRET_KEY, looks_secret, secret_starts
 from bub.secrets.names import SECRET_WORDS
@@ -63,17 +64,18 @@ def render_text(
     return "\n".join(_finding(item, lines, _Ink(color)) for item in items)
 
 
-def render_json(diagnostics: Iterable[Diagnostic], files: int) -> str:
+def render_json(diagnostics: Iterable[Diagnostic], files: int, pages: str | None = None) -> str:
     """Return the findings as the JSON document of `bub validate --format json`, ending with a line break.
 
-    `ok` says that no finding is an error; `files` is how many files were checked.
+    `ok` says that no finding is an error; `files` is how many files were checked, `pages` where the page of codes is to
+    be read, on this machine by default.
     """
     items = sort_diagnostics(diagnostics)
     document = {
         "version": 1,
         "ok": not any(item.severity == "error" for item in items),
         "files": files,
-        "diagnostics": [item.as_dict() for item in items],
+        "diagnostics": [{**item.as_dict(), "page": address_of(item.code, pages)} for item in items],
     }
     return no_command_in_json(json.dumps(document, indent=2, ensure_ascii=False)) + "\n"
 
@@ -104,6 +106,14 @@ def message_of(item: Diagnostic) -> str:
     return printable_line(item.message if told else f"{item.message} (profile `{item.profile}`)")
 
 
+def repair_of(item: Diagnostic) -> str | None:
+    """Return the command that repairs a finding, without the name of the file; None if a person has to."""
+    is_ours = item.file in (STDIN, NO_FILE) or item.file.startswith("bub:") or item.file.endswith(".py")
+    if is_ours or (item.fix is None and item.likely is None):
+        return None
+    return "bub validate --fix" if item.fix is not None else "bub validate --fix-all"
+
+
 def path_below(root: Path, file: str) -> str | None:
     """Return the file of a finding as a path from the folder `root`, with slashes; None when it is no file below it."""
     if file in (STDIN, NO_FILE) or file.startswith(("bub:", "git:")):
@@ -129,6 +139,9 @@ def _finding(item: Diagnostic, lines: _SourceLines, ink: _Ink) -> str:
         if part.file != item.file:
             text.append(f"{' ' * gutter} {ink(_BLUE, '-->')} {_where(part.file, part.range)}")
         text += _snippet(part, lines, ink, _BLUE, gutter)
+    repair = repair_of(item)
+    ways = f"bub explain {item.code}" + (f"; {repair} repairs this" if repair else "")
+    text.append(f"{' ' * gutter} {ink(_BLUE, '=')} {ways}")
     return "\n".join(text) + "\n"
 
 

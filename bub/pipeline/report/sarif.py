@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from bub import __version__
 from bub.base.diagnostics import NO_FILE, START, STDIN, Diagnostic, Position, Range, sort_diagnostics
-from bub.pipeline.report.handbook import codes, page_of
-from bub.pipeline.report.report import message_of, no_command_in_json, path_below, printable_line
+from bub.pipeline.report.handbook import address_of, codes, page_of
+from bub.pipeline.report.report import message_of, no_command_in_json, path_below, printable_line, repair_of
 from bub.pipeline.source.splice import Edit, splice
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -26,20 +26,24 @@ _ROOT = "%SRCROOT%"
 _FINGERPRINT = "bubFinding/v1"
 
 
-def render_sarif(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], root: Path) -> str:
+def render_sarif(
+    diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], root: Path, pages: str | None = None
+) -> str:
     """Render findings as a SARIF log, ending with a line break; paths are relative to `root`, the repository's folder.
 
-    `sources` is the text of each file by the name its findings bear. The log holds the page of each code it tells of.
+    `sources` is the text of each file by the name its findings bear. The log holds the page of each code it tells of,
+    and where that is to be read: at `pages`, else on this machine.
     """
     items = [_in_a_file(item, sources) for item in sort_diagnostics(diagnostics)]
     rules = sorted({item.code for item in items})
+    driver = {"name": "bub", "version": __version__, "rules": [_rule(code, pages) for code in rules]}
     occurrences: dict[str, int] = {}
     log = {
         "$schema": _SCHEMA,
         "version": "2.1.0",
         "runs": [
             {
-                "tool": {"driver": {"name": "bub", "version": __version__, "rules": [_rule(code) for code in rules]}},
+                "tool": {"driver": driver},
                 "columnKind": "unicodeCodePoints",
                 "results": [_result(item, rules.index(item.code), sources, root, occurrences) for item in items],
             }
@@ -55,9 +59,14 @@ def _in_a_file(item: Diagnostic, sources: Mapping[str, str]) -> Diagnostic:
     return replace(item, file=next((name for name in sources if not name.startswith("bub:")), NO_FILE), range=START)
 
 
-def _rule(code: str) -> dict[str, Any]:
+def _rule(code: str, pages: str | None) -> dict[str, Any]:
     title, page = codes().get(code, code), page_of(code) or code
-    return {"id": code, "shortDescription": {"text": title}, "help": {"text": page, "markdown": page}}
+    return {
+        "id": code,
+        "shortDescription": {"text": title},
+        "helpUri": address_of(code, pages),
+        "help": {"text": page, "markdown": page},
+    }
 
 
 def _result(
@@ -76,6 +85,7 @@ def _result(
         "message": {"text": f"{message} ({printable_line(item.help)})" if item.help else message},
         "locations": [location] if item.file != NO_FILE else [],
         "partialFingerprints": {_FINGERPRINT: f"{fingerprint}:{occurrences[identity]}"},
+        "properties": {"repair": repair_of(item)},
     }
     if item.related:
         result["relatedLocations"] = [

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from bub.base.diagnostics import did_you_mean, hide_passwords
+from bub.base.diagnostics import did_you_mean
 from bub.base.json_schema import Steps
+from bub.base.quoting import hide_passwords
 from bub.errors import UsageError
 from bub.hookspecs import HOOK_POINTS
 from bub.pipeline.plan.origins import (

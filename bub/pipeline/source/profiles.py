@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from bub.base.diagnostics import Diagnostic, Findings, Place, did_you_mean, sure_repair
+from bub.base.diagnostics import Diagnostic, Findings, Place, did_you_mean, suggest, sure_repair
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document, Layer, merge, without
 
@@ -109,7 +109,9 @@ def _follow_profiles(document: Document, profile: str, findings: Findings) -> tu
         if name not in known and name != DEFAULT_PROFILE:
             repair = sure_repair(name, {*known, DEFAULT_PROFILE} - {chain[-1]}) if len(known) <= _MOST_LISTED else None
             message = f"there is no profile `{name}`"
-            findings.add("B162", message, parent.place, path=path, help=_suggest_profile(name, known), fix=repair)
+            likely = suggest(name, known) if repair is None else None
+            advice = _suggest_profile(name, known)
+            findings.add("B162", message, parent.place, path=path, help=advice, fix=repair, likely=likely)
             break
         chain.append(name)
     return tuple(reversed(chain))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bub.base.diagnostics import ask_for
 from bub.hookspecs import HOOK_POINTS
 from bub.pipeline.plan.order import anchor_of
 from bub.pipeline.plan.plan import Plan, known_stages
@@ -29,7 +30,7 @@ def check(plan: Plan) -> None:
             else:
                 # The stage's own name: others may refer to it, so it is not repaired by itself.
                 is_new = anchor_of(stage.node)[0] is not None  # and no inherited one that is misspelt
-                advice = plan.findings.did_you_mean(name, (known if is_new else names) - {name}) or declare
-                if is_new:
-                    advice = advice.replace("did you mean `", "did you mean `hook: ")
-                plan.findings.add(CODE, message, stage.where, path=path, help=advice)
+                meant = plan.findings.suggest(name, (known if is_new else names) - {name})
+                advice = ask_for(f"hook: {meant}" if meant and is_new else meant) or declare
+                likely = None if is_new else meant
+                plan.findings.add(CODE, message, stage.where, path=path, help=advice, likely=likely)
