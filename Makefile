@@ -22,7 +22,7 @@ PIP = $(PY) -m pip --disable-pip-version-check --quiet
 # The message reaches the shell through the environment, so that quotes and dollars in it stay what they are.
 export SAY := $(value MESSAGE)
 
-.PHONY: help run test matrix conformance lint types fuzz promise crash load soak bench build clean
+.PHONY: help run test matrix conformance lint types pictures fuzz promise crash load soak bench build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -50,6 +50,9 @@ lint: $(VENV)/.lint ## ruff, rules and layout
 
 types: $(VENV)/.bub $(VENV)/.lint $(VENV)/.test ## mypy --strict over bub, bub_plugins and the examples
 	$(PY) -m mypy
+
+pictures: $(VENV)/.bub $(VENV)/.test ## draw the pictures of the documentation anew
+	$(PY) -m tests.pictures
 
 fuzz: $(VENV)/.bub $(VENV)/.test ## validate files nobody would write: make fuzz FUZZ_SECONDS=60
 	$(PY) -m tests.fuzz.validate
