@@ -210,7 +210,7 @@ def test_a_name_that_the_environment_gives_is_proved_too(bub: Workshop, monkeypa
     "stage",
     [
         '{kind: gate, before: run_model, when: {channel: "${env:HOUSE}"}}',
-        '{kind: gate, before: run_model, when: {kind: text, channel: "a${env:HOUSE}"}}',
+        '{kind: gate, before: run_model, when: {kind: text, channel: "of-the-${env:HOUSE}"}}',
         '{kind: gate, before: run_model, only: ["${env:HOUSE}"]}',
     ],
 )
