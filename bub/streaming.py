@@ -57,6 +57,17 @@ class AsyncStreamEvents:
     def __aiter__(self) -> AsyncIterator[StreamEvent]:
         return self._iterator
 
+    def bound_silence(self, seconds: float) -> bool:
+        """Have whoever produces the events give up a model that is silent for so long; false if nobody there does.
+
+        What is not the model's silence, such as a tool that runs, only its producer knows.
+        """
+        bound = getattr(self._iterator, "bound_silence", None)
+        if bound is None:
+            return False
+        bound(seconds)
+        return True
+
     async def aclose(self) -> None:
         """Close what produces the events; harmless when it is exhausted or closed already."""
         close = getattr(self._iterator, "aclose", None)

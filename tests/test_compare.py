@@ -529,6 +529,7 @@ STAGE = {
     "cleanup_for": "cleanup_for: run_model",
     "retry": "retry: {times: 3}",
     "show": "show: at_once",
+    "idle_timeout": "idle_timeout: 77s",
     "when": "when: {channel: cli}",
     "enabled": "enabled: false",
     "timeout": "timeout: 77s",

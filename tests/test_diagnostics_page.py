@@ -106,6 +106,14 @@ def find(*, named: str = PIPELINE, start: bool) -> tuple[Diagnostic, ...]:
     return sort_diagnostics(findings)
 
 
+NO_TIMEOUT = "B183"
+"""The note that a stage has no time-out, which examples of other codes may earn, so that they stay short."""
+
+
+def about(code: str, found: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
+    return tuple(finding for finding in found if code == NO_TIMEOUT or finding.code != NO_TIMEOUT)
+
+
 @contextmanager
 def ordinary_rights() -> Iterator[None]:
     """Look at files as somebody would who is not root, who may read everything."""
@@ -139,6 +147,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_the_bad_example_has_the_one_mistake(code: str) -> None:
     write(SECTIONS[code], "Bad")
     found = find(named="." if code == IN_A_FOLDER else PIPELINE, start=FROM_A_START.fullmatch(code) is not None)
+    found = about(code, found)
     assert [(finding.code, finding.severity) for finding in found] == [(code, severity_of(code))], found
 
 

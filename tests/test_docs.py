@@ -24,6 +24,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import Exit
 
 from bub import BubFramework
+from bub.base.diagnostics import without_notes
 from bub.base.resources import shipped_schema
 from bub.cli.root import _app, command_of
 from bub.cli.table import COMMANDS, load
@@ -144,7 +145,7 @@ def test_a_pipeline_compiles(block: Block, tmp_path: Path) -> None:
     block.write(tmp_path)
     file = tmp_path / (block.file or "pipelines.yaml")
     file.write_text(block.text, encoding="utf-8")
-    assert [str(finding) for finding in check_file(file).diagnostics] == []
+    assert [str(finding) for finding in without_notes(check_file(file).diagnostics)] == []
 
 
 @pytest.mark.parametrize("block", params(FRAGMENTS))

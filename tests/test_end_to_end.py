@@ -407,6 +407,22 @@ def test_settings_come_from_the_file_with_references_and_a_dotenv_beside_it(
     shell.bub("run", scripts([HOLD]), "--config", str(file)).error("said nothing for 0.3 s")
 
 
+def test_the_stage_says_how_long_a_provider_may_be_silent_and_the_setting_goes_before_it(
+    shell: Shell, server: Server, write: Write
+) -> None:
+    text = """
+        version: 1
+        extends: bub:default
+        stages: {run_model: {idle_timeout: 200ms}}
+        settings: {retries: 0, MORE}
+        """
+    for more, silent in (("", "0.2 s"), ("timeout: 400ms", "0.4 s")):
+        file = write("pipelines.yaml", text.replace("MORE", more))
+        shell.bub("run", scripts([HOLD]), "--config", str(file), **server.environment()).error(
+            f"said nothing for {silent}"
+        )
+
+
 PROFILES = """
     version: 1
     extends: bub:default

@@ -173,7 +173,10 @@ def test_each_layer_beats_those_below_it_and_is_named_with_its_place(write: Writ
 
 
 def test_a_profile_that_does_not_apply_has_no_say() -> None:
-    assert [origin.value.value for origin in facts(LAYERED, "stages.run_model.timeout", "base").origins] == ["2m"]
+    assert [origin.value.value for origin in facts(LAYERED, "stages.run_model.timeout", "base").origins] == [
+        "30m",
+        "2m",
+    ]
 
 
 def test_the_line_of_dotenv_is_told_and_the_environment_is_stronger(write: Write, said: Said) -> None:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock
 
-from bub.base.waiting import Expired, Until, Within, unlimited
+from bub.base.waiting import Expired, MovingDeadline, Within, unlimited
 from bub.errors import HookTypeError
 from bub.hooks.binding import Call, Calls, Manner, bind
 from bub.hooks.combining import join_low_to_high, merge_low_to_high
@@ -33,6 +33,13 @@ from bub.streaming import AsyncStreamEvents, StreamEvent
 pytestmark = pytest.mark.anyio
 
 Function = Callable[[Any], Any]
+
+
+def until(seconds: float) -> MovingDeadline:
+    """Waits for all that is awaited through it, so many seconds in all."""
+    limit = MovingDeadline()
+    limit.start(seconds)
+    return limit
 
 
 class BoomError(Exception):
@@ -335,7 +342,7 @@ class TestVoid:
 
         async def scenario() -> None:
             with pytest.raises(Expired):
-                await void(calls(fails, fails_later, hangs), told(None), Until(trio.current_time() + 5), skip)
+                await void(calls(fails, fails_later, hangs), told(None), until(5), skip)
 
         virtually(scenario)
         assert sorted(skip.told) == ["p0", "p1"]
@@ -470,7 +477,7 @@ class TestGate:
         assert self.ran(answers({"deny": ""})) == Denial("This is not allowed here.", "p0")
 
     async def test_time_running_out_never_allows(self) -> None:
-        for wait in (Until(trio.current_time()), Within(0), Within(0, shield=True)):
+        for wait in (until(0), Within(0), Within(0, shield=True)):
             outcome: Any = "nothing"
             try:
                 outcome = await gate(calls(hangs), told(None), wait, Skip())
@@ -713,7 +720,7 @@ class TestEveryKind:
         async def scenario() -> float:
             began = trio.current_time()
             with pytest.raises(Expired):
-                await kind(calls(slow, slow, hangs), told(None), Until(began + 5), propagate)
+                await kind(calls(slow, slow, hangs), told(None), until(5), propagate)
             return trio.current_time() - began
 
         assert virtually(scenario) == pytest.approx(5)

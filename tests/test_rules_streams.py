@@ -9,7 +9,7 @@ GATED = """\
 extends: bub:default
 hooks: {judge: {kind: gate, takes: [model_output]}}
 stages:
-  judge: {after: run_model}
+  judge: {after: run_model, timeout: 5s}
 """
 
 MISTAKES = [
@@ -37,6 +37,14 @@ MISTAKES = [
         ("at_once", "checked"),
         severity="warning",
     ),
+    Mistake(
+        "B183",
+        "extends: bub:default\nhooks: {look: {kind: observer}}\nstages: {«look»: {before: run_model}}\n",
+        "stage `look` has no `timeout`, so what hangs there keeps its session waiting for ever",
+        "say how long it may take, such as `timeout: 30s`",
+        ("before: run_model", "before: run_model, timeout: 5s"),
+        severity="note",
+    ),
 ]
 
 
@@ -56,3 +64,19 @@ def test_each_is_found_at_its_place(mistake: Mistake) -> None:
 )
 def test_a_stream_whose_words_wait_is_right(text: str) -> None:
     assert [finding for finding in said(check(VERSION + text)) if "B179" in finding] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "extends: bub:default\n",
+        "extends: bub:classic\n",
+        "extends: bub:ethos\n",
+        "extends: bub:default\nhooks: {look: {kind: observer, timeout: 5s}}\nstages: {look: {before: run_model}}\n",
+        "extends: bub:default\nhooks: {look: {kind: observer}}\nstages: {look: {before: run_model, enabled: false}}\n",
+        "extends: bub:default\nhooks: {look: {kind: void}}\nstages: {look: {before: run_model, timeout: '${env:T}'}}\n",
+    ],
+    ids=["default", "classic", "ethos", "its hook has one", "off", "a reference"],
+)
+def test_a_stage_that_something_bounds_is_right(text: str) -> None:
+    assert [one for one in said(check(VERSION + text, timeouts=True)) if "B183" in one] == []

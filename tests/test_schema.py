@@ -750,6 +750,7 @@ VALUES = {
     "cleanup_for": "x",
     "retry": {"times": 1},
     "show": "at_once",
+    "idle_timeout": "1m",
 }
 
 

@@ -350,6 +350,7 @@ def test_the_conditions_refuse_what_the_rules_report(kind: str) -> None:
         "cleanup_for": "first",
         "retry": {"times": 2},
         "show": "checked",
+        "idle_timeout": "1m",
     }
     assert samples.keys() == KIND_KEYS.keys()
     extras = [*samples.items(), *(("on_failure", policy) for policy in ("propagate", "skip", "deny"))]

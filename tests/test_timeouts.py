@@ -377,7 +377,7 @@ async def test_the_replies_of_a_denied_turn_have_time_of_their_own() -> None:
         return {"deny": "no"}
 
     async def send(message: Any) -> None:
-        await trio.sleep(60)
+        await trio.sleep(50)
         sent.append(message["content"])
 
     turn = turn_on(

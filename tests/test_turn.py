@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -1622,6 +1623,7 @@ async def test_a_fired_point_can_be_narrowed_to_plugins_and_run_in_a_thread(bub:
         low=Toy(point=lambda: threading.get_ident()),
         high=Toy(point=lambda: "not asked"),
     )
+    trio.lowlevel.current_clock().autojump_threshold = math.inf  # type: ignore[attr-defined]  # threads take real time
     await framework.process_inbound(HELLO)
     (thread,) = results[0]
     assert isinstance(thread, int)

@@ -1,5 +1,7 @@
 """The agent: asks the model, runs the tools it calls, and asks again until it has nothing more to call."""
 
+# Long because the loop is one machine: each of its steps says which one comes next, and all work on one answer.
+
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -151,7 +153,9 @@ class _Loop(Run):
         )
         self._answer.is_asked = True
         try:
-            self._events, model = await late.ask_model(self._framework, request["model"], asked, self._task.session_id)
+            self._events, model = await late.ask_model(
+                self._framework, request["model"], asked, self._task.session_id, self._silence
+            )
         except ModelError as error:
             await self._go_on_after(error)
             return
@@ -397,4 +401,7 @@ class _Loop(Run):
         return await self._subagents.run(prompt, session=session, tools=tools)
 
     def _start_subagent(self, framework: ProfileView, task: Task, box: ToolBox, *, inherits: bool) -> Run:
-        return _Loop(framework, task, box, self._budget.for_subagent(), self._messages if inherits else ())
+        run = _Loop(framework, task, box, self._budget.for_subagent(), self._messages if inherits else ())
+        if self._silence is not None:
+            run.bound_silence(self._silence)
+        return run

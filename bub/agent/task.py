@@ -58,11 +58,16 @@ class Run:
         self.state = StreamState()
         self._framework = framework
         self._task = task
+        self._silence: float | None = None
         self._box = box if task.fire is not None else box.narrow(())  # nobody could guard a call
         self._ready: deque[StreamEvent] = deque()
         self._next: Callable[[], Awaitable[None]] | None = self._begin
         self._tape = self._open_tape()
         self._journal = Journal(self._tape, framework.mask.value)
+
+    def bound_silence(self, seconds: float) -> None:
+        """Give up on a model that is silent for so long; what else is done has bounds of its own."""
+        self._silence = seconds
 
     def __aiter__(self) -> AsyncIterator[StreamEvent]:
         return self

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from types import CoroutineType, TracebackType
 from typing import Any, TypeAlias, TypeVar
 
@@ -60,22 +61,6 @@ class Expired(BaseException):
     """
 
 
-class Until(msgspec.Struct, frozen=True):
-    """Waits until one deadline for all that is awaited through it; raises `Expired` when that passes."""
-
-    deadline: float
-
-    def check(self) -> None:
-        """Raise `Expired` if the deadline has passed while nothing was awaited."""
-        if trio.current_time() > self.deadline:
-            raise Expired
-
-    async def __call__(self, awaitable: Awaitable[Any]) -> Any:
-        with trio.CancelScope(deadline=self.deadline):
-            return await awaitable
-        raise Expired
-
-
 class MovingDeadline:
     """Bounds what one task does one after another, with one cancel scope whose deadline is moved from one to the next.
 
@@ -84,7 +69,7 @@ class MovingDeadline:
     another one. Whatever is awaited without it in between needs a `release` first.
     """
 
-    __slots__ = ("_at", "_now", "_scope", "_set_to", "is_set")
+    __slots__ = ("_at", "_now", "_scope", "_set_to", "_stopped_at", "_stops", "is_set", "task")
 
     def __init__(self) -> None:
         self._at = self._set_to = math.inf
@@ -92,6 +77,10 @@ class MovingDeadline:
         self._scope: trio.CancelScope | None = None
         self.is_set = False
         """Whether a deadline is set that can still pass."""
+        self.task: trio.lowlevel.Task | None = None
+        """Whose time it bounds, once something was awaited."""
+        self._stops = 0
+        self._stopped_at = 0.0
 
     def start(self, seconds: float) -> None:
         """Give what begins now so many seconds in all."""
@@ -144,12 +133,31 @@ class MovingDeadline:
                 self._scope.deadline = math.inf
         self._set_to, self.is_set = math.inf, False
 
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Let its time stand still in this block, in whichever task that is; such blocks may overlap."""
+        now, at = trio.current_time, self._at
+        if self._stops == 0:
+            self._stopped_at = now()
+            if self.is_set and self._scope is not None and self._set_to == at:
+                self._scope.deadline = math.inf
+        self._stops += 1
+        try:
+            yield
+        finally:
+            self._stops -= 1
+            if self._stops == 0 and self._at == at:  # else what it bounded then is over
+                self._at = at + now() - self._stopped_at
+                if self.is_set:
+                    self._set()
+
     def _set(self) -> None:
         # The scope is entered here and left later, so by hand: all that lies between the two is this one task,
         # and what it opens meanwhile it closes before.
         if self._scope is None:
             self._scope = trio.CancelScope(deadline=self._at)
             self._scope.__enter__()
+            self.task = trio.lowlevel.current_task()
         else:
             self._scope.deadline = self._at
         self._set_to, self.is_set = self._at, True
@@ -176,6 +184,22 @@ class MovingDeadline:
         scope, self._scope, self._set_to, self.is_set = self._scope, None, math.inf, False
         if scope is not None and scope.__exit__(kind, error, traceback) and error is not None:
             raise Expired from error  # something was awaited after its time, and without a `release`
+
+
+@contextmanager
+def stopped_above(limits: Iterable[MovingDeadline]) -> Iterator[None]:
+    """Let the time stand still of those limits that bound the task that asks for it, or one that waits for it."""
+    above: set[trio.lowlevel.Task] = set()
+    task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
+    while task is not None:
+        above.add(task)
+        nursery = task.parent_nursery
+        task = nursery.parent_task if nursery is not None else None
+    with ExitStack() as stack:
+        for limit in limits:
+            if limit.task in above:
+                stack.enter_context(limit.stopped())
+        yield
 
 
 class Within(msgspec.Struct, frozen=True):

@@ -83,7 +83,10 @@ class Calls(msgspec.Struct, frozen=True):
 
 
 class Manner(msgspec.Struct, frozen=True):
-    """How implementations are called beside their kind: read-only, in a thread, again after a failure, for whom."""
+    """How implementations are called beside their kind: read-only, in a thread, again after a failure, for whom.
+
+    `idle` is how long, in seconds, a stream may be silent.
+    """
 
     frozen: bool = False
     thread: bool = False
@@ -91,6 +94,7 @@ class Manner(msgspec.Struct, frozen=True):
     backoff: float = 0.0
     stage: str = ""
     on_failure: str = "propagate"
+    idle: float | None = None
 
 
 AS_THEY_ARE = Manner()

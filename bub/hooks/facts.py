@@ -105,7 +105,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
                 "picks as firstresult, then pulled event by event",
                 "the text of the `text` events",
                 _STRICT,
-                "into default default_if retry show",
+                "into default default_if retry show idle_timeout",
                 tunable=True,
             ),
         )
@@ -116,7 +116,18 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 KIND_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         key: tuple(kind.name for kind in KINDS.values() if key in kind.keys)
-        for key in ("into", "default", "default_if", "combine", "changes", "for_each", "cleanup_for", "retry", "show")
+        for key in (
+            "into",
+            "default",
+            "default_if",
+            "combine",
+            "changes",
+            "for_each",
+            "cleanup_for",
+            "retry",
+            "show",
+            "idle_timeout",
+        )
     }
 )
 """The one table of what only some kinds know: stage key → the kinds that know it."""

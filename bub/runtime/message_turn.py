@@ -9,7 +9,7 @@ from typing import TypeAlias
 from bub.asking import Ask
 from bub.base.surfaces import Surface
 from bub.base.trace import TurnRecord
-from bub.base.waiting import one_at_a_time
+from bub.base.waiting import MovingDeadline, one_at_a_time
 from bub.envelope import Envelope, add_address, content_of, field_of
 from bub.errors import TapeError
 from bub.hooks.admission import Admission, Steering
@@ -132,6 +132,11 @@ class MessageTurn(TurnUnderWay):
     def message(self) -> Envelope:
         """The message as the stages up to the session have left it."""
         return self._turn.message if self._turn is not None else self._current
+
+    @property
+    def bounds(self) -> Sequence[MovingDeadline]:
+        """The time-outs that bound something of it now."""
+        return self._turn.bounds if self._turn is not None else ()
 
     @property
     def trace(self) -> Sequence[TurnRecord]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from bub.asking import Ask
 from bub.base.lanes import Lanes, Ticket
 from bub.base.scopes import Scope, as_manager
+from bub.base.waiting import MovingDeadline
 from bub.envelope import Envelope
 from bub.errors import BubError
 from bub.hooks.admission import Steering
@@ -66,6 +67,11 @@ class TurnUnderWay:
         self.arrival: Ticket | None = None
         self.place: Ticket | None = None
         self.scope: Scope | None = None
+
+    @property
+    def bounds(self) -> Sequence[MovingDeadline]:
+        """The time-outs that bound something of it now."""
+        return ()
 
     def chain(self) -> Iterator[TurnUnderWay]:
         """This turn, the one it was started from, and so on."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from bub.asking import Ask, Question
+from bub.base.waiting import stopped_above
 from bub.envelope import Envelope
 from bub.hooks.admission import Steering
 from bub.runtime.sessions import Dispatch, TurnUnderWay
@@ -26,14 +27,18 @@ def ask_under_way() -> Ask | None:
     What a turn asks that another one has started, is asked about as nothing that they typed.
     """
     turn = current_turn.get()
-    for one in turn.chain() if turn is not None else ():
+    if turn is None:
+        return None
+    for one in turn.chain():
         if one.ask is not None:
-            return one.ask if one is turn else partial(_ask_for_another, one.ask)
+            return partial(_ask, turn, one.ask, one is turn)
     return None
 
 
-async def _ask_for_another(ask: Ask, question: Question) -> bool:
-    return await ask(replace(question, is_typed=False))
+async def _ask(turn: TurnUnderWay, ask: Ask, is_own: bool, question: Question) -> bool:
+    """Ask a person, whose time counts for no stage that waits for the answer (DESIGN §13, Time)."""
+    with stopped_above([limit for one in turn.chain() for limit in one.bounds]):
+        return await ask(question if is_own else replace(question, is_typed=False))
 
 
 def typed_under_way() -> str | None:

@@ -261,6 +261,9 @@ class _AnswerStream:
         self._finish_reason: str | None = None
         self._ended = False
 
+    def bound_silence(self, seconds: float) -> None:
+        """Do nothing: what computes in this process, or waits until another answer is made, is not silent."""
+
     def __aiter__(self) -> _AnswerStream:
         return self
 

@@ -13,14 +13,18 @@ from bub.pipeline.source.merge import load_text
 VERSION = "version: 1\n"
 
 
-def check(text: str, environment: dict[str, str] | None = None) -> tuple[Diagnostic, ...]:
-    """What `bub validate` finds in a text, for every profile it has."""
+NO_TIMEOUT = "B183"
+"""The note that a stage has no time-out, which few texts of tests give theirs."""
+
+
+def check(text: str, environment: dict[str, str] | None = None, *, timeouts: bool = False) -> tuple[Diagnostic, ...]:
+    """What `bub validate` finds in a text, for every profile it has; with `timeouts` also which stages have none."""
     document = load_text(text)
     checker = ProfileChecker(outline_of(document))
     found = [*check_document(document, environment), *check_outline(checker.outline)]
     for profile in profiles_of(document):
         found += check_profile(checker, profile)
-    return sort_diagnostics(found)
+    return sort_diagnostics(one for one in found if timeouts or one.code != NO_TIMEOUT)
 
 
 def marked(text: str) -> tuple[str, list[Range]]:
@@ -69,7 +73,7 @@ class Mistake:
 def assert_is_found(mistake: Mistake) -> None:
     """Assert that a mistake is one finding at its place, and that its mended twin has none."""
     text, (place,) = marked(VERSION + mistake.text)
-    found = check(text)
+    found = check(text, timeouts=mistake.code == NO_TIMEOUT)
     assert said(found) == [f"{mistake.code} {place.start.line}: {mistake.message}"]
     (finding,) = found
     assert finding.range == place
@@ -85,6 +89,7 @@ def assert_is_found(mistake: Mistake) -> None:
         else 0
     )
     assert wrong in text[start:]
-    assert said(check(text[:start] + text[start:].replace(wrong, right, 1))) == []
+    mended = text[:start] + text[start:].replace(wrong, right, 1)
+    assert said(check(mended, timeouts=mistake.code == NO_TIMEOUT)) == []
     if finding.fix is not None:
         assert said(check(repaired(text, finding))) == []

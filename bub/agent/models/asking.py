@@ -9,23 +9,25 @@ from bub.agent.models.chat import ChatRequest, stream_chat
 from bub.agent.models.client import open_client
 from bub.agent.models.endpoint import resolve_endpoint
 from bub.errors import ModelError
+from bub.hooks.kinds.silence import Silence
 from bub.log import log_warning
 from bub.plugins.view import ProfileView
 from bub.streaming import AsyncStreamEvents
 
 
 async def ask_model(
-    view: ProfileView, model: str, request: ChatRequest, session_id: str
+    view: ProfileView, model: str, request: ChatRequest, session_id: str, silence: float | None = None
 ) -> tuple[AsyncStreamEvents, str]:
     """The answer, once it has begun, and the model that gives it; `model` is "" for that of the settings.
 
+    A model that says nothing for `silence` seconds is given up, unless the settings say another `timeout`.
     Where the settings' own model fails before its answer began, their `fallback_models` are asked in turn (BEHAVIOURS
     A14). Raises `ModelError`; a context that is too long is one at once, since another model is no way out of it.
     """
     candidates = list(_candidates(view.settings, model))
     for index, candidate in enumerate(candidates, start=1):
         try:
-            return await _ask(view, candidate, request, session_id), candidate
+            return await _ask(view, candidate, request, session_id, silence), candidate
         except ModelError as error:
             if error.kind == "context_overflow" or index == len(candidates):
                 raise
@@ -40,7 +42,9 @@ def _candidates(settings: Mapping[str, Any], model: str) -> Iterator[str]:
         yield from (str(other) for other in settings.get("fallback_models") or () if other != own)
 
 
-async def _ask(view: ProfileView, model: str, request: ChatRequest, session_id: str) -> AsyncStreamEvents:
+async def _ask(
+    view: ProfileView, model: str, request: ChatRequest, session_id: str, silence: float | None
+) -> AsyncStreamEvents:
     asked = {
         "model": model,
         "messages": list(request.messages),
@@ -54,6 +58,6 @@ async def _ask(view: ProfileView, model: str, request: ChatRequest, session_id: 
     }
     events = await view.call_model(asked, session_id)
     if events is not None:
-        return events
-    endpoint = resolve_endpoint(view.settings, model or None)
+        return events if silence is None else Silence(silence).within("the model", events)
+    endpoint = resolve_endpoint(view.settings, model or None, silence)
     return await stream_chat(await view.shared(open_client), endpoint, request)

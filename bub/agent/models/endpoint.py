@@ -77,8 +77,10 @@ class _ModelSettings(msgspec.Struct, frozen=True):
     providers: dict[str, _ProviderSettings] = {}
 
 
-def resolve_endpoint(settings: Mapping[str, Any], model: str | None = None) -> Endpoint:
+def resolve_endpoint(settings: Mapping[str, Any], model: str | None = None, silence: float | None = None) -> Endpoint:
     """The endpoint that the settings choose; `model` asks for another model than theirs.
+
+    `silence` is how long, in seconds, the model may be silent if they do not say so with `timeout`.
 
     Read are `model`, `api_key`, `api_base`, `max_tokens`, `temperature`, `timeout`, `retries` and
     `providers: {name: {api, api_key, api_base}}`. The general `api_key` and `api_base` belong to the provider of the
@@ -120,7 +122,7 @@ def resolve_endpoint(settings: Mapping[str, Any], model: str | None = None) -> E
         key_variable=provider.key_variable,
         max_tokens=given.max_tokens,
         temperature=given.temperature,
-        timeout=_seconds(name, given.timeout),
+        timeout=_seconds(name, given.timeout, DEFAULT_TIMEOUT if silence is None else silence),
         retries=max(0, given.retries),
         limit_field=provider.limit_field,
         asks_for_usage=provider.asks_for_usage,
@@ -217,9 +219,9 @@ def _is_host(name: str) -> bool:
         return False
 
 
-def _seconds(provider: str, text: str | None) -> float:
+def _seconds(provider: str, text: str | None, usual: float) -> float:
     if text is None:
-        return DEFAULT_TIMEOUT
+        return usual
     seconds = parse_duration(text)
     if seconds is None:
         raise _config(provider, "the setting `timeout` is not a duration", "write it as `30s` or `2m`")

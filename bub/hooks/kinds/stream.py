@@ -15,6 +15,7 @@ from bub.hooks.facts import KINDS
 from bub.hooks.kinds.firstresult import answer_of, yield_default
 from bub.hooks.kinds.firstresult import finish as finish_answer
 from bub.hooks.kinds.runnable import Failed, Outcome, RunnableKind, Stage
+from bub.hooks.kinds.silence import Silence
 from bub.log import log_exception, log_warning
 from bub.streaming import AsyncStreamEvents, StreamEvent
 
@@ -32,6 +33,8 @@ class Pulled(msgspec.Struct):
     begun: bool = False
     heard: bool = True
     """Whether anybody listens to the events of a plain text."""
+    silence: Silence | None = None
+    """What bounds how long it may say nothing."""
 
     def add(self, delta: str) -> None:
         """Take a piece of the text."""
@@ -65,7 +68,7 @@ async def stream(
             try:
                 value = call.function(*arguments[call.signature])
                 if is_awaitable(value):
-                    value = await wait(value)
+                    value = await wait(_open(call, value, pulled))
                 if value is None:
                     break
                 if type(value) is str and call.form != "stream":
@@ -104,8 +107,17 @@ def as_events(call: Call, value: Any) -> AsyncStreamEvents:
     raise HookTypeError(call.hook, call.plugin, f"{expected} or None", value)
 
 
+def _open(call: Call, opening: Awaitable[Any], pulled: Pulled) -> Awaitable[Any]:
+    """The wait for a stream to be open; a text is whole when it comes, so how long that takes is no silence."""
+    if pulled.silence is None or call.form != "stream":
+        return opening
+    return pulled.silence.wait(f"`{call.plugin}`", opening)
+
+
 async def _pull(call: Call, events: AsyncStreamEvents, tell: Tell | None, pulled: Pulled) -> None:
     parts = pulled.parts
+    if pulled.silence is not None:
+        events = pulled.silence.within(f"`{call.plugin}`", events)
     try:
         async for event in events:
             if not isinstance(event, StreamEvent):

@@ -15,7 +15,7 @@ from bub.errors import UsageError
 from bub.pipeline.check.ignores import Ignore, check_ignores, ignores_of, settle
 from bub.pipeline.check.literal_secrets import literal_secrets
 from bub.pipeline.check.outline import Outline, outline_of
-from bub.pipeline.check.rules import CASE_RULES, OUTLINE_RULES, PROFILE_RULES, STAGE_RULES, no_stages
+from bub.pipeline.check.rules import CASE_RULES, NOTE_RULES, OUTLINE_RULES, PROFILE_RULES, STAGE_RULES, no_stages
 from bub.pipeline.check.schema import check_layer
 from bub.pipeline.check.sections import check_sections, sections_of
 from bub.pipeline.check.variables import check_variables
@@ -297,6 +297,8 @@ def check_profile(checker: ProfileChecker, profile: str, shared: Shared | None =
     entry_points = shared.entry_points if shared is not None else None
     base = checker.outline.document.base
     plan.findings.items += find_plugins(listed, declared=declared, base=base, entry_points=entry_points)
+    if checker.outline.document.complete and not plan.findings.has_errors:
+        _apply(NOTE_RULES, plan)
     return plan.findings.items
 
 

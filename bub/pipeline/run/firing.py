@@ -6,10 +6,8 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Any
 
-import trio
-
 from bub.base.diagnostics import did_you_mean
-from bub.base.waiting import Expired, Until, Wait, unlimited
+from bub.base.waiting import MovingDeadline, unlimited
 from bub.errors import BubError
 from bub.hooks.binding import Call
 from bub.hooks.kinds.stream import Pulled
@@ -53,20 +51,24 @@ class Fire:
         for item in point.implementations:
             for argument in item.required:
                 values.setdefault(argument, None)
-        until = None if point.timeout is None else Until(trio.current_time() + point.timeout)
-        wait: Wait = until or unlimited
         more = (partial(turn.tell, step), Pulled([]), point.manner) if point.kind.pulls else ()
-        try:
-            came = await point.kind.call(calls, values, wait, partial(self._handle_failure, point), *more)
-            if until is not None:
-                until.check()
-            return point.kind.fired(came)
-        except Expired:
-            late = TooSlowError(f"hook `{name}` took longer than {point.timeout:g} seconds", help=MORE_TIME)
-            if point.on_failure == "propagate":
-                raise late from None
-            await turn.report(name, late)
-            return point.kind.late_fired()
+        handle = partial(self._handle_failure, point)
+        if point.timeout is None:
+            return point.kind.fired(await point.kind.call(calls, values, unlimited, handle, *more))
+        with MovingDeadline() as limit, turn.bounded_by(limit):
+            limit.start(point.timeout)
+            try:
+                came = await point.kind.call(calls, values, limit, handle, *more)
+                if not limit.has_passed():
+                    return point.kind.fired(came)
+            except BaseException as error:
+                if not limit.has_ended(error):
+                    raise
+        late = TooSlowError(f"hook `{name}` took longer than {point.timeout:g} seconds", help=MORE_TIME)
+        if point.on_failure == "propagate":
+            raise late
+        await turn.report(name, late)
+        return point.kind.late_fired()
 
     async def _handle_failure(self, point: FiredPoint, call: Call, error: Exception) -> None:
         """Raise what an implementation of a fired point failed with, or tell of it, as the point's policy says."""

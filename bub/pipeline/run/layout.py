@@ -225,7 +225,8 @@ class GraphLayout(msgspec.Struct):
         times = node.get("retry", "times")
         retries = int(times.value) if times is not None and isinstance(times.value, int) else 0
         backoff = seconds_of(node.get("retry", "backoff")) or 0.0
-        return Manner(kind.frozen, thread is True, retries, backoff, who, on_failure)
+        idle = seconds_of(node.get("idle_timeout"))
+        return Manner(kind.frozen, thread is True, retries, backoff, who, on_failure, idle)
 
     def _select_implementations(
         self, point: HookPoint, only: Node | None = None, stage: str = ""

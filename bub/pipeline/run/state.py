@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from time import perf_counter
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -37,12 +38,13 @@ class TurnState:
     plugins that were asked at a stage, by its id, before the turn went on from another graph. `failures` are
     what stages raised, each with the stage, `late` those of them that are time-outs, `kept` what failed in a clean-up
     that runs. `held` is what streams have said that stages below still judge. `limit` bounds what the turn does one
-    after another. `started` and `cleaned` are ids of stages: those that a clean-up waits for, and clean-ups that have
-    run.
+    after another, `bounds` are all that bound something of it now. `started` and `cleaned` are ids of stages: those
+    that a clean-up waits for, and clean-ups that have run.
     """
 
     __slots__ = (
         "asked",
+        "bounds",
         "cleaned",
         "ended_by",
         "failures",
@@ -83,6 +85,7 @@ class TurnState:
         self.held: dict[str, Held] = {}
         self.late: list[BaseException] = []
         self.limit = MovingDeadline()
+        self.bounds: list[MovingDeadline] = [self.limit]
         self.records: list[Raw] = []
         self.kept: dict[str, list[tuple[Call, Exception]]] = {}
         self.started: set[str] = set()
@@ -109,6 +112,15 @@ class TurnState:
     def message(self) -> Envelope:
         """The message as the stages up to the session have left it."""
         return self.values[self.graph.arrived["message"]]
+
+    @contextmanager
+    def bounded_by(self, limit: MovingDeadline) -> Iterator[None]:
+        """Count a limit among those that bound something of the turn, as long as the block lasts."""
+        self.bounds.append(limit)
+        try:
+            yield
+        finally:
+            self.bounds.remove(limit)
 
     # What is noted.
 

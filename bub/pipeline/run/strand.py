@@ -13,6 +13,7 @@ from bub.envelope import Envelope, add_address, unpack_batch
 from bub.hooks.binding import Call
 from bub.hooks.facts import SESSION
 from bub.hooks.kinds.runnable import Outcome, Verdict
+from bub.hooks.kinds.silence import Silence
 from bub.hooks.kinds.stream import Pulled
 from bub.hooks.kinds.verdicts import Denial
 from bub.log import log_exception
@@ -189,7 +190,16 @@ class Strand:
     async def _stream(self, step: Step, wait: Wait) -> Any:
         turn = self._turn
         turn.hold_back(step)
-        pulled = Pulled([], heard=turn.on_event is not None)
+        idle = step.manner.idle
+        if idle is None:
+            return await self._pull(step, wait, None)
+        silence = Silence(idle)
+        with turn.bounded_by(silence.limit):
+            return await self._pull(step, wait, silence)
+
+    async def _pull(self, step: Step, wait: Wait, silence: Silence | None) -> Any:
+        turn = self._turn
+        pulled = Pulled([], heard=turn.on_event is not None, silence=silence)
         tell = partial(turn.tell, step)
         try:
             return await step.call(step.calls, turn.values, wait, self._handle_failure, tell, pulled, step.manner)

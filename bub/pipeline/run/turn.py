@@ -120,7 +120,7 @@ class Turn(TurnState):
                 if other in over:
                     await over[other].wait()
             try:
-                with MovingDeadline() as limit:
+                with MovingDeadline() as limit, self.bounded_by(limit):
                     await Strand(self, limit).run_node(self.graph.nodes[index])
             except trio.Cancelled:
                 raise

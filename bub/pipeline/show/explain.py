@@ -241,6 +241,7 @@ def _stage_default(stage: StagePlan, name: str) -> str:
         "cleanup_for": "nothing",
         "retry": "no",
         "show": CHECKED,
+        "idle_timeout": "none",
         "when": "every message",
         "enabled": "false, since another runs in its place" if stage.replaced_by else "true",
         "timeout": "none",

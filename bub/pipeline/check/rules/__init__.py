@@ -48,6 +48,7 @@ from bub.pipeline.check.rules import (
     stage_stays_off,
     stage_waits_in_vain,
     stage_without_place,
+    stage_without_timeout,
     test_says_nothing,
     unchangeable_value,
     unknown_exception,
@@ -128,6 +129,9 @@ PROFILE_RULES: tuple[Callable[[Plan], None], ...] = (
     no_stages.check,
 )
 """The other rules about one profile that need no plugin; the last two ask what all others found."""
+
+NOTE_RULES: tuple[Callable[[Plan], None], ...] = (stage_without_timeout.check,)
+"""What is only noted, if nothing is wrong, and only if a file is checked: no start has a use for it."""
 
 CASE_RULES: tuple[Callable[[Plan, Case], None], ...] = (
     unknown_mock.check,

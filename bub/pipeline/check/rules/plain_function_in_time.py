@@ -14,6 +14,7 @@ from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import flag_of, names_of, text_of
 from bub.pipeline.plan.stages import HookPlan
 from bub.pipeline.source.document import Node
+from bub.pipeline.source.merge import SHIPPED
 
 CODE = "B217"
 
@@ -23,6 +24,8 @@ class _Timed(msgspec.Struct, frozen=True):
 
     who: str
     timeout: str
+    is_own: bool
+    """Whether somebody else than a shipped pipeline set it."""
     hook: HookPlan
     only: Node | None
 
@@ -30,8 +33,8 @@ class _Timed(msgspec.Struct, frozen=True):
 def check(plan: Plan, offers: Offers) -> None:
     """Find plain functions where there is a time-out, which cannot interrupt them.
 
-    One that surely waits for something is a warning. Most others are quick, so they are a note: an answer that comes
-    too late does not count anyhow.
+    One that surely waits for something is a warning. Most others are quick, so they are a note, and none where only a
+    shipped pipeline sets the time-out: an answer that comes too late does not count anyhow.
     """
     told: set[int] = set()
     for timed in _all_timed(plan):
@@ -40,8 +43,10 @@ def check(plan: Plan, offers: Offers) -> None:
                 continue
             if timed.hook.point.sync_only or id(one.function) in told:
                 continue
-            told.add(id(one.function))
             waits = find_blocking_call(one.function)
+            if not waits and not timed.is_own:
+                continue
+            told.add(id(one.function))
             plan.findings.add(
                 CODE,
                 f"plugin `{one.plugin}` implements `{one.hook}` as a plain function"
@@ -59,7 +64,8 @@ def _all_timed(plan: Plan) -> Iterator[_Timed]:
     for who, node, hook in (*asked, *((f"hook `{name}`", None, hook) for name, hook in fired)):
         timeout, thread, only = (_said(node, hook, key) for key in ("timeout", "thread", "only"))
         if timeout is not None and flag_of(thread) is not True:
-            yield _Timed(who, text_of(timeout) or "", hook, only)
+            is_own = not timeout.place.file.startswith(SHIPPED)
+            yield _Timed(who, text_of(timeout) or "", is_own, hook, only)
 
 
 def _said(node: Node | None, hook: HookPlan, key: str) -> Node | None:

@@ -29,6 +29,7 @@ STAGE_KEYS: Mapping[str, str] = MappingProxyType(
         "timeout": "policies",
         "retry": "policies",
         "show": "policies",
+        "idle_timeout": "policies",
         "cleanup_for": "policies",
         "only": "policies",
         "thread": "policies",
@@ -51,7 +52,7 @@ _DEFAULTS: Mapping[str, Plain] = MappingProxyType(
 _SETS = ("takes", "changes", "only", "channels", "folders", "env", "allow_users", "allow_chats")
 """Lists whose order means nothing."""
 
-_DURATIONS = ("timeout", "backoff")
+_DURATIONS = ("timeout", "idle_timeout", "backoff")
 
 
 class Fact(NamedTuple):
