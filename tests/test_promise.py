@@ -250,6 +250,11 @@ def check_that_what_is_held_back_is_not_told(folder: Folder, case: PipelineCase,
             if all((call.plugin, call.hook) != (plugin, check.hook) for call in seen.calls):
                 continue
             what = f"{check.name}: {plugin} says {way}"
-            assert not any(piece in seen.told for piece in SECRET), f"{what}, and yet {seen.told!r} is told"
-            if check.each == "outbounds" and seen.result is not None:
-                assert all(one["content"] == REDACTED for one in seen.result.outbounds), what
+            outbounds = (seen.result.outbounds if seen.result is not None else None) or []
+            sent = " ".join(str(one["content"]) for one in outbounds)
+            # What is changed below the stage that makes the replies of it is sent as it was, and told so.
+            is_sent = check.each is None and all(piece in sent for piece in SECRET)
+            is_told = any(piece in seen.told for piece in SECRET)
+            assert is_sent or not is_told, f"{what}, and yet {seen.told!r} is told"
+            if check.each == "outbounds":
+                assert all(one["content"] == REDACTED for one in outbounds), what
