@@ -331,7 +331,7 @@ MISTAKES = [
         "no stage dispatches `outbounds`: `bub run` prints them, but in `bub chat` and `bub gateway` nobody gets them",
         "switch it on",
         ("false", "true"),
-        severity="note",
+        severity="warning",
     ),
     # B193: a default that is never used
     Mistake(

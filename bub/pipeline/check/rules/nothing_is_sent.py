@@ -46,7 +46,7 @@ def check(plan: Plan) -> None:
             f"no stage dispatches `{OUTBOUNDS}`: `bub run` prints them, but in `bub chat` and `bub gateway` nobody gets"
             " them",
             _place(plan, off or making),
-            severity="note",
+            severity="warning" if off else "note",
             path=f"stages.{(*off, *making)[0].id}",
             help="switch it on" if off else f"add the stage `{_DISPATCH}: {{kind: broadcast, for_each: {OUTBOUNDS}}}`",
         )
