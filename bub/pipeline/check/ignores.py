@@ -7,7 +7,6 @@ never silenced: a start refuses the file all the same.
 from __future__ import annotations
 
 import re
-import tokenize
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -153,6 +152,8 @@ def _in_yaml(file: str, text: str, root: Node) -> Iterator[Ignore]:
 
 def _in_python(file: str) -> Iterator[Ignore]:
     """Yield the remarks of a plugin's file; none of what cannot be read, or was installed: others have written that."""
+    import tokenize  # only where something was found in such a file
+
     if "site-packages" in re.split(r"[/\\]", file):
         return
     try:

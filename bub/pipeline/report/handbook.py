@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -12,9 +11,9 @@ from bub.base.resources import locate_shipped
 
 _WIDTH = 80
 
-_HEADING = re.compile(r"^## (B\d{3}): (.*)$", re.MULTILINE)
-_FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-_LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
+_HEADING = r"(?m)^## (B\d{3}): (.*)$"
+_FENCED = r"(?ms)^```\w*\n(.*?)^```$"
+_LINK = r"\[([^]]*)\]\([^)]*\)"
 
 
 def codes() -> Mapping[str, str]:
@@ -40,20 +39,24 @@ def page_of(code: str) -> str | None:
 
     It is Markdown without fences and links, examples indented and the rest 80 columns wide. It ends with a line break.
     """
+    import textwrap  # only where a page is shown
+
     found = _sections().get(code)
     if found is None:
         return None
     title, text = found
     # Split at its fenced blocks, a text alternates between prose and what stands in a block.
     paragraphs = [f"{code}: {title}"]
-    for index, part in enumerate(_FENCED.split(text)):
+    for index, part in enumerate(re.split(_FENCED, text)):
         paragraphs += [textwrap.indent(part.rstrip(), "    ")] if index % 2 else _fill_paragraphs(part)
     return "\n\n".join(paragraphs) + "\n"
 
 
 def _fill_paragraphs(prose: str) -> list[str]:
     """Return the paragraphs of a text, each wrapped, with its links as their words."""
-    plain = _LINK.sub(r"\1", prose).strip()
+    import textwrap
+
+    plain = re.sub(_LINK, r"\1", prose).strip()
     return [textwrap.fill(part, _WIDTH, break_on_hyphens=False) for part in plain.split("\n\n") if part]
 
 
@@ -61,7 +64,7 @@ def _fill_paragraphs(prose: str) -> list[str]:
 def _sections() -> Mapping[str, tuple[str, str]]:
     """Return the title and the text of each code's section."""
     page = _page().read_text(encoding="utf-8")
-    _, *parts = _HEADING.split(page)
+    _, *parts = re.split(_HEADING, page)
     return {code: (title, text) for code, title, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True)}
 
 
