@@ -47,6 +47,19 @@ async def test_a_tool_call_runs_and_its_result_is_in_the_next_request(talk: Talk
     assert len(talk.of_kind("usage")) == 2
 
 
+async def test_a_pipeline_that_builds_no_prompt_asks_what_the_message_says(talk: Talk) -> None:
+    talk.framework = talk.workshop(
+        "stages:\n"
+        '  resolve_session: {kind: firstresult, into: session_id, default: "{channel}:{chat_id}"}\n'
+        "  run_model: {kind: stream, hook: run_model_stream, into: model_output}\n"
+        f'settings: {{model: "test:{talk.model}", providers: {{test: {{api_base: "{talk.address}/v1"}}}}}}\n'
+        "profiles: {default: {plugins: []}}"
+    )
+    async with talk.framework.running():
+        result = await talk.say(OPENAI.answer("It is fine."))
+    assert result.model_output == "It is fine."
+
+
 async def test_A16_calls_of_a_step_run_side_by_side_and_results_keep_the_order_of_the_calls(talk: Talk) -> None:
     running, most = 0, 0
     gate = trio.Event()

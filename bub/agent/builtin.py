@@ -92,7 +92,7 @@ class BuiltinPlugin:
     @hookimpl
     def run_model_stream(
         self,
-        prompt: str | list[dict[str, Any]],
+        prompt: str | list[dict[str, Any]] | None,
         session_id: str | None,
         state: dict[str, Any] | None,
         system: str | None,
@@ -101,8 +101,10 @@ class BuiltinPlugin:
     ) -> AsyncStreamEvents:
         """The agent's answer: what a comma command did, or what the model says when its tools have run.
 
-        Below a prompt that mentions a skill as `$name` stands what the skill says (BEHAVIOURS A29).
+        Below a prompt that mentions a skill as `$name` stands what the skill says (BEHAVIOURS A29). A pipeline that
+        makes no prompt asks what the message says.
         """
+        prompt = prompt_of(message) if prompt is None else prompt
         if self._may_read_skills() and command_line(prompt, prefix_of(self._framework.settings)) is None:
             prompt = self.skills.expand(prompt)
         known = state if state is not None else {}
