@@ -21,7 +21,8 @@ MOST_STEPS = 2
 
 def advised(mistake: Mistake) -> str | None:
     text, _ = marked(VERSION + mistake.text)
-    return follow(text, check(text)[0])
+    found = check(text)  # nothing for what only `bub validate` looks for
+    return follow(text, found[0]) if found else None
 
 
 FOLLOWED = [mistake for mistake in MISTAKES if advised(mistake) is not None]

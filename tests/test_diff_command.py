@@ -250,10 +250,18 @@ def test_the_last_commit_is_compared_with_the_file_as_it_is(repository: Path) ->
         assert (code, told.replace("git:v1:", "git:HEAD:"), trouble) == (1, expected, "")
 
 
+def take_retry_away(repository: Path, write: Callable[[str, str], Path]) -> None:
+    """Commit a base whose model stage tries again, and write one whose does not."""
+    base = "version: 1\nextends: bub:default\n"
+    write("repo/app/shared/base.yaml", f"{base}stages: {{run_model: {{retry: {{times: 2}}}}}}\n")
+    git(repository, "commit", "--quiet", "--all", "--message", "second")
+    write("repo/app/shared/base.yaml", base)
+
+
 def test_what_is_gone_has_its_place_in_the_commit(repository: Path, write: Callable[[str, str], Path]) -> None:
-    write("repo/app/shared/base.yaml", "version: 1\nextends: bub:default\n")
+    take_retry_away(repository, write)
     _, told, _ = diff(repository, "git:HEAD#ci")
-    assert "`timeout` of stage `run_model` is not set (was `10s`)  git:HEAD:shared/base.yaml:3:22" in told
+    assert "`retry` of stage `run_model` is not set (was `{times: 2}`)  git:HEAD:shared/base.yaml:3:22" in told
 
 
 def test_two_commits_can_be_compared_even_of_a_file_that_is_gone(
@@ -421,10 +429,10 @@ def test_github_shows_what_is_dangerous_as_a_warning_at_its_line(repository: Pat
 
 
 def test_what_is_gone_is_no_line_of_the_files_as_they_are(repository: Path, write: Callable[[str, str], Path]) -> None:
-    write("repo/app/shared/base.yaml", "version: 1\nextends: bub:default\n")
+    take_retry_away(repository, write)
     _, told, _ = diff(repository, "git:HEAD#ci", "--format", "github")
     assert told.startswith(
-        "::notice title=bub diff%3A policies.timeout::git:HEAD:shared/base.yaml:3:22: `timeout` of stage `run_model`"
+        "::notice title=bub diff%3A policies.retry::git:HEAD:shared/base.yaml:3:22: `retry` of stage `run_model`"
     )
 
 

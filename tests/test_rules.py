@@ -1390,7 +1390,7 @@ stages:
     'stages:\n  one: {into: x, default: 1}\n  two: {into: x, default: "{x}", needs: [one]}',
     "extends: bub:default\nstages: {message_received: {kind: observer, after: resolve_session, thread: true}}",
     "extends: bub:default\n"
-    "stages: {load_state: {enabled: false}, render_outbound: {enabled: false}, dispatch_outbound: {enabled: false}}",
+    "stages: {load_state: {enabled: false}, render_outbound: {enabled: false}, save_state: {enabled: false}}",
     "hooks: {ask: {kind: gate}, act: {kind: void}}\nstages: {ask: {when: {channel: telegram}}, act: {}}",
     "extends: bub:default\nstages:\n"
     '  normalize_inbound: {kind: firstresult, into: message, default: "{message}", before: resolve_session}',

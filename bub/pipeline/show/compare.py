@@ -17,6 +17,7 @@ from bub.pipeline.show.differences.changes import Change, Changes, list_names
 from bub.pipeline.show.differences.messages import route_samples
 from bub.pipeline.show.pairs import Pair, pair_profiles
 from bub.pipeline.source.merge import Document
+from bub.secrets.within import hide_within
 
 _PARTS = (
     plugins.compare,
@@ -134,7 +135,9 @@ class _Comparer:
         found = changes.sort()
         if not pair.is_reached and not self._is_chosen_by_sessions():
             found = Changes([_without_danger(change) for change in found]).sort()
-        return ProfileComparison(pair.name, pair.old, pair.new, found)
+        # A name may be an address with a password, or have the default of a variable in it.
+        name, old, new = (hide_within(one) if one is not None else None for one in (pair.name, pair.old, pair.new))
+        return ProfileComparison(name or "", old or "", new, found)
 
     def _compare_plans(self, before: Plan, after: Plan, changes: Changes) -> None:
         for part in _PARTS:

@@ -11,6 +11,7 @@ from bub.pipeline.plan.routes import Route, RouteTable
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import references
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
+from bub.secrets.within import hide_within
 
 Globs = Mapping[str, str | None]
 
@@ -91,8 +92,11 @@ def _meet(one: Globs, other: Globs) -> Globs | None:
 
 
 def _text(node: Node | None) -> str | None:
-    """Return a text with the defaults of its references in their places; None if it has one without."""
-    if node is None or not isinstance(node.value, str):
+    """Return a text with the defaults of its references in their places; None if it has one without.
+
+    So it is for what nobody may be shown, such as the default of a variable that is named like a secret.
+    """
+    if node is None or not isinstance(node.value, str) or hide_within(node.value) != node.value:
         return None
     text = node.value
     for reference in reversed(references(text)):
