@@ -261,7 +261,7 @@ def take_retry_away(repository: Path, write: Callable[[str, str], Path]) -> None
 def test_what_is_gone_has_its_place_in_the_commit(repository: Path, write: Callable[[str, str], Path]) -> None:
     take_retry_away(repository, write)
     _, told, _ = diff(repository, "git:HEAD#ci")
-    assert "`retry` of stage `run_model` is not set (was `{times: 2}`)  git:HEAD:shared/base.yaml:3:22" in told
+    assert '`retry` of stage `run_model` is not set (was `{"times": 2}`)  git:HEAD:shared/base.yaml:3:22' in told
 
 
 def test_two_commits_can_be_compared_even_of_a_file_that_is_gone(
