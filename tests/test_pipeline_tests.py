@@ -572,10 +572,10 @@ def test_what_really_takes_time_passes_and_is_not_counted_against_the_test(desk:
     assert 60.09 <= report.verdicts[0].took < 65
 
 
-def with_and_without(desk: Desk, load_state: str) -> Report:
-    """Two tests: in the first `load_state` runs, in the second it is mocked."""
+def with_and_without(desk: Desk, look_up: str, stage: str = "look_up: {before: run_model}") -> Report:
+    """Two tests: in the first the hook `look_up` runs, in the second it is mocked."""
     rules = dedent(HOUSE_RULES).strip()
-    desk.write("house_rules.py", f"import trio\n{rules}\n\n@hookimpl\nasync def load_state():\n    {load_state}\n")
+    desk.write("house_rules.py", f"import trio\n{rules}\n\n@hookimpl\nasync def look_up():\n    {look_up}\n")
     return desk.run(
         """
         goes wrong:
@@ -584,9 +584,12 @@ def with_and_without(desk: Desk, load_state: str) -> Report:
           expect: {prompt: hello}
         goes on:
           message: {content: hello}
-          mock: {run_model: {return: hi}, load_state: {return: null}}
+          mock: {run_model: {return: hi}, look_up: {return: null}}
           expect: {prompt: hello}
         """,
+        PIPELINE.replace("hooks:\n", "hooks:\n  look_up: {kind: broadcast}\n").replace(
+            "stages:\n", f"stages:\n  {stage}\n", 1
+        ),
         timeout=0.2,
     )
 
@@ -601,6 +604,14 @@ def test_a_test_that_hangs_is_ended(desk: Desk, how: str) -> None:
     assert time.perf_counter() - began < 30
     assert str(hangs.failures[0].got).startswith("it did not end within 0.2 seconds of real time (mock what waits")
     assert [record.outcome for record in hangs.trace][-1] == "cancelled"
+    assert follows.passed
+
+
+def test_a_hook_that_hangs_runs_out_of_the_time_of_its_stage(desk: Desk) -> None:
+    stage = "look_up: {before: run_model, timeout: 30s}"
+    hangs, follows = with_and_without(desk, "await trio.sleep_forever()", stage).verdicts
+    assert "stage `look_up` took longer than 30 seconds" in str(hangs.failures[0].got)
+    assert [record.outcome for record in hangs.trace][-1] == "timeout"
     assert follows.passed
 
 
@@ -821,7 +832,7 @@ def test_coverage_says_what_no_test_reaches(desk: Desk, bub: Bub) -> None:
             pipelines.yaml:12:50: stage `run_model` was never out of time
             bub:default:9:3: stage `save_state` never ran
             bub:default:10:3: stage `render_outbound` never ran
-            bub:default:15:3: stage `dispatch_outbound` never ran
+            bub:default:16:3: stage `dispatch_outbound` never ran
 
         2 passed in 1 file
         """
