@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 
 from bub.base.diagnostics import Place, is_slip
 from bub.base.globs import is_glob, matcher
@@ -15,13 +15,18 @@ from bub.plugins.shipped import SHIPPED_CHANNELS
 _FIELD = "channel"
 
 
-def channel_meant(glob: str, root: Node) -> str | None:
+def known_channels(root: Node) -> frozenset[str]:
+    """The channels that Bub has, and the plugins that a file names: a plugin brings the channel of its name."""
+    return frozenset((*SHIPPED_CHANNELS, *plugins_named(root)))
+
+
+def channel_meant(glob: str, known: Set[str]) -> str | None:
     """The channel that a glob is a slip for; None if it matches one, or is near none: a program may name its own.
 
-    A plugin brings the channel of its name, so those count that the file lists or declares. Which are installed is
-    asked last, since that takes its time.
+    Beside those that are `known` it may be that of a plugin that is installed. That is asked last, since it takes its
+    time.
     """
-    letters, known = glob.rstrip("*"), {*SHIPPED_CHANNELS, *plugins_named(root)}
+    letters = glob.rstrip("*")
     if is_glob(letters) or _matches_one(glob, known) or _matches_one(glob, installed_names()):
         return None
     return next((channel for channel in sorted(known | installed_names()) if is_slip(letters, channel)), None)
@@ -32,7 +37,7 @@ def unknown_channels(plan: Plan, brought: Callable[[], Iterable[str]]) -> Iterat
 
     `brought` are the channels that the plugins bring; they are asked only if there is a channel that no name tells.
     """
-    known = {*SHIPPED_CHANNELS, *plugins_named(plan.root)}
+    known = known_channels(plan.root)
     asked = [(glob, place, path) for glob, place, path in _channels_asked(plan) if not _matches_one(glob, known)]
     names = set(brought()) if asked else set()
     yield from (one for one in asked if not _matches_one(one[0], names))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Set
+from functools import cache, partial
 
 import msgspec
 
@@ -10,7 +11,7 @@ from bub.base.diagnostics import Related, Severity, is_slip, suggest
 from bub.base.globs import is_glob, matcher, matches_nothing, may_meet
 from bub.hooks.facts import SESSION
 from bub.pipeline.check.outline import Outline
-from bub.pipeline.plan.channels import channel_meant
+from bub.pipeline.plan.channels import channel_meant, known_channels
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import text_of
 from bub.pipeline.plan.stages import StagePlan
@@ -42,13 +43,14 @@ class _Doubt(msgspec.Struct, frozen=True):
 
 def check(plan: Plan) -> None:
     """Find a `when` that never matches: an error for a gate, which would then never be asked."""
+    channels = cache(partial(known_channels, plan.root))
     for stage in plan.stages:
         when = stage.node.get("when")
         for field, node in when.items() if when is not None else ():
             glob = text_of(node)
             if glob is None:
                 continue
-            doubt = _doubt(field, glob, plan.root)
+            doubt = _doubt(field, glob, channels)
             related: list[Related] = []
             if doubt is None and field == SESSION:
                 doubt, related = _too_early(plan, stage, glob)
@@ -97,13 +99,14 @@ def _said_by_the_profile(stage: StagePlan) -> Iterator[tuple[str, Node]]:
 def check_routes(outline: Outline) -> None:
     """Find a `match` that never matches."""
     section = outline.document.root.get("routes")
+    channels = cache(partial(known_channels, outline.document.root))
     for number, route in enumerate(section.elements() if section is not None else (), 1):
         match = route.get("match")
         for field, node in match.items() if match is not None else ():
             glob = text_of(node)
             if glob is None or field == SESSION_STATE:
                 continue
-            doubt = _made_later(glob) if field == SESSION else _doubt(field, glob, outline.document.root)
+            doubt = _made_later(glob) if field == SESSION else _doubt(field, glob, channels)
             if doubt is not None:
                 outline.findings.warn(
                     CODE,
@@ -118,7 +121,7 @@ def _severity(stage: StagePlan) -> Severity:
     return "error" if stage.kind is not None and stage.kind.name == "gate" else "warning"
 
 
-def _doubt(field: str, glob: str, root: Node) -> _Doubt | None:
+def _doubt(field: str, glob: str, channels: Callable[[], Set[str]]) -> _Doubt | None:
     """Why no message can meet a glob wherever it is asked for; None where one may."""
     if matches_nothing(glob):
         return _Doubt("a glob that matches nothing", "`[a-z]` is one letter from the first to the last")
@@ -129,7 +132,7 @@ def _doubt(field: str, glob: str, root: Node) -> _Doubt | None:
     if field == "kind" and not is_glob(glob) and glob not in _KINDS:
         meant = next((kind for kind in _KINDS if is_slip(glob, kind)), None)
     elif field == "channel":
-        meant = channel_meant(glob, root)
+        meant = channel_meant(glob, channels())
     if meant is None:
         return None
     if glob.rstrip("*").casefold() == meant.casefold():

@@ -11,7 +11,7 @@ from bub.base.diagnostics import is_slip
 from bub.pipeline.check.outline import Outline
 from bub.pipeline.check.sections import all_settings
 from bub.pipeline.check.unknown_keys import names_of_settings
-from bub.pipeline.plan.channels import channel_meant, plugins_named
+from bub.pipeline.plan.channels import channel_meant, known_channels, plugins_named
 from bub.pipeline.plan.scalars import mappings_in, names_of
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import references
@@ -75,9 +75,10 @@ def check_declared(outline: Outline) -> None:
 def check_channels(outline: Outline) -> None:
     """Find slips for a channel in a profile's `channels`; whether a plugin brings one is proved once it is loaded."""
     root = outline.document.root
+    channels = cache(partial(known_channels, root))
     for profile, node in mappings_in(root.get("profiles")):
         for name, place in names_of(node.get("channels")):
-            meant = channel_meant(name.removeprefix("!"), root)
+            meant = channel_meant(name.removeprefix("!"), channels())
             if meant is not None:
                 outline.findings.warn(
                     CHANNEL,

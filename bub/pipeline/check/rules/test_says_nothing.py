@@ -6,7 +6,7 @@ from bub.base.diagnostics import Related, is_slip
 from bub.base.globs import matcher
 from bub.envelope import ADDRESS, FIELDS, add_address
 from bub.pipeline.check.cases import Case
-from bub.pipeline.plan.channels import channel_meant
+from bub.pipeline.plan.channels import channel_meant, known_channels
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import text_of
 
@@ -80,7 +80,8 @@ def _check_message(plan: Plan, case: Case) -> None:
         meant = next((field for field in sorted(FIELDS) if is_slip(name, field)), None) if name not in FIELDS else None
         said, place, path = f"`{name}`", node.where, f"{case.path}.message.{name}"
         if name == "channel" and (channel := text_of(node)) is not None:
-            meant, said, place = channel_meant(channel, plan.root), f"channel `{channel}`", node.place
+            meant = channel_meant(channel, known_channels(plan.root))
+            said, place = f"channel `{channel}`", node.place
         if meant is not None:
             plan.findings.warn(
                 CODE,
