@@ -15,7 +15,15 @@ from bub.errors import UsageError
 from bub.pipeline.check.ignores import Ignore, check_ignores, ignores_of, settle
 from bub.pipeline.check.literal_secrets import literal_secrets
 from bub.pipeline.check.outline import Outline, outline_of
-from bub.pipeline.check.rules import CASE_RULES, NOTE_RULES, OUTLINE_RULES, PROFILE_RULES, STAGE_RULES, no_stages
+from bub.pipeline.check.rules import (
+    CASE_RULES,
+    NOTE_RULES,
+    OUTLINE_RULES,
+    PROFILE_RULES,
+    SOUND_RULES,
+    STAGE_RULES,
+    no_stages,
+)
 from bub.pipeline.check.schema import check_layer
 from bub.pipeline.check.sections import check_sections, sections_of
 from bub.pipeline.check.variables import check_variables
@@ -82,6 +90,8 @@ class Shared:
             self._layers[key] = _check_layer(layer, declared, environment)
         return self._layers[key]
 
+
+Rules: TypeAlias = tuple[Callable[[Plan], None], ...]
 
 Further: TypeAlias = Callable[[PipelineFile, Sequence[str]], Iterable[Diagnostic]]
 """A check of a file and its profiles that goes beyond what can be told without its plugins."""
@@ -253,6 +263,7 @@ class ProfileChecker:
         self.outline = outline
         self._first: Plan | None = None
         self._found_in_stages: list[Diagnostic] = []
+        self._found_if_sound: dict[Rules, list[Diagnostic]] = {}
 
     def plan_for(
         self,
@@ -278,10 +289,24 @@ class ProfileChecker:
         plan.findings.items += known
         if is_complete:
             _apply(PROFILE_RULES, plan)
+            self.apply_if_sound(SOUND_RULES, plan)
             for case in self.outline.cases.get(profile, ()):
                 for case_rule in CASE_RULES:
                     case_rule(plan, case)
         return plan
+
+    def apply_if_sound(self, rules: Rules, plan: Plan) -> None:
+        """Apply rules about stages to a plan in which nothing is wrong, once for all that have the first one's."""
+        if plan.findings.has_errors or not self.outline.document.complete:
+            return
+        if self._first is None or plan.stages is not self._first.stages:
+            _apply(rules, plan)
+        elif rules in self._found_if_sound:
+            plan.findings.items += self._found_if_sound[rules]
+        else:
+            before = len(plan.findings.items)
+            _apply(rules, plan)
+            self._found_if_sound[rules] = plan.findings.items[before:]
 
 
 def _apply(rules: Iterable[Callable[[Plan], None]], plan: Plan) -> None:
@@ -297,8 +322,7 @@ def check_profile(checker: ProfileChecker, profile: str, shared: Shared | None =
     entry_points = shared.entry_points if shared is not None else None
     base = checker.outline.document.base
     plan.findings.items += find_plugins(listed, declared=declared, base=base, entry_points=entry_points)
-    if checker.outline.document.complete and not plan.findings.has_errors:
-        _apply(NOTE_RULES, plan)
+    checker.apply_if_sound(NOTE_RULES, plan)
     return plan.findings.items
 
 

@@ -107,6 +107,8 @@ STAGE_RULES: tuple[Callable[[Plan], None], ...] = (
     hook_entry_in_vain.check,
     stage_instead_of_hook.check,
     condition_never_met.check,
+    condition_never_met.check_routed,
+    stage_stays_off.check,
     name_in_default.check,
     reply_without_address.check,
     default_never_used.check,
@@ -114,7 +116,10 @@ STAGE_RULES: tuple[Callable[[Plan], None], ...] = (
     changes_nothing.check,
     key_without_effect.check,
 )
-"""The rules about stages and hooks: what they find is the same for all profiles that have the same ones."""
+"""The rules about stages and hooks: what they find is the same for all profiles that have the same ones.
+
+A profile that says anything of a stage has stages of its own.
+"""
 
 PROFILE_RULES: tuple[Callable[[Plan], None], ...] = (
     plugin_not_allowed.check,
@@ -122,16 +127,16 @@ PROFILE_RULES: tuple[Callable[[Plan], None], ...] = (
     ask_in_vain.check,
     bash_by_glob.check,
     unknown_provider.check,
-    condition_never_met.check_routed,
-    stage_stays_off.check,
     limit_never_reached.check,
-    nothing_is_sent.check,
     no_stages.check,
 )
-"""The other rules about one profile that need no plugin; the last two ask what all others found."""
+"""The other rules about one profile that need no plugin; the last one asks what all others found."""
+
+SOUND_RULES: tuple[Callable[[Plan], None], ...] = (nothing_is_sent.check,)
+"""The rules about stages that are applied only if nothing else is wrong: that may be why."""
 
 NOTE_RULES: tuple[Callable[[Plan], None], ...] = (stage_without_timeout.check,)
-"""What is only noted, if nothing is wrong, and only if a file is checked: no start has a use for it."""
+"""What is only noted of stages, if nothing is wrong, and only if a file is checked: no start has a use for it."""
 
 CASE_RULES: tuple[Callable[[Plan, Case], None], ...] = (
     unknown_mock.check,

@@ -19,11 +19,8 @@ _DISPATCH = "dispatch_outbound"
 
 
 def check(plan: Plan) -> None:
-    """Find pipelines that ask a model and make no replies, and note those that make replies and dispatch none.
-
-    If something else is wrong already, that may be why.
-    """
-    if plan.findings.has_errors or not is_readable(plan.root, plan.stages):
+    """Find pipelines that ask a model and make no replies, and note those that make replies and dispatch none."""
+    if not is_readable(plan.root, plan.stages):
         return
     asking = next((stage for stage in plan.stages if stage.enabled and stage.hook.point.name in _MODEL), None)
     makers = plan.flow.makers.get(OUTBOUNDS, ())
