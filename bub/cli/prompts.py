@@ -43,11 +43,17 @@ async def ask_person(question: Question) -> bool:
     """
     said = "".join(f"  {name}: {_in_lines(value)}\n" for name, value in question.arguments.items())
     print(f"The agent wants to call `{printable(question.tool)}`:\n{said}", end="", file=sys.stderr)
-    asked, answered = _question("Allow it?"), trio.Event()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_take_back_when_cancelled, asked.application, answered)
+    asked, answered, allowed = _question("Allow it?"), trio.Event(), False
+
+    async def wait_for_answer() -> None:
+        nonlocal allowed
         allowed = await trio.to_thread.run_sync(_answer_or_no, asked)
         answered.set()
+
+    # Both are tasks of their own: what ends the program cannot interrupt a main task that waits for a thread itself.
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_take_back_when_cancelled, asked.application, answered)
+        nursery.start_soon(wait_for_answer)
     return allowed
 
 
