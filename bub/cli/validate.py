@@ -109,7 +109,7 @@ def _meant_files(options: Options, paths: Sequence[str] | None, *, changed: bool
     if changed:
         if not paths:
             raise UsageError("--changed wants to know what changed", help="name the files, or leave the option out")
-        return load(CHANGED)(paths, sys.stdin.buffer)  # type: ignore[no-any-return]
+        return load(CHANGED)(paths, sys.stdin.buffer)  # type: ignore[no-any-return]  # what is loaded by name is of any type
     return discover(paths, sys.stdin.buffer) if paths else Discovered((_usual_file(options),))
 
 

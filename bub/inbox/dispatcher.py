@@ -242,7 +242,7 @@ class Dispatcher:
         return True
 
     def _is_admitted(self, message: ChannelMessage) -> bool:
-        """Whether its channel would still let a message in; where it cannot say so, it does not."""
+        """Whether its channel would still let a message in; a channel that fails to answer does not."""
         try:
             return self._channels[message.channel].admits(message)
         except Exception as error:  # noqa: BLE001 (a channel that fails must not end the others)

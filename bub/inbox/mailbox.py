@@ -156,7 +156,7 @@ class Mailbox:
         """Put a reply out of the way, and keep it for `bub inbox`."""
         await self._do(self._store.set_aside, "reply", [id], reason)
 
-    async def keep_reply_draft(self, id: int, draft: str) -> None:  # noqa: A002
+    async def keep_reply_draft(self, id: int, draft: str) -> None:  # noqa: A002 (as above)
         """Keep what the channel notes of a reply that it is sending."""
         await self._do(self._store.keep_reply_draft, id, draft)
 

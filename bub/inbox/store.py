@@ -110,7 +110,7 @@ class InboxStore(Protocol):
     async def keep_draft(self, id: Id, draft: str) -> None:  # noqa: A002
         """Keep the channel's name for what shows the answer to a message."""
 
-    async def keep_reply_draft(self, id: Id, draft: str) -> None:  # noqa: A002
+    async def keep_reply_draft(self, id: Id, draft: str) -> None:  # noqa: A002 (as above)
         """Keep what the channel notes of a reply that it is sending."""
 
     def remember(self, channel: str, name: str, value: str) -> None:

@@ -90,7 +90,7 @@ def render_completion(
 
 
 def _find_cursor(lines: list[str], at: Position, before: int, behind: int) -> _Cursor | None:
-    """Put a mark in the place of the word at the cursor, and read where it is; what is half written is closed first.
+    """Put a mark in the place of the word at the cursor, and read where it is; brackets that are open are closed first.
 
     Other lines may be half written too: if the text cannot be read with those below, it is read without them.
     """

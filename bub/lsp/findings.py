@@ -20,7 +20,7 @@ _QUICK_FIX = "quickfix"
 
 
 def render_findings(pipeline: Open, findings: Iterable[Diagnostic], encoding: Encoding) -> list[dict[str, Any]]:
-    """Return the findings of a file, and one for each other file that has some: where it is named, else at the top."""
+    """Return the findings of a file, and one for each other file with findings, at the place that names that file."""
     ruler = Ruler(pipeline.buffer.lines, encoding)
     own, others = [], dict[str, list[Diagnostic]]()
     for finding in findings:

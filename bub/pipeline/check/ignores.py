@@ -152,7 +152,7 @@ def _in_yaml(file: str, text: str, root: Node) -> Iterator[Ignore]:
 
 def _in_python(file: str) -> Iterator[Ignore]:
     """Yield the remarks of a plugin's file; none of what cannot be read, or was installed: others have written that."""
-    import tokenize  # only where something was found in such a file
+    import tokenize  # only if something was found in such a file
 
     if "site-packages" in re.split(r"[/\\]", file):
         return
@@ -177,7 +177,7 @@ def _remarks(file: str, lines: Sequence[str], is_remark: Callable[[int, int], bo
         apart = not before.strip()
         start = found.start() if apart else len(before.rstrip())
         target = _next_line(lines, number) if apart else number
-        yield Ignore(file, target, tuple(_named(found, number)), _range(number, start, len(line.rstrip())), apart)
+        yield Ignore(file, target, tuple(_read_codes(found, number)), _range(number, start, len(line.rstrip())), apart)
 
 
 def _next_line(lines: Sequence[str], number: int) -> int:
@@ -186,7 +186,7 @@ def _next_line(lines: Sequence[str], number: int) -> int:
     return next((at for at, line in following if line.strip() and not line.lstrip().startswith("#")), 0)
 
 
-def _named(found: re.Match[str], number: int) -> Iterator[Named]:
+def _read_codes(found: re.Match[str], number: int) -> Iterator[Named]:
     for word in re.finditer(r"[^\s,]+", found["codes"] or ""):
         start = found.start("codes")
         yield Named(word.group(), _range(number, start + word.start(), start + word.end()))

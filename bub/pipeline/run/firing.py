@@ -61,7 +61,7 @@ class Fire:
                 came = await point.kind.call(calls, values, limit, handle, *more)
                 if not limit.has_passed():
                     return point.kind.fired(came)
-            except BaseException as error:
+            except BaseException as error:  # the time-out is a cancellation; any other one goes on
                 if not limit.has_ended(error):
                     raise
         late = TooSlowError(f"hook `{name}` took longer than {point.timeout:g} seconds", help=MORE_TIME)

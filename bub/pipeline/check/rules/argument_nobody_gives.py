@@ -19,7 +19,7 @@ def check(plan: Plan, offers: Offers) -> None:
     for name, hook in plan.hooks.items():
         if hook.known or hook.node is None or is_called_in_a_profile(plan, name):
             continue
-        given = _given(offers, name)
+        given = _arguments_given(offers, name)
         for argument, place in names_of(hook.node.get("takes")) if given is not None else ():
             if argument in known_values(plan) or argument in (given or ()):
                 continue
@@ -36,7 +36,7 @@ def check(plan: Plan, offers: Offers) -> None:
             )
 
 
-def _given(offers: Offers, name: str) -> frozenset[str] | None:
+def _arguments_given(offers: Offers, name: str) -> frozenset[str] | None:
     """What is handed over by those who fire a hook; None if nobody can tell, or nobody fires it."""
     payloads = [payloads_of(one.plugin, name) for one in offers.plugins.plugins if one.name != BUILTIN]
     if any(payload is None for payload in payloads) or not any(payloads):

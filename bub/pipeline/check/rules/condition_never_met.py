@@ -122,7 +122,7 @@ def _severity(stage: StagePlan) -> Severity:
 
 
 def _doubt(field: str, glob: str, channels: Callable[[], Set[str]]) -> _Doubt | None:
-    """Why no message can meet a glob wherever it is asked for; None where one may."""
+    """Why no message can meet a glob, whatever asks for it; None if one may."""
     if matches_nothing(glob):
         return _Doubt("a glob that matches nothing", "`[a-z]` is one letter from the first to the last")
     meant: str | None = None

@@ -19,7 +19,7 @@ _HEEDING = ("gate", "firstresult", "broadcast", "stream")
 
 
 def check(plan: Plan, offers: Offers) -> None:
-    """Find each `{"deny": …}` that a hook makes and does not return, or returns where nobody heeds it.
+    """Find each `{"deny": …}` that a hook makes and does not return, or returns though nobody heeds it.
 
     A hook of the pipeline's own that is no gate here may be one elsewhere, and on trial: there it is a warning.
     """

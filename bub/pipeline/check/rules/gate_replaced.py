@@ -1,4 +1,4 @@
-"""What stands in for a gate is a gate."""
+"""A stage that replaces a gate is a gate."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _ANSWERING = ("firstresult", "broadcast", "stream")
 
 
 def check(plan: Plan, offers: Offers) -> None:
-    """Find implementations that are generators where nobody iterates: an error for a gate, else a warning."""
+    """Find implementations that are generators although nobody iterates: an error for a gate, else a warning."""
     for implementation, point in offers.fitting():
         hook = offers.hooks.get(point.name)
         kind = kind_of(plan, hook) if hook is not None else None

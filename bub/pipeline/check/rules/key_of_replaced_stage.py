@@ -21,7 +21,7 @@ _ANSWERS = ("default", "default_if", "combine")
 
 
 def check(plan: Plan) -> None:
-    """Find keys of an inherited stage that are said where it is replaced, or above that, and change nothing."""
+    """Find keys of an inherited stage that change nothing, since the file or a file above it replaces the stage."""
     for stage in plan.stages:
         if not stage.replaced_by:
             continue
