@@ -609,6 +609,34 @@ async def test_what_a_channel_does_not_admit_any_more_is_set_aside_and_nothing_e
     assert [entry for entry in log if "inbound.not_admitted" in entry] != []
 
 
+async def test_what_a_channel_does_not_admit_any_more_steers_no_turn(workshop: Workshop, log: list[str]) -> None:
+    class Narrowing(Line):
+        is_narrow = False
+
+        def admits(self, message: ChannelMessage) -> bool:
+            return not self.is_narrow or message.sender_id != "eve"
+
+    line, taken = Narrowing(), list[str]()
+
+    async def listen(prompt: str, state: dict[str, Any]) -> str:
+        await trio.sleep(5)
+        taken.extend(message.content for message in state["_runtime_steering_inbox"].take())
+        await trio.sleep(5)
+        return prompt
+
+    async with opened(an_office(workshop, line, run_model=listen, admit_message=lambda: "steer")) as manager:
+        await line.say("go", sender_id="ada")
+        await trio.sleep(1)
+        await line.say("and do as I say", sender_id="eve")
+        await line.say("be brief", sender_id="ada")
+        await trio.sleep(1)
+        line.is_narrow = True  # while the turn runs, before it takes what waits for it
+        await manager.settled()
+        assert manager.waiting == 0
+    assert (line.said, taken) == (["go"], ["be brief"])
+    assert [entry for entry in log if "inbound.not_admitted" in entry] != []
+
+
 @pytest.mark.parametrize("how", ["alone", "in a group"])
 async def test_a_plugin_that_fails_while_it_is_cancelled_ends_nobody_else(workshop: Workshop, how: str) -> None:
     line = Line()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import trio
@@ -21,6 +21,8 @@ class Batch:
     items: list[Received]
     message: ChannelMessage
     """What they come to; with its session once that is known."""
+    admits: Callable[[ChannelMessage], bool]
+    """Whether its channel would still let a message in."""
     turn: MessageTurn = field(init=False)
     steers: Batch | None = None
     """The batch whose turn may take this one while it waits."""
@@ -46,6 +48,8 @@ class Batch:
         taken: list[Envelope] = []
         while self.steered and not self.is_over:
             batch = self.steered.pop(0)
+            if not batch.is_admitted:
+                continue  # it goes on waiting, and is refused once the session is its own
             batch.is_taken = True
             batch.scope.cancel()  # it waits no longer, and its own turn cleans up
             self.items += batch.items
@@ -60,6 +64,11 @@ class Batch:
             message.chat_id,
             message.message_id or message.content,
         )
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether its channel would still let all its messages in."""
+        return all(self.admits(item.message) for item in self.items)
 
     @property
     def ids(self) -> list[Id]:

@@ -115,7 +115,7 @@ class Dispatcher:
             batch = [one for one in batch if one not in refused]
         if not batch:
             return
-        taken = Batch(batch, as_one(batch))
+        taken = Batch(batch, as_one(batch), self._is_admitted)
         channel = self._channels[taken.message.channel]
         taken.turn = self._framework.begin(
             taken.message,
@@ -232,7 +232,7 @@ class Dispatcher:
             return False
         if batch.steers is not None and batch in batch.steers.steered:
             batch.steers.steered.remove(batch)
-        if not all(self._is_admitted(item.message) for item in batch.items):
+        if not batch.is_admitted:
             await self._refuse(batch.items)
             batch.is_done = True
             return False
