@@ -144,6 +144,43 @@ def test_a_plugin_that_cannot_register_its_commands_is_named(bub: Workshop) -> N
     assert told(caught.value.diagnostics) == [("B210", "error")]
 
 
+OPENING = """
+    extends: bub:default
+    plugins: {{flute: {{path: flute.py{more}}}}}
+    profiles: {{default: {{plugins: [flute], channels: [flute]}}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("provides", "why"),
+    [
+        (failing, "OSError: the flute is locked away"),
+        (lambda: "flute", "must return list or tuple or None, but plugin `flute` returned str"),
+        (lambda: [len], "AttributeError: 'builtin_function_or_method' object has no attribute 'name'"),
+        (lambda: exit(3), "SystemExit: 3"),
+    ],
+)
+def test_a_plugin_that_cannot_say_which_channels_it_has_is_named(
+    bub: Workshop, provides: Callable[[], Any], why: str
+) -> None:
+    log_to(bub.folder / "logs")
+    framework = bub(OPENING.format(more=""), flute=Toy(provide_channels=provides))
+    for ask in (framework.check_channels, lambda: framework.get_channels(lambda message: None)):
+        with pytest.raises(PipelineError) as caught:
+            ask()
+        (finding,) = caught.value.diagnostics
+        assert (finding.code, finding.severity) == ("B210", "error")
+        assert finding.message.startswith("plugin `flute` does not bring its channels: ") and why in finding.message
+
+
+def test_an_optional_plugin_that_fails_so_is_a_warning_and_the_other_channels_are_there(bub: Workshop) -> None:
+    log_to(bub.folder / "logs")
+    framework = bub(OPENING.format(more=", optional: true"), flute=Toy(provide_channels=failing))
+    framework.check_channels()
+    assert told(framework.warnings) == [("B210", "warning")]
+    assert list(framework.get_channels(lambda message: None)) == ["cli"]
+
+
 def test_tools_are_asked_for_once_and_only_once(bub: Workshop) -> None:
     asked: list[str] = []
     framework = bub(drums=Toy(provide_tools=lambda: asked.append("drums") or [called("drum.roll")]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
@@ -15,6 +14,7 @@ from bub.configure import merge
 from bub.envelope import Envelope
 from bub.hooks.kinds.stream import as_events
 from bub.hookspecs import HOOK_POINTS, MessageHandler
+from bub.pipeline.plan.offers import offers_of
 from bub.pipeline.run import provided
 from bub.runtime.snapshot import CHANNELS, Profile, bind_bootstrap
 from bub.streaming import AsyncStreamEvents
@@ -23,12 +23,13 @@ from bub.streaming import AsyncStreamEvents
 def provide_channels(profile: Profile, message_handler: MessageHandler) -> dict[str, tuple[str, Any]]:
     """The channels of a profile by name, each behind the plugin that brings it.
 
-    Of two with one name, that of the higher priority counts (BEHAVIOURS C1, H32).
+    Of two with one name, that of the higher priority counts (BEHAVIOURS C1, H32). A plugin that fails is a
+    `PipelineError` that names it, unless it is `optional`: then the profile runs without its channels.
     """
-    channels: dict[str, tuple[str, Any]] = {}
-    for plugin, brought in profile.hooks.call_each_sync(CHANNELS, message_handler=message_handler):
-        for channel in brought or ():
-            channels.setdefault(channel.name, (plugin, channel))
+    findings = Findings()
+    channels = _collect_channels(profile, message_handler, findings)
+    if findings.has_errors:
+        raise PipelineError(findings.items)
     return channels
 
 
@@ -37,14 +38,35 @@ def check_channels(profile: Profile) -> tuple[Diagnostic, ...]:
 
     Raises `PipelineError` for those that no plugin of it brings; if a plugin was left out, that is a warning.
     """
-    findings, channels = Findings(), cache(partial(provide_channels, profile, _take_nothing))
+    failures, findings = Findings(), Findings()
+    channels = cache(partial(_collect_channels, profile, _take_nothing, failures))
     if profile.channels is not None:
         provided.check_channels(profile.plan, profile.plugins, profile.channels, channels(), findings)
-    with suppress(Exception):  # what a plugin fails with is told where its channels are opened
-        provided.note_channels(profile.plan, channels, findings)
-    if findings.has_errors:
-        raise PipelineError(findings.items)
-    return tuple(findings.items)
+    provided.note_channels(profile.plan, channels, findings)
+    # What seems to be missing may be of a plugin that fails, which is told then.
+    found = failures.items or findings.items
+    if any(finding.severity == "error" for finding in found):
+        raise PipelineError(found)
+    return tuple(found)
+
+
+def _collect_channels(
+    profile: Profile, message_handler: MessageHandler, findings: Findings
+) -> dict[str, tuple[str, Any]]:
+    channels: dict[str, tuple[str, Any]] = {}
+    calls = bind_bootstrap(profile.graph, CHANNELS)
+    arguments = calls.arguments({"message_handler": message_handler})
+    for implementation, call in zip(profile.graph.bootstrap[CHANNELS], calls.items, strict=True):
+        try:
+            answer = call.function(*arguments[call.signature])
+            brought = [(channel.name, channel) for channel in call.check(answer) or ()]
+        except (Exception, SystemExit) as error:  # noqa: BLE001 (code of others: whatever it raises is its failure)
+            offers = offers_of(profile.plan, profile.plugins)
+            provided.tell_failure(findings, offers, implementation, "its channels", error)
+            continue
+        for name, channel in brought:
+            channels.setdefault(name, (call.plugin, channel))
+    return channels
 
 
 async def _take_nothing(message: Envelope) -> None:
