@@ -35,7 +35,8 @@ class BubFramework(RuntimeView):
 
     `config_file` is a path, or `bub:NAME` for a shipped pipeline; left out, the file is looked for as DESIGN §2 says.
     `profile` is the one chosen at start (else `BUB_PROFILE`, else `default`), `workspace` the folder the agent works
-    in (else the current one). Nothing is read before `load_hooks`.
+    in (else the current one). If not `routed`, that profile takes every turn, and no plugin of another one is imported.
+    Nothing is read before `load_hooks`.
     """
 
     def __init__(
@@ -44,12 +45,14 @@ class BubFramework(RuntimeView):
         *,
         profile: str | None = None,
         workspace: str | Path | None = None,
+        routed: bool = True,
     ) -> None:
         super().__init__(
             profile or os.environ.get("BUB_PROFILE") or DEFAULT_PROFILE,
             Path(workspace) if workspace is not None else Path.cwd(),
         )
         self.config_file = str(config_file) if config_file is not None else None
+        self._routed = routed
         self._runtime = Runtime(self.workspace, read=self._read, load=self._load)
 
     def _read(self) -> Document:
@@ -62,6 +65,7 @@ class BubFramework(RuntimeView):
             profile=self.profile,
             workspace=self.workspace,
             environ=dict(os.environ),
+            routed=self._routed,
             give_way=self._runtime.give_way,
         )
 

@@ -21,19 +21,23 @@ from bub.runtime.trust import require_trust, trust
 
 
 def open_framework(
-    options: Options, *, ask: bool = True, tell: Callable[[Iterable[Diagnostic]], None] | None = None
+    options: Options,
+    *,
+    ask: bool = True,
+    tell: Callable[[Iterable[Diagnostic]], None] | None = None,
+    routed: bool = True,
 ) -> BubFramework:
     """Load the framework of the file, workspace and profile of `options`, with its plugins.
 
     With `ask`, a person at a terminal is asked once whether to trust a folder. Warnings are printed, or handed to
-    `tell`. Raises what `load_hooks` raises.
+    `tell`. If not `routed`, a profile that `--profile` names is the only one. Raises what `load_hooks` raises.
     """
     try:
-        framework = _load(options)
+        framework = _load(options, routed)
     except NotTrustedError as error:
         if not (ask and _ask_for_trust(error)):
             raise
-        framework = _load(options)
+        framework = _load(options, routed)
     (tell or print_warnings)(framework.warnings)
     return framework
 
@@ -68,8 +72,13 @@ def _ask_for_trust(error: NotTrustedError) -> bool:
     return True
 
 
-def _load(options: Options) -> BubFramework:
-    framework = BubFramework(options.config, profile=options.profile, workspace=workspace_of(options))
+def _load(options: Options, routed: bool) -> BubFramework:
+    framework = BubFramework(
+        options.config,
+        profile=options.profile,
+        workspace=workspace_of(options),
+        routed=routed or options.profile is None,
+    )
     try:
         with redirect_stdout(sys.stderr):  # what a plugin prints while it is imported is no result of ours
             framework.load_hooks()

@@ -63,7 +63,7 @@ def run(
         inbound["session_id"] = session_id
     inbound = {name: _NO_TEXT.sub("\ufffd", value) for name, value in inbound.items()}
 
-    framework = open_framework(options_of(ctx))
+    framework = open_framework(options_of(ctx), routed=False)
     live = LiveText(f"[{channel}:{chat_id}]") if stream else None
     outcome = _Outcome()
     try:

@@ -72,7 +72,8 @@ def load(
 ) -> Snapshot:
     """Load the plugins of every profile that can get a turn, and compile a graph for each.
 
-    `profile` is the one chosen at start, and the only one if not `routed`. `builtin` makes the plugin that is in every
+    `profile` is the one chosen at start, and if not `routed` the only one: no route and no session chooses another.
+    `builtin` makes the plugin that is in every
     profile. `mocks` answer at the stages and hook points they are named for; `witnesses` are plugins beside the listed
     ones, by a name that none of these can have. `learn` is told the settings before a plugin is imported. `give_way` is
     called again and again, a few milliseconds of work apart.
@@ -85,7 +86,9 @@ def load(
     findings = [*found, *check_variables(document, environment)]
     planner = Planner(document, environment)
     resolver = SettingsResolver(document, profile, environ, environment)
-    loading = _Loading(document, workspace, environment, planner, resolver, builtin, learn, mocks, witnesses, give_way)
+    loading = _Loading(
+        document, workspace, environment, planner, resolver, builtin, learn, mocks, witnesses, give_way, routed
+    )
     try:
         profiles = loading.load_profiles([profile, *(route.profile for route in routes)], findings)
     except BaseException:  # modules of a snapshot that never was would stay for good
@@ -111,6 +114,7 @@ class _Loading(msgspec.Struct):
     mocks: Mapping[str, StandIn]
     witnesses: Mapping[str, object]
     give_way: Callable[[], None]
+    routed: bool
     settings: dict[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
     plugins: list[PluginSet] = msgspec.field(default_factory=list)
     views: list[PluginView] = msgspec.field(default_factory=list)
@@ -135,7 +139,7 @@ class _Loading(msgspec.Struct):
                     failed = error
                     continue
                 findings += profile.graph.warnings
-                if profile.has_personalities:
+                if profile.has_personalities and self.routed:
                     waiting = [other for other in profiles_of(self.document) if other not in self.settings]
         if failed is not None:
             raise PipelineError(findings) from failed

@@ -23,8 +23,9 @@ extends: {parent}
 #  build_prompt: {{timeout: 10s}}
 #  run_model: {{timeout: 120s}}
 
-# What may run: only the plugins that a profile lists are imported, only the tools it allows are called. `extends` takes
-# over what another profile says. A route chooses the profile of a message: the first that matches counts.
+# What may run: a plugin is imported if a profile that can get a turn lists it, and called only for profiles that list
+# it; only the tools that a profile allows are called. `extends` takes over what another profile says. A route chooses
+# the profile of a message: the first that matches counts.
 #profiles:
 #  default:
 #    plugins: [local_model, telegram]    # the whole list; `bub plugins` shows those that are installed
