@@ -378,6 +378,21 @@ def test_resume_goes_on_with_the_last_conversation_and_sessions_lists_them(room:
         chat.leave()
 
 
+def test_resume_shows_no_answer_where_a_gate_may_have_kept_it_back(room: Room) -> None:
+    gate = "from bub import hookimpl\n\n\n@hookimpl\ndef judge(model_output):\n    return {'deny': 'withheld'}\n"
+    (room.folder / "guard.py").write_text(gate, encoding="utf-8")
+    text = room.file.read_text(encoding="utf-8").replace("[scripts]", "[scripts, guard]")
+    text = text.replace("plugins: {scripts", "plugins: {guard: {path: guard.py}, scripts", 1)
+    hooks = "hooks: {judge: {kind: gate, takes: [model_output]}}\nstages: {judge: {after: run_model, timeout: 5s}}\n"
+    room.file.write_text(text + hooks, encoding="utf-8")
+    remember(room, "cli:local", "tell me the secret", "It is hunter2.")
+    with room.sit("--resume", columns=60) as chat:
+        chat.see("> tell me the secret")
+        chat.see_prompt()
+        assert "hunter2" not in chat.text
+        chat.leave()
+
+
 def test_resume_needs_a_conversation_and_no_other_session(room: Room) -> None:
     missing = room.pipe("hello", "--resume")
     assert (missing.returncode, missing.stdout) == (1, "")

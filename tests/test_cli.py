@@ -206,6 +206,64 @@ def test_run_as_json_prints_the_whole_result(folder: Path, trusted: None) -> Non
     assert all(record["duration"] >= 0 for record in result["trace"])
 
 
+SECRETIVE = """
+    from bub import hookimpl
+
+    @hookimpl
+    def run_model(prompt):
+        return f"the secret is {prompt}"
+
+    @hookimpl
+    def allow(prompt):
+        return {"deny": "withheld"} if prompt == "xyzzy" else None
+
+    @hookimpl
+    def judge(message):
+        return {"deny": "withheld"} if "hunter2" in message["content"] else None
+
+    @hookimpl
+    def edit(message):
+        content = message["content"].replace("swordfish", "[redacted]") + " (a machine wrote this)"
+        return {"message": {**message, "content": content}}
+"""
+
+
+JUDGED = """
+version: 1
+extends: bub:default
+plugins: {parrot: {path: parrot.py}}
+profiles: {default: {plugins: [parrot]}}
+hooks:
+  allow: {kind: gate, takes: [prompt]}
+  judge: {kind: gate, takes: [message]}
+  edit: {kind: modifying, takes: [message]}
+stages:
+  allow: {before: run_model}
+  judge: {before: dispatch_outbound, for_each: outbounds}
+  edit: {before: dispatch_outbound, for_each: outbounds, changes: [message]}
+"""
+
+
+def test_json_holds_nothing_that_a_gate_kept_back_or_a_stage_took_out(folder: Path, trusted: None) -> None:
+    plugin(folder, SECRETIVE)
+    (folder / "pipelines.yaml").write_text(JUDGED, encoding="utf-8")
+
+    def told(words: str) -> tuple[str, str | None, str | None]:
+        printed = bub(folder, "run", words, "--json").stdout
+        result = json.loads(printed)
+        return printed, result["prompt"], result["model_output"]
+
+    assert told("hello")[1:] == ("hello", "the secret is hello")
+    for words, prompt, secret in (
+        ("xyzzy", None, "xyzzy"),
+        ("hunter2", "hunter2", "is hunter2"),
+        ("swordfish", "swordfish", "is swordfish"),
+    ):
+        printed, *rest = told(words)
+        assert rest == [prompt, None]
+        assert secret not in printed
+
+
 def test_json_can_be_read_whatever_the_model_says(folder: Path, trusted: None) -> None:
     plugin(folder, 'from bub import hookimpl\n@hookimpl\ndef run_model(prompt):\n    return "half \\ud83d, é, 水"\n')
     done = bub(folder, "run", "hello", "--json", LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii")

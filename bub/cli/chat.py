@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import Annotated
 
+import msgspec
 import trio
 import typer
 
@@ -82,10 +83,16 @@ async def _talk(framework: BubFramework, wanted: _Wanted) -> bool:
 
 
 async def _last_conversation(framework: BubFramework, manager: ChannelManager) -> Conversation:
-    """Return the conversation of this workspace that went on last, other than those of chats elsewhere."""
+    """Return the conversation of this workspace that went on last, other than those of chats elsewhere.
+
+    If answers are judged, it comes without what was answered last: the tape keeps also what a gate kept back.
+    """
     elsewhere = [f"{name}:" for name in framework.get_channels(manager.receive) if name != TERMINAL]
     store = framework.get_tape_store()
     kept = store is not None and await conversations(store, framework.workspace, most=1, other_than=elsewhere)
     if not kept:
         raise BubError("there is no conversation to continue in this workspace", help="`bub chat` begins one")
+    if any(framework.seen_by(profile).graph.judges_answers for profile in framework.profiles):
+        said = [(role, text) for role, text in kept[0].last if role == "user"]
+        return msgspec.structs.replace(kept[0], last=said)
     return kept[0]

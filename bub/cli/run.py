@@ -200,11 +200,15 @@ def _clean_for_terminal(text: str) -> str:
 
 
 def result_as_dict(result: TurnResult) -> dict[str, Any]:
-    """Return the result of a turn as the JSON object of `bub run --json`; times are in seconds."""
+    """Return the result of a turn as the JSON object of `bub run --json`; times are in seconds.
+
+    A prompt that a gate kept from the model is null, and so is an answer that was kept back, or changed below.
+    """
+    is_kept_from_model = str(result.ended_by or "").startswith("denied") and result.model_output is None
     return {
         "session_id": result.session_id,
-        "prompt": result.prompt,
-        "model_output": result.model_output,
+        "prompt": None if is_kept_from_model else result.prompt,
+        "model_output": None if result.is_withheld else result.model_output,
         "outbounds": [normalize_envelope(outbound) for outbound in result.outbounds or ()],
         "profile": result.profile,
         "ended_by": result.ended_by,

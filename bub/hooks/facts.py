@@ -172,5 +172,8 @@ OUTBOUNDS = "outbounds"
 SESSION = "session_id"
 """The value whose making puts a turn into its session; the message carries it from then on (BEHAVIOURS T6)."""
 
-RESULTS = (SESSION, "prompt", "model_output", OUTBOUNDS, "state")
+ANSWER = "model_output"
+"""The value that holds what the model said."""
+
+RESULTS = (SESSION, "prompt", ANSWER, OUTBOUNDS, "state")
 """The values of a pipeline that whoever started a turn is given."""

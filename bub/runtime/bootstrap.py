@@ -59,7 +59,8 @@ def _collect_channels(
     for implementation, call in zip(profile.graph.bootstrap[CHANNELS], calls.items, strict=True):
         try:
             answer = call.function(*arguments[call.signature])
-            brought = [(channel.name, channel) for channel in call.check(answer) or ()]
+            listed = call.check(answer) if answer is not None else ()
+            brought = [(channel.name, channel) for channel in listed]
         except (Exception, SystemExit) as error:  # noqa: BLE001 (code of others: whatever it raises is its failure)
             offers = offers_of(profile.plan, profile.plugins)
             provided.tell_failure(findings, offers, implementation, "its channels", error)

@@ -14,6 +14,7 @@ from bub.base.waiting import Wait, unlimited
 from bub.envelope import field_of
 from bub.hooks.binding import Calls, Manner, bind
 from bub.hooks.combining import Combining
+from bub.hooks.facts import ANSWER
 from bub.hooks.implementations import Implementation
 from bub.hooks.kinds.runnable import RunnableKind
 from bub.hookspecs import HookPoint
@@ -293,6 +294,8 @@ class Graph(msgspec.Struct, frozen=True):
     """The slot that nobody makes."""
     holds: Mapping[str, Hold]
     """What the words of each stream wait for, by its stage; none for one that nothing below judges."""
+    judged: tuple[tuple[int, int], ...]
+    """Where the replies stand before and after each node that may keep one back or change it."""
     allowlist: tuple[str, ...]
     """The plugins that the profile lists, lowest priority first."""
     tools: Mapping[str, Tool]
@@ -318,3 +321,11 @@ class Graph(msgspec.Struct, frozen=True):
     def steps(self) -> tuple[Step, ...]:
         """Every stage in run order."""
         return tuple(step for node in self.nodes for step in node.steps)
+
+    @property
+    def judges_answers(self) -> bool:
+        """Whether a plugin may keep back or change what the model said, in a stage below."""
+        steps = self.steps
+        made = next((at for at, step in enumerate(steps) if any(name == ANSWER for name, _ in step.makes)), len(steps))
+        below = (step for step in steps[made + 1 :] if step.enabled and step.kind.facts.can_object)
+        return any(step.calls.items for step in below)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from bub.base.waiting import Within, unlimited
 from bub.hooks.binding import Calls, Manner, bind, in_time, in_words
 from bub.hooks.combining import COMBININGS
-from bub.hooks.facts import BUILTIN, RESULTS, SESSION, START_VALUES, Kind
+from bub.hooks.facts import BUILTIN, OUTBOUNDS, RESULTS, SESSION, START_VALUES, Kind
 from bub.hooks.implementations import Implementation, in_call_order
 from bub.hooks.kinds.runnable import RunnableKind
 from bub.hooks.kinds.stream import STREAM
@@ -93,6 +93,7 @@ class GraphLayout(msgspec.Struct):
             fired=MappingProxyType(self._lay_out_fired()),
             observers=self._observers(),
             nothing=self.nothing,
+            judged=_judged(nodes),
             holds=MappingProxyType(lay_out_holds(self.plan, nodes, index_of, left, self.nothing)),
             bootstrap=MappingProxyType(
                 {name: self._find_implementations(point) for name, point in HOOK_POINTS.items() if point.bootstrap}
@@ -288,6 +289,16 @@ def _looks(step: Step, plan: Plan) -> bool:
 
 def _calls_plugin(step: Step) -> bool:
     return step.enabled and any(item.plugin != BUILTIN for item in step.calls.items)
+
+
+def _judged(nodes: Iterable[GraphNode]) -> tuple[tuple[int, int], ...]:
+    """Where the replies stand before and after what may keep one back or change it."""
+    pairs = []
+    for node in nodes:
+        if node.each == OUTBOUNDS and node.sifts:
+            pairs.append((node.items, node.kept))
+        pairs += [(read, write) for step in node.steps for name, read, write in step.changes if name == OUTBOUNDS]
+    return tuple(pairs)
 
 
 def _all_before(index: int) -> int:
