@@ -1006,6 +1006,11 @@ def test_a_mistake_in_the_shared_part_is_told_once_for_all_profiles() -> None:
     assert [finding.code for finding in check(VERSION + text)] == ["B120"]
 
 
+def test_a_mistake_in_the_hooks_of_a_profile_is_told_though_no_profile_has_a_stage() -> None:
+    text = "stages: {}\nprofiles: {default: {}, work: {hooks: {tool_gat: {kind: gate}}}}"
+    assert [(one.code, one.path) for one in check(VERSION + text)] == [("B177", "hooks.tool_gat")]
+
+
 def test_two_circles_are_two_findings() -> None:
     hooks = ", ".join(f"{name}: {{kind: void}}" for name in "abcd")
     stages = "  a: {before: b}\n  b: {before: a}\n  c: {after: d}\n  d: {after: c}\n"

@@ -279,7 +279,7 @@ class ProfileChecker:
         """
         plan = make_plan(self.outline.document, profile, root, tools, like=self._first, view=view)
         is_complete, first = self.outline.document.complete, self._first
-        if first is not None and plan.stages is first.stages:
+        if first is not None and plan.flow is first.flow:
             plan.findings.items += self._found_in_stages
         else:
             if is_complete:
@@ -299,7 +299,7 @@ class ProfileChecker:
         """Apply rules about stages to a plan in which nothing is wrong, once for all that have the first one's."""
         if plan.findings.has_errors or not self.outline.document.complete:
             return
-        if self._first is None or plan.stages is not self._first.stages:
+        if self._first is None or plan.flow is not self._first.flow:
             _apply(rules, plan)
         elif rules in self._found_if_sound:
             plan.findings.items += self._found_if_sound[rules]
