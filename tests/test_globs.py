@@ -20,7 +20,7 @@ MATCHED = {glob: {text for text in TEXTS if fnmatchcase(text, glob)} for glob in
 def test_what_is_covered_is_matched_and_what_meets_nothing_shares_nothing() -> None:
     for one, other in product(GLOBS, repeat=2):
         assert not covers(one, other) or MATCHED[one] >= MATCHED[other], (one, other)
-        assert may_meet(one, other) or not MATCHED[one] & MATCHED[other], (one, other)
+        assert may_meet(one, other) == bool(MATCHED[one] & MATCHED[other]), (one, other)
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,11 @@ globs = st.text("ab*?[]!", max_size=4)
 @given(globs, st.text("ab*[]\n", max_size=4))
 def test_a_matcher_says_what_fnmatch_says(glob: str, text: str) -> None:
     assert bool(matcher(glob)(text)) == fnmatchcase(text, glob)
+
+
+@given(globs, globs, st.text("ab*[]!\n", max_size=5))
+def test_globs_that_match_one_text_may_meet(one: str, other: str, text: str) -> None:
+    assert may_meet(one, other) or not (fnmatchcase(text, one) and fnmatchcase(text, other))
 
 
 conditions = st.lists(st.dictionaries(st.sampled_from("xyz"), st.none() | globs, max_size=3), max_size=12)

@@ -10,6 +10,9 @@ from operator import methodcaller
 from typing import NamedTuple
 
 _SIGN = re.compile(r"[*?\[]")
+_PART = re.compile(r"\[!?+\]?+[^\]]*+\]|.", re.DOTALL)
+"""A part of a glob: a sign, a set or a letter."""
+
 _ANYTHING = "~"
 """What nobody writes in a glob."""
 
@@ -26,7 +29,34 @@ def covers(wide: str, narrow: str) -> bool:
 
 def may_meet(one: str, other: str) -> bool:
     """Whether something may be matched by both; True where that cannot be told."""
-    return covers(one, other) or covers(other, one) or (is_glob(one) and is_glob(other))
+    if not is_glob(one) or not is_glob(other):
+        return covers(one, other) or covers(other, one)
+    first, second = _PART.findall(one), _PART.findall(other)
+    # Which beginnings of the second may be matched by what the first one has matched so far, part for part.
+    met = _reach([True] + [False] * len(second), second)
+    for part in first:
+        shared = [False, *(is_met and _may_share(part, its) for is_met, its in zip(met, second, strict=False))]
+        if part == "*":
+            shared = [here or any(met[: at + 1]) for at, here in enumerate(met)]
+        else:
+            shared = [here or (at > 0 and met[at] and second[at - 1] == "*") for at, here in enumerate(shared)]
+        met = _reach(shared, second)
+    return met[-1]
+
+
+def _reach(met: list[bool], parts: list[str]) -> list[bool]:
+    """Add the beginnings that differ from those which are met by a `*` that matches nothing."""
+    for at, part in enumerate(parts):
+        met[at + 1] = met[at + 1] or (met[at] and part == "*")
+    return met
+
+
+def _may_share(one: str, other: str) -> bool:
+    """Whether two parts of globs may match the same letter; True where that cannot be told."""
+    if len(one) > 1 and len(other) > 1:
+        return True
+    letter, part = (one, other) if len(one) == 1 else (other, one)
+    return letter == "?" or part == "?" or fnmatchcase(letter, part)
 
 
 def is_glob(text: str) -> bool:
