@@ -75,6 +75,6 @@ def test_what_holds_for_the_document_is_checked_once_however_many_profiles_it_ha
         own += ("async_where", "both_twins", "empty_plugin", "hook_wrapper", "never_called", "nothing_implements")
         own += ("unknown_argument", "unknown_implementation", "argument_nobody_gives", "denial_in_vain")
         own += ("hook_that_yields", "item_without_field", "misspelt_argument", "never_asked", "only_leaves_out")
-        own += ("plain_function_in_time", "point_nobody_fires", "unmarked_hook")
+        own += ("plain_function_in_time", "point_nobody_fires", "session_never_met", "unmarked_hook")
     again = {name for name in many if many[name] != few.get(name)}
     assert [name for name in again if ":check" in name and not Path(name).name.startswith(own)] == []

@@ -113,16 +113,6 @@ MISTAKES = [
         ("telegram:5*", "work"),
         severity="warning",
     ),
-    Mistake(
-        "B184",
-        f"{HEAD}profiles: {{work: {{stages: {{load_state: {{when: {{channel: «telegram»}}}}}}}}}}\n"
-        "routes: [{match: {channel: cli, chat_id: '1'}, profile: work}, {match: {channel: 'c*'}, profile: work}]",
-        "stage `load_state` asks for channel `telegram`, but no route leads such a message to profile `work`",
-        "ask for what a route to the profile matches, or take it out",
-        ("telegram", '"cl?"'),
-        related="a route to the profile",
-        severity="warning",
-    ),
     # B185: names in a default
     Mistake(
         "B185",
@@ -443,10 +433,6 @@ QUIET = [
     f"{GATE}stages: {{guard: {{before: run_model, when: {{session: known, session_id: 'cli:*'}}}}}}",
     f"{HEAD}stages: {{inbound_claim: {{kind: claiming, before: resolve_session, when: {{session_id: '?*'}}}}}}",
     f"{HEAD}routes: [{{match: {{session_id: 'team:*'}}, profile: default}}]",
-    f"{HEAD}profiles: {{work: {{stages: {{load_state: {{when: {{channel: telegram}}}}}}}}}}\n"
-    "routes: [{match: {channel: cli}, profile: work}, {match: {chat_id: '1'}, profile: work}]",
-    f"{HEAD}stages: {{load_state: {{when: {{channel: telegram}}}}}}\nprofiles: {{work: {{}}}}\n"
-    "routes: [{match: {channel: cli}, profile: work}]",
     f"{HEAD}profiles: {{default: {{channels: [all, '!cli', line]}}}}",
     # kinds of a channel's own
     f"{HEAD}stages: {{load_state: {{when: {{kind: voice}}}}}}",

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fakes.mistakes import VERSION, marked
+from fakes.mistakes import VERSION, Mistake, assert_is_found, check, marked
+from fakes.mistakes import said as told
 
 from bub import BubFramework
 from bub.base.diagnostics import Diagnostic, PipelineError, without_notes
@@ -115,3 +116,186 @@ def test_a_condition_that_asks_replies_for_what_they_have_stays_quiet(write: Wri
 def test_replies_that_may_have_any_field_are_asked_for_it(write: Write, more: str, toy: str) -> None:
     pipeline = CHECKED.replace("KIND", "gate").replace("FIELD", "sender_id")
     assert said(found_in(write, pipeline + more, f"{CHECKING}\n\n\n{toy}")) == []
+
+
+# B198: a condition on a message, and routes that give it to another profile.
+
+GATE = "extends: bub:default\nhooks: {guard: {kind: gate}}\n"
+TO_STRICT = "routes: [{match: {channel: 'tele*'}, profile: strict}]"
+IN_FILE = f"{GATE}stages: {{guard: {{before: run_model, when: {{channel: «telegram»}}}}}}\nprofiles: {{strict: "
+IN_DEFAULT = f"{GATE}profiles: {{default: {{stages: {{guard: {{before: run_model, when: WHEN}}}}}}, strict: {{}}}}\n"
+IN_WORK = "extends: bub:default\nprofiles: {work: {stages: {load_state: {when: WHEN}}}}\nroutes: "
+AWAY = "but route 1 leads every such message to profile `strict`"
+TAKE_OVER = "have the stage in profile `strict`, or take it out"
+
+LATE = "extends: bub:ethos\nhooks: {polish: {kind: KIND, takes: [TAKES]}}\nstages: {polish: {WHERE}}"
+ANEW = ", or let it change each reply: `for_each: outbounds`"
+
+
+def late(kind: str, takes: str, where: str) -> str:
+    return LATE.replace("KIND", kind).replace("TAKES", takes).replace("WHERE", where)
+
+
+MISTAKES = [
+    Mistake(
+        "B198",
+        f"{IN_FILE}{{stages: {{guard: {{enabled: false}}}}}}}}\n{TO_STRICT}",
+        f"stage `guard` asks for channel `telegram`, {AWAY}",
+        TAKE_OVER,
+        ("enabled: false", "timeout: 5s"),
+        related="the route",
+        severity="warning",
+    ),
+    Mistake(
+        "B198",
+        IN_DEFAULT.replace("WHEN", "{channel: «telegram»}") + TO_STRICT,
+        f"stage `guard` asks for channel `telegram`, {AWAY}",
+        TAKE_OVER,
+        ("strict: {}", "strict: {extends: default}"),
+        related="the route",
+        severity="warning",
+    ),
+    Mistake(
+        "B198",
+        IN_DEFAULT.replace("when: WHEN", "«when»: {chat_id: '42', content: '/go*'}")
+        + "routes: [{match: {channel: '*', chat_id: '4?', content: '/*'}, profile: strict}]",
+        f"stage `guard` asks for chat_id `42`, content `/go*`, {AWAY}",
+        TAKE_OVER,
+        ("'42'", "'52'"),
+        related="the route",
+        severity="warning",
+    ),
+    Mistake(
+        "B198",
+        IN_WORK.replace("WHEN", "{channel: «telegram»}")
+        + "[{match: {channel: cli, chat_id: '1'}, profile: work}, {match: {channel: 'c*'}, profile: work}]",
+        "stage `load_state` asks for channel `telegram`, but no route leads such a message to profile `work`",
+        "ask for what a route to the profile matches, or take it out",
+        ("telegram", '"cl?"'),
+        related="a route to the profile",
+        severity="warning",
+    ),
+    Mistake(  # one field contradicts the one route, the other field the other
+        "B198",
+        IN_WORK.replace("when: WHEN", "«when»: {channel: telegram, chat_id: '1'}")
+        + "[{match: {channel: cli}, profile: work}, {match: {chat_id: '2*'}, profile: work}]",
+        "stage `load_state` asks for channel `telegram`, chat_id `1`, but no route leads such a message to profile"
+        " `work`",
+        "ask for what a route to the profile matches, or take it out",
+        ("telegram", "cli"),
+        related="a route to the profile",
+        severity="warning",
+    ),
+    # B199: changes that come too late
+    Mistake(
+        "B199",
+        late("modifying", "model_output", "after: render_outbound, «changes»: [model_output]"),
+        "stage `polish` changes `model_output`, but `render_outbound` above it has made the replies of it already",
+        f"move it above `render_outbound`, with `before: render_outbound`{ANEW}",
+        ("after: render", "before: render"),
+        related="stage `render_outbound` takes `model_output`",
+        severity="warning",
+    ),
+    Mistake(
+        "B199",
+        late("modifying", "prompt", "after: run_model, «changes»: [prompt]"),
+        "stage `polish` changes `prompt`, but `run_model` above it has asked the model already",
+        "move it above `run_model`, with `before: run_model`",
+        ("after", "before"),
+        related="stage `run_model` takes `prompt`",
+        severity="warning",
+    ),
+    Mistake(
+        "B199",
+        late("modifying", "message", "after: dispatch_outbound, «for_each»: outbounds, changes: [message]"),
+        "stage `polish` changes `outbounds`, but `dispatch_outbound` above it has sent them already",
+        "move it above `dispatch_outbound`, with `before: dispatch_outbound`",
+        ("after", "before"),
+        related="stage `dispatch_outbound` takes `outbounds`",
+        severity="warning",
+    ),
+    Mistake(
+        "B199",
+        late("gate", "message", "after: dispatch_outbound, «for_each»: outbounds"),
+        "stage `polish` judges `outbounds`, but `dispatch_outbound` above it has sent them already",
+        "move it above `dispatch_outbound`, with `before: dispatch_outbound`",
+        ("after", "before"),
+        related="stage `dispatch_outbound` takes `outbounds`",
+        severity="warning",
+    ),
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: f"{mistake.code} {mistake.message}")
+def test_what_comes_to_nothing_where_it_stands_is_found_and_its_mended_twin_is_not(mistake: Mistake) -> None:
+    assert_is_found(mistake)
+
+
+QUIET = [
+    # The profile that gets the messages has the stage too, or a message may still come.
+    f"{IN_FILE}{{}}}}\n{TO_STRICT}".replace("«telegram»", "telegram"),
+    f"{IN_FILE}{{}}}}\n{TO_STRICT}".replace("«telegram»", "cli"),
+    IN_DEFAULT.replace("WHEN", "{channel: 't*'}") + TO_STRICT,
+    IN_DEFAULT.replace("WHEN", "{channel: telegram, chat_id: '42'}")
+    + "routes: [{match: {channel: telegram, sender_id: bob}, profile: strict}]",
+    IN_DEFAULT.replace("WHEN", "{channel: telegram}")
+    + 'routes: [{match: {channel: "${env:CHANNEL:-cli}"}, profile: strict}]',
+    IN_DEFAULT.replace("WHEN", "{channel: telegram}")
+    + "routes: [{match: {channel: telegram, chat_id: '1'}, profile: default},"
+    " {match: {channel: telegram}, profile: strict}]",
+    # A stage above may have made another message, or it is asked of replies.
+    IN_DEFAULT.replace("WHEN", "{content: '/*'}").replace("bub:default", "bub:classic")
+    + "routes: [{match: {content: '/*'}, profile: strict}]",
+    IN_DEFAULT.replace("before: run_model", "for_each: outbounds, before: dispatch_outbound").replace(
+        "WHEN", "{channel: telegram}"
+    )
+    + TO_STRICT,
+    # One of the routes to the profile may lead such a message there.
+    IN_WORK.replace("WHEN", "{channel: telegram}")
+    + "[{match: {channel: cli}, profile: work}, {match: {chat_id: '1'}, profile: work}]",
+    # Changes of what is still to be used, and a change of the reply itself.
+    late("modifying", "model_output", "before: render_outbound, changes: [model_output]"),
+    late("modifying", "message", "after: render_outbound, for_each: outbounds, changes: [message]"),
+    late("modifying", "state", "after: render_outbound, changes: [state]"),
+    late("gate", "model_output", "after: render_outbound"),
+]
+
+
+@pytest.mark.parametrize("text", QUIET)
+def test_what_still_comes_to_something_stays_quiet(text: str) -> None:
+    assert told(check(VERSION + text)) == []
+
+
+# B224: a session is called after its channel and chat.
+
+WATCHED = "extends: bub:default\nhooks: {watch: {kind: gate}}\nstages: {watch: {after: load_state, when: WHEN}}\n"
+WATCHING = "@hookimpl\ndef watch(message): ..."
+
+
+@pytest.mark.parametrize(
+    ("when", "others"),
+    [
+        ("{session_id: 'cli:local*', chat_id: '42'}", "chat_id `42`"),
+        ("{session_id: 'cli:*', channel: telegram}", "channel `telegram`"),
+        ("{session_id: '*:4?', chat_id: '55', channel: 'c*'}", "channel `c*` and chat_id `55`"),
+    ],
+)
+def test_a_session_of_another_chat_than_the_one_that_is_asked_for_is_told(write: Write, when: str, others: str) -> None:
+    asked = when.split("'")[1]
+    message = (
+        f"stage `watch` asks for session_id `{asked}` and {others}, but a session is called after its channel and chat"
+    )
+    assert said(found_in(write, WATCHED.replace("WHEN", when), WATCHING)) == [("B224", "warning", message)]
+
+
+@pytest.mark.parametrize(
+    ("when", "more"),
+    [
+        ("{session_id: 'cli:4*', chat_id: '42', channel: cli}", ""),
+        ("{session_id: '*:4?', chat_id: '5*', channel: 'c*'}", ""),  # such as `cli:5:42`
+        ("{session_id: work, chat_id: '42'}", ""),  # as `bub run --session-id work` calls it
+        ("{session_id: 'cli:*', channel: telegram}", "\n@hookimpl\ndef resolve_session(message): ..."),
+    ],
+)
+def test_a_session_that_a_message_or_a_plugin_names_stays_quiet(write: Write, when: str, more: str) -> None:
+    assert said(found_in(write, WATCHED.replace("WHEN", when), WATCHING + more)) == []

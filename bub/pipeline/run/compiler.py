@@ -28,6 +28,7 @@ from bub.pipeline.check.rules import (
     only_leaves_out,
     plain_function_in_time,
     point_nobody_fires,
+    session_never_met,
     unknown_argument,
     unknown_implementation,
     unmarked_hook,
@@ -79,6 +80,7 @@ PLUGIN_RULES: tuple[Callable[[Plan, Offers], None], ...] = (
     denial_in_vain.check,
     never_asked.check,
     item_without_field.check,
+    session_never_met.check,
 )
 """The rules that need the profile's plugins loaded (DESIGN §4, second list)."""
 
