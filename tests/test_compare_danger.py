@@ -270,6 +270,49 @@ DANGEROUS: dict[str, tuple[list[Edit], str]] = {
         "is sent",
     ),
     "what fails to redact lets pass": ([(", on_failure: propagate}", "}")], "lets pass what it was to check"),
+    "what redacts replies stands below what sends them": (
+        [("before: dispatch_outbound, on_failure", "after: dispatch_outbound, on_failure")],
+        "stage `redact` no longer stands before `dispatch_outbound`",
+    ),
+    "replies are sent above what redacts them": (
+        stage("dispatch_outbound: {before: redact}"),
+        "stage `redact` no longer stands before `dispatch_outbound`",
+    ),
+    "replies are also sent above what redacts them": (
+        stage("early: {hook: dispatch_outbound, kind: broadcast, for_each: outbounds, before: redact}"),
+        "stage `redact` does not stand before `early`",
+    ),
+    "fewer replies are redacted": (
+        [("{for_each: outbounds,", "{when: {channel: telegram}, for_each: outbounds,")],
+        "is for messages with channel `telegram`",
+    ),
+    "another plugin redacts": ([("{for_each: outbounds,", "{only: [telegram], for_each: outbounds,")], "`only`"),
+    "the point that redacts asks nobody": (
+        [("redact: {kind: modifying", "redact: {only: [], kind: modifying")],
+        "`only`",
+    ),
+    "what redacts calls another hook": (
+        [
+            ("{for_each: outbounds,", "{hook: soften, for_each: outbounds,"),
+            ("  redact: {kind", "  soften: {kind: modifying, takes: [message]}\n  redact: {kind"),
+        ],
+        "`hook` of stage `redact`",
+    ),
+    "what redacts only looks": (
+        [
+            ("redact: {kind: modifying", "redact: {kind: void"),
+            ("changes: [message], before: dispatch_outbound, on_failure: propagate}", "before: dispatch_outbound}"),
+        ],
+        "`kind` of",
+    ),
+    "a reply leaves by another channel": (
+        stage(f"render_outbound: {{default: {REPLIES.replace('channel:', 'output_channel: telegram, channel:')}}}"),
+        "goes to another chat",
+    ),
+    "a gate's time-out is up to a variable": (
+        [(STAGE, '{before: run_model, timeout: "${env:PATIENCE}"}')],
+        "holds the turn without an end",
+    ),
     # Code
     "a plugin more": (listing("guests", "[telegram, guard, shell]"), "plugin `shell` will be imported"),
     "another file for a plugin": (
@@ -379,6 +422,21 @@ HARMLESS: dict[str, list[Edit]] = {
         ("takes: [prompt, session_id]", "takes: [session_id, prompt]"),
     ],
     "a gate sees more": [("takes: [prompt, session_id]", "takes: [prompt, session_id, message]")],
+    "a gate's time-out may be another": [(STAGE, '{before: run_model, timeout: "${env:PATIENCE:-5s}"}')],
+    "what redacts replies is called otherwise": [(f"  redact: {REDACT}", f"  clean: {{hook: redact, {REDACT[1:]}")],
+    "what redacts replies stands higher": [
+        ("before: dispatch_outbound, on_failure", "after: render_outbound, on_failure")
+    ],
+    "what redacts replies asks those that it asked": [
+        ("{for_each: outbounds,", "{only: [guard], for_each: outbounds,")
+    ],
+    "one more looks through replies, above what redacts them": [
+        ("  tool_gate:", "  polish: {kind: modifying, takes: [message]}\n  tool_gate:"),
+        (
+            "  redact: {for_each",
+            "  polish: {for_each: outbounds, changes: [message], before: redact}\n  redact: {for_each",
+        ),
+    ],
     "the keys of a gate in another order": [(STAGE, "{timeout: 5s, before: run_model}")],
     "a stage that is no gate is off": [("save_state: {timeout: 20s}", "save_state: {enabled: false}")],
     "a stage below the gate": [

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from bub.base.duration import parse_duration
-from bub.hooks.facts import HOOK_KEYS
+from bub.hooks.facts import HOOK_KEYS, OUTBOUNDS
 from bub.pipeline.plan.checks import CHECKED
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.stages import HookPlan, StagePlan, policy_of
@@ -144,12 +144,17 @@ def is_gate(stage: StagePlan) -> bool:
     return stage.enabled and kind_of(stage) == GATE
 
 
-def stages_behind(gate: StagePlan, plan: Plan) -> list[StagePlan]:
-    """Return the stages that a gate stops when it denies; a gate for each item stops those that work on the list."""
-    below = plan.stages[plan.position[gate.id] + 1 :]
+def stages_behind(guard: StagePlan, plan: Plan) -> list[StagePlan]:
+    """Return the stages that a gate stops when it denies; of one for each item, and of a check, those that get replies.
+
+    A gate for each item of another list stops those that work on that list.
+    """
+    below = plan.stages[plan.position[guard.id] + 1 :]
     # What cleans up runs whether the gate allows or not.
     running = [stage for stage in below if stage.enabled and stage.cleanup_for is None]
-    return running if gate.each is None else [stage for stage in running if gate.each in stage.taken]
+    if is_gate(guard) and guard.each is None:
+        return running
+    return [stage for stage in running if (guard.each or OUTBOUNDS) in stage.taken]
 
 
 def gates_of(plan: Plan) -> dict[str, list[str] | None]:

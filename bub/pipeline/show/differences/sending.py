@@ -44,7 +44,8 @@ def _addresses(node: Node | None) -> Iterator[tuple[str, ...]]:
     if node is None:
         return
     if node.is_mapping:
-        parts = (node.get(name) for name in ADDRESS)
+        channel, chat = (node.get(name) for name in ADDRESS)
+        parts = (node.get("output_channel") or channel, chat)
         said = (part.plain() if part is not None else None for part in parts)
         yield tuple(usual if text is None else str(text) for text, usual in zip(said, _TO_WHO_ASKED, strict=True))
     for child in node.elements():

@@ -20,18 +20,18 @@ from bub.pipeline.show.differences.facts import (
 )
 from bub.pipeline.show.differences.order import describe_position
 from bub.pipeline.show.differences.sending import opens_default
-from bub.pipeline.show.differences.weakening import opens_stage, removal_of_check, shows_unjudged
+from bub.pipeline.show.differences.weakening import UNCHECKED, guards, opens_stage, removal_of_check, shows_unjudged
 from bub.pipeline.source.document import Node
 
 
 def compare(old: Plan, new: Plan, changes: Changes) -> None:
     """Tell which stages are new or gone, and what changes about the others; their order aside."""
     before, after = ({stage.id: stage for stage in plan.stages} for plan in (old, new))
-    renamed = _renamed_gates(old, new)
+    renamed = _renamed_guards(old, new)
     for name, stage in after.items():
         if name in renamed:
             was = renamed[name]
-            message = f"gate `{was.id}` is called `{name}`"
+            message = f"{_title(was)} is called `{name}`"
             changes.add("stages.renamed", message, f"stages.{name}", stage.node, old=was.id, new=name)
             _compare_stage(was, stage, old, new, changes)
         elif name not in before:
@@ -49,10 +49,16 @@ def compare(old: Plan, new: Plan, changes: Changes) -> None:
         changes.add_differing("policies.on_failure", message, "on_failure", was_said, now_said)
 
 
-def _renamed_gates(old: Plan, new: Plan) -> dict[str, StagePlan]:
-    """Return the gates that are called otherwise now, by their new names: stages that ask the same hook point."""
-    gone = {gate.hook.point.name: gate for gate in old.stages if is_gate(gate) and gate.id not in new.position}
-    come = {gate.hook.point.name: gate for gate in new.stages if is_gate(gate) and gate.id not in old.position}
+def _renamed_guards(old: Plan, new: Plan) -> dict[str, StagePlan]:
+    """Return the gates and checks called otherwise now, by their new names: stages that ask the same hook point."""
+    gone, come = (
+        {
+            stage.hook.point.name: stage
+            for stage in plan.stages
+            if guards(stage, plan) and stage.id not in other.position
+        }
+        for plan, other in ((old, new), (new, old))
+    )
     return {come[point].id: gone[point] for point in come if point in gone}
 
 
@@ -106,8 +112,7 @@ def _is_as_strict(was: StagePlan, now: StagePlan, old: Plan, new: Plan) -> bool:
 
 
 def _compare_stage(was: StagePlan, now: StagePlan, old: Plan, new: Plan, changes: Changes) -> None:
-    guards = is_gate(was)
-    who = f"gate `{was.id}`" if guards else f"stage `{was.id}`"
+    who = _title(was)
     for key, area in STAGE_KEYS.items():
         before, after = stage_fact(was, key), stage_fact(now, key)
         if before.sense == after.sense or comes_from_elsewhere(was, now, key):
@@ -118,32 +123,32 @@ def _compare_stage(was: StagePlan, now: StagePlan, old: Plan, new: Plan, changes
             message = f"{who} is switched {'on' if after.value else 'off'}"
         kind, path = f"{'gates' if danger and key != 'default' else area}.{key}", f"stages.{now.id}.{key}"
         changes.add_differing(kind, message, path, before, after, now.node, danger=danger)
-    if guards and is_gate(now):
+    if guards(was, old) and guards(now, new):
         _report_unguarded(was, now, old, new, changes)
 
 
 def _report_unguarded(was: StagePlan, now: StagePlan, old: Plan, new: Plan, changes: Changes) -> None:
-    """Tell what a gate guarded and guards no longer: stages, and hook points that are called beside it now."""
+    """Tell what a gate or a check guarded and guards no longer: stages, and hook points that are called beside it."""
+    who = _title(was)
     guarded, still = stages_behind(was, old), {now.id, *_ids(stages_behind(now, new))}
     points = _points(guarded) - _points(stage for stage in old.above(was) if stage.enabled)
     heirs = {heir: stage.id for stage in guarded for heir in new.heirs.get(stage.id, ())}
     for stage in new.stages:
-        if stage.id in still or not stage.enabled or is_gate(stage):
+        if stage.id in still or not stage.enabled or is_gate(stage) or (not is_gate(was) and guards(stage, new)):
             continue
         if stage.id in _ids(guarded):
-            message = f"gate `{was.id}` no longer stands before `{stage.id}`"
+            message = f"{who} no longer stands before `{stage.id}`"
         elif stage.id in heirs:
-            message = (
-                f"gate `{was.id}` does not stand before `{stage.id}`, which runs in the place of `{heirs[stage.id]}`"
-            )
+            message = f"{who} does not stand before `{stage.id}`, which runs in the place of `{heirs[stage.id]}`"
         elif points & _points([stage]):
-            message = f"gate `{was.id}` does not stand before `{stage.id}`, which also calls `{stage.hook.point.name}`"
+            message = f"{who} does not stand before `{stage.id}`, which also calls `{stage.hook.point.name}`"
         else:
             continue
         # Either may have been moved, or the stage made a clean-up.
         keys = (stage.node.get("cleanup_for"), *_anchors(stage), *_anchors(now))
         path = f"stages.{stage.id}"
-        changes.add("gates.passed", message, path, *keys, stage.node, old=was.id, new=stage.id, danger=True)
+        danger = is_gate(was) or UNCHECKED
+        changes.add("gates.passed", message, path, *keys, stage.node, old=was.id, new=stage.id, danger=danger)
 
 
 def _anchors(stage: StagePlan) -> tuple[Node | None, Node | None]:
@@ -154,6 +159,10 @@ def _points(stages: Iterable[StagePlan]) -> set[str]:
     """Return the hook points that some stages call: a point and its twin are called together."""
     points = [stage.hook.point for stage in stages]
     return {name for point in points for name in (point.name, point.twin) if name is not None}
+
+
+def _title(stage: StagePlan) -> str:
+    return f"gate `{stage.id}`" if is_gate(stage) else f"stage `{stage.id}`"
 
 
 def _ids(stages: Iterable[StagePlan]) -> list[str]:

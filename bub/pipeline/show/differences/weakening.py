@@ -12,14 +12,19 @@ from bub.pipeline.plan.stages import StagePlan
 from bub.pipeline.show.differences.facts import GATE, Fact, is_gate, kind_of, point_fact, stage_fact
 from bub.pipeline.show.differences.judges import judges, renamed_plugins
 from bub.pipeline.source.document import Plain
+from bub.pipeline.source.interpolate import references
 
 _CHECKING = ("claiming", "modifying")
 """The kinds that, beside gates, hold back or change what passes; of them a failure lets it pass."""
 
+_MAKE_A_CHECK = ("enabled", "hook", "kind", "for_each", "changes", "when", "only", "takes")
+"""The keys that say what a check of replies judges, and who does."""
+
 _HANGS = "a plugin that hangs there holds the turn without an end"
 _FAILS_OPEN = "what fails to check lets pass what it was to check"
 _SHOWN = "what is streamed is shown before the checks below have spoken"
-_UNCHECKED = "what it held back or took out of replies is sent"
+UNCHECKED = "what it held back or took out of replies is sent"
+"""Why it is dangerous that a check of replies is gone, or judges less."""
 
 
 def opens_stage(key: str, was: StagePlan, now: StagePlan, old: Plan, new: Plan) -> bool | str:
@@ -29,11 +34,11 @@ def opens_stage(key: str, was: StagePlan, now: StagePlan, old: Plan, new: Plan) 
         return False
     if is_gate(was):
         return _opens_gate(key, before, after, old, new)
-    if key == "enabled" and after.value is not True:
-        return checks_replies(was, old) and _UNCHECKED
     if key == "show":
         return shows_unjudged(now)
-    return key == "on_failure" and kind_of(was) in _CHECKING and _opens_failure(before, after)
+    if key == "on_failure":
+        return kind_of(was) in _CHECKING and _opens_failure(before, after)
+    return checks_replies(was, old) and _opens_check(key, was, now, old, new)
 
 
 def opens_point(name: str, key: str, old: Plan, new: Plan) -> bool | str:
@@ -58,6 +63,11 @@ def checks_replies(stage: StagePlan, plan: Plan) -> bool:
     return stage.each == OUTBOUNDS or OUTBOUNDS in stage.makes or "model_output" in stage.makes
 
 
+def guards(stage: StagePlan, plan: Plan) -> bool:
+    """Return whether it keeps something from those below it: a gate, or a check of replies."""
+    return is_gate(stage) or checks_replies(stage, plan)
+
+
 def shows_unjudged(stage: StagePlan) -> bool | str:
     """Return why it is dangerous how a stage shows what it streams, if it is."""
     return shows_at_once(stage) and _SHOWN
@@ -65,7 +75,7 @@ def shows_unjudged(stage: StagePlan) -> bool | str:
 
 def removal_of_check(stage: StagePlan, plan: Plan) -> bool | str:
     """Return why it is dangerous that a stage which is no gate is gone, if it is."""
-    return checks_replies(stage, plan) and _UNCHECKED
+    return checks_replies(stage, plan) and UNCHECKED
 
 
 def _opens_gate(key: str, was: Fact, now: Fact, old: Plan, new: Plan) -> bool | str:
@@ -74,18 +84,37 @@ def _opens_gate(key: str, was: Fact, now: Fact, old: Plan, new: Plan) -> bool | 
             return True
         case "enabled":
             return now.value is not True
-        case "when":  # a message that does not match is allowed
+        case "timeout":
+            return _may_be_unset(now.value) and _HANGS
+        case "on_failure":
+            return now.value != "deny" and _FAILS_OPEN
+        case _:
+            return _judges_less(key, was, now, old, new)
+
+
+def _opens_check(key: str, was: StagePlan, now: StagePlan, old: Plan, new: Plan) -> bool | str:
+    """Return the same of a check of replies; what another hook does is not known."""
+    before, after = stage_fact(was, key), stage_fact(now, key)
+    is_lost = key == "hook" or not guards(now, new) or _judges_less(key, before, after, old, new)
+    return key in _MAKE_A_CHECK and is_lost and UNCHECKED
+
+
+def _judges_less(key: str, was: Fact, now: Fact, old: Plan, new: Plan) -> bool:
+    """Return whether fewer messages are judged, fewer plugins asked, or less is shown to them."""
+    match key:
+        case "when":  # a message that does not match passes
             return not _is_as_wide(now.value, was.value)
         case "only":
             return not judges(old, was.value) <= judges(new, now.value, renamed_plugins(old, new))
         case "takes":
             return not _items(was.value) <= _items(now.value)
-        case "timeout":
-            return now.value is None and _HANGS
-        case "on_failure":
-            return now.value != "deny" and _FAILS_OPEN
         case _:
             return False
+
+
+def _may_be_unset(value: Plain) -> bool:
+    """Return whether a value is none, or one that a variable without a default gives."""
+    return value is None or (isinstance(value, str) and any(one.default is None for one in references(value)))
 
 
 def _opens_failure(was: Fact, now: Fact) -> bool | str:
