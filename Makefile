@@ -22,6 +22,9 @@ PIP = $(PY) -m pip --disable-pip-version-check --quiet
 # The message reaches the shell through the environment, so that quotes and dollars in it stay what they are.
 export SAY := $(value MESSAGE)
 
+# Tests start Bub hundreds of times: a process that may not keep bytecode compiles every module anew, at twice the cost.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help run test matrix conformance lint types pictures fuzz promise crash load soak bench build clean
 
 help: ## list the targets
