@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import os
 import sys
 import traceback
@@ -197,7 +196,7 @@ def _tell_of_no_file(destination: _Destination, error: BaseException | None) -> 
     event, why = "no log is written", _to_text(error)
     line: dict[str, Any] = {"time": datetime.now().astimezone().isoformat(timespec="milliseconds")}
     line |= {"level": "WARNING", "event": event, "logger": __name__, "error": why}
-    text = json.dumps(line) if destination.shown == "json" else f"bub: {event}: {why}"
+    text = _to_json(line) if destination.shown == "json" else f"bub: {event}: {why}"
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr)  # noqa: T201
 
@@ -237,7 +236,7 @@ def _take_in_others(logger: Logger, destination: _Destination) -> None:
 
 
 def _show_as_json(message: Message) -> None:
-    """Write a line to standard error as one JSON object, in ASCII so that no terminal's encoding can break it."""
+    """Write a line to standard error as one JSON object."""
     record = message.record
     fields = dict(record["extra"])
     told = fields.pop(_TRACEBACK, None)
@@ -255,7 +254,14 @@ def _show_as_json(message: Message) -> None:
         line[f"{name}_" if name in line else name] = _in_json(value)
     if told is not None:
         line["exception"] = told
-    sys.stderr.write(f"{json.dumps(line)}\n")
+    sys.stderr.write(f"{_to_json(line)}\n")
+
+
+def _to_json(line: dict[str, Any]) -> str:
+    """Return a line as one JSON object, in ASCII so that no terminal's encoding can break it."""
+    import json  # only for a gateway that writes for programs
+
+    return json.dumps(line)
 
 
 def _in_json(value: Any) -> Any:

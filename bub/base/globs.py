@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase, translate
 from operator import methodcaller
 from typing import NamedTuple
 
-_SIGN = re.compile(r"[*?\[]")
-_PART = re.compile(r"\[!?+\]?+[^\]]*+\]|.", re.DOTALL)
+_SIGN = r"[*?\[]"
+_PART = r"(?s)\[!?+\]?+[^\]]*+\]|."
 """A part of a glob: a sign, a set or a letter."""
 
 _ANYTHING = "~"
@@ -31,7 +31,7 @@ def may_meet(one: str, other: str) -> bool:
     """Whether something may be matched by both; True where that cannot be told."""
     if not is_glob(one) or not is_glob(other):
         return covers(one, other) or covers(other, one)
-    first, second = _PART.findall(one), _PART.findall(other)
+    first, second = re.findall(_PART, one), re.findall(_PART, other)
     # Which beginnings of the second may be matched by what the first one has matched so far, part for part.
     met = _reach([True] + [False] * len(second), second)
     for part in first:
@@ -61,7 +61,7 @@ def _may_share(one: str, other: str) -> bool:
 
 def is_glob(text: str) -> bool:
     """Whether a text may match another than itself."""
-    return _SIGN.search(text) is not None
+    return re.search(_SIGN, text) is not None
 
 
 def matches_nothing(glob: str) -> bool:
@@ -78,7 +78,7 @@ def sample(glob: str) -> str:
 
 def matcher(glob: str) -> Callable[[str], object]:
     """What says of a text whether the glob matches it; to compile a pattern takes a hundred times what most need."""
-    sign = _SIGN.search(glob)
+    sign = re.search(_SIGN, glob)
     if sign is None:
         return glob.__eq__
     if glob.endswith("*") and sign.end() == len(glob):
@@ -95,7 +95,7 @@ class _GlobStart(NamedTuple):
 
     @classmethod
     def of(cls, field: str, glob: str) -> _GlobStart:
-        sign = _SIGN.search(glob)
+        sign = re.search(_SIGN, glob)
         return cls(field, glob if sign is None else glob[: sign.start()], sign is None)
 
 

@@ -22,6 +22,11 @@ _PARTS = ("if", "then", "else")
 _OPEN = (None, "object", "array")
 
 
+def join_steps(steps: Steps) -> str:
+    """Write a path as people do: `stages.prompt.needs[0]`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
+
+
 def look_up(reference: str, whole: Any) -> Any:
     """What a `$ref` leads to in its own document; None when it leads nowhere, or out of the document."""
     from referencing import Registry  # 30 ms that only a schema with references pays

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from bub.base.diagnostics import Position
-from bub.base.json_schema import Steps
+from bub.base.json_schema import Steps, join_steps
 from bub.errors import UsageError
 from bub.lsp.places import Mention, find_spot, mention_at
 from bub.lsp.reading import Open
-from bub.pipeline.plan.origins import join_steps
 from bub.pipeline.show.explain import explain
 from bub.pipeline.show.pages import page
 

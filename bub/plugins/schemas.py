@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -29,7 +28,7 @@ GROUP = "bub.schema"
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _MOST_BYTES = 1_000_000
-_NAME = re.compile("[A-Za-z][A-Za-z0-9_.-]*")
+_NAME = "[A-Za-z][A-Za-z0-9_.-]*"
 _OWN_ADDRESSES = ("$id", "$anchor", "$dynamicRef", "$dynamicAnchor")
 """What gives a schema an address of its own, under which it could not be found as a part of another."""
 
@@ -127,7 +126,7 @@ def _offers(_: tuple[tuple[str, int], ...]) -> Mapping[str, tuple[EntryPoint, ..
     offers: dict[str, tuple[EntryPoint, ...]] = {}
     for entry in entry_points(group=GROUP):
         others = offers.get(entry.name, ())
-        if _NAME.fullmatch(entry.name) and all(other.value != entry.value for other in others):
+        if re.fullmatch(_NAME, entry.name) and all(other.value != entry.value for other in others):
             offers[entry.name] = (*others, entry)
     return offers
 
@@ -153,6 +152,8 @@ def _package(entry: EntryPoint) -> str:
 
 def _read(entry: EntryPoint) -> tuple[Schema | None, str]:
     """The schema an entry point names, or None and what is wrong with it."""
+    import json  # only for a section of such a plugin
+
     try:
         package, file = entry.module, entry.attr or ""
     except (AssertionError, AttributeError, ValueError):  # what a Python raises if it cannot take the value apart

@@ -51,7 +51,7 @@ def secret_starts(lines: Sequence[str]) -> dict[int, int]:
 
 def secrets_in_addresses(text: str) -> Iterator[str]:
     """The passwords and tokens of the addresses in a text, as they are written there and as they are meant."""
-    for found in SECRET_IN_ADDRESS.finditer(text) if "@" in text else ():
+    for found in re.finditer(SECRET_IN_ADDRESS, text) if "@" in text else ():
         secret = found["secret"]
         # A user may be an e-mail address, and what is behind it the password.
         yield from filter(looks_secret, (secret, unquote(secret), secret.rpartition(":")[2]))

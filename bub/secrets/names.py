@@ -9,19 +9,19 @@ from bub.base.quoting import IN_ADDRESS
 SECRET_WORDS = "(?:key|token|secret|password|passphrase|credentials?)"
 """How the name of a secret ends, as a pattern for any case."""
 
-SECRET_SETTING = re.compile(rf"(?i){SECRET_WORDS}$")
-"""The name of a setting that is a secret, whatever its schema says."""
+SECRET_SETTING = rf"(?i){SECRET_WORDS}$"
+"""The name of a setting that is a secret, whatever its schema says; a pattern, compiled once it is needed."""
 
-SECRET_VARIABLE = re.compile(
+SECRET_VARIABLE = (
     r"(?i)TOKEN|SECRET|PASSW(OR)?D|PASSPHRASE|CREDENTIAL|COOKIE|API_?KEY|PRIVATE|WEBHOOK|AUTHORIZATION"
     r"|(^|_)(KEY|KEYS|PASS|PAT|JWT)(_|$)|_(PWD|AUTH|DSN)$"
 )
 """The name of a variable that may hold a secret. Of those there are more kinds, since every program has its own."""
 
-SECRET_IN_ADDRESS = re.compile(f"{IN_ADDRESS}@")
+SECRET_IN_ADDRESS = f"{IN_ADDRESS}@"
 """An address with a password, or for the web with what stands in the place of a user, which is a token."""
 
 
 def is_secret_variable(name: str) -> bool:
     """Whether a variable's name is that of a secret."""
-    return bool(SECRET_SETTING.search(name) or SECRET_VARIABLE.search(name))
+    return bool(re.search(SECRET_SETTING, name) or re.search(SECRET_VARIABLE, name))

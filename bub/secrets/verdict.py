@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from bub.base.json_schema import Schema, Steps, fits, schemas_along, speakers
@@ -36,4 +37,4 @@ def is_marked(setting: Steps, schema: Schema) -> bool:
 
 def is_named(setting: Steps) -> bool:
     """Whether the name of a setting, or of what it is a part of, is that of a secret: `api_key`, `telegram.token`."""
-    return any(isinstance(step, str) and SECRET_SETTING.search(step) for step in setting)
+    return any(isinstance(step, str) and re.search(SECRET_SETTING, step) for step in setting)

@@ -12,7 +12,7 @@ from bub.secrets.names import SECRET_IN_ADDRESS, is_secret_variable
 def secrets_within(text: str) -> Iterator[tuple[int, int]]:
     """Where in a text the passwords of addresses stand, and the defaults of variables that are named like secrets."""
     yield from _defaults(text)
-    for found in SECRET_IN_ADDRESS.finditer(text) if "@" in text else ():
+    for found in re.finditer(SECRET_IN_ADDRESS, text) if "@" in text else ():
         yield found.span("secret")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import threading
@@ -59,8 +60,8 @@ def child_environment(environ: Mapping[str, str], settings: Mapping[str, Any]) -
         or not (
             name.upper().startswith("BUB_")
             or name in _NOT_FOR_CHILDREN
-            or SECRET_VARIABLE.search(name)
-            or SECRET_IN_ADDRESS.search(value)
+            or re.search(SECRET_VARIABLE, name)
+            or re.search(SECRET_IN_ADDRESS, value)
             or any(secret in value for secret in secrets)
         )
     }

@@ -19,7 +19,7 @@ from bub.pipeline.source.merge import Document
 UNUSED, NAMELESS = "B041", "B042"
 
 _IGNORE = r"#\s*bub:\s*ignore\b(?:\s*\[(?P<codes>[^\]\n]*)\])?.*"
-_HINT = "bub:"
+_HINT = "ignore"
 """What every such remark holds: most files have none, and are not looked through."""
 
 _OF_THE_MACHINE = frozenset({"B014", "B031", "B032", "B033", "B034", "B035", "B106", "B160", "B161"})

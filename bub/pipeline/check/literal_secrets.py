@@ -56,14 +56,14 @@ def _holds_literal(node: Node) -> bool:
     return any(map(_holds_literal, below)) or _is_literal(node.value)
 
 
-_REFERENCE = re.compile(r"\$\{(?:env|file):[^{}]+\}")
+_REFERENCE = r"\$\{(?:env|file):[^{}]+\}"
 
 
 def _is_literal(value: Any) -> bool:
     if not isinstance(value, str):
         return isinstance(value, int | float) and not isinstance(value, bool)
     text = value
-    references = _REFERENCE.findall(text.replace("$$", ""))
+    references = re.findall(_REFERENCE, text.replace("$$", ""))
     # `${env:KEY:-sk-123}` keeps the secret in the file as well.
     with_default = any(re.search(":-[^}]", reference) for reference in references)
     return bool(text) and (not references or with_default)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bub.base.diagnostics import Diagnostic, Place, Related, Severity
+from bub.base.json_schema import join_steps
 from bub.pipeline.check.words import Path
-from bub.pipeline.plan.origins import join_steps
 
 UNKNOWN_KEY = "B100"
 WRONG_TYPE = "B101"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bub.pipeline.plan.origins import join_steps
+from bub.base.json_schema import join_steps
 from bub.secrets.names import is_secret_variable
 
 Path = tuple[str | int, ...]

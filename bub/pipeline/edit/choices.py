@@ -9,10 +9,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from bub.base.diagnostics import Place, did_you_mean
-from bub.base.json_schema import Schema, Steps
+from bub.base.json_schema import Schema, Steps, join_steps
 from bub.errors import UsageError
 from bub.pipeline.edit.paths import Keys
-from bub.pipeline.plan.origins import Lookup, join_steps, schema_at, value_at
+from bub.pipeline.plan.origins import Lookup, schema_at, value_at
 from bub.pipeline.plan.secret_places import setting_of
 from bub.pipeline.plan.settings import read_text
 from bub.pipeline.source.document import Node

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
@@ -12,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from bub.base.diagnostics import Place
-from bub.base.json_schema import Schema, Steps, follow_references, part_at
+from bub.base.json_schema import Schema, Steps, follow_references, join_steps, part_at
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.secret_places import is_named_secret, setting_of
 from bub.pipeline.plan.settings import environment_settings, for_the_same_provider, resolve_settings
@@ -256,13 +255,10 @@ def _source(node: Node) -> str:
 # As text
 
 
-def join_steps(steps: Steps) -> str:
-    """Write a path as people do: `stages.prompt.needs[0]`."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
-
-
 def flow(value: Any) -> str:
     """A plain value in one line of YAML."""
+    import json  # only where a value is shown
+
     if isinstance(value, dict):
         return "{" + ", ".join(f"{flow(name)}: {flow(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):

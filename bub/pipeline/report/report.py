@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import unicodedata
@@ -70,6 +69,8 @@ def render_json(diagnostics: Iterable[Diagnostic], files: int, pages: str | None
     `ok` says that no finding is an error; `files` is how many files were checked, `pages` where the page of codes is to
     be read, on this machine by default.
     """
+    import json  # only for this format
+
     items = sort_diagnostics(diagnostics)
     document = {
         "version": 1,

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from bub.base.diagnostics import Place, did_you_mean
-from bub.base.json_schema import Steps
+from bub.base.json_schema import Steps, join_steps
 from bub.errors import UsageError
 from bub.hooks.combining import COMBININGS
 from bub.hooks.facts import HANDED_ON_KEYS, HOOK_KEYS, INHERITED_KEYS, KIND_KEYS, KINDS, STAGE_KEYS, START_VALUES
@@ -20,7 +20,6 @@ from bub.pipeline.plan.origins import (
     flow,
     is_for_another_provider,
     is_variable,
-    join_steps,
     leaves_of,
     origins_of,
     schema_at,

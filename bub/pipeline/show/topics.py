@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 
 from bub.base.diagnostics import did_you_mean
-from bub.base.json_schema import Steps
+from bub.base.json_schema import Steps, join_steps
 from bub.base.quoting import hide_passwords
 from bub.errors import UsageError
 from bub.hookspecs import HOOK_POINTS
 from bub.pipeline.plan.origins import (
     Lookup,
-    join_steps,
     origins_of,
     schema_at,
     value_at,

@@ -25,7 +25,7 @@ _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _VARIABLE = r"[A-Z_][A-Z0-9_]*"
 """A variable as nearly all are written, which a secret is not."""
 _ENV_BODY = rf"env:(?P<name>{_NAME})(?::-(?P<default>.*))?"
-_LINE_END = re.compile(r"\r\n|\r|\n")
+_LINE_END = r"\r\n|\r|\n"
 DOTENV_LINE = r"""
     \s* (?:export\s+)? (?P<name>[A-Za-z_][A-Za-z0-9_]*) \s*=\s*+
     (?: '(?P<single>[^']*)' \s*(?:\#.*)?
@@ -33,7 +33,7 @@ DOTENV_LINE = r"""
       | (?P<bare>(?!['"]).*)
     )"""
 """One line of `.env`, to be matched with `re.VERBOSE`; a remark may stand behind a bare value, too."""
-_COMMENT = re.compile(r"(?:^|\s)#")
+_COMMENT = r"(?:^|\s)#"
 _ESCAPES: Mapping[str, str] = MappingProxyType({"n": "\n", "r": "\r", "t": "\t"})
 _NO_FOLDERS: Mapping[str, Path] = MappingProxyType({})
 _ABSENT: Final = object()
@@ -90,7 +90,7 @@ def parse_dotenv(text: str, *, file: str) -> tuple[dict[str, str], tuple[Diagnos
         if double is not None:
             values[found["name"]] = re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[1]), double)
         else:
-            values[found["name"]] = single if single is not None else _COMMENT.split(bare, maxsplit=1)[0].strip()
+            values[found["name"]] = single if single is not None else re.split(_COMMENT, bare, maxsplit=1)[0].strip()
     return values, tuple(findings.items)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
+
+import msgspec
 
 from bub.base.resources import shipped_schema
 from bub.plugins.schemas import embed_section, installed_section
@@ -61,5 +62,5 @@ def settings_schema_with(sections: Mapping[str, Schema], *, pointer: str = "#") 
 
 
 def _load(*parts: str) -> Schema:
-    loaded: Schema = json.loads(shipped_schema(*parts).read_text(encoding="utf-8"))
+    loaded: Schema = msgspec.json.decode(shipped_schema(*parts).read_bytes())
     return loaded

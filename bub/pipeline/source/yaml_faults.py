@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -13,19 +12,19 @@ SYNTAX = "B001"
 TAB = "B003"
 TAG = "B005"
 
-_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
+_FORBIDDEN = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]"
 """What YAML 1.2 (§5.1) allows nowhere in a file, not even in a comment.
 
 The few that are refused are named, not the many that are allowed: such a set takes ten times as long to compile.
 """
 
-_BLANKS = re.compile(r"[ \t]*")
+_BLANKS = r"[ \t]*"
 _LONGEST_KEY = 1_024
 """How many characters YAML (§7.4.3) gives a key of a single line."""
 
-_LOOK_ALIKE = re.compile("[\u00a0\u1680\u180e\u2000-\u200b\u202f\u205f\u2060\u3000\ufeff]")
+_LOOK_ALIKE = "[\u00a0\u1680\u180e\u2000-\u200b\u202f\u205f\u2060\u3000\ufeff]"
 """What looks like a space, or like nothing at all, and is text to YAML."""
-_UP_TO_A_VALUE = re.compile(r"[ \t]*(?:-[ \t]*)?(?:[\w.-]+:[ \t]*)?")
+_UP_TO_A_VALUE = r"[ \t]*(?:-[ \t]*)?(?:[\w.-]+:[ \t]*)?"
 
 
 class Fault(NamedTuple):
@@ -41,7 +40,7 @@ class Fault(NamedTuple):
 
 def forbidden_character(text: str) -> Fault | None:
     """Return the first control character of a text, or None when it has none."""
-    found = _FORBIDDEN.search(text)
+    found = None if _is_seen(text) else re.search(_FORBIDDEN, text)
     if found is None:
         return None
     name = f"U+{ord(found.group()):04X}"
@@ -86,7 +85,15 @@ def tab_fault(start: int, end: int) -> Fault:
 
 def has_look_alikes(text: str) -> bool:
     """Return whether a text has any character that looks like a space and is none."""
-    return _LOOK_ALIKE.search(text) is not None
+    return not _is_seen(text) and re.search(_LOOK_ALIKE, text) is not None
+
+
+def _is_seen(text: str) -> bool:
+    """Return whether all of a text can be seen, as of most files: what is forbidden and what looks like a space cannot.
+
+    The patterns for these take longer to compile than such a file to read.
+    """
+    return text.replace("\n", " ").isprintable()
 
 
 def look_alike_of_a_space(text: str, start: int) -> int | None:
@@ -94,12 +101,14 @@ def look_alike_of_a_space(text: str, start: int) -> int | None:
 
     That is in front of the entry, behind its `-`, or behind the `:` of its key.
     """
-    at = _UP_TO_A_VALUE.match(text, start).end()  # type: ignore[union-attr]  # matches "" as well
-    return at if _LOOK_ALIKE.match(text, at) else None
+    at = re.compile(_UP_TO_A_VALUE).match(text, start).end()  # type: ignore[union-attr]  # matches "" as well
+    return at if re.compile(_LOOK_ALIKE).match(text, at) else None
 
 
 def look_alike_fault(text: str, at: int) -> Fault:
     """Return the refusal of the character at `at`, which cannot be seen."""
+    import unicodedata  # only where there is one
+
     name = f"{unicodedata.name(text[at]).lower()}, U+{ord(text[at]):04X}"
     return Fault(
         SYNTAX,
@@ -112,7 +121,7 @@ def look_alike_fault(text: str, at: int) -> Fault:
 
 def indentation_end(text: str, line: int) -> int:
     """Return where the indentation of the line that begins at `line` ends."""
-    return _BLANKS.match(text, line).end()  # type: ignore[union-attr]  # matches "" as well
+    return re.compile(_BLANKS).match(text, line).end()  # type: ignore[union-attr]  # matches "" as well
 
 
 def indentation_tab(text: str, line: int, at: int) -> tuple[int, int] | None:

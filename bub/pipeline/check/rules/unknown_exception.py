@@ -13,7 +13,7 @@ from bub.pipeline.plan.scalars import text_of
 
 CODE = "B175"
 
-_CLASS_NAME = re.compile("([A-Z][a-z0-9]*){2,}")
+_CLASS_NAME = "([A-Z][a-z0-9]*){2,}"
 
 _OF_TRIO = (
     "BrokenResourceError",
@@ -35,7 +35,7 @@ def check(plan: Plan, case: Case) -> None:
     named.append(("expect.error.type", case.node.get("expect", "error", "type")))
     for key, said in named:
         name = text_of(said)
-        if said is None or name is None or _CLASS_NAME.fullmatch(name) is None:
+        if said is None or name is None or re.fullmatch(_CLASS_NAME, name) is None:
             continue
         meant = sure_repair(name, _list_known_exceptions())
         if meant is not None:

@@ -13,7 +13,7 @@ from bub.pipeline.source.document import Node
 
 CODE = "B197"
 
-_PROVIDER = re.compile("[A-Za-z][A-Za-z0-9_.-]*")
+_PROVIDER = "[A-Za-z][A-Za-z0-9_.-]*"
 
 
 def check(plan: Plan) -> None:
@@ -25,7 +25,7 @@ def check(plan: Plan) -> None:
     known = {*PROVIDERS, LOCAL}
     for path, node, model in _models(plan):
         provider, colon, _ = model.partition(":")
-        if not colon or _PROVIDER.fullmatch(provider) is None:
+        if not colon or re.fullmatch(_PROVIDER, provider) is None:
             continue
         if provider.lower() in known or _has_address(plan, provider):
             continue

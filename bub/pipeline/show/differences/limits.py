@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
+from bub.base.json_schema import join_steps
 from bub.pipeline.plan.limits import DEFAULT_LIMITS
-from bub.pipeline.plan.origins import join_steps
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.show.differences.changes import Changes, describe_change
 from bub.pipeline.show.differences.facts import fact, leaves_of

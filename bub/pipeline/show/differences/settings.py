@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bub.base.json_schema import Steps
-from bub.pipeline.plan.origins import Lookup, join_steps, lookup_of
+from bub.base.json_schema import Steps, join_steps
+from bub.pipeline.plan.origins import Lookup, lookup_of
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.show.differences.changes import Changes, quote_value
 from bub.pipeline.show.differences.facts import Fact, fact, leaves_of
