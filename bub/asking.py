@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """Whether a tool may be called: its name, and the very arguments that it would be called with.
 
     `is_typed` is false if anybody but the person who is asked may have said what the call comes from: another channel
@@ -21,7 +19,7 @@ class Question:
 
     session_id: str
     tool: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = msgspec.field(default_factory=dict)
     is_typed: bool = True
     call_id: str = ""
 
@@ -36,8 +34,7 @@ Check: TypeAlias = Callable[[str], str | None]
 """What is wrong with an answer, as a clause that follows its name ("is no number"); None when nothing is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """One of the answers to choose from, and what a person reads of it: the value itself where `title` is empty."""
 
     value: str

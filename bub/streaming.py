@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -29,8 +28,7 @@ class StreamEvent(msgspec.Struct, frozen=True):
         return cls("text", {"delta": delta})
 
 
-@dataclass(slots=True)
-class StreamState:
+class StreamState(msgspec.Struct):
     """What is known about a stream beside its events, filled in by the one who produces it."""
 
     error: BaseException | None = None

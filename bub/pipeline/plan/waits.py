@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from bub.pipeline.plan.plan import Plan
 
 
-@dataclass(frozen=True, slots=True)
-class Waits:
+class Waits(msgspec.Struct, frozen=True):
     """For each stage, by id: what it waits for `directly`, what must be over `before` it, and what may run `beside` it.
 
     Directly is what it waits for without anything in between. What it names and cannot wait for (a stage below, one
