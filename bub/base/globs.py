@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase, translate
 from operator import methodcaller
-from typing import NamedTuple
+
+import msgspec
 
 _SIGN = r"[*?\[]"
 _PART = r"(?s)\[!?+\]?+[^\]]*+\]|."
@@ -86,7 +87,7 @@ def matcher(glob: str) -> Callable[[str], object]:
     return re.compile(translate(glob)).match
 
 
-class _GlobStart(NamedTuple):
+class _GlobStart(msgspec.Struct, frozen=True):
     """What a text in a field has to be if a glob is to match it: `letters`, or something that begins with them."""
 
     field: str

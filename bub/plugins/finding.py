@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -30,7 +30,7 @@ class Declared(msgspec.Struct, frozen=True):
     place: Place | None = None
 
 
-class ListedPlugin(NamedTuple):
+class ListedPlugin(msgspec.Struct, frozen=True):
     """A name of the profile's list and where its plugin is: an entry point, or a file (`shown` to the user so)."""
 
     name: str

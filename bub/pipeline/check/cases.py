@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 import msgspec
 
@@ -20,7 +19,7 @@ _MOST_ROUTES = 100
 _EXPECTED = {"ran": "to run", "skipped": "to be skipped", "error.stage": "to fail", "ended_by": "to end the turn"}
 
 
-class Expected(NamedTuple):
+class Expected(msgspec.Struct, frozen=True):
     """A stage that a test expects something of: the `key` below `expect` that says so, and where it stands.
 
     `before` is what is written there in front of the stage: `denied:` in an `ended_by`.

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from bub.base.diagnostics import Diagnostic, Findings, Place, Position, Range, Severity, sort_diagnostics
 from bub.pipeline.report.handbook import codes
@@ -28,14 +29,14 @@ _OF_PLUGINS = "B200"
 """From this code on, findings need the plugins loaded."""
 
 
-class Named(NamedTuple):
+class Named(msgspec.Struct, frozen=True):
     """A code that a remark names, and where."""
 
     code: str
     range: Range
 
 
-class Ignore(NamedTuple):
+class Ignore(msgspec.Struct, frozen=True):
     """A remark that silences the warnings with these codes that begin on one `line`; 0 if no line follows it.
 
     `range` is that of the whole remark; one that has a line of its own is `apart`.
@@ -100,7 +101,7 @@ def settle(
     return sort_diagnostics([*kept, *idle.items])
 
 
-class _Spot(NamedTuple):
+class _Spot(msgspec.Struct, frozen=True):
     """Where a remark and a finding meet."""
 
     file: str

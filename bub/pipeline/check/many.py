@@ -7,7 +7,9 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
 
 from bub.pipeline.check.validate import CheckedFile, Found, Further, check_each
 from bub.pipeline.source.discovery import PipelineFile
@@ -48,7 +50,7 @@ def check_many(
     return gathered.settle(complete=profiles is None, loaded=further is not None)
 
 
-class _Worker(NamedTuple):
+class _Worker(msgspec.Struct, frozen=True):
     process: Process
     answers: Connection
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -116,7 +116,7 @@ def check_files(
     return gathered.settle(complete=profiles is None, loaded=further is not None)
 
 
-class Found(NamedTuple):
+class Found(msgspec.Struct, frozen=True):
     """What was found in one file, in no order, the text of every file that was read for it, and what these ignore."""
 
     findings: list[Diagnostic]

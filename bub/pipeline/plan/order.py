@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -16,7 +15,7 @@ SIDES = ("before", "after", "replace")
 """The keys that set a stage beside another; what replaces one stands right behind it, before all that come after."""
 
 
-class Anchor(NamedTuple):
+class Anchor(msgspec.Struct, frozen=True):
     """Where a layer sets a stage: directly beside the stage `other`, at `place`; the key `side` is at `where`."""
 
     stage: str

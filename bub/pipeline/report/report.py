@@ -8,7 +8,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from bub.base.diagnostics import NO_FILE, SEVERITIES, STDIN, Diagnostic, Position, Range, sort_diagnostics
 from bub.pipeline.plan.secret_places import secret_places
@@ -153,7 +154,7 @@ def _where(file: str, span: Range) -> str:
     return f"{name}:{span.start.line}:{span.start.column}"
 
 
-class _Excerpt(NamedTuple):
+class _Excerpt(msgspec.Struct, frozen=True):
     """A range to show, and the remark that stands behind its carets."""
 
     file: str
@@ -357,7 +358,7 @@ class _SourceLines:
             return ""
 
 
-class _Ink(NamedTuple):
+class _Ink(msgspec.Struct, frozen=True):
     """Puts text into a colour, or leaves it as it is."""
 
     on: bool

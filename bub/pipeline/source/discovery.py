@@ -6,7 +6,9 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
+
+import msgspec
 
 from bub.base.diagnostics import STDIN, Diagnostic
 from bub.base.failures import explain_os_error
@@ -33,7 +35,7 @@ _KEYS_ELSEWHERE = r"(?:[ \t]*+(?:#[^\r\n]*+|---)?+[ \t]*+[\r\n]++)*+[ {]"
 """How a text begins whose mapping stands in braces, or is indented as a whole: it has to be read to know its keys."""
 
 
-class PipelineFile(NamedTuple):
+class PipelineFile(msgspec.Struct, frozen=True):
     """One file to check: `name` is what it was called, `path` where it lies; what was piped in has `data` instead.
 
     `shipped`: it was asked for as `bub:NAME`.
@@ -49,7 +51,7 @@ class NoPipelineError(UsageError):
     """A folder without a pipeline file."""
 
 
-class Discovered(NamedTuple):
+class Discovered(msgspec.Struct, frozen=True):
     """The files that were meant, each once, in the order they were named; `findings` tell which cannot be read."""
 
     files: tuple[PipelineFile, ...]

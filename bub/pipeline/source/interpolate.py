@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
+import msgspec
 from msgspec.structs import replace
 
 from bub.base.diagnostics import Diagnostic, Findings, Place, Position, Range, Severity
@@ -39,7 +40,7 @@ _NO_FOLDERS: Mapping[str, Path] = MappingProxyType({})
 _ABSENT: Final = object()
 
 
-class Reference(NamedTuple):
+class Reference(msgspec.Struct, frozen=True):
     """One reference in a text, between the offsets `start` and `end`; `name` is the variable's or the path."""
 
     kind: Literal["env", "file"]
@@ -49,7 +50,7 @@ class Reference(NamedTuple):
     end: int
 
 
-class Malformed(NamedTuple):
+class Malformed(msgspec.Struct, frozen=True):
     """Something that begins like a reference but is none."""
 
     message: str

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PureWindowsPath
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -164,7 +164,7 @@ def without(node: Node, names: Iterable[str]) -> Node:
     return replace(node, value={name: child for name, child in node.items() if name not in left_out})
 
 
-class _Source(NamedTuple):
+class _Source(msgspec.Struct, frozen=True):
     """A file that was opened: `identity` tells whether two names mean one file."""
 
     file: str
@@ -175,7 +175,7 @@ class _Source(NamedTuple):
     tree: Tree = DISK
 
 
-class _ParsedSource(NamedTuple):
+class _ParsedSource(msgspec.Struct, frozen=True):
     """A file that was opened and read."""
 
     source: _Source
@@ -232,7 +232,7 @@ def _load(top: _Source, parents: Parents | None = None) -> Document:
     complete = True
     read: _ParsedSource | None = _parse_source(top)
     while read is not None:
-        source, parsed = read
+        source, parsed = read.source, read.parsed
         sources[source.file] = parsed.text
         if source.base is not None:
             folders[source.file] = source.base

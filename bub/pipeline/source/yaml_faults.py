@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
+
+import msgspec
 
 from bub.secrets.literals import secret_starts
 
@@ -27,7 +28,7 @@ _LOOK_ALIKE = "[\u00a0\u1680\u180e\u2000-\u200b\u202f\u205f\u2060\u3000\ufeff]"
 _UP_TO_A_VALUE = r"[ \t]*(?:-[ \t]*)?(?:[\w.-]+:[ \t]*)?"
 
 
-class Fault(NamedTuple):
+class Fault(msgspec.Struct, frozen=True):
     """One reason why a text is not YAML, between two offsets in code points; `related` is another stretch of it."""
 
     code: str

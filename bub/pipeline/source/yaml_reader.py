@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import yaml
@@ -38,7 +38,7 @@ MAX_ALIASED = 100_000
 _LOADER: Any = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 
-class Parsed(NamedTuple):
+class Parsed(msgspec.Struct, frozen=True):
     """What was read: `root` is None when the text cannot be used at all, `text` is without its byte order mark."""
 
     root: Node | None
@@ -80,7 +80,7 @@ class _RefusedError(Exception):
     """The document cannot be read any further; the finding has been added."""
 
 
-class _Key(NamedTuple):
+class _Key(msgspec.Struct, frozen=True):
     name: str
     place: Place
     wanted: bool = True
@@ -109,7 +109,7 @@ class _Open(msgspec.Struct):
         return self.mapping and self.pending is None
 
 
-class _Anchored(NamedTuple):
+class _Anchored(msgspec.Struct, frozen=True):
     node: Node
     size: int
     height: int
@@ -126,7 +126,7 @@ def _offsets(event: Any) -> tuple[int, int]:
     return event.start_mark.index, event.end_mark.index
 
 
-class _Indentation(NamedTuple):
+class _Indentation(msgspec.Struct, frozen=True):
     """The indentation of one line, between two offsets."""
 
     start: int

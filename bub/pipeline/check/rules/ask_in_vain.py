@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+
+import msgspec
 
 from bub.base.globs import covers, may_meet
 from bub.pipeline.check.rules.bash_by_glob import looks_meant
@@ -15,7 +16,7 @@ from bub.plugins.shipped import BY_NAME, SHIPPED_TOOLS
 CODE = "B168"
 
 
-class _Rules(NamedTuple):
+class _Rules(msgspec.Struct, frozen=True):
     """The `tools` of a profile; `allow` is None if it does not say."""
 
     allow: tuple[str, ...] | None

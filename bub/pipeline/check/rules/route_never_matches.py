@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from bub.base.diagnostics import Related
 from bub.base.globs import GlobIndex, covers
@@ -16,7 +16,7 @@ SESSION_STATE = "session"
 """What `match` may ask about but no route can know: the profile is chosen before the session is found."""
 
 
-class _Asked(NamedTuple):
+class _Asked(msgspec.Struct, frozen=True):
     """What one route asks for, as it is written and by field; a glob that cannot be read is None."""
 
     number: int

@@ -90,12 +90,12 @@ def _check_anchors(plan: Plan) -> None:
     for layer in plan.layers:
         anchors = {anchor.stage: anchor for anchor in layer.anchors() if anchor.other in layer.known}
         for circle in circles_in({name: [anchor.other] for name, anchor in anchors.items()}):
-            name, side, _, place, _ = anchors[circle[0]]
+            first = anchors[circle[0]]
             plan.findings.add(
                 CODE,
-                f"stage `{name}` is placed beside itself: {' → '.join(circle)}",
-                place,
-                path=f"stages.{name}.{side}",
+                f"stage `{first.stage}` is placed beside itself: {' → '.join(circle)}",
+                first.place,
+                path=f"stages.{first.stage}.{first.side}",
                 help="set one of them beside another stage",
             )
 

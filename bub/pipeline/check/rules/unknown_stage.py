@@ -29,14 +29,14 @@ def check(plan: Plan) -> None:
                     path=f"stages.{stage.id}.{key}",
                 )
     for layer in plan.layers:
-        for name, side, other, place, _ in layer.anchors():
-            if other not in layer.known:
-                what = "replace" if side == REPLACE else f"stand {side}"
+        for anchor in layer.anchors():
+            if anchor.other not in layer.known:
+                what = "replace" if anchor.side == REPLACE else f"stand {anchor.side}"
                 plan.findings.add_unknown(
                     CODE,
-                    f"stage `{name}` is to {what} `{other}`, which does not exist",
-                    place,
-                    other,
-                    layer.known - {name},
-                    path=f"stages.{name}.{side}",
+                    f"stage `{anchor.stage}` is to {what} `{anchor.other}`, which does not exist",
+                    anchor.place,
+                    anchor.other,
+                    layer.known - {anchor.stage},
+                    path=f"stages.{anchor.stage}.{anchor.side}",
                 )
