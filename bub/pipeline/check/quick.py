@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from types import MappingProxyType, NoneType
 from typing import Any, TypeAlias
 
@@ -12,6 +13,9 @@ from bub.pipeline.source.schemas import Schema
 
 Fits: TypeAlias = Callable[[Any], bool]
 """Whether a value surely fits; if not, a validator has to be asked."""
+
+Resolve: TypeAlias = Callable[[Schema], Schema]
+"""Gives one part of a schema without a reference of its own."""
 
 _TYPES: Mapping[str, type] = MappingProxyType(
     {"string": str, "integer": int, "object": dict, "array": list, "boolean": bool, "null": NoneType}
@@ -24,11 +28,14 @@ _NOTES = frozenset(
 _OF_MAPPINGS = frozenset({"properties", "patternProperties", "additionalProperties"})
 
 
-def quick_check(schema: Schema | bool) -> Fits:
-    """Make the check of a schema without references; one with a keyword that is not known here is sure of nothing."""
+def quick_check(schema: Schema | bool, resolve: Resolve = lambda schema: schema) -> Fits:
+    """Make the check of a schema without references, or that `resolve` takes them out of.
+
+    One with a keyword that is not known here is sure of nothing.
+    """
     if isinstance(schema, bool):
         return lambda _: schema
-    checks = list(_checks_of(schema))
+    checks = list(_checks_of(resolve(schema), resolve))
     if len(checks) == 1:
         return checks[0]
     return lambda value: all(check(value) for check in checks)
@@ -39,14 +46,22 @@ def ends_at_the_end(pattern: str) -> str:
     return pattern[:-1] + r"\Z" if pattern.endswith("$") and not pattern.endswith(r"\$") else pattern
 
 
-def _checks_of(schema: Schema) -> Iterator[Fits]:
+def _later(schema: Schema | bool, resolve: Resolve) -> Fits:
+    """The check of a part, made once a value is held against it: a file says little of all that it could."""
+    make = cache(partial(quick_check, schema, resolve))
+    return lambda value: make()(value)
+
+
+def _checks_of(schema: Schema, resolve: Resolve) -> Iterator[Fits]:
     for keyword, wanted in schema.items():
         if keyword in _MAKERS:
             yield _MAKERS[keyword](wanted)
+        elif keyword in _MAKERS_OF_PARTS:
+            yield _MAKERS_OF_PARTS[keyword](_later(wanted, resolve))
         elif keyword not in _OF_MAPPINGS and keyword not in _NOTES and not keyword.startswith("x-"):
             yield lambda _: False
     if not _OF_MAPPINGS.isdisjoint(schema):
-        yield _entries(schema)
+        yield _entries(schema, resolve)
 
 
 def _of_type(wanted: str | list[str]) -> Fits:
@@ -67,12 +82,13 @@ def _matching(wanted: str) -> Fits:
     return lambda value: not isinstance(value, str) or find(value) is not None
 
 
-def _entries(schema: Schema) -> Fits:
-    named = {name: quick_check(part) for name, part in schema.get("properties", {}).items()}
+def _entries(schema: Schema, resolve: Resolve) -> Fits:
+    named = {name: _later(part, resolve) for name, part in schema.get("properties", {}).items()}
     patterns = [
-        (re.compile(pattern).search, quick_check(part)) for pattern, part in schema.get("patternProperties", {}).items()
+        (re.compile(pattern).search, _later(part, resolve))
+        for pattern, part in schema.get("patternProperties", {}).items()
     ]
-    others = quick_check(schema.get("additionalProperties", True))
+    others = _later(schema.get("additionalProperties", True), resolve)
 
     def fits(value: Any) -> bool:
         if not isinstance(value, dict):
@@ -89,13 +105,11 @@ def _entries(schema: Schema) -> Fits:
     return fits
 
 
-def _items(wanted: Schema | bool) -> Fits:
-    check = quick_check(wanted)
+def _items(check: Fits) -> Fits:
     return lambda value: not isinstance(value, list) or all(check(item) for item in value)
 
 
-def _names(wanted: Schema | bool) -> Fits:
-    check = quick_check(wanted)
+def _names(check: Fits) -> Fits:
     return lambda value: not isinstance(value, dict) or all(check(name) for name in value)
 
 
@@ -121,8 +135,6 @@ _MAKERS: Mapping[str, Callable[[Any], Fits]] = MappingProxyType(
         "type": _of_type,
         "enum": _one_of,
         "pattern": _matching,
-        "items": _items,
-        "propertyNames": _names,
         "required": _required,
         "uniqueItems": _unlike,
         "minLength": _at_least(str),
@@ -132,3 +144,5 @@ _MAKERS: Mapping[str, Callable[[Any], Fits]] = MappingProxyType(
         "maximum": lambda most: lambda value: not isinstance(value, int | float) or value <= most,
     }
 )
+
+_MAKERS_OF_PARTS: Mapping[str, Callable[[Fits], Fits]] = MappingProxyType({"items": _items, "propertyNames": _names})

@@ -42,9 +42,7 @@ def validator_class() -> type[Validator]:
 
 @cache
 def _resolved_schema() -> dict[str, Any]:
-    schema = pipeline_schema()
-    # The sections of plugins are checked one by one, each against a schema of its own.
-    resolved: dict[str, Any] = _inline_references(schema, {**schema["$defs"], "settings": settings_schema()})
+    resolved: dict[str, Any] = _inline_references(pipeline_schema())
     return resolved
 
 
@@ -56,7 +54,7 @@ def pipeline_validator() -> Validator:
 @cache
 def pipeline_check() -> Fits:
     """What says of most pipeline files without a mistake that they have none; all others need the validator."""
-    return quick_check(_resolved_schema())
+    return quick_check(pipeline_schema(), _resolve)
 
 
 _OF_PROPERTIES = ("properties", "patternProperties")
@@ -64,23 +62,35 @@ _OF_ONE = ("items", "additionalProperties", "propertyNames")
 _LEFT_OUT = ("$schema", "$ref", "$defs", "allOf", "description", "markdownDescription", "defaultSnippets", "examples")
 
 
-def _inline_references(schema: Any, defs: Schema) -> Any:
-    """The schema without references, annotations and the conditions about kinds: three times as fast to check."""
+def _inline_references(schema: Any) -> Any:
+    """The schema with every part of it as `_resolve` gives it: three times as fast to check."""
     if isinstance(schema, bool):
         return schema
-    if "$ref" in schema:
-        schema = {**defs[schema["$ref"].removeprefix("#/$defs/")], **schema}
-    result: dict[str, Any] = {}
-    others = schema.get("additionalProperties")
-    for keyword, value in schema.items():
+    resolved = _resolve(schema)
+    for keyword in resolved:
         if keyword in _OF_PROPERTIES:
-            kept = {name: below for name, below in value.items() if not _is_one_of(below, others)}
-            result[keyword] = {name: _inline_references(below, defs) for name, below in kept.items()}
+            resolved[keyword] = {name: _inline_references(below) for name, below in resolved[keyword].items()}
         elif keyword in _OF_ONE:
-            result[keyword] = _inline_references(value, defs)
-        elif keyword not in _LEFT_OUT:
-            result[keyword] = value
-    return result
+            resolved[keyword] = _inline_references(resolved[keyword])
+    return resolved
+
+
+def _resolve(schema: Schema) -> dict[str, Any]:
+    """One part of the schema without a reference of its own, annotations and the conditions about kinds."""
+    if "$ref" in schema:
+        schema = {**_definition(schema["$ref"].removeprefix("#/$defs/")), **schema}
+    resolved = {keyword: value for keyword, value in schema.items() if keyword not in _LEFT_OUT}
+    others = resolved.get("additionalProperties")
+    for keyword in resolved.keys() & set(_OF_PROPERTIES):
+        named = resolved[keyword].items()
+        resolved[keyword] = {name: below for name, below in named if not _is_one_of(below, others)}
+    return resolved
+
+
+def _definition(name: str) -> Schema:
+    # The sections of plugins are checked one by one, each against a schema of its own.
+    definition: Schema = settings_schema() if name == "settings" else pipeline_schema()["$defs"][name]
+    return definition
 
 
 def _is_one_of(named: Any, others: Any) -> bool:
