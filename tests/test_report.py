@@ -17,8 +17,9 @@ from bub.base.diagnostics import NO_FILE, START, Diagnostic, Position, Range, Re
 from bub.pipeline.check.validate import check_document
 from bub.pipeline.report.annotations import render_annotations
 from bub.pipeline.report.handbook import codes, page_of
-from bub.pipeline.report.report import render_json, render_text, summary
+from bub.pipeline.report.report import render_json, render_text
 from bub.pipeline.report.sarif import render_sarif
+from bub.pipeline.report.summary import summary
 from bub.pipeline.source.merge import load_text
 
 FILE = "pipelines.yaml"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from bub.base.diagnostics import Diagnostic, PipelineError, without_notes
-from bub.pipeline.report.report import render_text, summary
+from bub.pipeline.report.report import render_text
+from bub.pipeline.report.summary import summary
 
 
 class ShownPipelineError(PipelineError):

@@ -59,6 +59,12 @@ BASELINE = "bub.pipeline.report.baseline:"
 PROOF = "bub.cli.proof:prove"
 """The function that proves a pipeline file with its plugins."""
 
+REPORT = "bub.pipeline.report.report:"
+"""The module that renders findings as text and as JSON; a file without a finding needs neither."""
+
+ANNOTATIONS = "bub.pipeline.report.annotations:render_annotations"
+"""The function that renders findings for GitHub; the other formats need not load it."""
+
 SARIF = "bub.pipeline.report.sarif:render_sarif"
 """The function that renders findings as SARIF; the other formats need not load it."""
 

@@ -20,7 +20,7 @@ from bub.cli.options import Options, options_of
 from bub.cli.output import show, show_json
 from bub.errors import UsageError
 from bub.pipeline.report.report import render_text
-from bub.pipeline.report.report import summary as summary_of_findings
+from bub.pipeline.report.summary import summary as summary_of_findings
 from bub.pipeline.source.discovery import NoPipelineError, discover
 from bub.testing.page import coverage_lines, summary, verdict_lines
 from bub.testing.report import Report

@@ -17,13 +17,12 @@ from bub.base.locate import find_pipeline
 from bub.cli.exits import FAILED, in_color, one_line
 from bub.cli.options import Options, options_of, repository, workspace_of
 from bub.cli.progress import progress
-from bub.cli.table import BASELINE, CHANGED, PROOF, REPAIR, SARIF, load
+from bub.cli.table import ANNOTATIONS, BASELINE, CHANGED, PROOF, REPAIR, REPORT, SARIF, load
 from bub.cli.terminal import printable
 from bub.errors import BubError, UsageError
 from bub.pipeline.check.many import check_many
 from bub.pipeline.check.validate import Further
-from bub.pipeline.report.annotations import render_annotations
-from bub.pipeline.report.report import render_json, render_text, summary
+from bub.pipeline.report.summary import summary
 from bub.pipeline.source.discovery import Discovered, PipelineFile, discover, resolve_file
 from bub.pipeline.source.merge import SHIPPED
 
@@ -153,14 +152,15 @@ def _report(
     format: FindingFormat,  # noqa: A002 (as above)
 ) -> str:
     if format is FindingFormat.json:
-        return render_json(findings, files, _pages())
+        return str(load(f"{REPORT}render_json")(findings, files, _pages()))
     if format is FindingFormat.sarif:
         return str(load(SARIF)(findings, sources, repository(), _pages()))
     if format is FindingFormat.github:
-        text = render_annotations(findings, repository(), _pages())
+        text = load(ANNOTATIONS)(findings, repository(), _pages())
+    elif findings:
+        text = load(f"{REPORT}render_text")(findings, sources, color=in_color(sys.stdout), hidden=hidden) + "\n"
     else:
-        text = render_text(findings, sources, color=in_color(sys.stdout), hidden=hidden)
-        text += "\n" if text else ""
+        text = ""
     return f"{text}{summary(findings, files)}\n"
 
 

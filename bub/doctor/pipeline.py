@@ -15,7 +15,7 @@ from bub.channels.enabling import ProfileChannels
 from bub.doctor.checks import Check, Patient, Status, in_thread
 from bub.errors import NotTrustedError, UsageError
 from bub.pipeline.check.validate import check_files
-from bub.pipeline.report.report import summary
+from bub.pipeline.report.summary import summary
 from bub.pipeline.source.discovery import PipelineFile, resolve_file
 from bub.pipeline.source.interpolate import UNSET
 from bub.pipeline.source.merge import DEFAULT_PROFILE, SHIPPED

@@ -27,8 +27,9 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from bub.pipeline.check.validate import check_files
 from bub.pipeline.report.annotations import render_annotations
-from bub.pipeline.report.report import render_json, render_text, summary
+from bub.pipeline.report.report import render_json, render_text
 from bub.pipeline.report.sarif import render_sarif
+from bub.pipeline.report.summary import summary
 from bub.pipeline.source.discovery import resolve_file
 
 from .inputs import ROOT, inputs

@@ -8,8 +8,8 @@ from typing import Any
 
 from bub.base.diagnostics import Diagnostic
 from bub.pipeline.check.schema_finding import LITERAL_SECRET, make_finding
-from bub.pipeline.check.sections import all_settings
 from bub.pipeline.check.words import Path, describe
+from bub.pipeline.plan.settings import all_settings
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.schemas import Schema, settings_schema_with
 from bub.secrets.verdict import is_marked

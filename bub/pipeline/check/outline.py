@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from bub.base.diagnostics import Findings
-from bub.pipeline.check.cases import Case, cases_by_profile
+from bub.pipeline.check import late
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
 
 
@@ -16,7 +16,7 @@ class Outline(msgspec.Struct, frozen=True):
 
     document: Document
     profiles: frozenset[str]
-    cases: Mapping[str, tuple[Case, ...]]
+    cases: Mapping[str, tuple[late.Case, ...]]
     findings: Findings = msgspec.field(default_factory=Findings)
 
 
@@ -24,4 +24,5 @@ def outline_of(document: Document) -> Outline:
     """Read what holds for every profile of a document."""
     profiles = document.root.get("profiles")
     names = frozenset((DEFAULT_PROFILE, *(name for name, _ in (profiles.items() if profiles is not None else ()))))
-    return Outline(document, names, cases_by_profile(document))
+    cases = late.cases_by_profile(document) if document.root.get("tests") is not None else {}
+    return Outline(document, names, cases)

@@ -14,8 +14,9 @@ from bub.pipeline.check.unknown_keys import (
     explain_unknown_key,
     find_sure_keys,
     find_unknown_keys,
-    names_of_settings,
+    homes_of_keys,
 )
+from bub.pipeline.check.validators import pipeline_validator
 from bub.pipeline.check.values import (
     describe_limit,
     explain_empty,
@@ -24,8 +25,10 @@ from bub.pipeline.check.values import (
     explain_wrong_type,
 )
 from bub.pipeline.check.words import Path, describe, list_names
+from bub.pipeline.plan.secret_places import setting_of
 from bub.pipeline.source.document import Node
-from bub.pipeline.source.schemas import Schema
+from bub.pipeline.source.schemas import Schema, names_of_settings, settings_schema
+from bub.secrets.verdict import is_kept_secret
 
 if TYPE_CHECKING:  # importing jsonschema costs 100 ms, which only the checking functions pay
     from jsonschema.exceptions import ValidationError
@@ -34,6 +37,17 @@ if TYPE_CHECKING:  # importing jsonschema costs 100 ms, which only the checking 
 _DURATION = "duration"
 _PLUGIN_SECTION = "plugin section"
 """Titles in the schema by which a finding knows what was expected."""
+
+
+def explain_layer(root: Node) -> list[Diagnostic]:
+    """Every place where one file breaks the schema of pipeline files."""
+    return explain_errors(root, pipeline_validator(), (), homes_of_keys(), _is_kept_secret)
+
+
+def _is_kept_secret(path: Path) -> bool:
+    """Whether a path of the file is that of a setting that holds a secret."""
+    setting = setting_of(path)
+    return setting is not None and is_kept_secret(setting, settings_schema())
 
 
 def explain_errors(

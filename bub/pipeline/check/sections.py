@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from bub.base.diagnostics import Diagnostic
 from bub.pipeline.check.schema_errors import explain_errors
 from bub.pipeline.check.schema_finding import BROKEN_SCHEMA, make_finding
-from bub.pipeline.check.unknown_keys import names_of_settings
 from bub.pipeline.check.validators import validator_class
 from bub.pipeline.check.words import Path
+from bub.pipeline.plan.settings import all_settings
 from bub.pipeline.source.document import Node
-from bub.pipeline.source.schemas import Schema, shipped_sections
+from bub.pipeline.source.schemas import Schema, names_of_settings, shipped_sections
 from bub.plugins.schemas import installed_section
 from bub.secrets.verdict import is_marked, is_named
 
@@ -69,14 +69,3 @@ def _not_checked(plugin: str, section: Node, reason: str) -> Diagnostic:
     message = f"the settings of plugin `{plugin}` are not checked: {reason}"
     hint = "tell the author of the package that brings it"
     return make_finding(BROKEN_SCHEMA, message, section.where, ("settings", plugin), help=hint, severity="warning")
-
-
-def all_settings(root: Node) -> Iterator[tuple[str | None, Node]]:
-    """The file's own settings and those of each profile that has some, with the profile's name."""
-    own, profiles = root.get("settings"), root.get("profiles")
-    if own is not None:
-        yield None, own
-    for name, profile in profiles.items() if profiles is not None else ():
-        settings = profile.get("settings")
-        if settings is not None:
-            yield name, settings

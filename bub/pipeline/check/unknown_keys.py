@@ -12,7 +12,7 @@ from bub.base.diagnostics import MOST_GUESSES, START, Diagnostic, Place, ask_for
 from bub.pipeline.check.schema_finding import BAD_VALUE, MISSING, UNKNOWN_KEY, make_finding
 from bub.pipeline.check.words import Path, describe, join, list_names, shorten
 from bub.pipeline.source.document import Node
-from bub.pipeline.source.schemas import Schema, pipeline_schema, settings_schema
+from bub.pipeline.source.schemas import Schema, names_of_settings, pipeline_schema
 
 
 @cache
@@ -82,11 +82,6 @@ def explain_unknown_key(
             hint += "; the settings of a plugin are a mapping under its name"
     message = f"unknown key `{shorten(name)}` {where}"
     return make_finding(UNKNOWN_KEY, message, node.where, (*path, name), help=hint, fix=fix, likely=meant)
-
-
-@cache
-def names_of_settings() -> list[str]:
-    return list(settings_schema()["properties"])
 
 
 def explain_missing_keys(schema: Schema, node: Node, path: Path) -> Iterator[Diagnostic]:

@@ -12,11 +12,10 @@ import msgspec
 
 from bub.base.diagnostics import Diagnostic
 from bub.errors import UsageError
+from bub.pipeline.check import late
 from bub.pipeline.check.ignores import Ignore, check_ignores, ignores_of, settle
-from bub.pipeline.check.literal_secrets import literal_secrets
 from bub.pipeline.check.outline import Outline, outline_of
 from bub.pipeline.check.rules import (
-    CASE_RULES,
     NOTE_RULES,
     OUTLINE_RULES,
     PROFILE_RULES,
@@ -25,10 +24,10 @@ from bub.pipeline.check.rules import (
     no_stages,
 )
 from bub.pipeline.check.schema import check_layer
-from bub.pipeline.check.sections import check_sections, sections_of
 from bub.pipeline.check.variables import check_variables
 from bub.pipeline.plan.plan import Plan, make_plan
 from bub.pipeline.plan.scalars import flag_of, text_of
+from bub.pipeline.plan.settings import all_settings
 from bub.pipeline.source import interpolate
 from bub.pipeline.source.discovery import PipelineFile, leads_astray
 from bub.pipeline.source.document import Node
@@ -233,17 +232,17 @@ def check_document(
 
 def _check_layer(layer: Layer, declared: Node | None, environment: Mapping[str, str] | None) -> list[Diagnostic]:
     """What is wrong with one file; `declared` is the `plugins` of the whole document."""
-    found = []
-    # Bub's own files are held to the schema where Bub is made; to do so again would cost each start 60 ms.
-    if not layer.shipped:
-        found += check_layer(layer.root)
-        sections, trouble = sections_of(layer.root, declared)
-        found += [*trouble, *check_sections(layer.root, sections)]
     references = interpolate.check(layer.root, environment)
-    if not layer.shipped:
+    # Bub's own files are held to the schema where Bub is made; to do so again would cost each start 60 ms.
+    if layer.shipped:
+        return list(references)
+    found = check_layer(layer.root)
+    if any(all_settings(layer.root)):
+        sections, trouble = late.sections_of(layer.root, declared)
+        found += [*trouble, *late.check_sections(layer.root, sections)]
         # A value with a broken reference is mended first: what is left in plain text shows then.
         broken = {finding.path for finding in references if finding.code == interpolate.MALFORMED}
-        secrets = literal_secrets(layer.root, sections)
+        secrets = late.literal_secrets(layer.root, sections)
         found += [finding for finding in secrets if finding.path not in broken]
     return [*found, *references]
 
@@ -291,7 +290,7 @@ class ProfileChecker:
             _apply(PROFILE_RULES, plan)
             self.apply_if_sound(SOUND_RULES, plan)
             for case in self.outline.cases.get(profile, ()):
-                for case_rule in CASE_RULES:
+                for case_rule in late.CASE_RULES:
                     case_rule(plan, case)
         return plan
 

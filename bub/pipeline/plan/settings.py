@@ -127,6 +127,17 @@ def environment_settings(
                 yield path, variable
 
 
+def all_settings(root: Node) -> Iterator[tuple[str | None, Node]]:
+    """The file's own settings and those of each profile that has some, with the profile's name."""
+    own, profiles = root.get("settings"), root.get("profiles")
+    if own is not None:
+        yield None, own
+    for name, profile in profiles.items() if profiles is not None else ():
+        settings = profile.get("settings")
+        if settings is not None:
+            yield name, settings
+
+
 def unknown_variables(environment: Environment, schema: Schema, written: Mapping[str, Any]) -> list[str]:
     """The variables that begin as those of settings do and set none."""
     known = {variable for _, variable in environment_settings(environment, schema, written)}

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
-from bub.base.diagnostics import NO_FILE, SEVERITIES, STDIN, Diagnostic, Position, Range, sort_diagnostics
+from bub.base.diagnostics import NO_FILE, STDIN, Diagnostic, Position, Range, sort_diagnostics
 from bub.pipeline.plan.secret_places import secret_places
 from bub.pipeline.report.handbook import address_of
 from bub.pipeline.source.yaml_reader import parse
@@ -87,21 +85,6 @@ def no_command_in_json(document: str) -> str:
     return document.replace("##[", r"#\u0023[")  # only text has a `#`
 
 
-def summary(diagnostics: Iterable[Diagnostic], files: int) -> str:
-    """Return one line that closes a report: `2 errors and 1 warning in 1 of 5 files`, or `3 files are fine`.
-
-    `files` is how many were checked. What they extend may have findings too, without having been named.
-    """
-    items = sort_diagnostics(diagnostics)
-    found = Counter(item.severity for item in items)
-    counts = [_count(found[severity], severity) for severity in SEVERITIES if found[severity]]
-    if not counts:
-        return f"{_count(files, 'file')} {'is' if files == 1 else 'are'} fine"
-    faulty = len({item.file for item in items})
-    told = " and ".join(filter(None, (", ".join(counts[:-1]), counts[-1])))
-    return f"{told} in {f'{faulty} of ' if faulty < files else ''}{_count(max(faulty, files), 'file')}"
-
-
 def message_of(item: Diagnostic) -> str:
     """Return what a finding says, in one line without control characters; the profile it holds for is named."""
     told = item.profile is None or f"profile `{item.profile}`" in item.message
@@ -122,10 +105,6 @@ def path_below(root: Path, file: str) -> str | None:
         return None
     path = Path(os.path.abspath(file))  # noqa: PTH100 (`Path` keeps the `..` in it)
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else None
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _finding(item: Diagnostic, lines: _SourceLines, ink: _Ink) -> str:
@@ -228,6 +207,8 @@ def _cell(character: str) -> tuple[str, int]:
         return character, 1
     if character == "\t":
         return " " * _TAB, _TAB
+    import unicodedata  # only for a line with other characters than those of ASCII
+
     category = unicodedata.category(character)
     if category in ("Mn", "Me") or character == _JOINER:
         return character, 0

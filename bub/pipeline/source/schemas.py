@@ -27,6 +27,12 @@ def settings_schema() -> Schema:
 
 
 @cache
+def names_of_settings() -> list[str]:
+    """Return the keys of `settings` that are Bub's own."""
+    return list(settings_schema()["properties"])
+
+
+@cache
 def shipped_sections() -> Mapping[str, Schema]:
     """Return the schemas of the shipped plugins' sections of `settings`, by plugin."""
     names = (path.name for path in shipped_schema("settings").glob("*.schema.json"))

@@ -14,13 +14,13 @@ import yaml
 from msgspec.structs import replace
 
 from bub.base.diagnostics import START, Diagnostic, Findings, Place, Position, Range, Related
+from bub.pipeline.source import late
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.empty_sections import fill_empty_sections
 from bub.pipeline.source.line_index import LineIndex, Stretch
 from bub.pipeline.source.scalars import TRUTH_ELSEWHERE, read_scalar
 from bub.pipeline.source.yaml_faults import (
     Fault,
-    explain_error,
     forbidden_character,
     has_look_alikes,
     indentation_end,
@@ -176,7 +176,7 @@ class _NodeBuilder:
             return None if self._documents < 2 else self._mapping_root()
         # PyYAML's own parser lets an escape beyond Unicode through to `chr`, which raises the last two.
         except (yaml.YAMLError, ValueError, OverflowError) as error:
-            fault = explain_error(error, self._text, self._innermost())
+            fault = late.explain_error(error, self._text, self._innermost())
             if fault.code != "B003" or not self._tab_found:
                 self._add_fault(fault)
             return None

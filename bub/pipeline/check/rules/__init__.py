@@ -1,13 +1,13 @@
 """What a schema cannot know: one rule a module, with its code, each a function that adds to the findings it is given.
 
-Those that need the plugins loaded are listed by the compiler, which alone has them.
+Those that need the plugins loaded are listed by the compiler, which alone has them, those about `tests:` in
+`case_rules.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from bub.pipeline.check.cases import Case
 from bub.pipeline.check.outline import Outline
 from bub.pipeline.check.rules import (
     ask_in_vain,
@@ -39,24 +39,18 @@ from bub.pipeline.check.rules import (
     only_for_nobody,
     plugin_not_allowed,
     policy_of_another_kind,
-    ran_and_skipped,
     replaced_twice,
     reply_without_address,
     route_never_matches,
     shown_unjudged,
     stage_beside_two,
     stage_instead_of_hook,
-    stage_off_in_test,
     stage_stays_off,
     stage_waits_in_vain,
     stage_without_place,
     stage_without_timeout,
-    test_says_nothing,
     unchangeable_value,
-    unknown_exception,
-    unknown_expected_stage,
     unknown_hook,
-    unknown_mock,
     unknown_profile,
     unknown_provider,
     unknown_stage,
@@ -140,13 +134,3 @@ SOUND_RULES: tuple[Callable[[Plan], None], ...] = (nothing_is_sent.check,)
 
 NOTE_RULES: tuple[Callable[[Plan], None], ...] = (stage_without_timeout.check,)
 """What is only noted of stages, if nothing is wrong, and only if a file is checked: no start has a use for it."""
-
-CASE_RULES: tuple[Callable[[Plan, Case], None], ...] = (
-    unknown_mock.check,
-    unknown_expected_stage.check,
-    stage_off_in_test.check,
-    ran_and_skipped.check,
-    unknown_exception.check,
-    test_says_nothing.check,
-)
-"""The rules about each of the file's `tests:`, seen from the profile that it runs in."""

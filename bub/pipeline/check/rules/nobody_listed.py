@@ -9,13 +9,13 @@ from pathlib import Path
 
 from bub.base.diagnostics import is_slip
 from bub.pipeline.check.outline import Outline
-from bub.pipeline.check.sections import all_settings
-from bub.pipeline.check.unknown_keys import names_of_settings
 from bub.pipeline.plan.channels import channel_meant, known_channels, plugins_named
 from bub.pipeline.plan.scalars import mappings_in, names_of
+from bub.pipeline.plan.settings import all_settings
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import references
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
+from bub.pipeline.source.schemas import names_of_settings
 from bub.pipeline.source.yaml_reader import MAX_BYTES
 from bub.plugins.schemas import installed_names
 from bub.plugins.shipped import SHIPPED_PLUGINS
@@ -29,6 +29,8 @@ _MOST_HEIRS = 200
 def check_sections(outline: Outline) -> None:
     """Find sections of the settings that are no general ones, and of no plugin that is listed or installed."""
     document = outline.document
+    if not any(all_settings(document.root)):
+        return
     own = {layer.file for layer in document.layers if not layer.shipped}
     known = {*names_of_settings(), *SHIPPED_PLUGINS, *plugins_named(document.root)}
     for profile, settings in all_settings(document.root):

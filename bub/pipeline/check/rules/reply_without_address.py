@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from bub.envelope import ADDRESS
 from bub.hooks.facts import OUTBOUNDS
 from bub.pipeline.plan.plan import Plan
@@ -39,6 +37,8 @@ def _advise(reply: Node, missing: list[str]) -> str:
     named = [f'{name}: "{{{name}}}"' for name in missing]
     if reply.is_mapping:
         return "write " + ", ".join(f"`{name}`" for name in named) + " beside its `content`"
+    import json  # only where one is found
+
     content = json.dumps(str(reply.value), ensure_ascii=False)
     return f"write a whole reply: `{{content: {content}, {', '.join(named)}}}`"
 
