@@ -7,6 +7,7 @@ import signal
 import sys
 from importlib import import_module
 
+from bub.base.other_bub import explain_import
 from bub.gateway.hangup import hold_hangup
 
 PROGRAM = "bub.cli.program"
@@ -24,7 +25,10 @@ def main() -> int:
     if is_heard:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.disable()  # what is being loaded is no garbage, and to look for some takes a twelfth of the start
-    program = import_module(PROGRAM)
+    try:
+        program = import_module(PROGRAM)
+    except ImportError as error:
+        raise explain_import(error) from None
     if is_heard:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     code: int = program.main()

@@ -9,6 +9,7 @@ import sys
 from types import FrameType
 
 from bub.base.locate import bub_home
+from bub.base.other_bub import explain_other, is_other_here, mend_other
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
 from bub.gateway.hangup import HANGUP, held_hangup
@@ -45,5 +46,7 @@ def _end_as_ctrl_c_does(number: int, frame: FrameType | None) -> None:
 
 
 def _work() -> int:
+    if is_other_here():
+        print(f"bub: {explain_other()}\n  {mend_other()}", file=sys.stderr)
     log_to(bub_home(os.environ) / "logs", debug=os.environ.get("BUB_DEBUG") == "1")
     return command_line()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import platform
 import shutil
@@ -9,12 +11,13 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, PackagePath, distribution, version
 from pathlib import Path
 
 from bub import __version__
 from bub.base.failures import explain_os_error
 from bub.base.locate import bub_home
+from bub.base.other_bub import OTHER, OURS, explain_other, is_other_here, mend_other
 from bub.doctor.checks import Check, Patient, in_thread
 
 LEAST_FREE = 100 * 1024 * 1024
@@ -24,8 +27,39 @@ _PACKAGES = ("httpx", "jsonschema", "msgspec", "pluggy", "pyyaml", "trio", "type
 
 
 async def look_at_python(_: Patient) -> Sequence[Check]:
-    """Check Python and the packages that matter, by their versions."""
-    return [await in_thread(_python)]
+    """Check Python, the packages that matter by their versions, and that Bub's files are its own."""
+    checks = [await in_thread(_python)]
+    if is_other_here() or _other_version():
+        checks.append(await in_thread(_look_at_other))
+    return checks
+
+
+def _other_version() -> str:
+    try:
+        return version(OTHER)
+    except PackageNotFoundError:
+        return ""
+
+
+def _look_at_other() -> Check:
+    """Say which files of Bub another program has written over."""
+    try:
+        files = [file for file in distribution(OURS).files or () if file.hash is not None]
+    except PackageNotFoundError:
+        files = []
+    lost = sum(not _is_as_installed(file) for file in files)
+    changed = f"; {lost} of the {len(files)} files of Bub are not as they were installed" if lost else ""
+    message = f"{explain_other()} ({_other_version() or 'a file of it was left behind'}{changed})"
+    return Check("other bub", "broken", message, mend_other())
+
+
+def _is_as_installed(file: PackagePath) -> bool:
+    assert file.hash is not None
+    try:
+        digest = hashlib.new(file.hash.mode, file.read_binary()).digest()
+    except OSError:
+        return False
+    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == file.hash.value
 
 
 def _python() -> Check:

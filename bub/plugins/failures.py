@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bub.base.diagnostics import Position, Range
+from bub.base.other_bub import OTHER
 from bub.errors import BubError
 from bub.plugins.finding import ListedPlugin
 
@@ -44,6 +45,11 @@ def remedy_for(listed: ListedPlugin, error: BaseException) -> str:
         return "the plugin is optional, so the profile runs without it; the traceback is in the log"
     if isinstance(error, BubError) and error.help:
         return error.help
+    if isinstance(error, ImportError) and error.name and error.name.partition(".")[0] == OTHER:
+        return (
+            f"it is written for another program, the distribution `{OTHER}` of PyPI, which must not be installed "
+            f"beside this one; take `{listed.name}` off the list"
+        )
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"install the package that brings `{error.name}`, or take `{listed.name}` off the list"
     if isinstance(error, SyntaxError) and listed.file is not None:
