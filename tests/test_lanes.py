@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from bub.base.lanes import Lanes
+from bub.runtime.lanes import Lanes
 
 pytestmark = pytest.mark.anyio
 

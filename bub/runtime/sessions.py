@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from bub.asking import Ask
-from bub.base.lanes import Lanes, Ticket
 from bub.base.scopes import Scope, as_manager
 from bub.base.waiting import MovingDeadline
 from bub.envelope import Envelope
 from bub.errors import BubError
 from bub.hooks.admission import Steering
+from bub.runtime.lanes import Lanes, Ticket
 
 MOST_REMEMBERED = 100_000
 """How many sessions are known to have had a turn; the one that had its last longest ago is forgotten first."""
