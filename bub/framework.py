@@ -11,7 +11,9 @@ from typing import Any
 
 from bub.agent.builtin import BuiltinPlugin
 from bub.base.diagnostics import Diagnostic, without_notes
+from bub.base.locate import DOTENV, FILE_NAME
 from bub.pipeline.check.ignores import ignores_of, settle
+from bub.pipeline.plan.layers.person import read_person
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
 from bub.runtime.bootstrap import check_channels
 from bub.runtime.commands import collect_commands
@@ -22,9 +24,6 @@ from bub.runtime.snapshot import Snapshot, files_of
 from bub.runtime.view import PluginView, RuntimeView
 
 __all__ = ["BubFramework", "TurnResult", "load_pipeline"]
-
-ENVIRONMENT_FILE = ".env"
-"""The file beside the pipeline file with variables of its own."""
 
 load_pipeline = partial(load, builtin=BuiltinPlugin)
 """`load` with the plugin that is in every profile."""
@@ -37,6 +36,8 @@ class BubFramework(RuntimeView):
     `profile` is the one chosen at start (else `BUB_PROFILE`, else `default`), `workspace` the folder the agent works
     in (else the current one). If not `routed`, that profile takes every turn, and no plugin of another one is imported.
     Nothing is read before `load_hooks`.
+    in (else the current one). What judges files, not persons, takes nothing from the person's own file: with_person is
+    false there. Nothing is read before `load_hooks`.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class BubFramework(RuntimeView):
         profile: str | None = None,
         workspace: str | Path | None = None,
         routed: bool = True,
+        with_person: bool = True,
     ) -> None:
         super().__init__(
             profile or os.environ.get("BUB_PROFILE") or DEFAULT_PROFILE,
@@ -53,6 +55,7 @@ class BubFramework(RuntimeView):
         )
         self.config_file = str(config_file) if config_file is not None else None
         self._routed = routed
+        self._with_person = with_person
         self._runtime = Runtime(self.workspace, read=self._read, load=self._load)
 
     def _read(self) -> Document:
@@ -66,6 +69,7 @@ class BubFramework(RuntimeView):
             workspace=self.workspace,
             environ=dict(os.environ),
             routed=self._routed,
+            person=read_person(document, os.environ) if self._with_person else None,
             give_way=self._runtime.give_way,
         )
 
@@ -154,8 +158,9 @@ class BubFramework(RuntimeView):
         """The files that a `reload` reads again, whether or not they exist; those of one that was refused as well."""
         read, latest = self._runtime.document, self._runtime.loaded.latest
         loaded = latest.snapshot.own_files if latest is not None else ()
-        beside = (read.base / ENVIRONMENT_FILE,) if read is not None and read.base is not None else ()
-        return tuple(dict.fromkeys((*loaded, *(files_of(read) if read is not None else ()), *beside)))
+        beside = (read.base / DOTENV,) if read is not None and read.base is not None else ()
+        own = (self.home / FILE_NAME, self.home / DOTENV)
+        return tuple(dict.fromkeys((*loaded, *(files_of(read) if read is not None else ()), *beside, *own)))
 
     def _snapshot(self) -> Snapshot:
         return self._in_use().loaded.current.snapshot

@@ -10,7 +10,8 @@ from conftest import Write
 
 from bub import BubFramework
 from bub.base.diagnostics import Diagnostic
-from bub.pipeline.plan.settings import RESERVED, for_the_same_provider, resolve_settings, variable_of
+from bub.pipeline.plan.layers.said import for_the_same_provider
+from bub.pipeline.plan.settings import RESERVED, resolve_settings, variable_of
 from bub.pipeline.source.merge import load_text
 from bub.pipeline.source.profiles import effective
 

@@ -22,16 +22,13 @@ from bub.agent.models.request import ChatRequest
 from bub.asking import Asking, Choice
 from bub.configure import merge
 from bub.errors import BubError, ModelError
-from bub.pipeline.plan.providers import LOCAL, PROVIDERS
-from bub.pipeline.plan.settings import GENERAL
+from bub.pipeline.plan.layers.said import GENERAL
+from bub.pipeline.plan.providers import CUSTOM, LOCAL, PROVIDERS
 
 PATIENCE = 10.0
 """Seconds that a provider has for its list of models, and for the beginning of an answer."""
 
 LOCAL_MODEL = f"{LOCAL}:smollm2"
-CUSTOM = "custom"
-"""The provider that stands for a server of the person's own (BEHAVIOURS O17)."""
-
 _USUAL_MODELS: Mapping[str, str] = {"openrouter": "openrouter/free"}
 _NO_MODEL = "-"
 """Stands for a model where only the provider matters."""

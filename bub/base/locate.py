@@ -1,4 +1,4 @@
-"""Finding the pipeline file that a command works on, and whether the user has named it."""
+"""Finding the pipeline file that a command works on, whether the user has named it, and Bub's own folder."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ from bub.base.failures import explain_os_error
 from bub.errors import UsageError
 
 FILE_NAME = "pipelines.yaml"
+
+DOTENV = ".env"
+"""The file beside a pipeline file with variables of its own."""
+
+IS_PRIVATE = "it is one of Bub's own files, which only your own pipeline file may name"
+"""Why a file that `leads_home` is not read, as a clause."""
 
 
 class Found(NamedTuple):
@@ -32,6 +38,40 @@ def bub_home(environ: Mapping[str, str]) -> Path:
         return Path(environ.get("BUB_HOME") or "~/.bub").expanduser().absolute()
     except RuntimeError as error:
         raise UsageError("your home folder cannot be found", help="set BUB_HOME to a folder for Bub's files") from error
+
+
+def leads_home(path: Path, folder: Path | None) -> bool:
+    """Whether a file in `folder` names one of Bub's own files with `path`, by its name or through a link.
+
+    Bub's own folder is that of the real environment, so that no `.env` can choose another. A file that lies in it may
+    name all that is there. Any other may not: a stranger's folder would read its user's keys.
+    """
+    try:
+        home = os.path.realpath(bub_home(os.environ))
+        asking = os.path.realpath(folder) if folder is not None else ""
+        real = os.path.realpath(path)
+    except (UsageError, OSError, ValueError):  # there is no home, or no file can have this name
+        return False
+    if asking == home:
+        return False
+    if os.path.dirname(real) == home or (_is_below(real, home) and not _is_below(asking, home)):  # noqa: PTH120
+        return True
+    # The owner may keep these two elsewhere, and have a link to them in Bub's own folder.
+    if _is_same(real, os.path.join(home, DOTENV)):  # noqa: PTH118
+        return True
+    is_link = real != os.path.join(asking, path.name)  # noqa: PTH118
+    return is_link and _is_same(real, os.path.join(home, FILE_NAME))  # noqa: PTH118
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return Path(path).is_relative_to(folder)
+
+
+def _is_same(one: str, other: str) -> bool:
+    try:
+        return os.path.samefile(one, other)  # noqa: PTH121 (both are texts)
+    except (OSError, ValueError):
+        return False
 
 
 def find_pipeline(config: Path | None, workspace: Path, environ: Mapping[str, str]) -> Found:

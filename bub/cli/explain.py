@@ -13,6 +13,7 @@ from bub.cli.output import page_width, show, show_json
 from bub.cli.reading import read_plan
 from bub.cli.table import IMPLEMENTERS, load
 from bub.errors import BubError
+from bub.pipeline.plan.layers.person import read_person
 from bub.pipeline.plan.origins import lookup_of
 from bub.pipeline.show.explain import about_code, needs_plugins
 from bub.pipeline.show.explain import explain as facts_about
@@ -43,7 +44,7 @@ def explain(
         return
     options = options_of(ctx)
     plan, errors = read_plan(options)
-    lookup = lookup_of(plan, os.environ)
+    lookup = lookup_of(plan, os.environ, read_person(plan.document, os.environ))
     implementers, missing = None, ""
     if needs_plugins(lookup, topic):
         found = BubError(_BROKEN) if errors else load(IMPLEMENTERS)(options)

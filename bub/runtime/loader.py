@@ -17,6 +17,7 @@ from bub.hookspecs import PERSONALITY_POINT
 from bub.log import log_exception
 from bub.pipeline.check.validate import declared_plugins, profiles_of
 from bub.pipeline.check.variables import check_variables
+from bub.pipeline.plan.layers.person import Person
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.routes import RouteTable, routes_of
 from bub.pipeline.plan.secret_values import redactor_of
@@ -65,6 +66,7 @@ def load(
     workspace: Path,
     environ: Mapping[str, str],
     builtin: Callable[[ProfileView], object],
+    person: Person | None = None,
     routed: bool = True,
     mocks: Mapping[str, StandIn] = MappingProxyType({}),
     witnesses: Mapping[str, object] = MappingProxyType({}),
@@ -73,21 +75,22 @@ def load(
     """Load the plugins of every profile that can get a turn, and compile a graph for each.
 
     `profile` is the one chosen at start, and if not `routed` the only one: no route and no session chooses another.
-    `builtin` makes the plugin that is in every
-    profile. `mocks` answer at the stages and hook points they are named for; `witnesses` are plugins beside the listed
-    ones, by a name that none of these can have. `learn` is told the settings before a plugin is imported. `give_way` is
-    called again and again, a few milliseconds of work apart.
+    `builtin` makes the plugin that is in every profile. `person` is what holds in every folder. `mocks` answer at the
+    stages and hook points they are named for; `witnesses` are plugins beside the listed ones, by a name that none of
+    these can have. `learn` is told the settings before a plugin is imported. `give_way` is called again and again, a
+    few milliseconds of work apart.
 
     Raises `PipelineError` with every finding when one is an error. Whatever it raises, no module of a plugin with a
     `path` is left behind.
     """
     environment, found = read_environment(document.base, environ)
     routes = routes_of(document, environment) if routed else ()
-    findings = [*found, *check_variables(document, environment)]
+    findings = [*found, *check_variables(document, environment), *(person.findings if person is not None else ())]
     planner = Planner(document, environment)
-    resolver = SettingsResolver(document, profile, environ, environment)
+    resolver = SettingsResolver(document, profile, environ, environment, person)
+    keys = Redactor.of(person.secrets if person is not None else ())
     loading = _Loading(
-        document, workspace, environment, planner, resolver, builtin, learn, mocks, witnesses, give_way, routed
+        document, workspace, environment, planner, resolver, builtin, learn, mocks, witnesses, give_way, routed, keys
     )
     try:
         profiles = loading.load_profiles([profile, *(route.profile for route in routes)], findings)
@@ -115,6 +118,7 @@ class _Loading(msgspec.Struct):
     witnesses: Mapping[str, object]
     give_way: Callable[[], None]
     routed: bool
+    keys: Redactor
     settings: dict[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
     plugins: list[PluginSet] = msgspec.field(default_factory=list)
     views: list[PluginView] = msgspec.field(default_factory=list)
@@ -156,7 +160,7 @@ class _Loading(msgspec.Struct):
             plans.append(plan)
             self.settings[plan.profile], found = self.resolver.settings_of(plan)
             plan.findings.items += found
-        self.redactor = redactor_of(self.document, self.environment, self.settings)
+        self.redactor = redactor_of(self.document, self.environment, self.settings).beside(self.keys)
         self.learn(dict(self.settings), self.redactor)
         return plans
 

@@ -1,16 +1,18 @@
-"""The settings of the profiles of a document: what its files say, with the environment's own laid over it."""
+"""The settings of the profiles of a document: what its files and a person say, with the environment's own over them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from bub.base.diagnostics import Diagnostic
 from bub.pipeline.check.validate import declared_plugins
+from bub.pipeline.plan.layers.person import Person, inherit, tell_left_out
+from bub.pipeline.plan.layers.said import Said, for_the_same_provider, said_by_variables, said_in
 from bub.pipeline.plan.plan import Plan
-from bub.pipeline.plan.settings import environment_settings, for_the_same_provider, resolve_settings
-from bub.pipeline.source.interpolate import read_environment, resolve
-from bub.pipeline.source.merge import Document, Layer
+from bub.pipeline.plan.settings import resolve_settings, with_providers
+from bub.pipeline.source.interpolate import read_environment
+from bub.pipeline.source.merge import Document
 from bub.pipeline.source.schemas import whole_settings_schema
 
 
@@ -18,23 +20,30 @@ class SettingsResolver:
     """Finds the settings of one profile after another; what does not depend on the profile is found once.
 
     `start` is the profile chosen at start, which is asked for first. `environ` is the real environment, `environment`
-    that with the variables of the file beside the pipeline file.
+    that with the variables of the file beside the pipeline file. `person` is what holds in every folder.
     """
 
     def __init__(
-        self, document: Document, start: str, environ: Mapping[str, str], environment: Mapping[str, str]
+        self,
+        document: Document,
+        start: str,
+        environ: Mapping[str, str],
+        environment: Mapping[str, str],
+        person: Person | None = None,
     ) -> None:
         self._document, self._start, self._environment = document, start, environment
-        self._in_files = list(self._said_in(document.layers))
+        self._person = person
+        self._providers = tuple(person.providers) if person is not None else ()
+        self._in_files = list(said_in(document.layers, document, environment))
         beside, _ = read_environment(document.base, {})
-        schema = whole_settings_schema()
+        schema, known = whole_settings_schema(), with_providers({}, self._providers)
         self._in_environment = [
-            {path[0]: variables[name] for path, name in environment_settings(variables, schema, {}) if len(path) == 1}
-            for variables in (beside, environ)
+            said_by_variables(beside, schema, known, document.base),
+            said_by_variables(environ, schema, known, None),
         ]
         # What the environment gives without naming a model is meant for the model of the profile chosen at start, so
         # that a route to another profile does not take its key along.
-        self._started: tuple[Mapping[str, Any], ...] = ()
+        self._started: tuple[Said, ...] = ()
 
     def settings_of(self, plan: Plan) -> tuple[Mapping[str, Any], tuple[Diagnostic, ...]]:
         """The settings of a profile, and what is wrong with them."""
@@ -46,19 +55,18 @@ class SettingsResolver:
             base=self._document.base,
             schema=whole_settings_schema(from_packages),
             folders=self._document.folders,
+            providers=self._providers,
         )
         profiles = plan.effective.layers[len(self._document.layers) :]
-        said = [*self._in_files, *self._said_in(profiles), *self._started, *self._in_environment]
-        own = for_the_same_provider(settings, said)
+        in_profiles = said_in(profiles, self._document, self._environment)
+        said = [*self._in_files, *in_profiles, *self._started, *self._in_environment]
+        own: Mapping[str, Any]
+        if self._person is None:
+            own = for_the_same_provider(settings, [one.settings for one in said])
+        else:
+            inherited = inherit(settings, self._person, said)
+            own = inherited.settings
+            found = (*found, *tell_left_out(inherited, self._person, said))
         if plan.profile == self._start and own.get("model"):
-            self._started = ({"model": own["model"]},)
+            self._started = (Said({"model": own["model"]}, is_assumed=True),)
         return own, found
-
-    def _said_in(self, layers: Iterable[Layer]) -> Iterator[Mapping[str, Any]]:
-        """What each of some layers says by itself."""
-        document = self._document
-        for layer in layers:
-            node = layer.root.get("settings")
-            if node is not None:
-                settings, _ = resolve(node, self._environment, base=document.base, folders=document.folders)
-                yield settings or {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,14 +11,13 @@ import msgspec
 from bub.base.diagnostics import did_you_mean
 from bub.base.duration import parse_duration
 from bub.errors import ModelError
-from bub.pipeline.plan.providers import ANTHROPIC, APIS, LOCAL, OPENAI, PROVIDERS, Provider
+from bub.pipeline.plan.providers import ANTHROPIC, APIS, CUSTOM, LOCAL, OPENAI, PROVIDERS, Provider, split_model
 
 DEFAULT_TIMEOUT = 120.0
 """Seconds to wait for a server's next word, unless the settings say otherwise."""
 
 _LONGEST_HOST = 254  # with the dot at its end
 _PATHS = {OPENAI: "/chat/completions", ANTHROPIC: "/messages"}
-_PROVIDER_NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
 class Endpoint(msgspec.Struct, frozen=True):
@@ -97,9 +95,9 @@ def resolve_endpoint(settings: Mapping[str, Any], model: str | None = None, sile
             "or `bub local install`, with `local_model` in the profile; "
             "or `export BUB_MODEL=provider:name BUB_API_KEY=…`",
         )
-    name, model_name = _split_name(wanted)
+    name, model_name = split_model(wanted)
     own = given.providers.get(name, _ProviderSettings())
-    general = given if name == _split_name((given.model or wanted).strip())[0] else _ModelSettings()
+    general = given if name == split_model(given.model or wanted)[0] else _ModelSettings()
     key = _check_key(name, own.api_key or general.api_key)
     base = own.api_base or general.api_base
     known = PROVIDERS.get(name)
@@ -140,14 +138,6 @@ def _read_settings(settings: Mapping[str, Any]) -> _ModelSettings:
         raise _config("", f"the settings of the model are wrong: {str(error).replace('`$.', '`')}", None) from None
 
 
-def _split_name(model: str) -> tuple[str, str]:
-    """The provider and the model of `provider:name`; the name alone belongs to the provider `custom`."""
-    prefix, colon, rest = model.partition(":")
-    if colon and _PROVIDER_NAME.fullmatch(prefix.lower()):
-        return prefix.lower(), rest.strip()
-    return "custom", model
-
-
 def _unknown_provider(wanted: str, name: str) -> ModelError:
     known = [*PROVIDERS, LOCAL]
     if name == LOCAL:
@@ -156,7 +146,7 @@ def _unknown_provider(wanted: str, name: str) -> ModelError:
             f"nobody answers for `model: {wanted}`",
             "list the plugin `local_model` in the profile, and run `bub local install`",
         )
-    if name == "custom" and ":" not in wanted:
+    if name == CUSTOM and ":" not in wanted:
         problem = f"`model: {wanted}` does not say which provider to ask"
         example = did_you_mean(wanted.partition("/")[0], known) or f"write `openrouter:{wanted}`"
         return _config(name, problem, f"{example}, one of {', '.join(known)}, or set `api_base`")

@@ -13,11 +13,8 @@ import msgspec
 
 from bub.agent.tools.search import holds_keys
 from bub.base.failures import explain_os_error
-from bub.base.locate import FILE_NAME, bub_home
+from bub.base.locate import DOTENV, FILE_NAME, bub_home
 from bub.tools import ToolContext, ToolError
-
-_SECRETS_FILE = ".env"
-"""Its variables feed the settings."""
 
 _OF_THE_SYSTEM = ("/proc", "/sys", "/dev")
 """Folders whose files are no files: they show memory, environments and devices, Bub's own among them."""
@@ -231,7 +228,7 @@ class Reach(msgspec.Struct, frozen=True):
     def _find_forbidden(self, root: Path, *, writing: bool) -> frozenset[Identity]:
         """What may be entered or opened only by who begins inside, or whose settings list that very file or folder."""
         kept = set()
-        files = [self.workspace / _SECRETS_FILE]
+        files = [self.workspace / DOTENV]
         if writing:
             files += [self.workspace / FILE_NAME, *self.own]  # what they hold is code in this process at the next start
         for path in (self.home, *map(Path, _OF_THE_SYSTEM), *files):
@@ -241,6 +238,9 @@ class Reach(msgspec.Struct, frozen=True):
             for path in (root,) if os.path.isdir(root) else (root, root.parent):  # noqa: PTH112 (raises nothing)
                 with suppress(OSError):
                     kept.discard(identity(path.stat()))
+        if self.workspace != self.home:  # whichever folder's file lists it: its keys are the person's
+            with suppress(OSError):
+                kept.add(identity((self.home / DOTENV).stat()))
         return frozenset(kept)
 
 

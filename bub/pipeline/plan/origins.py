@@ -12,11 +12,13 @@ from msgspec.structs import replace
 
 from bub.base.diagnostics import Place
 from bub.base.json_schema import Schema, Steps, follow_references, join_steps, part_at
-from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.layers.person import LAYER, Person, inherit, with_person
+from bub.pipeline.plan.layers.said import Said, for_the_same_provider, said_by_variables, said_in
+from bub.pipeline.plan.plan import Plan, make_plan
 from bub.pipeline.plan.secret_places import is_named_secret, setting_of
-from bub.pipeline.plan.settings import environment_settings, for_the_same_provider, resolve_settings
+from bub.pipeline.plan.settings import environment_settings, resolve_settings
 from bub.pipeline.source.document import Node
-from bub.pipeline.source.interpolate import dotenv_place, read_environment, references, resolve
+from bub.pipeline.source.interpolate import dotenv_place, read_environment, references
 from bub.pipeline.source.merge import Document, Layer
 from bub.pipeline.source.profiles import effective
 from bub.pipeline.source.scalars import read_scalar
@@ -62,12 +64,14 @@ class Origin(msgspec.Struct, frozen=True):
 class Lookup(msgspec.Struct, frozen=True):
     """What values are looked up in: a pipeline for one profile, and the variables of the process.
 
-    `settings` is the schema of the settings, with the sections of the plugins that the profile knows of.
+    `settings` is the schema of the settings, with the sections of the plugins that the profile knows of. `person` is
+    what holds in every folder, whose layer is then among those of the plan.
     """
 
     plan: Plan
     environ: Mapping[str, str]
     settings: Schema
+    person: Person | None = None
 
     @property
     def document(self) -> Document:
@@ -100,13 +104,20 @@ class Lookup(msgspec.Struct, frozen=True):
         return is_kept_secret(setting, self.settings)
 
 
-def lookup_of(plan: Plan, environ: Mapping[str, str]) -> Lookup:
-    """Make the lookup of a plan; `environ` is the real environment, `.env` is read from its own place."""
+def lookup_of(plan: Plan, environ: Mapping[str, str], person: Person | None = None) -> Lookup:
+    """Make the lookup of a plan; `environ` is the real environment, `.env` is read from its own place.
+
+    With a `person`, what their own file sets in every folder has its place among what the files say.
+    """
     section, declared = plan.root.get("settings"), plan.root.get("plugins")
     names = [*(name for name, _ in plan.allowlist), *(name for name, _ in (section.items() if section else ()))]
     # A plugin that comes from a file has nothing to do with an installed package of its name.
     packages = [name for name in names if declared is None or declared.get(name, "path") is None]
-    return Lookup(plan, environ, whole_settings_schema(dict.fromkeys(packages)))
+    lookup = Lookup(plan, environ, whole_settings_schema(dict.fromkeys(packages)))
+    if person is None:
+        return lookup
+    left_out = inherit(_resolve_settings(lookup), person, _said(lookup)).left_out
+    return replace(lookup, plan=make_plan(with_person(plan.document, person, left_out), plan.profile), person=person)
 
 
 # Values
@@ -201,20 +212,34 @@ def _variables(lookup: Lookup) -> dict[Steps, list[Origin]]:
 
 def is_for_another_provider(lookup: Lookup, name: str) -> bool:
     """Whether a general key or URL (`api_key`, `api_base`) is left out, since it was given for another provider."""
-    document, schema = lookup.document, lookup.settings
-    beside, _ = read_environment(document.base, {})
-    both = {**beside, **{name: value for name, value in lookup.environ.items() if value}}
-    said: list[Mapping[str, Any]] = []
+    settings, said = _resolve_settings(lookup), _said(lookup)
+    kept = for_the_same_provider(settings, [one.settings for one in said])
+    return name in settings and name not in kept
+
+
+def _said(lookup: Lookup) -> list[Said]:
+    """What each layer and the environment say of the settings, weakest first."""
+    document, schema, person = lookup.document, lookup.settings, lookup.person
+    beside, both = _environments(lookup)
+    said: list[Said] = []
     for layer in lookup.plan.effective.layers:
-        node = layer.root.get("settings")
-        if node is not None and node.is_mapping:
-            said.append(resolve(node, both, base=document.base, folders=document.folders)[0] or {})
-    for variables in (beside, lookup.environ):
-        general = environment_settings(variables, schema, {})
-        said.append({path[0]: variables[variable] for path, variable in general if len(path) == 1})
-    root, folders = lookup.plan.effective.root, document.folders
-    settings, _ = resolve_settings(root, both, base=document.base, schema=schema, folders=folders)
-    return name in settings and name not in for_the_same_provider(settings, said)
+        if layer.name == LAYER and person is not None:  # its references are answered by its own environment
+            said.append(Said(person.settings))
+        else:
+            said += said_in([layer], document, both)
+    return [*said, *(said_by_variables(one, schema, {}, document.base) for one in (beside, lookup.environ))]
+
+
+def _resolve_settings(lookup: Lookup) -> dict[str, Any]:
+    root, document = lookup.plan.effective.root, lookup.document
+    _, both = _environments(lookup)
+    return resolve_settings(root, both, base=document.base, schema=lookup.settings, folders=document.folders)[0]
+
+
+def _environments(lookup: Lookup) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """The variables of `.env`, and those with the real environment over them."""
+    beside, _ = read_environment(lookup.document.base, {})
+    return beside, {**beside, **{name: value for name, value in lookup.environ.items() if value}}
 
 
 # The schema

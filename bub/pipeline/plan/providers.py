@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
@@ -30,6 +32,9 @@ class Provider(msgspec.Struct, frozen=True):
     api: str = OPENAI
     call_ids: str = ".*"
 
+
+CUSTOM = "custom"
+"""The provider of a model whose name says none (BEHAVIOURS O17)."""
 
 LOCAL = "local"
 """The prefix of the small model that runs inside Bub's own process; the plugin `local_model` answers for it."""
@@ -63,3 +68,19 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
         )
     }
 )
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+
+
+def split_model(model: str) -> tuple[str, str]:
+    """The provider and the model of `provider:name`; the name alone belongs to the provider `custom`."""
+    prefix, colon, rest = model.strip().partition(":")
+    if colon and _NAME.fullmatch(prefix.lower()):
+        return prefix.lower(), rest.strip()
+    return CUSTOM, model.strip()
+
+
+def provider_of(model: Any) -> str:
+    """The provider that a model of the settings is asked at; "" if there is no model."""
+    text = str(model or "").strip()
+    return split_model(text)[0] if text else ""

@@ -43,11 +43,15 @@ def resolve_settings(
     base: Path | None,
     schema: Schema,
     folders: Mapping[str, Path] = _NO_FOLDERS,
+    variables: Environment | None = None,
+    providers: Iterable[str] = (),
 ) -> tuple[dict[str, Any], tuple[Diagnostic, ...]]:
     """The plain settings of an effective `root`: references replaced, `BUB_…` variables on top.
 
     `schema` is the JSON Schema of the settings: it says which variables are settings and of what type a variable or a
-    lone reference is. `base` and `folders` are as in `interpolate.resolve`. Findings never hold a value.
+    lone reference is. `base` and `folders` are as in `interpolate.resolve`. `variables` are those that may set
+    something, if not the whole `environment`; `providers` are names that they may mean beside those in the file.
+    Findings never hold a value.
     """
     findings = Findings()
     node = root.get("settings")
@@ -56,7 +60,8 @@ def resolve_settings(
     if node is not None and node.is_mapping:
         written, trouble = resolve(node, environment, base=base, folders=folders, path="settings")
         _type_references(written, node, schema, schema, "settings", findings)
-    chosen = dict(environment_settings(environment, schema, written))
+    variables = environment if variables is None else variables
+    chosen = dict(environment_settings(variables, schema, with_providers(written, providers)))
     overridden = {".".join(("settings", *path)) for path in chosen}
     # What a variable sets on its own need not be readable in the file as well.
     findings.items[:] = [
@@ -64,53 +69,25 @@ def resolve_settings(
     ]
     for path, variable in chosen.items():
         inner = _at(schema, schema, path)
-        value = _coerce(environment[variable], inner, schema)
+        value = _coerce(variables[variable], inner, schema)
         if value is _UNREADABLE:
             findings.add(
                 "B034",
-                f"the environment variable `{variable}` {_refusal(environment[variable], inner, schema)}",
-                dotenv_place(variable, environment[variable], base) or Place(NO_FILE),
+                f"the environment variable `{variable}` {_refusal(variables[variable], inner, schema)}",
+                dotenv_place(variable, variables[variable], base) or Place(NO_FILE),
                 path=".".join(("settings", *path)),
                 help=f"it sets `settings.{'.'.join(path)}`; change or unset it",
             )
             continue
-        _put(written, path, value)
+        put_setting(written, path, value)
     return written, tuple(findings.items)
 
 
-GENERAL = ("api_key", "api_base")
-"""The settings that belong to the provider of the model they were given for, whoever that was."""
-
-
-def for_the_same_provider(settings: Mapping[str, Any], said: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The settings without a general key or URL that was given for another provider than the model's (DESIGN §2).
-
-    `said` are the settings of each layer, weakest first. What one layer gives belongs to the model in force there, or
-    to the first one above where there is none yet: a profile or `BUB_MODEL` that chooses another provider does not
-    send it the first one's key.
-    """
-    owners: dict[str, str] = {}
-    ownerless: list[str] = []
-    provider: str | None = None
-    for layer in said:
-        if layer.get("model"):
-            provider = _provider_of(layer["model"])
-            owners.update(dict.fromkeys(ownerless, provider))
-            ownerless = []
-        for name in GENERAL:
-            if not layer.get(name):
-                continue
-            if provider is None:
-                ownerless.append(name)
-            else:
-                owners[name] = provider
-    final = _provider_of(settings.get("model"))
-    return {name: value for name, value in settings.items() if owners.get(name, final) == final}
-
-
-def _provider_of(model: Any) -> str:
-    name, colon, _ = str(model or "").partition(":")
-    return name.strip() if colon else ""
+def with_providers(written: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any]:
+    """Settings that have entries for providers of these names, too, so that a variable finds their spelling."""
+    own = written.get("providers")
+    known = dict.fromkeys(names)
+    return {**written, "providers": {**known, **own} if isinstance(own, Mapping) else known} if known else written
 
 
 def environment_settings(
@@ -328,7 +305,8 @@ def _type_references(
                 plain[name] = value
 
 
-def _put(settings: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+def put_setting(settings: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    """Put a value at a path, whatever is in the way."""
     for name in path[:-1]:
         inner = settings.get(name)
         if not isinstance(inner, dict):

@@ -14,6 +14,8 @@ from bub.errors import UsageError
 from bub.hooks.combining import COMBININGS
 from bub.hooks.facts import HANDED_ON_KEYS, HOOK_KEYS, INHERITED_KEYS, KIND_KEYS, KINDS, STAGE_KEYS, START_VALUES
 from bub.pipeline.plan.checks import CHECKED, describe_showing
+from bub.pipeline.plan.layers.person import LAYER
+from bub.pipeline.plan.layers.said import GENERAL
 from bub.pipeline.plan.origins import (
     Lookup,
     Origin,
@@ -27,7 +29,7 @@ from bub.pipeline.plan.origins import (
 )
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import flag_of, names_of, text_of
-from bub.pipeline.plan.settings import GENERAL, variable_of
+from bub.pipeline.plan.settings import variable_of
 from bub.pipeline.plan.shown import plan_to_show
 from bub.pipeline.plan.stages import HookPlan, StagePlan
 from bub.pipeline.plan.waits import Waits, waits_of
@@ -86,7 +88,7 @@ def _about_pipeline(lookup: Lookup, implementers: Implementers | None) -> Pipeli
     routes = section.elements() if section is not None else ()
     return PipelineFacts(
         file=document.file,
-        parents=tuple(layer.name for layer in reversed(document.layers[:-1])),
+        parents=tuple(layer.name for layer in reversed(document.layers[:-1]) if layer.name != LAYER),
         profile=plan.profile,
         bases=tuple(reversed(plan.effective.chain[:-1])),
         description=_text(profile.get("description")) or _text(plan.root.get("description")),

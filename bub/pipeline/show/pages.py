@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from bub.base.layout import EMPTY, Line, Span, Tone, cells, columns, indent_text, label_text, line, pad_text, widest
 from bub.hooks.facts import START_VALUES
+from bub.pipeline.plan.layers.person import LAYER
 from bub.pipeline.plan.origins import Origin, flow
 from bub.pipeline.show.facts import Facts, HookFacts, Implementer, Key, PipelineFacts, StageFacts, ValueFacts
 
@@ -226,9 +227,9 @@ def _sources(origins: tuple[Origin, ...]) -> str:
 
 
 def _where(origin: Origin) -> str:
-    """Return the place of a value, and the profile that says it there."""
-    profile = f" ({origin.layer})" if origin.layer.startswith("profile ") else ""
-    return f"{origin.where}{profile}"
+    """Return the place of a value, and the profile that says it there, or that it is the person's own file."""
+    layer = f" ({origin.layer})" if origin.layer.startswith("profile ") or origin.layer == LAYER else ""
+    return f"{origin.where}{layer}"
 
 
 def _implementations(asked: tuple[Implementer, ...] | None, width: int) -> Iterator[Line]:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from bub.base.diagnostics import Diagnostic, Findings, Place, Position, Range, Severity
 from bub.base.failures import explain_os_error
+from bub.base.locate import DOTENV, IS_PRIVATE, leads_home
 from bub.pipeline.source.document import Node, Plain, walk
 from bub.pipeline.source.scalars import read_scalar
 from bub.pipeline.source.yaml_reader import MAX_BYTES
@@ -34,6 +35,7 @@ DOTENV_LINE = r"""
       | (?P<bare>(?!['"]).*)
     )"""
 """One line of `.env`, to be matched with `re.VERBOSE`; a remark may stand behind a bare value, too."""
+_RELATIVE = "the path is relative to the file that names it"
 _COMMENT = r"(?:^|\s)#"
 _ESCAPES: Mapping[str, str] = MappingProxyType({"n": "\n", "r": "\r", "t": "\t"})
 _NO_FOLDERS: Mapping[str, Path] = MappingProxyType({})
@@ -102,8 +104,8 @@ def dotenv_place(variable: str, value: str, base: Path | None) -> Place | None:
     """
     if base is None or _dotenv_beside(base)[0].get(variable) != value:
         return None
-    file = _display_path(base / ".env")
-    lines = re.split(_LINE_END, _read_text(".env", base).removeprefix("\ufeff"))
+    file = _display_path(base / DOTENV)
+    lines = re.split(_LINE_END, _read_text(DOTENV, base).removeprefix("\ufeff"))
     number = max(number for number, line in enumerate(lines, 1) if variable in parse_dotenv(line, file=file)[0])
     return Place(file, Range(Position(number, 1), Position(number, 1)))
 
@@ -307,6 +309,8 @@ def _read_text(name: str, folder: Path | None) -> str:
         if folder is None:
             raise OSError(None, "there is no folder that it could be relative to")
         path = folder / path
+    if leads_home(path, folder):
+        raise OSError(None, IS_PRIVATE)
     if path.exists() and not path.is_file():
         raise OSError(None, "it is not a regular file")
     with path.open("rb") as stream:
@@ -328,12 +332,12 @@ def _reason(error: Exception) -> str:
 
 
 def _dotenv_beside(base: Path) -> tuple[dict[str, str], tuple[Diagnostic, ...]]:
-    path = base / ".env"
+    path = base / DOTENV
     if not path.exists():
         return {}, ()
     file = _display_path(path)
     try:
-        return parse_dotenv(_read_text(".env", base), file=file)
+        return parse_dotenv(_read_text(DOTENV, base), file=file)
     except (OSError, ValueError) as error:
         findings = Findings()
         findings.warn("B033", f"`.env` cannot be read: {_reason(error)}", Place(file))

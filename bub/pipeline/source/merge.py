@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from bub.base.diagnostics import START, Diagnostic, Findings, Place, did_you_mean
 from bub.base.failures import explain_os_error
+from bub.base.locate import leads_home
 from bub.base.resources import shipped_pipeline, shipped_pipelines
 from bub.errors import UsageError
 from bub.pipeline.source.document import Node
@@ -207,6 +208,12 @@ class _NoParentError(Exception):
 
 def _open_source(path: Path, file: str, *, shipped: bool = False, tree: Tree = DISK) -> _Source:
     """Open the file at the top, which is `file` in what is said about it."""
+    if not shipped and leads_home(path, path.parent):
+        raise UsageError(
+            f"{file} is a link to one of Bub's own files",
+            help="remove the link: what your own file says of the model holds in every folder; "
+            "or name your own file with --config",
+        )
     try:
         data = tree.read(path)
     except FileNotFoundError:
@@ -302,6 +309,12 @@ def _parent_path(name: str, child: _Source) -> tuple[Path, str]:
     if child.base is None:
         raise _NoParentError("B021", f"`{name}` cannot be found: {child.file} lies in no folder", rule)
     path = child.base / name
+    if leads_home(path, child.base):
+        raise _NoParentError(
+            "B021",
+            f"`{name}` is one of Bub's own files",
+            "leave it out: what your own file says of the model holds in every folder",
+        )
     if not child.tree.identity(path).endswith(_PIPELINE_FILE):
         raise _NoParentError(
             "B021", f"`{name}` is a link to a file that is not a pipeline file", "name the pipeline file itself"

@@ -56,11 +56,11 @@ def effective(document: Document, profile: str) -> Effective:
         merged = node if merged is None else merge(without(merged, _OWN), node)
         label = f"{_LAYER}{name}"
         # The document stays where it is: only what a profile says has the profile's place.
-        root = replace(root, value=merge(root, _relabel(_overlay(node), label)).value)
+        root = replace(root, value=merge(root, relabel(_overlay(node), label)).value)
         for layer in document.layers:
             written = _profile(layer.root, name)
             if written is not None:
-                layers.append(Layer(label, layer.file, _relabel(_overlay(written), label)))
+                layers.append(Layer(label, layer.file, relabel(_overlay(written), label), layer.shipped))
     allowlist = merged.get("plugins") if merged is not None else None
     return Effective(root, tuple(layers), chain, tuple(findings.items), allowlist, merged)
 
@@ -130,7 +130,7 @@ def _overlay(profile: Node) -> Node:
     return replace(profile, value=parts)
 
 
-def _relabel(node: Node, label: str) -> Node:
+def relabel(node: Node, label: str) -> Node:
     """Return the same values, said to come from the layer `label`."""
 
     def move(place: Place) -> Place:
@@ -138,9 +138,9 @@ def _relabel(node: Node, label: str) -> Node:
 
     value: Any = node.value
     if isinstance(value, dict):
-        value = {name: _relabel(child, label) for name, child in value.items()}
+        value = {name: relabel(child, label) for name, child in value.items()}
     elif isinstance(value, tuple):
-        value = tuple(_relabel(child, label) for child in value)
+        value = tuple(relabel(child, label) for child in value)
     return Node(
         value,
         move(node.place),
