@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bub.agent.builtin import BuiltinPlugin
-from bub.base.diagnostics import Diagnostic, without_notes
+from bub.base.diagnostics import Diagnostic, PipelineError, without_notes
 from bub.base.locate import DOTENV, FILE_NAME
 from bub.pipeline.check.ignores import ignores_of, settle
 from bub.pipeline.plan.layers.person import read_person
@@ -18,6 +18,7 @@ from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
 from bub.runtime.bootstrap import check_channels
 from bub.runtime.commands import collect_commands
 from bub.runtime.loader import find_document, load
+from bub.runtime.needs import check_needs
 from bub.runtime.result import TurnResult
 from bub.runtime.runtime import Learn, Runtime
 from bub.runtime.snapshot import Snapshot, files_of
@@ -35,9 +36,8 @@ class BubFramework(RuntimeView):
     `config_file` is a path, or `bub:NAME` for a shipped pipeline; left out, the file is looked for as DESIGN §2 says.
     `profile` is the one chosen at start (else `BUB_PROFILE`, else `default`), `workspace` the folder the agent works
     in (else the current one). If not `routed`, that profile takes every turn, and no plugin of another one is imported.
-    Nothing is read before `load_hooks`.
-    in (else the current one). What judges files, not persons, takes nothing from the person's own file: with_person is
-    false there. Nothing is read before `load_hooks`.
+    If the file is only checked here and runs `elsewhere`, what this machine does not set is noted, and nothing is taken
+    from the person's own file. Nothing is read before `load_hooks`.
     """
 
     def __init__(
@@ -47,31 +47,39 @@ class BubFramework(RuntimeView):
         profile: str | None = None,
         workspace: str | Path | None = None,
         routed: bool = True,
-        with_person: bool = True,
+        elsewhere: bool = False,
     ) -> None:
         super().__init__(
             profile or os.environ.get("BUB_PROFILE") or DEFAULT_PROFILE,
             Path(workspace) if workspace is not None else Path.cwd(),
         )
         self.config_file = str(config_file) if config_file is not None else None
-        self._routed = routed
-        self._with_person = with_person
+        self._routed, self._elsewhere = routed, elsewhere
+        self._needs_all = False
         self._runtime = Runtime(self.workspace, read=self._read, load=self._load)
 
     def _read(self) -> Document:
         return find_document(self.config_file, self.workspace, os.environ)
 
     def _load(self, document: Document, learn: Learn) -> Snapshot:
-        return load_pipeline(
+        snapshot = load_pipeline(
             document,
             learn,
             profile=self.profile,
             workspace=self.workspace,
             environ=dict(os.environ),
             routed=self._routed,
-            person=read_person(document, os.environ) if self._with_person else None,
+            person=read_person(document, os.environ) if not self._elsewhere else None,
+            elsewhere=self._elsewhere,
             give_way=self._runtime.give_way,
         )
+        if self._needs_all:
+            try:
+                check_needs(snapshot, os.environ)
+            except PipelineError:
+                snapshot.forget_modules()
+                raise
+        return snapshot
 
     # Loading.
 
@@ -110,6 +118,14 @@ class BubFramework(RuntimeView):
     def check_channels(self) -> None:
         """Prove that there are the channels that the profile opens; raises `PipelineError` if not."""
         self._runtime.loaded.current.warn(check_channels(self._get_profile()))
+
+    def check_needs(self) -> None:
+        """Prove that turns find what they need of this machine, now and at each `reload`: see `bub/runtime/needs.py`.
+
+        Raises `PipelineError` if not.
+        """
+        self._needs_all = True
+        check_needs(self._runtime.loaded.current.snapshot, os.environ)
 
     # What is loaded; before that, what was found so far.
 

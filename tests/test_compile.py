@@ -159,9 +159,9 @@ def test_every_finding_of_the_file_and_of_its_plugins_is_raised_together() -> No
 
 
 def test_warnings_do_not_keep_a_pipeline_from_compiling() -> None:
-    graph = graph_of('extends: bub:default\nstages: {run_model: {timeout: "${env:T}"}}')
+    graph = graph_of('extends: bub:default\nstages: {load_state: {enabled: false, timeout: "${env:T}"}}')
     assert [(finding.code, finding.severity) for finding in graph.warnings] == [("B031", "warning")]
-    assert next(step for step in graph.steps if step.id == "run_model").timeout is None
+    assert next(step for step in graph.steps if step.id == "load_state").timeout is None
 
 
 # Order.

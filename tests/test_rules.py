@@ -1467,12 +1467,10 @@ async def test_a_route_may_ask_for_what_the_environment_says(write: Write, monke
     assert [result.profile for result in results] == ["team", "default"]
 
 
-async def test_a_route_that_asks_for_an_unset_variable_takes_nobodys_messages(write: Write) -> None:
+def test_a_route_that_asks_for_an_unset_variable_keeps_its_messages_from_another_profile(write: Write) -> None:
     path = write("pipelines.yaml", ROUTED + 'stages: {run_model: {default: "-", on_failure: skip}}\n')
-    framework = BubFramework(config_file=path)
-    framework.load_hooks()
-    assert [finding.code for finding in framework.warnings] == ["B031"]
-    assert (await framework.process_inbound({"content": ",help", "chat_id": "7"})).profile == "default"
+    with pytest.raises(PipelineError, match="`TEAM_CHAT` is not set"):
+        BubFramework(config_file=path).load_hooks()
 
 
 def test_shipped_pipelines_have_no_findings() -> None:

@@ -129,6 +129,14 @@ MISTAKES = [
         ("corner:qwen3}", 'corner:qwen3, providers: {corner: {api_base: "https://corner.example/v1"}}}'),
         severity="note",
     ),
+    Mistake(
+        "B197",
+        "extends: bub:default\nsettings: {model: «gpt-5-mini»}\n",
+        "`gpt-5-mini` does not say which provider to ask",
+        "write it as `provider:name`, or say where it is asked: `api_base`",
+        ("gpt-5-mini}", 'gpt-5-mini, api_base: "https://corner.example/v1"}'),
+        severity="note",
+    ),
 ]
 
 

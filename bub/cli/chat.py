@@ -48,7 +48,7 @@ def chat(
     """
     if resume and session_id:
         raise UsageError("--resume and --session-id exclude each other", help="the last one, or the one you name")
-    framework = open_framework(options_of(ctx), routed=False)
+    framework = open_framework(options_of(ctx), routed=False, check=BubFramework.check_needs)
     wanted = _Wanted(prompt, chat_id, session_id, resume)
     if not sys.stdin.isatty():
         said = "\n\n".join(part for part in (prompt, _read_piped_text()) if part.strip())

@@ -51,7 +51,7 @@ def gateway(
     terminated = _watch_for_sigterm()
     systemd = Systemd(os.environ.pop("NOTIFY_SOCKET", None))  # it is not for what the agent starts
     try:
-        framework = open_framework(options_of(ctx), tell=_log_warnings)
+        framework = open_framework(options_of(ctx), tell=_log_warnings, check=BubFramework.check_needs)
         wanted = listen or (framework.settings.get("gateway") or {}).get("listen")
         address = ListenAddress.of(wanted) if wanted else None
         names = enable_channel or _channels_of_profile(framework)

@@ -26,18 +26,20 @@ def open_framework(
     ask: bool = True,
     tell: Callable[[Iterable[Diagnostic]], None] | None = None,
     routed: bool = True,
+    check: Callable[[BubFramework], None] | None = None,
 ) -> BubFramework:
     """Load the framework of the file, workspace and profile of `options`, with its plugins.
 
     With `ask`, a person at a terminal is asked once whether to trust a folder. Warnings are printed, or handed to
-    `tell`. If not `routed`, a profile that `--profile` names is the only one. Raises what `load_hooks` raises.
+    `tell`. If not `routed`, a profile that `--profile` names is the only one. `check` proves more of what was loaded.
+    Raises what `load_hooks` and `check` raise.
     """
     try:
-        framework = _load(options, routed)
+        framework = _load(options, routed, check)
     except NotTrustedError as error:
         if not (ask and _ask_for_trust(error)):
             raise
-        framework = _load(options, routed)
+        framework = _load(options, routed, check)
     (tell or print_warnings)(framework.warnings)
     return framework
 
@@ -72,7 +74,7 @@ def _ask_for_trust(error: NotTrustedError) -> bool:
     return True
 
 
-def _load(options: Options, routed: bool) -> BubFramework:
+def _load(options: Options, routed: bool, check: Callable[[BubFramework], None] | None) -> BubFramework:
     framework = BubFramework(
         options.config,
         profile=options.profile,
@@ -83,6 +85,8 @@ def _load(options: Options, routed: bool) -> BubFramework:
         with redirect_stdout(sys.stderr):  # what a plugin prints while it is imported is no result of ours
             framework.load_hooks()
             framework.create_cli_app(COMMANDS)  # two commands of one name are found at every start (BEHAVIOURS O1)
+        if check is not None:
+            check(framework)
     except PipelineError as error:
         shown = framework.not_ignored(error.diagnostics)
         raise ShownPipelineError(error, framework.sources, shown) from error

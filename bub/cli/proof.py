@@ -23,7 +23,7 @@ def prove(config: Path | str | None, workspace: Path, profiles: Iterable[str]) -
     """
     proved: list[Diagnostic] = []
     for profile in profiles:
-        framework = BubFramework(config, profile=profile, workspace=workspace, with_person=False)
+        framework = BubFramework(config, profile=profile, workspace=workspace, elsewhere=True)
         try:
             with redirect_stdout(sys.stderr):
                 framework.load_hooks()

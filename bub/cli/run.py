@@ -19,6 +19,7 @@ from bub.base.failures import flatten_error
 from bub.base.plain import plain
 from bub.base.surfaces import Surface
 from bub.base.trace import TurnRecord
+from bub.channels.commands import command_line, prefix_of
 from bub.cli.exits import FAILED
 from bub.cli.interrupts import let_second_interrupt_end
 from bub.cli.opening import open_framework
@@ -63,7 +64,7 @@ def run(
         inbound["session_id"] = session_id
     inbound = {name: _NO_TEXT.sub("\ufffd", value) for name, value in inbound.items()}
 
-    framework = open_framework(options_of(ctx), routed=False)
+    framework = open_framework(options_of(ctx), routed=False, check=functools.partial(_check_needs, text))
     live = LiveText(f"[{channel}:{chat_id}]") if stream else None
     outcome = _Outcome()
     try:
@@ -80,6 +81,12 @@ def run(
     else:
         _print_replies(result.outbounds or (), live)
     return FAILED if str(result.ended_by or "").startswith("denied") or outcome.failed else 0
+
+
+def _check_needs(text: str, framework: BubFramework) -> None:
+    """Prove that a turn finds what it needs; a command needs no model."""
+    if command_line(text, prefix_of(framework.settings)) is None:
+        framework.check_needs()
 
 
 def _standard_input() -> str:

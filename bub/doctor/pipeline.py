@@ -14,6 +14,7 @@ from bub.base.locate import Found, bub_home, find_pipeline
 from bub.channels.enabling import ProfileChannels
 from bub.doctor.checks import Check, Patient, Status, in_thread
 from bub.errors import NotTrustedError, UsageError
+from bub.framework import BubFramework
 from bub.pipeline.check.validate import check_files
 from bub.pipeline.report.summary import summary
 from bub.pipeline.source.discovery import PipelineFile, resolve_file
@@ -104,7 +105,17 @@ async def look_at_plugins(patient: Patient) -> Sequence[Check]:
     patient.unloaded = ""
     listed = [_check_allowlist(one.seen) for one in patient.in_each_profile()]
     warned = [_check_of_finding(warning, "warn") for warning in framework.warnings if warning.code >= _OF_PLUGINS]
-    return [*listed, *warned]
+    return [*listed, *warned, *_find_lacking(framework)]
+
+
+def _find_lacking(framework: BubFramework) -> list[Check]:
+    """Return the variables without which no turn would begin; of a model itself there is a check of its own."""
+    try:
+        framework.check_needs()
+    except PipelineError as error:
+        found = [finding for finding in error.diagnostics if finding.code == UNSET]
+        return [Check("variable", "broken", f"{one.message}, and a turn needs it", one.help or "") for one in found]
+    return []
 
 
 def _check_allowlist(framework: RuntimeView) -> Check:

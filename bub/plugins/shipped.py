@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-SHIPPED_PLUGINS = frozenset({"local_model", "telegram"})
+LOCAL_MODEL = "local_model"
+"""The plugin that runs the small local model."""
+
+SHIPPED_PLUGINS = frozenset({LOCAL_MODEL, "telegram"})
 """The plugins that are installed with Bub. None of them judges, claims or changes anything of a turn."""
 
 TERMINAL = "cli"

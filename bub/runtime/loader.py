@@ -68,6 +68,7 @@ def load(
     builtin: Callable[[ProfileView], object],
     person: Person | None = None,
     routed: bool = True,
+    elsewhere: bool = False,
     mocks: Mapping[str, StandIn] = MappingProxyType({}),
     witnesses: Mapping[str, object] = MappingProxyType({}),
     give_way: Callable[[], None] = _go_on,
@@ -75,10 +76,10 @@ def load(
     """Load the plugins of every profile that can get a turn, and compile a graph for each.
 
     `profile` is the one chosen at start, and if not `routed` the only one: no route and no session chooses another.
-    `builtin` makes the plugin that is in every profile. `person` is what holds in every folder. `mocks` answer at the
-    stages and hook points they are named for; `witnesses` are plugins beside the listed ones, by a name that none of
-    these can have. `learn` is told the settings before a plugin is imported. `give_way` is called again and again, a
-    few milliseconds of work apart.
+    `builtin` makes the plugin that is in every profile. `person` is what holds in every folder. If the file is to run
+    `elsewhere`, what this machine does not set is only noted. `mocks` answer at the stages and hook points they are
+    named for; `witnesses` are plugins beside the listed ones, by a name that none of these can have. `learn` is told
+    the settings before a plugin is imported. `give_way` is called again and again, a few milliseconds of work apart.
 
     Raises `PipelineError` with every finding when one is an error. Whatever it raises, no module of a plugin with a
     `path` is left behind.
@@ -86,7 +87,7 @@ def load(
     environment, found = read_environment(document.base, environ)
     routes = routes_of(document, environment) if routed else ()
     findings = [*found, *check_variables(document, environment), *(person.findings if person is not None else ())]
-    planner = Planner(document, environment)
+    planner = Planner(document, environment, elsewhere=elsewhere)
     resolver = SettingsResolver(document, profile, environ, environment, person)
     keys = Redactor.of(person.secrets if person is not None else ())
     loading = _Loading(

@@ -11,7 +11,17 @@ import msgspec
 from bub.base.diagnostics import did_you_mean
 from bub.base.duration import parse_duration
 from bub.errors import ModelError
-from bub.pipeline.plan.providers import ANTHROPIC, APIS, CUSTOM, LOCAL, OPENAI, PROVIDERS, Provider, split_model
+from bub.pipeline.plan.providers import (
+    ANTHROPIC,
+    APIS,
+    CUSTOM,
+    LOCAL,
+    OPENAI,
+    PROVIDERS,
+    Provider,
+    provider_of,
+    split_model,
+)
 
 DEFAULT_TIMEOUT = 120.0
 """Seconds to wait for a server's next word, unless the settings say otherwise."""
@@ -96,13 +106,11 @@ def resolve_endpoint(settings: Mapping[str, Any], model: str | None = None, sile
             "or `export BUB_MODEL=provider:name BUB_API_KEY=…`",
         )
     name, model_name = split_model(wanted)
-    own = given.providers.get(name, _ProviderSettings())
-    general = given if name == split_model(given.model or wanted)[0] else _ModelSettings()
+    own, general = _said_of(given, wanted)
     key = _check_key(name, own.api_key or general.api_key)
     base = own.api_base or general.api_base
     known = PROVIDERS.get(name)
-    if base is None and known is None:
-        raise _unknown_provider(wanted, name)
+    _require_address(given, wanted)
     if not model_name:
         raise _config(name, f"`model: {wanted}` names no model", "write it as `provider:name`")
     if base is None and known is not None and known.key_variable is not None and key is None:
@@ -127,6 +135,25 @@ def resolve_endpoint(settings: Mapping[str, Any], model: str | None = None, sile
         api=_check_api(name, own.api or provider.api),
         call_ids=provider.call_ids,
     )
+
+
+def require_address(settings: Mapping[str, Any], model: str) -> None:
+    """Raise `ModelError` (`config`) if the settings do not tell where a model is asked, and Bub does not know it."""
+    _require_address(_read_settings(settings), model.strip())
+
+
+def _require_address(given: _ModelSettings, wanted: str) -> None:
+    own, general = _said_of(given, wanted)
+    name = provider_of(wanted)
+    if (own.api_base or general.api_base) is None and name not in PROVIDERS:
+        raise _unknown_provider(wanted, name)
+
+
+def _said_of(given: _ModelSettings, wanted: str) -> tuple[_ProviderSettings, _ModelSettings]:
+    """What the settings say of a model's provider, and what they say in general if that is of this provider, too."""
+    name = provider_of(wanted)
+    general = given if name == provider_of(given.model or wanted) else _ModelSettings()
+    return given.providers.get(name, _ProviderSettings()), general
 
 
 def _read_settings(settings: Mapping[str, Any]) -> _ModelSettings:

@@ -37,11 +37,12 @@ from bub.pipeline.check.schema import check_layer
 from bub.pipeline.check.validate import ProfileChecker, check_document, check_outline, declared_plugins
 from bub.pipeline.plan.offers import Offers, offers_of
 from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.scalars import flag_of
 from bub.pipeline.run.graph import Graph
 from bub.pipeline.run.layout import GraphLayout, StandIn
 from bub.pipeline.run.provided import provided_tools
 from bub.pipeline.source.document import Node
-from bub.pipeline.source.interpolate import lone_reference, resolve
+from bub.pipeline.source.interpolate import UNSET, lone_reference, resolve
 from bub.pipeline.source.merge import Document
 from bub.pipeline.source.profiles import effective
 from bub.plugins.plugin_set import PluginSet
@@ -58,8 +59,8 @@ TOOLS = "tools"
 VERSION = "version"
 """The key without which nothing is a pipeline file."""
 
-_FOR_WHOM = ("when", "only")
-"""The keys of a stage or a hook that say whom it is for."""
+_LIMITS = ("budget", "channels")
+"""The keys of a profile beside `TOOLS` whose references are replaced for a run, by whoever needs them."""
 
 PLUGIN_RULES: tuple[Callable[[Plan, Offers], None], ...] = (
     unknown_implementation.check,
@@ -93,18 +94,22 @@ def plan_for(document: Document, profile: str, environment: Mapping[str, str]) -
 
 
 class Planner:
-    """Makes the plans of a document's profiles; what is so whatever the profile is, is found once for all of them."""
+    """Makes the plans of a document's profiles; what is so whatever the profile is, is found once for all of them.
 
-    def __init__(self, document: Document, environment: Mapping[str, str]) -> None:
-        self._document, self._environment = document, environment
+    If the file is to run `elsewhere`, a variable that is not set here is noted, and its reference is left as it is.
+    """
+
+    def __init__(self, document: Document, environment: Mapping[str, str], *, elsewhere: bool = False) -> None:
+        self._document, self._environment, self._elsewhere = document, environment, elsewhere
         self._checker = ProfileChecker(outline_of(document))
-        references = _References(document, environment)
+        references = _References(document, environment, elsewhere)
         self._sections = references.resolve_sections(document.root, {})
         self._findings = [*check_document(document), *check_outline(self._checker.outline), *references.findings]
 
     def plan_for(self, profile: str) -> Plan:
         """The plan of a profile with every check that needs no plugin, references resolved."""
-        document, references = self._document, _References(self._document, self._environment)
+        document = self._document
+        references = _References(document, self._environment, self._elsewhere)
         view = effective(document, profile)
         # What the profile lays nothing over is the document's own.
         known = {name: node for name, node in self._sections.items() if view.root.get(name) is document.root.get(name)}
@@ -112,6 +117,9 @@ class Planner:
         root = replace(view.root, value={name: node for name, node in sections.items() if node is not None})
         tools = view.profile_node.get(TOOLS) if view.profile_node is not None else None
         tools = references.resolve(tools, (TOOLS,)) if tools is not None else None
+        for key, said in view.profile_node.items() if view.profile_node is not None else ():
+            if key in _LIMITS:
+                references.resolve(said, (key,))
         return self._checker.plan_for(profile, root, tools, view, [*self._findings, *references.findings])
 
 
@@ -146,6 +154,7 @@ class _References(msgspec.Struct):
 
     document: Document
     environment: Mapping[str, str]
+    elsewhere: bool = False
     findings: list[Diagnostic] = msgspec.field(default_factory=list)
 
     def resolve_sections(self, root: Node, known: Container[str]) -> dict[str, Node | None]:
@@ -159,18 +168,22 @@ class _References(msgspec.Struct):
             self.findings += check_layer(replace(root, value={**version, **there}))
         return sections
 
-    def resolve(self, node: Node, path: tuple[str, ...]) -> Node | None:
+    def resolve(self, node: Node, path: tuple[str, ...], *, needed: bool = True) -> Node | None:
         """A node with its references replaced; None where it is only one that stands for nothing.
 
-        That is an error in what says whom something is for: without a part of it, a guard would be for others.
+        That is an error if it is `needed`: the pipeline would be another one than the one that was written.
         """
         if node.is_mapping:
-            children = {key: self.resolve(child, (*path, key)) for key, child in node.items()}
+            needed = needed and flag_of(node.get("enabled")) is not False
+            children = {
+                key: self.resolve(child, (*path, key), needed=needed and key != "description")
+                for key, child in node.items()
+            }
             if all(children[key] is child for key, child in node.items()):
                 return node
             return replace(node, value={key: child for key, child in children.items() if child is not None})
         if node.is_sequence:
-            items = [self.resolve(child, path) for child in node.elements()]
+            items = [self.resolve(child, path, needed=needed) for child in node.elements()]
             if all(item is child for item, child in zip(items, node.elements(), strict=True)):
                 return node
             return replace(node, value=tuple(item for item in items if item is not None))
@@ -179,10 +192,9 @@ class _References(msgspec.Struct):
         typed = path[-1] in _TYPED and lone_reference(node.value) is not None
         base, folders = self.document.base, self.document.folders
         value, found = resolve(node, self.environment, base=base, folders=folders, typed=typed)
-        self.findings += [replace(one, severity="error") for one in found] if _says_for_whom(path) else found
+        is_unset = any(one.code == UNSET for one in found)
+        if is_unset and self.elsewhere:
+            self.findings += [replace(one, severity="note") for one in found]
+            return node
+        self.findings += [replace(one, severity="error") for one in found] if needed else found
         return None if value is None else replace(node, value=value, quoted=True)
-
-
-def _says_for_whom(path: tuple[str, ...]) -> bool:
-    """Whether what stands at a path says whom a stage or a hook is for, or which tools may be used."""
-    return path[0] == TOOLS or (path[0] in ("stages", "hooks") and len(path) > 2 and path[2] in _FOR_WHOM)

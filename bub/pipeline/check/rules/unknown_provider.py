@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from bub.base.diagnostics import sure_repair
 from bub.pipeline.plan.plan import Plan
-from bub.pipeline.plan.providers import LOCAL, PROVIDERS
+from bub.pipeline.plan.providers import CUSTOM, LOCAL, PROVIDERS
 from bub.pipeline.plan.scalars import text_of
 from bub.pipeline.source.document import Node
 
@@ -25,6 +25,15 @@ def check(plan: Plan) -> None:
     known = {*PROVIDERS, LOCAL}
     for path, node, model in _models(plan):
         provider, colon, _ = model.partition(":")
+        if not colon and not _has_address(plan, CUSTOM):
+            plan.findings.add(
+                CODE,
+                f"`{model}` does not say which provider to ask",
+                node.place,
+                severity="note",
+                path=path,
+                help="write it as `provider:name`, or say where it is asked: `api_base`",
+            )
         if not colon or re.fullmatch(_PROVIDER, provider) is None:
             continue
         if provider.lower() in known or _has_address(plan, provider):
@@ -60,5 +69,6 @@ def _has_address(plan: Plan, provider: str) -> bool:
     settings = plan.root.get("settings")
     assert settings is not None
     own = settings.get("providers", provider.lower(), "api_base") or settings.get("providers", provider, "api_base")
-    model = (text_of(settings.get("model")) or "").partition(":")[0]
+    first, colon, _ = (text_of(settings.get("model")) or "").partition(":")
+    model = first if colon else CUSTOM
     return own is not None or (provider == model and settings.get("api_base") is not None)
