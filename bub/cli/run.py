@@ -1,6 +1,6 @@
 """`bub run`: one message through the pipeline, its replies on standard output."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: of texts, Typer would evaluate each four times, at each start.
 
 import functools
 import io
@@ -95,7 +95,9 @@ def _standard_input() -> str:
     return sys.stdin.read()
 
 
-def _run_turn(framework: BubFramework, inbound: dict[str, Any], live: LiveText | None, outcome: _Outcome) -> TurnResult:
+def _run_turn(
+    framework: BubFramework, inbound: dict[str, Any], live: "LiveText | None", outcome: "_Outcome"
+) -> TurnResult:
     try:
         return trio.run(functools.partial(_turn, framework, inbound, live, outcome))
     except (SystemExit, BaseExceptionGroup) as error:
@@ -111,7 +113,7 @@ def _run_turn(framework: BubFramework, inbound: dict[str, Any], live: LiveText |
 
 
 async def _turn(
-    framework: BubFramework, inbound: dict[str, Any], live: LiveText | None, outcome: _Outcome
+    framework: BubFramework, inbound: dict[str, Any], live: "LiveText | None", outcome: "_Outcome"
 ) -> TurnResult:
     let_second_interrupt_end()
     ask = ask_person if can_ask() else None

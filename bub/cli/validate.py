@@ -1,6 +1,6 @@
 """`bub validate`: every finding of every pipeline file, without running it; with `--plugins` what a run proves too."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: of texts, Typer would evaluate each four times, at each start.
 
 import os
 import re

@@ -10,6 +10,7 @@ _HOMES = {
     "Case": "bub.pipeline.check.cases",
     "cases_by_profile": "bub.pipeline.check.cases",
     "check_sections": "bub.pipeline.check.sections",
+    "explain_errors": "bub.pipeline.check.schema_errors",
     "explain_layer": "bub.pipeline.check.schema_errors",
     "literal_secrets": "bub.pipeline.check.literal_secrets",
     "sections_of": "bub.pipeline.check.sections",

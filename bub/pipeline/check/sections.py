@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bub.base.diagnostics import Diagnostic
-from bub.pipeline.check.schema_errors import explain_errors
+from bub.pipeline.check import late
 from bub.pipeline.check.schema_finding import BROKEN_SCHEMA, make_finding
 from bub.pipeline.check.validators import validator_class
 from bub.pipeline.check.words import Path
@@ -28,7 +28,7 @@ def check_section(plugin: str, section: Node, schema: Schema, *, profile: str | 
     def is_hidden(path: Path) -> bool:
         return is_named(path[len(above) - 1 :]) or is_marked(path[len(above) :], bare)
 
-    return explain_errors(section, validator_class()(bare), above, {}, is_hidden)
+    return late.explain_errors(section, validator_class()(bare), above, {}, is_hidden)
 
 
 def check_sections(root: Node, sections: Mapping[str, Schema]) -> list[Diagnostic]:

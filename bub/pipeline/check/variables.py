@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bub.base.diagnostics import NO_FILE, Diagnostic, Findings, Place
 from bub.pipeline.plan.scalars import names_of
-from bub.pipeline.plan.settings import RESERVED, unknown_variables, variable_of, variables_of
+from bub.pipeline.plan.settings import RESERVED, named_like_settings, unknown_variables, variable_of, variables_of
 from bub.pipeline.source.document import Node, walk
 from bub.pipeline.source.interpolate import Environment, Reference, dotenv_place, references
 from bub.pipeline.source.merge import Document
@@ -22,6 +22,8 @@ def check_variables(document: Document, environment: Environment) -> tuple[Diagn
     Left alone are variables that the files refer to, and those that begin like a plugin whose section has no schema,
     since only the plugin knows what it reads.
     """
+    if not named_like_settings(environment):
+        return ()
     findings = Findings()
     section = document.root.get("settings")
     written = section.plain() if section is not None and section.is_mapping else {}

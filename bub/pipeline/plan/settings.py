@@ -118,12 +118,17 @@ def all_settings(root: Node) -> Iterator[tuple[str | None, Node]]:
 def unknown_variables(environment: Environment, schema: Schema, written: Mapping[str, Any]) -> list[str]:
     """The variables that begin as those of settings do and set none."""
     known = {variable for _, variable in environment_settings(environment, schema, written)}
+    return [variable for variable in named_like_settings(environment) if variable not in known]
+
+
+def named_like_settings(environment: Environment) -> list[str]:
+    """The variables that begin as those of settings do, whether there is such a setting or not."""
     return [
         variable
         for variable in sorted(environment)
         if variable.startswith(PREFIX)
         and environment[variable]
-        and variable not in (*RESERVED, *known)
+        and variable not in RESERVED
         and not variable.startswith(RESERVED_BEGINNINGS)
     ]
 
