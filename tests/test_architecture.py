@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import itertools
-import json
 import os
 import re
 import statistics
@@ -383,27 +382,27 @@ HEAVY = ("httpx", "jsonschema", "loguru", "prompt_toolkit", "questionary", "rich
 """What a command that waits for nothing and calls no plugin leaves alone; jsonschema is asked about mistakes only."""
 
 
-def loaded_by(folder: Path, *arguments: str) -> set[str]:
+def loaded_by(folder: Path, *arguments: str, code: int = 0) -> set[str]:
     """The packages and modules that are loaded when `bub` with these arguments has ended."""
     program = (
-        "import json, runpy, sys\n"
-        "sys.argv = ['bub', *json.loads(sys.argv[1])]\n"
+        "import runpy, sys\n"
+        "sys.argv[0] = 'bub'\n"
         "try:\n"
         "    runpy.run_module('bub', run_name='__main__')\n"
         "except SystemExit as end:\n"
-        "    print(json.dumps([end.code, sorted(sys.modules)]), file=sys.stderr)\n"
+        "    print(end.code, *sorted(sys.modules), file=sys.stderr)\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-c", program, json.dumps(arguments)],
+        [sys.executable, "-c", program, *arguments],
         cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
         timeout=60,
     )
-    code, names = json.loads(done.stderr.splitlines()[-1])
-    assert code == 0, done
+    ended, *names = done.stderr.splitlines()[-1].split()
+    assert ended == str(code), done
     return set(names)
 
 
@@ -439,6 +438,76 @@ def test_validate_loads_no_plugin_and_nothing_that_waits(write: Callable[[str, s
     )
     loaded = loaded_by(file.parent, "validate", str(file))
     assert loaded & set(HEAVY) == set()
+
+
+SOUND = """
+    version: 1
+    extends: bub:default
+    hooks: {moderate: {kind: gate, takes: [prompt]}}
+    stages: {moderate: {before: run_model, timeout: 5s}, run_model: {timeout: 2m}}
+    plugins: {house_rules: {path: house_rules.py}}
+    profiles: {default: {plugins: [local_model, house_rules]}}
+"""
+
+OF_FEW = {
+    *("bub.pipeline.check.case_rules", "bub.pipeline.check.cases", "bub.pipeline.check.rules.unknown_mock"),
+    *("bub.pipeline.check.literal_secrets", "bub.pipeline.check.sections", "bub.pipeline.source.yaml_errors"),
+    *("bub.pipeline.check.schema_errors", "bub.pipeline.check.unknown_keys", "bub.pipeline.check.values"),
+    *("bub.pipeline.report.annotations", "bub.pipeline.report.report", "bub.pipeline.report.sarif"),
+    *("dataclasses", "importlib.metadata", "json", "multiprocessing", "unicodedata"),
+}
+"""What `bub validate` loads for a file with mistakes, settings, tests or many siblings, and for no other."""
+
+MOST_LOADED = 80
+"""How many modules of Bub a sound file takes beside the rules, one a module: each costs a tenth of a millisecond."""
+
+
+def test_validate_loads_for_a_sound_file_what_every_file_needs(write: Callable[[str, str], Path]) -> None:
+    write("house_rules.py", "raise SystemExit('a plugin was imported')\n")
+    file = write("pipelines.yaml", SOUND)
+    loaded = loaded_by(file.parent, "validate", str(file))
+    assert loaded & OF_FEW == set()
+    others = [name for name in loaded if name.startswith("bub.") and not name.startswith("bub.pipeline.check.rules.")]
+    assert len(others) <= MOST_LOADED
+    write("pipelines.yaml", SOUND + "    settings: {modle: x}\n    tests: {a: {mock: {moderat: {return: 1}}}}\n")
+    assert OF_FEW & loaded_by(file.parent, "validate", str(file), code=1) >= {
+        "bub.pipeline.check.case_rules",
+        "bub.pipeline.check.schema_errors",
+        "bub.pipeline.report.report",
+    }
+
+
+SLOW_TO_MAKE = {
+    "bub.base.diagnostics.Position": "compared in the order of a file",
+    "bub.base.diagnostics.Range": "compared in the order of a file",
+    "bub.base.duration._PATTERN": "each time-out is read with it",
+    "bub.base.locate.Found": "msgspec would make `bub --help` slower",
+    "bub.base.resources._NAME": "each `extends: bub:NAME` is read with it",
+    "bub.cli.table.Entry": "msgspec would make `bub --help` slower",
+    "bub.log._Destination": "msgspec would make `bub --help` slower",
+    "bub.pipeline.plan.stages.NAME": "each `takes` is read with it",
+    "bub.pipeline.plan.templates.TEMPLATE_NAME": "each text of a default is read with it",
+}
+"""The named tuples and the compiled patterns that `bub validate` makes at each start, and why.
+
+A Struct takes a tenth of the time to make, and a pattern that is a text is compiled once it is used.
+"""
+
+
+def test_validate_makes_few_named_tuples_and_patterns_at_each_start(write: Callable[[str, str], Path]) -> None:
+    write("house_rules.py", "raise SystemExit('a plugin was imported')\n")
+    file = write("pipelines.yaml", SOUND)
+    made = set()
+    for name in loaded_by(file.parent, "validate", str(file)):
+        for own, value in vars(import_module(name)).items() if name.startswith("bub.") else ():
+            is_tuple = isinstance(value, type) and issubclass(value, tuple) and value.__module__ == name
+            if is_tuple or (isinstance(value, re.Pattern) and f"{own} = " in source_of(name)):
+                made.add(f"{name}.{own}")
+    assert made == set(SLOW_TO_MAKE)
+
+
+def source_of(name: str) -> str:
+    return Path(str(import_module(name).__file__)).read_text(encoding="utf-8")
 
 
 MOST_LINES = 400
