@@ -69,13 +69,13 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
     }
 )
 
-_NAME = re.compile(r"[a-z][a-z0-9_-]*")
+_NAME = r"[a-z][a-z0-9_-]*"
 
 
 def split_model(model: str) -> tuple[str, str]:
     """The provider and the model of `provider:name`; the name alone belongs to the provider `custom`."""
     prefix, colon, rest = model.strip().partition(":")
-    if colon and _NAME.fullmatch(prefix.lower()):
+    if colon and re.fullmatch(_NAME, prefix.lower()):
         return prefix.lower(), rest.strip()
     return CUSTOM, model.strip()
 
