@@ -47,9 +47,10 @@ matrix: ## run all tests on every Python that is found: make matrix VERSIONS="3.
 conformance: $(VENV)/.bub $(VENV)/.test ## show what the pages of the reference systems list, row by row
 	$(PY) -m tests.conformance
 
-lint: $(VENV)/.lint ## ruff, rules and layout
+lint: $(VENV)/.lint ## ruff, rules and layout; words that make a reader stop
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) -m tests.plain_english
 
 types: $(VENV)/.bub $(VENV)/.lint $(VENV)/.test ## mypy --strict over bub, bub_plugins and the examples
 	$(PY) -m mypy

@@ -101,7 +101,7 @@ def set_value(
 ) -> None:
     """Set a value in the file; with --profile, in that profile.
 
-    One line of the file changes. Where there is no file of yours yet, one is made in $BUB_HOME.
+    One line of the file changes. If you have no file yet, Bub makes one in $BUB_HOME.
     """
     options = options_of(ctx)
     if bool(words) == (secret or variable is not None):

@@ -31,7 +31,7 @@ def explain(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
 ) -> None:
-    """Show what a profile's pipeline comes to, and which file and line set each value.
+    """Show a profile's pipeline once all files are merged, and which file and line set each value.
 
     A file with errors is shown as far as it can be read. Secrets are never shown, and references stay as they are.
     """

@@ -48,7 +48,7 @@ def init(
     option = _option_for(file)
     print(printable(f"wrote {names}{'; the folder is trusted now' if trusted else ''}"))
     print(printable(f"next: `bub{option} doctor` says what is missing for a first answer, such as a model"))
-    print(printable(f"then: `bub{option} run hello`; what can be changed stands in the comments of the file"))
+    print(printable(f"then: `bub{option} run hello`; the comments of the file say what you can change"))
 
 
 def _trust_folder(file: Path) -> bool:

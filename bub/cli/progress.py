@@ -17,7 +17,7 @@ _PAUSE = 0.1
 def progress(
     doing: str, total: int, stream: TextIO, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[int], None]]:
-    """Give what is told how much of a `total` is done; the line is gone when the work is. In a pipe there is none."""
+    """Give a function that takes how much of a `total` is done; the line goes with the work. A pipe has none."""
     due = clock() + PATIENCE
     is_shown = False
 

@@ -24,7 +24,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "gateway": Entry("bub.cli.gateway:gateway", "Run the channels, and answer what comes in."),
         "validate": Entry("bub.cli.validate:validate", "Check pipeline files and print every finding."),
         "pipelines": Entry("bub.cli.pipelines:pipelines", "List the pipelines that ship with Bub."),
-        "explain": Entry("bub.cli.explain:explain", "Show what a pipeline comes to, and who set each value."),
+        "explain": Entry("bub.cli.explain:explain", "Show the values that count, and who set each of them."),
         "graph": Entry("bub.cli.graph:graph", "Draw the stages of a pipeline: text, Mermaid or DOT."),
         "test": Entry("bub.cli.test:test", "Run the tests of pipeline files."),
         "diff": Entry("bub.cli.diff:diff", "Show what changes in behaviour between two pipelines."),

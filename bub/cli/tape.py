@@ -43,7 +43,7 @@ def tape() -> None:
 def list_them(ctx: typer.Context, as_json: Annotated[bool, _JSON] = False) -> None:
     """Show every tape: its session, how many entries it has and was given since the last anchor, and when it was used.
 
-    The one used last stands first.
+    The one used last comes first.
     """
     found = _with_store(ctx, lambda store, _: summaries(store))
     if as_json:
