@@ -53,6 +53,7 @@ def repaired(file: Path, text: str) -> tuple[str, Repair]:
         ("stages: {save_state: {thread: 'yes'}}", "stages: {save_state: {thread: true}}"),
         ("settings: {model: no}", 'settings: {model: "no"}'),
         ("settings: {retries: '3'}", "settings: {retries: 3}"),
+        ('settings: {model: "opnai:gpt-5-mini"}', 'settings: {model: "openai:gpt-5-mini"}'),
         ("profiles: {a: {concurrency: Serial}}", "profiles: {a: {concurrency: serial}}"),
         ("profiles: {a: {extends: defualt}}", "profiles: {a: {extends: default}}"),
         ("stages: {load_state: {needs: [resolve_sesion]}}", "stages: {load_state: {needs: [resolve_session]}}"),
@@ -397,6 +398,23 @@ def test_what_somebody_else_wrote_meanwhile_is_not_overwritten(file: Path) -> No
             "stages: {run_model: {on_failure: skip, default: a}}",
         ),
         ("profiles: {night: {}, a: {extends: nigths}}", "profiles: {night: {}, a: {extends: night}}"),
+        (
+            "stages: {load_state: {when: {channel: telegrm}}}",
+            "stages: {load_state: {when: {channel: telegram}}}",
+        ),
+        (
+            "routes: [{match: {channel: Telegram}, profile: default}]",
+            "routes: [{match: {channel: telegram}, profile: default}]",
+        ),
+        ('profiles: {default: {channels: ["!telegrm"]}}', 'profiles: {default: {channels: ["!telegram"]}}'),
+        (
+            "tests: {a: {message: {content: x, channel: telegrm}, expect: {profile: default}}}",
+            "tests: {a: {message: {content: x, channel: telegram}, expect: {profile: default}}}",
+        ),
+        (
+            "tests: {a: {message: {content: x}, mock: {run_model: {raise: ConectionError}}, expect: {prompt: x}}}",
+            "tests: {a: {message: {content: x}, mock: {run_model: {raise: ConnectionError}}, expect: {prompt: x}}}",
+        ),
     ],
 )
 def test_fix_all_writes_what_is_probably_meant_and_fix_does_not(write: Write, wrong: str, right: str) -> None:

@@ -125,6 +125,8 @@ def test_a_range_that_is_not_in_the_text_is_refused(wrong: Range) -> None:
         ('"5 s"', "5s", '"5s"'),
         ('"yes"', "true", "true"),
         ("'1'", "1", "1"),
+        ('"opnai:a/b"', "openai:a/b", '"openai:a/b"'),
+        ("'!telegrm'", "!telegram", "'!telegram'"),
         ("no", '"no"', '"no"'),
         ("'", "gate", "gate"),
         ("'a'", "a b", "a b"),

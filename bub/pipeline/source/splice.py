@@ -11,7 +11,7 @@ from bub.pipeline.source.line_index import LineIndex
 from bub.pipeline.source.scalars import read_scalar
 
 _BOM = "\ufeff"
-_WORD = re.compile(r"[A-Za-z0-9_.-]+")
+_WORD = re.compile(r"[^\s\"'\\]+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,11 @@ _KINDS = ("normal", "command", "error", "denied")
 
 
 class _Doubt(msgspec.Struct, frozen=True):
-    """Why no message meets a glob, as a clause behind "asks for …", and what would be right."""
+    """Why no message meets a glob, as a clause behind "asks for …", what would be right, and the glob that is meant."""
 
     reason: str
     help: str
+    meant: str | None = None
 
 
 def check(plan: Plan) -> None:
@@ -57,6 +58,7 @@ def check(plan: Plan) -> None:
                     severity=_severity(stage),
                     path=f"stages.{stage.id}.when.{field}",
                     help=doubt.help,
+                    likely=doubt.meant,
                     related=related,
                 )
 
@@ -79,6 +81,7 @@ def check_routes(outline: Outline) -> None:
                     node.place,
                     path=f"routes[{number - 1}].match.{field}",
                     help=doubt.help,
+                    likely=doubt.meant,
                 )
 
 
@@ -93,7 +96,9 @@ def _doubt(field: str, glob: str, channels: Callable[[], Set[str]]) -> _Doubt | 
     meant: str | None = None
     if field == SESSION_STATE and not any(map(matcher(glob), _SESSION_STATES)):
         meant = suggest(glob, _SESSION_STATES)
-        return _Doubt("but a session is `new` or `known`", f"did you mean `{meant}`?" if meant else "write `new`")
+        return _Doubt(
+            "but a session is `new` or `known`", f"did you mean `{meant}`?" if meant else "write `new`", meant
+        )
     if field == "kind" and not is_glob(glob) and glob not in _KINDS:
         meant = next((kind for kind in _KINDS if is_slip(glob, kind)), None)
     elif field == "channel":
@@ -101,8 +106,10 @@ def _doubt(field: str, glob: str, channels: Callable[[], Set[str]]) -> _Doubt | 
     if meant is None:
         return None
     if glob.rstrip("*").casefold() == meant.casefold():
-        return _Doubt(f"but that {field} is `{meant}`: a glob tells capitals from small letters", f"write `{meant}`")
-    return _Doubt(f"and no {field} is known by that name", f"did you mean `{meant}`?")
+        return _Doubt(
+            f"but that {field} is `{meant}`: a glob tells capitals from small letters", f"write `{meant}`", meant
+        )
+    return _Doubt(f"and no {field} is known by that name", f"did you mean `{meant}`?", meant)
 
 
 def _too_early(plan: Plan, stage: StagePlan, glob: str) -> tuple[_Doubt | None, list[Related]]:

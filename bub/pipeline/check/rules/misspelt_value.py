@@ -15,11 +15,13 @@ def check(plan: Plan) -> None:
         meant, into = plan.flow.slips.get(stage.id), stage.node.get("into")
         # What cannot be a name is the schema's to report.
         if meant is not None and into is not None and NAME.fullmatch(into.value):
+            repair = sure_repair(into.value, [meant])
             plan.findings.add(
                 CODE,
                 f"{stage} makes `{into.value}`, which nobody takes, while `{meant}` is taken and never made",
                 into.place,
                 path=f"stages.{stage.id}.into",
                 help=f"did you mean `{meant}`?",
-                fix=sure_repair(into.value, [meant]),
+                fix=repair,
+                likely=meant if repair is None else None,
             )

@@ -89,6 +89,7 @@ def check_channels(outline: Outline) -> None:
                     path=f"profiles.{profile}.channels",
                     profile=profile,
                     help=f"did you mean `{meant}`?",
+                    likely=f"!{meant}" if name.startswith("!") else meant,
                 )
 
 

@@ -89,4 +89,5 @@ def _check_message(plan: Plan, case: Case) -> None:
                 place,
                 path=path,
                 help=f"did you mean `{meant}`?",
+                likely=meant,
             )

@@ -46,6 +46,7 @@ def check(plan: Plan, case: Case) -> None:
                 path=f"{case.path}.{key}",
                 # No `fix`: a plugin may have an exception of that very name.
                 help=f"did you mean `{meant}`?",
+                likely=meant,
             )
 
 

@@ -47,7 +47,7 @@ def check(plan: Plan) -> None:
             severity="warning" if is_slip else "note",
             path=path,
             help=f"did you mean `{repair}`?" if repair else f"say where it is asked: `providers.{provider}.api_base`",
-            fix=f"{repair}:{model.partition(':')[2]}" if is_slip and not node.quoted else None,
+            fix=f"{repair}:{model.partition(':')[2]}" if is_slip else None,
         )
 
 
