@@ -10,10 +10,11 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from textwrap import dedent, indent
+from textwrap import dedent
 from typing import Any
 
 import pytest
+from fakes.desk import HOUSE_RULES, PIPELINE, Desk, Write
 
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
@@ -24,56 +25,6 @@ from bub.testing.selection import choose
 from bub.testing.suite import open_suite
 
 ROOT = Path(__file__).parent.parent
-
-Write = Callable[[str, str], Path]
-
-HOUSE_RULES = """
-    from bub import hookimpl
-
-    @hookimpl
-    def moderate(prompt):
-        if "password" in prompt:
-            return {"deny": "passwords stay here"}
-"""
-
-PIPELINE = """
-version: 1
-extends: bub:default
-hooks:
-  moderate: {kind: gate, takes: [prompt, session_id]}
-stages:
-  moderate: {before: run_model, timeout: 5s}
-  run_model: {timeout: 120s}
-plugins:
-  house_rules: {path: house_rules.py}
-profiles:
-  default: {plugins: [house_rules]}
-  hasty: {extends: default, stages: {run_model: {timeout: 10s}}}
-"""
-
-
-class Desk:
-    """Writes a pipeline file with tests, and runs these."""
-
-    def __init__(self, write: Write) -> None:
-        self.write = write
-        write("house_rules.py", HOUSE_RULES)
-
-    def file(self, tests: str, pipeline: str = PIPELINE, name: str = "pipelines.yaml") -> Path:
-        """The file: a pipeline and its `tests:`."""
-        return self.write(name, f"{dedent(pipeline).strip()}\ntests:\n{indent(dedent(tests).strip(), '  ')}\n")
-
-    def run(self, tests: str, pipeline: str = PIPELINE, **options: Any) -> Report:
-        return run_tests(self.file(tests, pipeline), **options)
-
-    def failures(self, expect: str, more: str = "") -> list[tuple[str, Any, Any]]:
-        """What does not come as expected of a hello that the model answers with "hi"."""
-        mock = "" if "mock:" in more else "mock: {run_model: {return: hi}}"
-        report = self.run(
-            f"it:\n  message: {{channel: cli, chat_id: local, content: hello}}\n  {mock}\n  {more}\n  expect: {expect}"
-        )
-        assert not report.findings, str(report)
-        return [(one.path, one.expected, one.got) for one in report.verdicts[0].failures]
 
 
 @pytest.fixture
@@ -806,7 +757,7 @@ def test_json_is_for_a_program(desk: Desk, bub: Bub) -> None:
         "passwords stay here",
     )
     assert (failure["file"], failure["range"]["start"]) == ("pipelines.yaml", {"line": 20, "column": 54})
-    assert failed["trace"][3] == {"stage": "moderate", "implementation": "house_rules", "outcome": "denied"}
+    assert failed["trace"][3] == {"turn": 0, "stage": "moderate", "implementation": "house_rules", "outcome": "denied"}
     assert [one["profile"] for one in report["coverage"]] == ["default", "hasty"]
     assert "called" in err
 

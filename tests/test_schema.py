@@ -409,7 +409,7 @@ MISTAKES = [
         "B105",
         "`expect` of test `t` is empty",
         "known keys: `session_id`, `prompt`, `model_output`, `outbounds`, `state`, `ended_by`, `ran`, `skipped`, "
-        "`error`, `took`",
+        "`error`, `took`, `streamed`, `calls`",
         "tests.t.expect",
     ),
 ]
@@ -786,7 +786,7 @@ def nested(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
                     yield from nested(inner, (*path, keyword, str(index)))
 
 
-NAMED = ("stages", "hooks")
+NAMED = ("stages", "hooks", "expected")
 """The sections whose keys are names: of some the schema knows what they are."""
 
 

@@ -129,6 +129,8 @@ def bounded(schema: dict[str, Any]) -> dict[str, Any]:
 
 ANNOTATIONS = ("title", "description", "markdownDescription", "errorMessage", "examples", "defaultSnippets")
 
+TEST = {"message": {}, "expect": {"ended_by": None}}
+
 WHERE: dict[str, Callable[[Any], Any]] = {
     "name": lambda name: {"stages": {name: {}}, "hooks": {name: {}}, "profiles": {"x": {"hooks": {name: {}}}}},
     "plugin_name": lambda name: {"plugins": {name: {}}, "profiles": {name: {"plugins": [name]}}},
@@ -139,6 +141,11 @@ WHERE: dict[str, Callable[[Any], Any]] = {
     "route": lambda route: {"routes": [route, route]},
     "settings": lambda settings: {"settings": settings, "profiles": {"x": {"settings": settings}}},
     "test": lambda test: {"tests": {"any name, 1!": test}},
+    "next_turn": lambda turn: {"tests": {"x": {**TEST, "then": [turn]}}},
+    "expectations": lambda expect: {"tests": {"x": {**TEST, "expect": expect}}},
+    "expected": lambda expected: {"tests": {"x": {**TEST, "expect": {"state": {"x": expected}}}}},
+    "mock": lambda mock: {"tests": {"x": {**TEST, "mock": {"x": mock}}}},
+    "answer": lambda answer: {"tests": {"x": {**TEST, "mock": {"x": {"answers": [answer]}}}}},
 }
 """Where each definition of the schema belongs in a file."""
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from bub.base.diagnostics import Place
 from bub.base.duration import format_duration, parse_duration
 from bub.base.trace import TurnRecord
-from bub.base.waiting import PLAIN
-from bub.envelope import field_of
 from bub.framework import TurnResult
 from bub.hooks.facts import OUTBOUNDS
 from bub.pipeline.source.document import Node
+from bub.testing.matching import Failure, compare
 
 IDLE = ("skipped", "off")
 """The outcomes of stages that did not run."""
@@ -23,29 +21,19 @@ _PRECISION = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """Something that did not come as expected: `path` says what (`outbounds[0].content`), `place` who says so.
-
-    Without a path the turn as a whole went wrong, and `got` says how.
-    """
-
-    path: str
-    place: Place
-    expected: Any
-    got: Any
-
-
-@dataclass(frozen=True, slots=True)
 class TurnOutcome:
     """What came of a turn: its result, the error that ended it if one did, and how long it took.
 
-    `real` of the seconds it took passed because something real was waited for.
+    `real` of the seconds it took passed because something real was waited for. `streamed` are the parts of the answer
+    that were shown, `calls` what each mock was called with, by its name.
     """
 
     result: TurnResult
     error: BaseException | None
     took: float
     real: float = 0.0
+    streamed: Sequence[str] = ()
+    calls: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     @property
     def failed_in(self) -> str | None:
@@ -63,27 +51,14 @@ def find_failures(expect: Node, turn: TurnOutcome) -> Iterator[Failure]:
             yield from _took(node, turn)
         elif name in ("ran", "skipped"):
             yield from _stages(name, node, turn.result.trace)
+        elif name == "streamed":
+            yield from compare(node, list(turn.streamed), name)
+        elif name == "calls":
+            for mock, calls in node.items():
+                yield from _calls(calls, turn.calls.get(mock, ()), f"{name}.{mock}")
         else:
             got = getattr(turn.result, name)
             yield from compare(node, got or [] if name == OUTBOUNDS else got, name)
-
-
-def compare(expected: Node, got: Any, path: str) -> Iterator[Failure]:
-    """Yield where a value differs from the one expected: of a mapping only the keys that are named count."""
-    if expected.is_mapping and (isinstance(got, Mapping) or type(got) not in PLAIN):
-        for name, below in expected.items():
-            yield from compare(below, field_of(got, name), f"{path}.{name}")
-    elif expected.is_sequence and isinstance(got, list | tuple) and len(got) == len(expected.elements()):
-        for index, below in enumerate(expected.elements()):
-            yield from compare(below, got[index], f"{path}[{index}]")
-    elif not _same(expected.plain(), got):
-        yield Failure(path, expected.where, expected.plain(), got)
-
-
-def _same(expected: Any, got: Any) -> bool:
-    if isinstance(expected, bool) or isinstance(got, bool):
-        return expected is got
-    return bool(expected == got) or (isinstance(expected, str) and type(got) not in PLAIN and expected == str(got))
 
 
 def _error(expected: Node, turn: TurnOutcome) -> Iterator[Failure]:
@@ -119,3 +94,22 @@ def _stages(name: str, expected: Node, trace: Sequence[TurnRecord]) -> Iterator[
         if got.startswith("ran") != (name == "ran"):
             meant = "ran" if name == "ran" else "did not run"
             yield Failure(f"{name}[{index}]", node.where, f"{node.value} {meant}", f"{node.value} {got}")
+
+
+def _calls(expected: Node, calls: Sequence[Mapping[str, Any]], path: str) -> Iterator[Failure]:
+    """Yield what is wrong with the calls of one mock: their number, or the arguments that are named."""
+    wanted = expected.elements() if expected.is_sequence else ()
+    most = len(wanted) if expected.is_sequence else expected.value
+    if len(calls) != most:
+        named = {name for call in wanted for name, _ in call.items()}
+        said = [{name: call[name] for name in call if name in named} for call in calls]
+        with_what = f": {said}" if named and said else ""
+        yield Failure(path, expected.where, format_count(most), f"{format_count(len(calls))}{with_what}")
+        return
+    for index, (call, got) in enumerate(zip(wanted, calls, strict=False)):
+        yield from compare(call, got, f"{path}[{index}]")
+
+
+def format_count(calls: int) -> str:
+    """Return how many calls there were, in words."""
+    return "1 call" if calls == 1 else f"{calls} calls"

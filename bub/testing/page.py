@@ -12,13 +12,15 @@ from bub.base.duration import format_duration
 from bub.base.layout import Line, Span, line
 from bub.base.trace import TurnRecord
 from bub.testing.coverage import Coverage
-from bub.testing.expectations import Failure
+from bub.testing.matching import Failure
 from bub.testing.report import Report
 from bub.testing.running import Verdict
 
 _LONGEST = 200
 """Characters of a value that are shown."""
 _MOST_LINES = 40
+_MOST_COMPARED = 5_000
+"""Characters of a value that are looked through for what is most like a text that it lacks."""
 
 _MISSING = {
     "ran": "never ran",
@@ -40,8 +42,9 @@ def verdict_lines(verdict: Verdict) -> Iterator[Line]:
         return
     for failure in verdict.failures:
         yield from _failure(failure)
-    if verdict.trace:
-        yield (Span("    turn  ", "faint"), Span(", ".join(map(_record, verdict.trace))))
+    if verdict.trace:  # of several turns, it is the last one that did not come as expected
+        number = f" {len(verdict.traces)}" if len(verdict.traces) > 1 else ""
+        yield (Span(f"    turn{number}  ", "faint"), Span(", ".join(map(_record, verdict.traces[-1]))))
     for stage, text, _ in verdict.told:
         if not any(text in str(failure.got) for failure in verdict.failures):
             yield (Span("    told  ", "faint"), Span(f"{stage}: {text}"))
@@ -74,7 +77,10 @@ def _failure(failure: Failure) -> Iterator[Line]:
         return
     yield (Span(f"    {failure.place}: ", "faint"), Span(failure.path))
     expected, got = failure.expected, failure.got
-    if isinstance(expected, str) and isinstance(got, str) and "\n" in f"{expected}{got}":
+    if failure.how:
+        yield (Span(f"      {failure.how:8}  ", "faint"), Span(_near(_in_json(expected), 0)))
+        yield (Span("      got       ", "faint"), Span(_like(_in_json(got), _in_json(expected))))
+    elif isinstance(expected, str) and isinstance(got, str) and "\n" in f"{expected}{got}":
         yield from _line_by_line(expected, got)
     else:
         texts = [_in_json(expected), _in_json(got)]
@@ -95,6 +101,14 @@ def _line_by_line(expected: str, got: str) -> Iterator[Line]:
 
 def _in_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def _like(text: str, wanted: str) -> str:
+    """Return a long text cut around the place that is most like what was looked for in it."""
+    if len(text) <= _LONGEST:
+        return text
+    found = difflib.SequenceMatcher(None, text[:_MOST_COMPARED], wanted, autojunk=False).find_longest_match()
+    return _near(text, found.a)
 
 
 def _near(text: str, same: int) -> str:

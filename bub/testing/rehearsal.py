@@ -13,9 +13,11 @@ from bub.envelope import Envelope
 from bub.framework import TurnResult, load_pipeline
 from bub.hookspecs import hookimpl
 from bub.pipeline.run.compiler import StandIn
+from bub.pipeline.run.state import OnEvent
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
 from bub.runtime.runtime import Runtime
 from bub.runtime.snapshot import Snapshot
+from bub.testing.tapes import MemoryTapeStore
 
 WITNESS = "bub test"
 """The name of what is told of every failure; no plugin can bear it."""
@@ -61,13 +63,13 @@ class Rehearsal:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Open the runtime without tapes: a test leaves no trace on those of the person who runs it."""
-        async with self._runtime.open(lambda: None):
+        """Open the runtime with tapes of its own: a test leaves no trace on those of the person who runs it."""
+        async with self._runtime.open(MemoryTapeStore):
             yield
 
-    async def process_inbound(self, message: Envelope) -> TurnResult:
-        """Carry a message through the pipeline to its replies."""
-        return await self._runtime.turns.process_inbound(message)
+    async def process_inbound(self, message: Envelope, on_event: OnEvent | None = None) -> TurnResult:
+        """Carry a message through the pipeline to its replies; `on_event` is told what is shown meanwhile."""
+        return await self._runtime.turns.process_inbound(message, on_event=on_event)
 
     @property
     def last_result(self) -> TurnResult | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from bub.base.diagnostics import Diagnostic, Place
 from bub.testing.coverage import Coverage
-from bub.testing.expectations import Failure
+from bub.testing.matching import Failure
 from bub.testing.running import Verdict
 
 
@@ -55,6 +55,9 @@ def describe_failure(failure: Failure) -> str:
     """Return one failure in one line."""
     if not failure.path:
         return f"{failure.place}: {failure.got}"
+    if failure.how:
+        is_not = {"contains": "does not contain", "matches": "does not match"}[failure.how]
+        return f"{failure.place}: `{failure.path}` is {failure.got!r}, which {is_not} {failure.expected!r}"
     return f"{failure.place}: `{failure.path}` is {failure.got!r}, not {failure.expected!r}"
 
 
@@ -65,16 +68,19 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "profile": verdict.profile,
         "passed": verdict.passed,
         "took": round(verdict.took, 6),
-        "failures": [
-            {"path": one.path, "expected": one.expected, "got": one.got, **one.place.as_dict()}
-            for one in verdict.failures
-        ],
+        "failures": [_failure(failure) for failure in verdict.failures],
         "trace": [
-            {"stage": record.stage, "implementation": record.implementation, "outcome": record.outcome}
-            for record in verdict.trace
+            {"turn": turn, "stage": record.stage, "implementation": record.implementation, "outcome": record.outcome}
+            for turn, trace in enumerate(verdict.traces)
+            for record in trace
         ],
         "told": [{"stage": told.stage, "error": told.text} for told in verdict.told],
     }
+
+
+def _failure(failure: Failure) -> dict[str, Any]:
+    said = {"path": failure.path, "how": failure.how or "equals", "expected": failure.expected, "got": failure.got}
+    return {**said, **failure.place.as_dict()}
 
 
 def _coverage(coverage: Coverage) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Running one test: load, one turn on virtual time, and what is wrong with what came of it."""
+"""Running one test: load, its turns on virtual time, and what is wrong with what came of them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,11 +19,14 @@ from bub.framework import TurnResult
 from bub.log import log_exception
 from bub.pipeline.source.merge import Document
 from bub.secrets.redactor import Redactor
+from bub.streaming import StreamEvent
 from bub.testing.bounds import AbortedError, run_bounded
 from bub.testing.clock import VirtualClock
-from bub.testing.expectations import Failure, TurnOutcome, find_failures
+from bub.testing.expectations import TurnOutcome, find_failures, format_count
+from bub.testing.matching import Failure
+from bub.testing.mocks import Mock
 from bub.testing.rehearsal import Rehearsal
-from bub.testing.trials import Trial
+from bub.testing.trials import Exchange, Trial
 
 
 class ReportedFailure(NamedTuple):
@@ -37,20 +41,26 @@ class ReportedFailure(NamedTuple):
 class Verdict:
     """What came of one test; it passed if there are no `failures`.
 
-    `took` is virtual time in seconds. `told` are the failures that were told during the turn, also those that it went
-    on without. Secrets in them and in the failures are covered.
+    `took` is virtual time in seconds. `traces` say what became of the stages, for each turn up to the first that did
+    not come as expected. `told` are the failures that were told meanwhile, also those that a turn went on without.
+    Secrets in them and in the failures are covered.
     """
 
     trial: Trial
     profile: str
     took: float
     failures: tuple[Failure, ...]
-    trace: tuple[TurnRecord, ...] = ()
+    traces: tuple[tuple[TurnRecord, ...], ...] = ()
     told: tuple[ReportedFailure, ...] = ()
 
     @property
     def passed(self) -> bool:
         return not self.failures
+
+    @property
+    def trace(self) -> tuple[TurnRecord, ...]:
+        """What became of the stages in all turns."""
+        return tuple(chain.from_iterable(self.traces))
 
 
 def run_trial(
@@ -60,8 +70,9 @@ def run_trial(
 
     What its plugins print goes to standard error. Raises KeyboardInterrupt when a person asks for the end.
     """
-    rehearsal = Rehearsal(document, trial.mocks, own=trial.profile, start=start, workspace=workspace)
-    turn = TurnOutcome(TurnResult(), None, 0.0)
+    mocks = {name: mock.anew() for name, mock in trial.mocks.items()}
+    rehearsal = Rehearsal(document, mocks, own=trial.profile, start=start, workspace=workspace)
+    turns: list[TurnOutcome] = []
     found: list[Failure] = []
     if trial.trouble:
         found = [Failure("", Place(one.file, one.range), None, one.message) for one in trial.trouble]
@@ -69,19 +80,20 @@ def run_trial(
         clock = VirtualClock()
         try:
             with redirect_stdout(sys.stderr), rehearsal.load():
-                turn = run_bounded(partial(_run_turn, rehearsal, trial.message, clock), clock, timeout)
+                run = partial(_run_turns, trial, rehearsal, mocks, clock, turns, found)
+                run_bounded(run, clock, timeout)
         except Exception as error:  # noqa: BLE001 (whatever ends a test is that test's failure)
             log_exception("test.failed", error, test=trial.id)
-            turn = replace(turn, result=rehearsal.last_result or turn.result, error=error)
-            found = [Failure("", trial.place, None, _describe_error(error, rehearsal.modules))]
-        else:
-            found = list(_judge(trial, turn, rehearsal.modules))
+            if not found:
+                turns.append(TurnOutcome(rehearsal.last_result or TurnResult(), error, 0.0))
+            found.insert(0, Failure("", trial.place, None, _describe_error(error, rehearsal.modules)))
+    traces = tuple(tuple(turn.result.trace) for turn in turns)
     return Verdict(
         trial,
-        turn.result.profile if turn.result.trace else rehearsal.profile,
-        turn.took,
+        turns[0].result.profile if turns and turns[0].result.trace else rehearsal.profile,
+        sum(turn.took for turn in turns),
         tuple(replace(one, expected=mask.value(one.expected), got=mask.value(one.got)) for one in found),
-        tuple(turn.result.trace),
+        traces,
         tuple(
             ReportedFailure(
                 stage, mask.text(_describe_error(error, rehearsal.modules)), isinstance(error, trio.TooSlowError)
@@ -91,25 +103,63 @@ def run_trial(
     )
 
 
-async def _run_turn(rehearsal: Rehearsal, message: Mapping[str, Any], clock: VirtualClock) -> TurnOutcome:
+async def _run_turns(
+    trial: Trial,
+    rehearsal: Rehearsal,
+    mocks: Mapping[str, Mock],
+    clock: VirtualClock,
+    turns: list[TurnOutcome],
+    found: list[Failure],
+) -> None:
+    """Run one turn after another, up to the first that does not come as expected; note each, and what is `found`."""
     async with rehearsal.running():
-        error: Exception | None = None
-        began, real = trio.current_time(), clock.real
-        try:
-            await rehearsal.process_inbound(message)
-        except Exception as failure:  # noqa: BLE001 (a turn may be expected to fail)
-            error = failure
-        result = rehearsal.last_result or TurnResult()
-        return TurnOutcome(result, error, trio.current_time() - began, clock.real - real)
+        for exchange in trial.exchanges:
+            turn = await _run_turn(rehearsal, exchange.message, mocks, clock)
+            turns.append(turn)
+            found += _unanswered(trial, mocks)
+            for one in _judge(exchange, turn, rehearsal.modules):
+                found.append(replace(one, path=f"{exchange.path}{one.path}") if one.path else one)
+            if found:
+                return
 
 
-def _judge(trial: Trial, turn: TurnOutcome, modules: Collection[str]) -> Iterator[Failure]:
-    if turn.error is not None and trial.expect.get("error") is None:
+async def _run_turn(
+    rehearsal: Rehearsal, message: Mapping[str, Any], mocks: Mapping[str, Mock], clock: VirtualClock
+) -> TurnOutcome:
+    error: Exception | None = None
+    events: list[StreamEvent] = []
+    called = {name: len(mock.calls) for name, mock in mocks.items()}
+    began, real = trio.current_time(), clock.real
+    try:
+        await rehearsal.process_inbound(message, lambda event, _: events.append(event))
+    except Exception as failure:  # noqa: BLE001 (a turn may be expected to fail)
+        error = failure
+    return TurnOutcome(
+        rehearsal.last_result or TurnResult(),
+        error,
+        trio.current_time() - began,
+        clock.real - real,
+        streamed=[event.data["delta"] for event in events if event.kind == "text"],
+        calls={name: mock.calls[called[name] :] for name, mock in mocks.items()},
+    )
+
+
+def _unanswered(trial: Trial, mocks: Mapping[str, Mock]) -> Iterator[Failure]:
+    """Yield the mocks that were called more often than they have answers."""
+    for name, mock in mocks.items():
+        if mock.missing:
+            most, calls = len(mock.answers), len(mock.calls)
+            where = f"mock.{name}.answers"
+            yield Failure(where, trial.places[name], f"{format_count(most)} at most", format_count(calls))
+
+
+def _judge(exchange: Exchange, turn: TurnOutcome, modules: Collection[str]) -> Iterator[Failure]:
+    if turn.error is not None and exchange.expect.get("error") is None:
         # That the turn failed says all; what is missing after it follows from that.
         where = f" in stage `{turn.failed_in}`" if turn.failed_in not in (None, "turn") else ""
-        yield Failure("", trial.place, None, f"the turn failed{where}: {_describe_error(turn.error, modules)}")
+        yield Failure("", exchange.place, None, f"the turn failed{where}: {_describe_error(turn.error, modules)}")
         return
-    yield from find_failures(trial.expect, turn)
+    yield from find_failures(exchange.expect, turn)
 
 
 def _describe_error(error: BaseException, modules: Collection[str]) -> str:

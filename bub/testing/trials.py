@@ -10,28 +10,39 @@ from msgspec.structs import replace
 
 from bub.base.diagnostics import Diagnostic, Place
 from bub.base.duration import parse_duration
+from bub.pipeline.check.cases import carry_on, turns_of
 from bub.pipeline.check.schema import check_layer
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import Environment, resolve
 from bub.pipeline.source.merge import Document
-from bub.testing.mocks import Mock
+from bub.testing.mocks import Answer, Mock
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One message of a test, and what has to come of it; `path` is written before what a failure is about."""
+
+    message: Mapping[str, Any]
+    expect: Node
+    place: Place
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One test: `message` goes in, `mocks` stand in for stages and hook points, `expect` has to come of it.
+    """One test: messages go in, `mocks` stand in for stages and hook points, and something has to come of it.
 
-    `profile` is None if a run chooses it. `trouble` says why it cannot run: a reference that stands for
-    nothing, or for what cannot stand there.
+    `profile` is None if a run chooses it. `places` say where each mock has its answers. `trouble` says why it cannot
+    run: a reference that stands for nothing, or for what cannot stand there.
     """
 
     file: str
     name: str
     place: Place
     profile: str | None
-    message: Mapping[str, Any]
+    exchanges: tuple[Exchange, ...]
     mocks: Mapping[str, Mock]
-    expect: Node
+    places: Mapping[str, Place]
     trouble: tuple[Diagnostic, ...] = ()
 
     @property
@@ -48,17 +59,27 @@ def trials_of(document: Document, environment: Environment) -> Iterator[Trial]:
         test = _resolve_references(written, document, environment, f"tests.{name}", trouble)
         if not trouble and test.plain() != written.plain():
             trouble += _check(name, test, document.root)
-        profile, message, mock = test.get("profile"), test.get("message"), test.get("mock")
+        profile, mock = test.get("profile"), test.get("mock")
+        mocks = dict(mock.items()) if mock is not None else {}
         yield Trial(
             file=document.file,
             name=name,
             place=written.where,
             profile=profile.plain() if profile is not None else None,
-            message=message.plain() if message is not None else {},
-            mocks={point: _mock(node) for point, node in mock.items()} if mock is not None else {},
-            expect=test.get("expect") or test,
+            exchanges=tuple(_exchanges(test)),
+            mocks={point: _mock(point, node) for point, node in mocks.items()},
+            places={point: (node.get("answers") or node).where for point, node in mocks.items()},
             trouble=tuple(trouble),
         )
+
+
+def _exchanges(test: Node) -> Iterator[Exchange]:
+    """Yield the messages of a test, each with what it leaves out of where it comes from."""
+    message: Mapping[str, Any] = {}
+    for path, turn in turns_of(test):
+        written = turn.get("message")
+        message = carry_on(message, written.plain() if written is not None else {})
+        yield Exchange(message, turn.get("expect") or turn, turn.where, f"{path}." if path else "")
 
 
 def _check(name: str, test: Node, root: Node) -> list[Diagnostic]:
@@ -68,9 +89,16 @@ def _check(name: str, test: Node, root: Node) -> list[Diagnostic]:
     return check_layer(replace(root, value={**version, "tests": tests}))
 
 
-def _mock(node: Node) -> Mock:
+def _mock(name: str, node: Node) -> Mock:
+    answers = node.get("answers")
+    if answers is None:
+        return Mock(name, (_answer(node),))
+    return Mock(name, tuple(map(_answer, answers.elements())), in_turn=True)
+
+
+def _answer(node: Node) -> Answer:
     said = node.plain()
-    return Mock(said.get("return"), said.get("raise"), parse_duration(str(said.get("delay"))) or 0.0)
+    return Answer(said.get("return"), said.get("raise"), parse_duration(str(said.get("delay"))) or 0.0)
 
 
 def _resolve_references(

@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 from bub.pipeline.check.cases import Case
 from bub.pipeline.check.rules import (
+    bad_pattern,
+    calls_of_no_mock,
+    nothing_streams,
     ran_and_skipped,
     stage_off_in_test,
     test_says_nothing,
@@ -21,6 +24,9 @@ CASE_RULES: tuple[Callable[[Plan, Case], None], ...] = (
     stage_off_in_test.check,
     ran_and_skipped.check,
     unknown_exception.check,
+    calls_of_no_mock.check,
+    bad_pattern.check,
+    nothing_streams.check,
     test_says_nothing.check,
 )
 """The rules about each of the file's `tests:`, seen from the profile that it runs in."""

@@ -19,7 +19,7 @@ def check(plan: Plan, case: Case) -> None:
     for expected in case.expected_stages():
         if expected.key != "skipped":
             said = f"expects stage `{expected.stage}` {expected.what}, but it"
-            _check(plan, case, expected.stage, said, expected.place, f"expect.{expected.key}")
+            _check(plan, case, expected.stage, said, expected.place, expected.path)
 
 
 def _is_called(plan: Plan, name: str) -> bool:

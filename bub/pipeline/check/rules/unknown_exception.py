@@ -7,7 +7,7 @@ import re
 
 from bub import errors
 from bub.base.diagnostics import sure_repair
-from bub.pipeline.check.cases import Case
+from bub.pipeline.check.cases import Case, answers_of
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import text_of
 
@@ -31,8 +31,9 @@ _OF_TRIO = (
 
 def check(plan: Plan, case: Case) -> None:
     """Find names that are almost those of an exception; others may be of a plugin's own (warnings)."""
-    named = [(f"mock.{name}.raise", mock.get("raise")) for name, mock in case.mocks()]
-    named.append(("expect.error.type", case.node.get("expect", "error", "type")))
+    mocks = [(f"mock.{name}", mock) for name, mock in case.mocks()]
+    named = [(f"{at}{path}.raise", answer.get("raise")) for at, mock in mocks for path, answer in answers_of(mock)]
+    named += [(f"{at}.expect.error.type".lstrip("."), turn.get("expect", "error", "type")) for at, turn in case.turns()]
     for key, said in named:
         name = text_of(said)
         if said is None or name is None or re.fullmatch(_CLASS_NAME, name) is None:

@@ -20,6 +20,6 @@ def check(plan: Plan, case: Case) -> None:
                 expected.place,
                 expected.before + expected.stage,
                 [expected.before + stage for stage in known],
-                path=f"{case.path}.expect.{expected.key}",
+                path=f"{case.path}.{expected.path}",
                 profile=case.profile,
             )

@@ -1,0 +1,138 @@
+"""What a pipeline file says in its `tests:` is checked before a run: a word that would mean nothing is told."""
+
+from __future__ import annotations
+
+import pytest
+from fakes.mistakes import VERSION, Mistake, assert_is_found, check, said
+
+HEAD = "extends: bub:default\n"
+PLAIN = "extends: bub:classic\n"
+
+
+def of(test: str, head: str = HEAD) -> str:
+    """A file with one test."""
+    return f"{head}tests: {{t: {{message: {{content: hello}}, {test}}}}}"
+
+
+ANSWER = "mock: {run_model: {return: hi}}"
+NEXT = "expect: {prompt: hello}, then: [{message: {content: two}, expect: "
+
+MISTAKES = [
+    # B152: the calls of what is not mocked
+    Mistake(
+        "B152",
+        of(f"{ANSWER}, expect: {{calls: {{«run_modl»: 1}}}}"),
+        "test `t` asks how `run_modl` was called, but does not mock it",
+        "did you mean `run_model`?",
+        ("run_modl", "run_model"),
+    ),
+    Mistake(
+        "B152",
+        of(f"{ANSWER}, {NEXT}{{calls: {{«load_state»: 1}}}}}}]"),
+        "test `t` asks how `load_state` was called, but does not mock it",
+        "mock it, such as `mock: {load_state: {return: …}}`: only calls of mocks are kept",
+        ("load_state", "run_model"),
+    ),
+    Mistake(
+        "B152",
+        of(f"{ANSWER}, expect: {{calls: {{run_model: «twice»}}}}"),
+        "`run_model` must be a whole number, or a list of calls",
+        "write how often it is called, such as `run_model: 2`, or `run_model: [{ARGUMENT: …}, {}]`",
+        ("twice", "2"),
+    ),
+    Mistake(
+        "B152",
+        of(f"{ANSWER}, expect: {{calls: {{run_model: [{{}}, {{«promt»: hello}}]}}}}"),
+        "`run_model` is never called with `promt`",
+        "did you mean `prompt`?",
+        ("promt", "prompt"),
+    ),
+    # B153: what is no regular expression
+    Mistake(
+        "B153",
+        of(f'{ANSWER}, expect: {{model_output: {{matches: «"(hi"»}}}}'),
+        "test `t` cannot match this: missing ), unterminated subpattern at position 0",
+        "write a regular expression as Python reads it; for a text as it is, say `contains`",
+        ("(hi", "hi"),
+    ),
+    Mistake(
+        "B153",
+        of(f"{ANSWER}, {NEXT}{{outbounds: [{{content: {{matches: [hi, «5»]}}}}]}}}}]"),
+        "test `t` cannot match this: it is no text",
+        "write a regular expression as Python reads it; for a text as it is, say `contains`",
+        ("5", "'5'"),
+    ),
+    # B154: nothing streams
+    Mistake(
+        "B154",
+        of(f"{ANSWER}, expect: {{«streamed»: [hi]}}", PLAIN),
+        "test `t` expects what is streamed, but no stage of profile `default` streams",
+        "take it out, or give the stage that asks the model `kind: stream`",
+        ("streamed: [hi]", "model_output: hi"),
+        severity="warning",
+    ),
+    # The rules about a test hold for each of its turns, and for each answer of a mock.
+    Mistake(
+        "B172",
+        of(f"{ANSWER}, {NEXT}{{ran: [«run_modl»]}}}}]"),
+        "test `t` expects stage `run_modl` to run, but profile `default` has no such stage",
+        "did you mean `run_model`?",
+        ("run_modl", "run_model"),
+    ),
+    Mistake(
+        "B174",
+        of(f"{ANSWER}, {NEXT}{{ran: [load_state], skipped: [«load_state»]}}}}]"),
+        "test `t` expects stage `load_state` both to run and to be skipped",
+        "take one of the two out",
+        ("skipped: [load_state]", "prompt: two"),
+        related="the other one is here",
+    ),
+    Mistake(
+        "B175",
+        of("mock: {run_model: {answers: [{return: hi}, {raise: «TooSlowEror»}]}}, expect: {prompt: hello}"),
+        "test `t` names the exception `TooSlowEror`, which does not exist",
+        "did you mean `TooSlowError`?",
+        ("TooSlowEror", "TooSlowError"),
+        severity="warning",
+    ),
+    Mistake(
+        "B194",
+        of("mock: {run_model: {«delay»: 5s, answers: [{return: hi}]}}, expect: {prompt: hello}"),
+        "test `t` mocks `run_model` with `answers`, so what is said beside them is never used",
+        "put it into one of the answers, or take it out",
+        ("delay: 5s, ", ""),
+        severity="warning",
+    ),
+    Mistake(
+        "B194",
+        of(f"{ANSWER}, {NEXT}{{prompt: ''}}}}]".replace("content: two", "«conten»: two")),
+        "the message of test `t` has `conten`, which no other message has",
+        "did you mean `content`?",
+        ("conten: two", "content: two"),
+        severity="warning",
+    ),
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: f"{mistake.code} {mistake.message}")
+def test_what_a_test_cannot_mean_is_found_and_its_mended_twin_is_not(mistake: Mistake) -> None:
+    assert_is_found(mistake)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        of(f"{ANSWER}, {NEXT}{{skipped: [load_state]}}}}], profile: default").replace(
+            "expect: {prompt: hello}", "expect: {ran: [load_state]}"
+        ),
+        of(
+            "mock: {load_state: {return: {}}}, expect: {prompt: x}, "
+            "then: [{message: {channel: cli}, expect: {prompt: x}}]"
+        ).replace(HEAD, f"{HEAD}stages: {{load_state: {{when: {{channel: cli}}}}}}\n"),
+        of(f"{ANSWER}, expect: {{calls: {{run_model: [{{message: {{content: hello}}, session_id: x, profile: x}}]}}}}"),
+        of('mock: {before_llm_call: {return: null}}, expect: {calls: {before_llm_call: [{request: {model: ""}}]}}'),
+        of('expect: {prompt: {matches: "${env:PATTERN:-(}"}}'),
+    ],
+)
+def test_what_is_near_a_mistake_and_right_stays_quiet(text: str) -> None:
+    assert said(check(VERSION + text)) == []
