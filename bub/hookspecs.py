@@ -28,6 +28,9 @@ hookimpl = pluggy.HookimplMarker(BUB_HOOK_NAMESPACE)
 ERROR_POINT = "on_error"
 """The point that is told about failures; its implementations are observers of every turn."""
 
+MODEL_POINT = "call_model"
+"""The point that is asked for each request to a model, before Bub's own providers are."""
+
 PERSONALITY_POINT = "personality_switched"
 """The point that a pipeline declares whose sessions may choose their profile."""
 

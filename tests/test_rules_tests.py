@@ -71,6 +71,59 @@ MISTAKES = [
         ("streamed: [hi]", "model_output: hi"),
         severity="warning",
     ),
+    # B156: what is said of an agent that is not asked
+    Mistake(
+        "B156",
+        of("mock: {run_model: {«tool_calls»: [{name: fs.read}]}}, expect: {prompt: hello}"),
+        "test `t` mocks `run_model` with `tool_calls`, which only the answer of a model has",
+        "say it in a mock of `call_model`, which the agent asks in place of a model",
+        ("run_model", "call_model"),
+    ),
+    Mistake(
+        "B156",
+        of("mock_tools: {fs.read: {answers: [{return: hi, «usage»: {}}]}}, expect: {prompt: hello}"),
+        "test `t` mocks `fs.read` with `usage`, which only the answer of a model has",
+        "say it in a mock of `call_model`, which the agent asks in place of a model",
+        (", usage: {}", ""),
+    ),
+    Mistake(
+        "B156",
+        of("mock: {run_model: {return: hi}, «call_model»: {return: hi}}, expect: {prompt: hello}"),
+        "test `t` mocks `call_model`, but stage `run_model` is mocked, so the agent is not asked",
+        "take it out, or let the agent answer: its tools run where `call_model` is mocked",
+        (", call_model: {return: hi}", ""),
+        severity="warning",
+    ),
+    Mistake(
+        "B156",
+        of(f"{ANSWER}, expect: {{prompt: hello}}, «mock_tools»: {{}}").replace(
+            "«mock_tools»: {}", "mock_tools: {«fs.read»: {return: hi}}"
+        ),
+        "test `t` mocks the tool `fs.read`, but stage `run_model` is mocked, so the agent is not asked",
+        "take it out, or let the agent answer: its tools run where `call_model` is mocked",
+        (", mock_tools: {fs.read: {return: hi}}", ""),
+        severity="warning",
+    ),
+    Mistake(
+        "B156",
+        of(
+            "expect: {«tool_calls»: [{name: fs.read}]}",
+            f"{HEAD}stages: {{run_model: {{only: [local_model]}}}}\n"
+            "profiles: {default: {plugins: [local_model]}}\n",
+        ),
+        "test `t` expects calls of tools, but stage `run_model` does not ask the agent",
+        "take it out, or let the agent answer: its tools run where `call_model` is mocked",
+        ("tool_calls: [{name: fs.read}]", "prompt: hello"),
+        severity="warning",
+    ),
+    # B211: a mocked tool that there is not
+    Mistake(
+        "B211",
+        of("mock_tools: {«fs.raed»: {return: hi}}, expect: {prompt: hello}"),
+        "test `t` mocks the tool `fs.raed`, which no plugin of profile `default` brings",
+        "did you mean `fs.read`?",
+        ("fs.raed", "fs.read"),
+    ),
     # The rules about a test hold for each of its turns, and for each answer of a mock.
     Mistake(
         "B172",

@@ -409,7 +409,7 @@ MISTAKES = [
         "B105",
         "`expect` of test `t` is empty",
         "known keys: `session_id`, `prompt`, `model_output`, `outbounds`, `state`, `ended_by`, `ran`, `skipped`, "
-        "`error`, `took`, `streamed`, `calls`",
+        "`error`, `took`, `streamed`, `calls`, `tool_calls`",
         "tests.t.expect",
     ),
 ]

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from bub.base.diagnostics import Diagnostic, PipelineError, sort_diagnostics
 from bub.base.locate import bub_home, find_pipeline
 from bub.hook_runtime import HookRuntime
-from bub.hookspecs import PERSONALITY_POINT
+from bub.hookspecs import MODEL_POINT, PERSONALITY_POINT
 from bub.log import log_exception
 from bub.pipeline.check.validate import declared_plugins, profiles_of
 from bub.pipeline.check.variables import check_variables
@@ -34,7 +34,7 @@ from bub.runtime.snapshot import Profile, Snapshot, bind_bootstrap
 from bub.runtime.trust import require_trust
 from bub.runtime.view import PluginView
 from bub.secrets.redactor import Redactor
-from bub.tools import ToolBox, ToolPolicy
+from bub.tools import Tool, ToolBox, ToolPolicy
 
 
 def find_document(config_file: str | None, workspace: Path, environ: Mapping[str, str]) -> Document:
@@ -70,6 +70,7 @@ def load(
     routed: bool = True,
     elsewhere: bool = False,
     mocks: Mapping[str, StandIn] = MappingProxyType({}),
+    mocked_tools: Mapping[str, Callable[[Tool], Tool]] = MappingProxyType({}),
     witnesses: Mapping[str, object] = MappingProxyType({}),
     give_way: Callable[[], None] = _go_on,
 ) -> Snapshot:
@@ -78,8 +79,9 @@ def load(
     `profile` is the one chosen at start, and if not `routed` the only one: no route and no session chooses another.
     `builtin` makes the plugin that is in every profile. `person` is what holds in every folder. If the file is to run
     `elsewhere`, what this machine does not set is only noted. `mocks` answer at the stages and hook points they are
-    named for; `witnesses` are plugins beside the listed ones, by a name that none of these can have. `learn` is told
-    the settings before a plugin is imported. `give_way` is called again and again, a few milliseconds of work apart.
+    named for, and `mocked_tools` put a tool in the place of another; `witnesses` are plugins beside the listed ones, by
+    names that none of these can have. `learn` is told the settings before a plugin is imported. `give_way` is called
+    again and again, a few milliseconds of work apart.
 
     Raises `PipelineError` with every finding when one is an error. Whatever it raises, no module of a plugin with a
     `path` is left behind.
@@ -91,7 +93,19 @@ def load(
     resolver = SettingsResolver(document, profile, environ, environment, person)
     keys = Redactor.of(person.secrets if person is not None else ())
     loading = _Loading(
-        document, workspace, environment, planner, resolver, builtin, learn, mocks, witnesses, give_way, routed, keys
+        document,
+        workspace,
+        environment,
+        planner,
+        resolver,
+        builtin,
+        learn,
+        mocks,
+        mocked_tools,
+        witnesses,
+        give_way,
+        routed,
+        keys,
     )
     try:
         profiles = loading.load_profiles([profile, *(route.profile for route in routes)], findings)
@@ -116,6 +130,7 @@ class _Loading(msgspec.Struct):
     builtin: Callable[[ProfileView], object]
     learn: Learn
     mocks: Mapping[str, StandIn]
+    mocked_tools: Mapping[str, Callable[[Tool], Tool]]
     witnesses: Mapping[str, object]
     give_way: Callable[[], None]
     routed: bool
@@ -171,6 +186,10 @@ class _Loading(msgspec.Struct):
         self.views.append(view)
         plugins = self._load_plugins(plan, view)
         graph = compile_graph(plan, plugins, self.mocks)
+        tools = {
+            name: self.mocked_tools[name](tool) if name in self.mocked_tools else tool
+            for name, tool in graph.tools.items()
+        }
         channels = self._value(plan, "channels")
         fields = {field for step in graph.steps if step.when is not None for field, _ in step.when.patterns}
         return Profile(
@@ -180,10 +199,10 @@ class _Loading(msgspec.Struct):
             plan,
             graph,
             hooks=HookRuntime(plugins.manager),
-            tools=ToolBox(graph.tools, ToolPolicy.of(self._value(plan, "tools"))),
+            tools=ToolBox(tools, ToolPolicy.of(self._value(plan, "tools"))),
             budget=self._budget_of(plan),
             view=view,
-            models=bind_bootstrap(graph, "call_model"),
+            models=bind_bootstrap(graph, MODEL_POINT),
             admissions=bind_bootstrap(graph, "admit_message"),
             is_parallel=self._value(plan, "concurrency") == "parallel",
             channels=tuple(map(str, channels)) if isinstance(channels, list | tuple) else None,

@@ -25,7 +25,7 @@ class TurnOutcome:
     """What came of a turn: its result, the error that ended it if one did, and how long it took.
 
     `real` of the seconds it took passed because something real was waited for. `streamed` are the parts of the answer
-    that were shown, `calls` what each mock was called with, by its name.
+    that were shown, `tool_calls` the calls of tools with their results, `calls` what each mock was called with.
     """
 
     result: TurnResult
@@ -33,6 +33,7 @@ class TurnOutcome:
     took: float
     real: float = 0.0
     streamed: Sequence[str] = ()
+    tool_calls: Sequence[Mapping[str, Any]] = ()
     calls: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     @property
@@ -53,6 +54,8 @@ def find_failures(expect: Node, turn: TurnOutcome) -> Iterator[Failure]:
             yield from _stages(name, node, turn.result.trace)
         elif name == "streamed":
             yield from compare(node, list(turn.streamed), name)
+        elif name == "tool_calls":
+            yield from compare(node, list(turn.tool_calls), name)
         elif name == "calls":
             for mock, calls in node.items():
                 yield from _calls(calls, turn.calls.get(mock, ()), f"{name}.{mock}")

@@ -4,34 +4,45 @@ from __future__ import annotations
 
 import builtins
 import copy
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+import msgspec
 import trio
 
 from bub import errors
+from bub.base.diagnostics import Place
 from bub.errors import BubError, HookError, HookTypeError, ModelError
 from bub.hooks.frozen import freeze
 from bub.hooks.implementations import Implementation
-from bub.hookspecs import HookPoint
+from bub.hookspecs import MODEL_POINT, HookPoint
 from bub.streaming import AsyncStreamEvents, StreamEvent
+from bub.tools import Tool
 
 PLUGIN = "mock"
 """The name under which a mock stands in a trace."""
+
+_TOOL = HookPoint("tool", (), ())
+"""What a mocked tool answers as: whatever it says is the result."""
 
 _PLAIN_WORDS = "the test raises this"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a mock does when it is called: it waits `delay` seconds, then fails as `error` says, else answers."""
+    """What a mock does when it is called: it waits `delay` seconds, then fails as `error` says, else answers.
+
+    In place of a model it may call tools, each with a name and arguments, and say what it used.
+    """
 
     answer: Any = None
     error: str | None = None
     delay: float = 0.0
+    tool_calls: Sequence[Mapping[str, Any]] = ()
+    usage: Mapping[str, Any] | None = None
 
     async def give(self, point: HookPoint) -> Any:
         """Answer at a hook point, once the delay is over."""
@@ -43,7 +54,10 @@ class Answer:
         """Answer at a hook point at once."""
         answer = copy.deepcopy(self.answer)
         texts = [answer] if isinstance(answer, str) else answer
-        if "stream" in point.kinds and point.form != "text" and _are_texts(texts):
+        is_model = point.name == MODEL_POINT
+        if is_model and texts is None and (self.tool_calls or self.usage):
+            texts = []
+        if (is_model or ("stream" in point.kinds and point.form != "text")) and _are_texts(texts):
             return AsyncStreamEvents(self._events(texts))
         if self.error is not None:
             raise make_exception(self.error)
@@ -54,6 +68,10 @@ class Answer:
     async def _events(self, texts: list[str]) -> AsyncIterator[StreamEvent]:
         for text in texts:
             yield StreamEvent.text(text)
+        for call in self.tool_calls:
+            yield StreamEvent("tool_call", {"arguments": {}, **copy.deepcopy(dict(call))})
+        if self.usage is not None:
+            yield StreamEvent("usage", dict(self.usage))
         if self.error is not None:
             raise make_exception(self.error)
 
@@ -62,12 +80,13 @@ class Answer:
 class Mock:
     """Stands in for a stage or hook point called `name`: gives its answers in turn, or its only one again and again.
 
-    Called with a hook point it is the one implementation of that point, so kind, time-out, retries and policy hold
-    for it as for any plugin. `calls` are the arguments of each call so far.
+    `place` is where the test says so. Called with a hook point it is the one implementation of that point, so kind,
+    time-out, retries and policy hold for it as for any plugin. `calls` are the arguments of each call so far.
     """
 
     name: str
     answers: tuple[Answer, ...]
+    place: Place
     in_turn: bool = False
     calls: list[Mapping[str, Any]] = field(default_factory=list)
 
@@ -98,12 +117,33 @@ class Mock:
     def _answer_now(self, point: HookPoint, **arguments: Any) -> Any:
         return self._take_call(arguments).give_now(point)
 
+    def as_tool(self, tool: Tool) -> Tool:
+        """Return a tool that answers as this mock does in place of the real one; what it is given is still checked."""
+
+        async def answer(**arguments: Any) -> Any:
+            return await self._take_call(arguments).give(_TOOL)
+
+        return msgspec.structs.replace(tool, function=answer, takes_context=False)
+
     def _take_call(self, arguments: Mapping[str, Any]) -> Answer:
         """Keep what a call was made with, as it was then, and return its answer."""
         self.calls.append(freeze(dict(arguments)))
         if self.missing:
             raise BubError(f"the mock of `{self.name}` has no answer left", help="add one to its `answers`")
         return self.answers[len(self.calls) - 1 if self.in_turn else 0]
+
+
+@dataclass(frozen=True, slots=True)
+class Mocks:
+    """What stands in for stages and hook points, and for tools, by name."""
+
+    points: Mapping[str, Mock]
+    tools: Mapping[str, Mock]
+
+    def anew(self) -> Mocks:
+        """Return the same mocks, none of them called yet."""
+        points, tools = ({name: mock.anew() for name, mock in some.items()} for some in (self.points, self.tools))
+        return Mocks(points, tools)
 
 
 def _are_texts(answer: Any) -> bool:

@@ -9,14 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bub.base.diagnostics import did_you_mean
 from bub.envelope import Envelope
+from bub.errors import BubError
 from bub.framework import TurnResult, load_pipeline
 from bub.hookspecs import hookimpl
-from bub.pipeline.run.compiler import StandIn
 from bub.pipeline.run.state import OnEvent
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
 from bub.runtime.runtime import Runtime
 from bub.runtime.snapshot import Snapshot
+from bub.testing.mocks import Mocks
 from bub.testing.tapes import MemoryTapeStore
 
 WITNESS = "bub test"
@@ -32,13 +34,14 @@ class Rehearsal:
     def __init__(
         self,
         document: Document,
-        mocks: Mapping[str, StandIn],
+        mocks: Mocks,
         *,
         own: str | None,
         start: str | None,
         workspace: Path,
     ) -> None:
         self.told: list[tuple[str, Exception]] = []
+        self._mocked_tools = mocks.tools.keys()
         self.profile = own or start or os.environ.get("BUB_PROFILE") or DEFAULT_PROFILE
         load = partial(
             load_pipeline,
@@ -46,16 +49,21 @@ class Rehearsal:
             workspace=workspace,
             environ=dict(os.environ),
             routed=own is None,
-            mocks=mocks,
+            mocks=mocks.points,
+            mocked_tools={name: mock.as_tool for name, mock in mocks.tools.items()},
             witnesses={WITNESS: _Witness(self.told)},
         )
         self._runtime = Runtime(workspace, read=lambda: document, load=load)
 
     @contextmanager
     def load(self) -> Iterator[Rehearsal]:
-        """Load as a run does; the modules of plugins with a `path` are forgotten when the block is left."""
+        """Load as a run does; the modules of plugins with a `path` are forgotten when the block is left.
+
+        Raises what a run raises, and `BubError` for a mock of a tool that there is not.
+        """
         try:
             self._runtime.load()
+            self._check_tools()
             yield self
         finally:
             if self._snapshot is not None:
@@ -70,6 +78,14 @@ class Rehearsal:
     async def process_inbound(self, message: Envelope, on_event: OnEvent | None = None) -> TurnResult:
         """Carry a message through the pipeline to its replies; `on_event` is told what is shown meanwhile."""
         return await self._runtime.turns.process_inbound(message, on_event=on_event)
+
+    def _check_tools(self) -> None:
+        profiles = self._snapshot.profiles.values() if self._snapshot is not None else ()
+        known = {name for profile in profiles for name in profile.graph.tools}
+        for name in self._mocked_tools:
+            if name not in known:
+                problem = f"no plugin of profile `{self.profile}` brings the tool `{name}`, which is mocked"
+                raise BubError(problem, help=did_you_mean(name, known))
 
     @property
     def last_result(self) -> TurnResult | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,7 +24,7 @@ from bub.testing.bounds import AbortedError, run_bounded
 from bub.testing.clock import VirtualClock
 from bub.testing.expectations import TurnOutcome, find_failures, format_count
 from bub.testing.matching import Failure
-from bub.testing.mocks import Mock
+from bub.testing.mocks import Mocks
 from bub.testing.rehearsal import Rehearsal
 from bub.testing.trials import Exchange, Trial
 
@@ -70,7 +70,7 @@ def run_trial(
 
     What its plugins print goes to standard error. Raises KeyboardInterrupt when a person asks for the end.
     """
-    mocks = {name: mock.anew() for name, mock in trial.mocks.items()}
+    mocks = trial.mocks.anew()
     rehearsal = Rehearsal(document, mocks, own=trial.profile, start=start, workspace=workspace)
     turns: list[TurnOutcome] = []
     found: list[Failure] = []
@@ -106,7 +106,7 @@ def run_trial(
 async def _run_turns(
     trial: Trial,
     rehearsal: Rehearsal,
-    mocks: Mapping[str, Mock],
+    mocks: Mocks,
     clock: VirtualClock,
     turns: list[TurnOutcome],
     found: list[Failure],
@@ -116,19 +116,17 @@ async def _run_turns(
         for exchange in trial.exchanges:
             turn = await _run_turn(rehearsal, exchange.message, mocks, clock)
             turns.append(turn)
-            found += _unanswered(trial, mocks)
+            found += _unanswered(mocks)
             for one in _judge(exchange, turn, rehearsal.modules):
                 found.append(replace(one, path=f"{exchange.path}{one.path}") if one.path else one)
             if found:
                 return
 
 
-async def _run_turn(
-    rehearsal: Rehearsal, message: Mapping[str, Any], mocks: Mapping[str, Mock], clock: VirtualClock
-) -> TurnOutcome:
+async def _run_turn(rehearsal: Rehearsal, message: Mapping[str, Any], mocks: Mocks, clock: VirtualClock) -> TurnOutcome:
     error: Exception | None = None
     events: list[StreamEvent] = []
-    called = {name: len(mock.calls) for name, mock in mocks.items()}
+    called = {name: len(mock.calls) for name, mock in mocks.points.items()}
     began, real = trio.current_time(), clock.real
     try:
         await rehearsal.process_inbound(message, lambda event, _: events.append(event))
@@ -140,17 +138,27 @@ async def _run_turn(
         trio.current_time() - began,
         clock.real - real,
         streamed=[event.data["delta"] for event in events if event.kind == "text"],
-        calls={name: mock.calls[called[name] :] for name, mock in mocks.items()},
+        tool_calls=list(_tool_calls(events)),
+        calls={name: mock.calls[called[name] :] for name, mock in mocks.points.items()},
     )
 
 
-def _unanswered(trial: Trial, mocks: Mapping[str, Mock]) -> Iterator[Failure]:
+def _tool_calls(events: Sequence[StreamEvent]) -> Iterator[dict[str, Any]]:
+    """Yield the calls of tools in the order they were made, each with its `result` if it came."""
+    results = {event.data["id"]: event.data["content"] for event in events if event.kind == "tool_result"}
+    for event in events:
+        if event.kind == "tool_call":
+            call = event.data
+            yield {"name": call["name"], "arguments": call["arguments"], "result": results.get(call["id"])}
+
+
+def _unanswered(mocks: Mocks) -> Iterator[Failure]:
     """Yield the mocks that were called more often than they have answers."""
-    for name, mock in mocks.items():
-        if mock.missing:
-            most, calls = len(mock.answers), len(mock.calls)
-            where = f"mock.{name}.answers"
-            yield Failure(where, trial.places[name], f"{format_count(most)} at most", format_count(calls))
+    for section, some in (("mock", mocks.points), ("mock_tools", mocks.tools)):
+        for name, mock in some.items():
+            if mock.missing:
+                most, calls = format_count(len(mock.answers)), format_count(len(mock.calls))
+                yield Failure(f"{section}.{name}.answers", mock.place, f"{most} at most", calls)
 
 
 def _judge(exchange: Exchange, turn: TurnOutcome, modules: Collection[str]) -> Iterator[Failure]:

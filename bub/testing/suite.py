@@ -19,6 +19,7 @@ from bub.pipeline.source.interpolate import read_environment
 from bub.pipeline.source.merge import Document, load_document, without
 from bub.secrets.redactor import Redactor
 from bub.testing.coverage import Coverage, coverage_of
+from bub.testing.mocks import Mocks
 from bub.testing.rehearsal import Rehearsal
 from bub.testing.report import Report
 from bub.testing.running import Verdict, run_trial
@@ -78,7 +79,7 @@ def open_suite(
     whole, document = document, _without_tests(document)
     settings: dict[str, Mapping[str, object]] = {}
     for own in dict.fromkeys(trial.profile for trial in trials):
-        rehearsal = Rehearsal(document, {}, own=own, start=profile, workspace=workspace)
+        rehearsal = Rehearsal(document, Mocks({}, {}), own=own, start=profile, workspace=workspace)
         try:
             with redirect_stdout(sys.stderr), rehearsal.load():
                 settings.update(rehearsal.all_settings)

@@ -15,7 +15,7 @@ from bub.pipeline.check.schema import check_layer
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import Environment, resolve
 from bub.pipeline.source.merge import Document
-from bub.testing.mocks import Answer, Mock
+from bub.testing.mocks import Answer, Mock, Mocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,10 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One test: messages go in, `mocks` stand in for stages and hook points, and something has to come of it.
+    """One test: messages go in, `mocks` stand in for what is not to run, and something has to come of it.
 
-    `profile` is None if a run chooses it. `places` say where each mock has its answers. `trouble` says why it cannot
-    run: a reference that stands for nothing, or for what cannot stand there.
+    `profile` is None if a run chooses it. `trouble` says why it cannot run: a reference that stands for nothing, or
+    for what cannot stand there.
     """
 
     file: str
@@ -41,8 +41,7 @@ class Trial:
     place: Place
     profile: str | None
     exchanges: tuple[Exchange, ...]
-    mocks: Mapping[str, Mock]
-    places: Mapping[str, Place]
+    mocks: Mocks
     trouble: tuple[Diagnostic, ...] = ()
 
     @property
@@ -59,16 +58,14 @@ def trials_of(document: Document, environment: Environment) -> Iterator[Trial]:
         test = _resolve_references(written, document, environment, f"tests.{name}", trouble)
         if not trouble and test.plain() != written.plain():
             trouble += _check(name, test, document.root)
-        profile, mock = test.get("profile"), test.get("mock")
-        mocks = dict(mock.items()) if mock is not None else {}
+        profile = test.get("profile")
         yield Trial(
             file=document.file,
             name=name,
             place=written.where,
             profile=profile.plain() if profile is not None else None,
             exchanges=tuple(_exchanges(test)),
-            mocks={point: _mock(point, node) for point, node in mocks.items()},
-            places={point: (node.get("answers") or node).where for point, node in mocks.items()},
+            mocks=Mocks(_mocks(test.get("mock")), _mocks(test.get("mock_tools"))),
             trouble=tuple(trouble),
         )
 
@@ -89,16 +86,21 @@ def _check(name: str, test: Node, root: Node) -> list[Diagnostic]:
     return check_layer(replace(root, value={**version, "tests": tests}))
 
 
+def _mocks(section: Node | None) -> dict[str, Mock]:
+    return {name: _mock(name, node) for name, node in section.items()} if section is not None else {}
+
+
 def _mock(name: str, node: Node) -> Mock:
     answers = node.get("answers")
     if answers is None:
-        return Mock(name, (_answer(node),))
-    return Mock(name, tuple(map(_answer, answers.elements())), in_turn=True)
+        return Mock(name, (_answer(node),), node.where)
+    return Mock(name, tuple(map(_answer, answers.elements())), answers.where, in_turn=True)
 
 
 def _answer(node: Node) -> Answer:
     said = node.plain()
-    return Answer(said.get("return"), said.get("raise"), parse_duration(str(said.get("delay"))) or 0.0)
+    delay = parse_duration(str(said.get("delay"))) or 0.0
+    return Answer(said.get("return"), said.get("raise"), delay, said.get("tool_calls") or (), said.get("usage"))
 
 
 def _resolve_references(

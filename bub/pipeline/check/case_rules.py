@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from bub.pipeline.check.cases import Case
 from bub.pipeline.check.rules import (
+    agent_not_asked,
     bad_pattern,
     calls_of_no_mock,
     nothing_streams,
@@ -15,6 +16,7 @@ from bub.pipeline.check.rules import (
     unknown_exception,
     unknown_expected_stage,
     unknown_mock,
+    unknown_tool,
 )
 from bub.pipeline.plan.plan import Plan
 
@@ -27,6 +29,8 @@ CASE_RULES: tuple[Callable[[Plan, Case], None], ...] = (
     calls_of_no_mock.check,
     bad_pattern.check,
     nothing_streams.check,
+    agent_not_asked.check,
+    unknown_tool.check_mocks,
     test_says_nothing.check,
 )
 """The rules about each of the file's `tests:`, seen from the profile that it runs in."""

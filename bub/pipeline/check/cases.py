@@ -67,6 +67,12 @@ class Case(msgspec.Struct, frozen=True):
         if section is not None:
             yield from section.items()
 
+    def mocked_tools(self) -> Iterator[tuple[str, Node]]:
+        """What stands in for tools, by their name."""
+        section = self.node.get("mock_tools")
+        if section is not None:
+            yield from section.items()
+
     def turns(self) -> Iterator[tuple[str, Node]]:
         """Its messages and what is expected of each, by their path below the test, which is "" for the first."""
         return turns_of(self.node)

@@ -96,7 +96,7 @@ class GraphLayout(msgspec.Struct):
             judged=_judged(nodes),
             holds=MappingProxyType(lay_out_holds(self.plan, nodes, index_of, left, self.nothing)),
             bootstrap=MappingProxyType(
-                {name: self._find_implementations(point) for name, point in HOOK_POINTS.items() if point.bootstrap}
+                {name: self._select_implementations(point) for name, point in HOOK_POINTS.items() if point.bootstrap}
             ),
             allowlist=tuple(name for name, _ in self.plan.allowlist),
             tools=self.tools,

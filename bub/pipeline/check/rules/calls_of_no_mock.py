@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bub.hookspecs import HOOK_POINTS
 from bub.pipeline.check.cases import Case
 from bub.pipeline.check.words import join_names
 from bub.pipeline.plan.plan import Plan
@@ -48,7 +49,9 @@ def _is_count(calls: Node) -> bool:
 
 
 def _check_arguments(plan: Plan, mock: str, calls: Node, path: str) -> None:
+    point = HOOK_POINTS.get(mock)
     known = [name for hook in _hooks(plan, mock) for name in hook.takes if name != "fire"]
+    known += point.takes if point is not None and point.bootstrap else ()
     for index, call in enumerate(calls.elements() if calls.is_sequence else ()):
         for name, node in call.items() if call.is_mapping and known else ():
             if name not in known:
