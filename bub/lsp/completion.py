@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from bub.base.diagnostics import Position, Range
 from bub.base.json_schema import Steps, speakers
 from bub.base.resources import shipped_pipelines
-from bub.hookspecs import HOOK_POINTS
+from bub.hookspecs import HOOK_POINTS, MODEL_POINT
 from bub.lsp.buffers import Buffer, Encoding, Ruler, split_lines
 from bub.lsp.places import parts_of
 from bub.lsp.reading import read
@@ -191,8 +191,20 @@ def _names_for(lookup: Lookup, steps: Steps) -> Iterator[_Offer]:
             yield _Offer(point.name, point.doc, _REFERENCE)
     if steps == ("plugins",):
         yield from (_Offer(name, kind=_REFERENCE) for name in read_entry_points())
-    if section == "mock" and steps[0] == "tests":
-        yield from (_Offer(stage.id, kind=_REFERENCE) for stage in lookup.plan.stages)
+    if steps[:1] == ("tests",):
+        yield from _names_in_test(lookup, steps)
+
+
+def _names_in_test(lookup: Lookup, steps: Steps) -> Iterator[_Offer]:
+    """Yield what a test can mock, and the mocks whose calls it can look at."""
+    if steps[2:] == ("mock",):
+        yield from (_Offer(stage.id, stage.hook.point.doc, _REFERENCE) for stage in lookup.plan.stages)
+        yield _Offer(MODEL_POINT, HOOK_POINTS[MODEL_POINT].doc, _REFERENCE)
+    elif steps[2:] == ("mock_tools",):
+        yield from (_Offer(name, kind=_REFERENCE) for name in SHIPPED_TOOLS)
+    elif steps[-2:] == ("expect", "calls"):
+        mocks = lookup.document.root.get("tests", str(steps[1]), "mock")
+        yield from (_Offer(name, kind=_REFERENCE) for name, _ in (mocks.items() if mocks is not None else ()))
 
 
 def _values(lookup: Lookup, steps: Steps) -> Iterator[_Offer]:

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from bub.base.diagnostics import Place, Position, Range
 from bub.base.json_schema import Steps
+from bub.pipeline.check.cases import turns_of
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import place_in
 
@@ -93,10 +94,17 @@ def _in_test(test: Node) -> Iterator[Mention]:
     yield from _texts("profile", test.get("profile"))
     for name, mock in _items(test, "mock"):
         yield from (Mention("stage", name, place) for _, _, place, _ in _key("stage", name, mock))
+    for _, turn in turns_of(test):
+        yield from _in_expectations(turn)
+
+
+def _in_expectations(turn: Node) -> Iterator[Mention]:
+    for name, calls in _items(turn.get("expect") or turn, "calls"):
+        yield from (Mention("stage", name, place) for _, _, place, _ in _key("stage", name, calls))
     for key in ("ran", "skipped"):
-        yield from _texts("stage", test.get("expect", key))
-    yield from _texts("stage", test.get("expect", "error", "stage"))
-    ended = test.get("expect", "ended_by")
+        yield from _texts("stage", turn.get("expect", key))
+    yield from _texts("stage", turn.get("expect", "error", "stage"))
+    ended = turn.get("expect", "ended_by")
     if ended is not None and isinstance(ended.value, str) and ":" in ended.value:
         start = ended.value.index(":") + 1
         place = place_in(ended, start, len(ended.value))

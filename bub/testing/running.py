@@ -26,6 +26,7 @@ from bub.testing.expectations import TurnOutcome, find_failures, format_count
 from bub.testing.matching import Failure
 from bub.testing.mocks import Mocks
 from bub.testing.rehearsal import Rehearsal
+from bub.testing.surroundings import environment, with_settings
 from bub.testing.trials import Exchange, Trial
 
 
@@ -70,6 +71,13 @@ def run_trial(
 
     What its plugins print goes to standard error. Raises KeyboardInterrupt when a person asks for the end.
     """
+    with environment(trial.env):
+        return _run_trial(trial, with_settings(document, trial.settings), start, workspace, timeout, mask)
+
+
+def _run_trial(
+    trial: Trial, document: Document, start: str | None, workspace: Path, timeout: float, mask: Redactor
+) -> Verdict:
     mocks = trial.mocks.anew()
     rehearsal = Rehearsal(document, mocks, own=trial.profile, start=start, workspace=workspace)
     turns: list[TurnOutcome] = []

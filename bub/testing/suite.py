@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,8 @@ from bub.testing.rehearsal import Rehearsal
 from bub.testing.report import Report
 from bub.testing.running import Verdict, run_trial
 from bub.testing.selection import choose
+from bub.testing.surroundings import environment as variables
+from bub.testing.surroundings import with_settings
 from bub.testing.trials import Trial, trials_of
 
 PATIENCE = 60.0
@@ -78,16 +80,27 @@ def open_suite(
     trials = tuple(trial for trial in trials_of(document, environment) if is_meant(trial.id))
     whole, document = document, _without_tests(document)
     settings: dict[str, Mapping[str, object]] = {}
-    for own in dict.fromkeys(trial.profile for trial in trials):
-        rehearsal = Rehearsal(document, Mocks({}, {}), own=own, start=profile, workspace=workspace)
-        try:
-            with redirect_stdout(sys.stderr), rehearsal.load():
-                settings.update(rehearsal.all_settings)
-        except PipelineError as error:
-            # Warnings are reported above; without its tests, a file may have others.
-            findings += [finding for finding in error.diagnostics if finding.severity == "error"]
+    for number, trial in enumerate(_apart(trials)):
+        with variables(trial.env):
+            laid = with_settings(document, trial.settings)
+            rehearsal = Rehearsal(laid, Mocks({}, {}), own=trial.profile, start=profile, workspace=workspace)
+            try:
+                with redirect_stdout(sys.stderr), rehearsal.load():
+                    settings.update({f"{name} {number}": own for name, own in rehearsal.all_settings.items()})
+            except PipelineError as error:
+                # Warnings are reported above; without its tests, a file may have others.
+                findings += [finding for finding in error.diagnostics if finding.severity == "error"]
     mask = redactor_of(whole, environment, settings)
     return Suite(document, trials, sort_diagnostics(without_notes(findings)), profile, workspace, mask)
+
+
+def _apart(trials: Iterable[Trial]) -> Iterable[Trial]:
+    """Return one test of each profile, environment and settings: whatever else they say, they load the same."""
+    loaded: dict[tuple[object, ...], Trial] = {}
+    for trial in trials:
+        said = repr(trial.settings.plain()) if trial.settings is not None else None
+        loaded.setdefault((trial.profile, tuple(sorted(trial.env.items())), said), trial)
+    return loaded.values()
 
 
 def _without_tests(document: Document) -> Document:

@@ -14,7 +14,7 @@ from bub.pipeline.check.cases import carry_on, turns_of
 from bub.pipeline.check.schema import check_layer
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import Environment, resolve
-from bub.pipeline.source.merge import Document
+from bub.pipeline.source.merge import Document, without
 from bub.testing.mocks import Answer, Mock, Mocks
 
 
@@ -32,8 +32,8 @@ class Exchange:
 class Trial:
     """One test: messages go in, `mocks` stand in for what is not to run, and something has to come of it.
 
-    `profile` is None if a run chooses it. `trouble` says why it cannot run: a reference that stands for nothing, or
-    for what cannot stand there.
+    `profile` is None if a run chooses it. `env` are variables and `settings` settings that only it has. `trouble` says
+    why it cannot run: a reference that stands for nothing, or for what cannot stand there.
     """
 
     file: str
@@ -42,6 +42,8 @@ class Trial:
     profile: str | None
     exchanges: tuple[Exchange, ...]
     mocks: Mocks
+    env: Mapping[str, str]
+    settings: Node | None
     trouble: tuple[Diagnostic, ...] = ()
 
     @property
@@ -55,16 +57,20 @@ def trials_of(document: Document, environment: Environment) -> Iterator[Trial]:
     section = document.root.get("tests")
     for name, written in section.items() if section is not None else ():
         trouble: list[Diagnostic] = []
-        test = _resolve_references(written, document, environment, f"tests.{name}", trouble)
-        if not trouble and test.plain() != written.plain():
+        # What its settings refer to is looked up with them, in the environment of the test.
+        bare = without(written, ["settings"])
+        test = _resolve_references(bare, document, environment, f"tests.{name}", trouble)
+        if not trouble and test.plain() != bare.plain():
             trouble += _check(name, test, document.root)
-        profile = test.get("profile")
+        profile, env = test.get("profile"), test.get("env")
         yield Trial(
             file=document.file,
             name=name,
             place=written.where,
             profile=profile.plain() if profile is not None else None,
             exchanges=tuple(_exchanges(test)),
+            env={variable: str(node.value) for variable, node in env.items()} if env is not None else {},
+            settings=written.get("settings"),
             mocks=Mocks(_mocks(test.get("mock")), _mocks(test.get("mock_tools"))),
             trouble=tuple(trouble),
         )

@@ -17,6 +17,7 @@ from bub.pipeline.check.rules import (
     unknown_expected_stage,
     unknown_mock,
     unknown_tool,
+    variable_of_nobody,
 )
 from bub.pipeline.plan.plan import Plan
 
@@ -31,6 +32,7 @@ CASE_RULES: tuple[Callable[[Plan, Case], None], ...] = (
     nothing_streams.check,
     agent_not_asked.check,
     unknown_tool.check_mocks,
+    variable_of_nobody.check,
     test_says_nothing.check,
 )
 """The rules about each of the file's `tests:`, seen from the profile that it runs in."""

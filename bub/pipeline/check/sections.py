@@ -6,22 +6,26 @@ from collections.abc import Mapping
 
 from bub.base.diagnostics import Diagnostic
 from bub.pipeline.check import late
-from bub.pipeline.check.schema_finding import BROKEN_SCHEMA, make_finding
+from bub.pipeline.check.schema_finding import BROKEN_SCHEMA, MISSING, make_finding
 from bub.pipeline.check.validators import validator_class
 from bub.pipeline.check.words import Path
-from bub.pipeline.plan.settings import all_settings
+from bub.pipeline.plan.settings import all_settings, settings_of_tests
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.schemas import Schema, names_of_settings, shipped_sections
 from bub.plugins.schemas import installed_section
 from bub.secrets.verdict import is_marked, is_named
 
 
-def check_section(plugin: str, section: Node, schema: Schema, *, profile: str | None = None) -> list[Diagnostic]:
+def check_section(
+    plugin: str, section: Node, schema: Schema, *, profile: str | None = None, test: str | None = None
+) -> list[Diagnostic]:
     """Every place where a plugin's section under `settings` breaks the plugin's own schema.
 
-    `profile` is given when the section stands in that profile's settings.
+    `profile` or `test` is given when the section stands in that one's settings.
     """
-    above: Path = ("settings", plugin) if profile is None else ("profiles", profile, "settings", plugin)
+    above: Path = ("settings", plugin)
+    if profile is not None or test is not None:
+        above = ("profiles", profile, *above) if profile is not None else ("tests", str(test), *above)
     # Where a reference leads back to a `$schema`, the library would go on with a validator of its own.
     bare = {keyword: value for keyword, value in schema.items() if keyword != "$schema"}
 
@@ -42,6 +46,12 @@ def check_sections(root: Node, sections: Mapping[str, Schema]) -> list[Diagnosti
                 findings += check_section(plugin, section, sections[plugin], profile=profile)
             except RecursionError:  # a circle of references shows only when a value is held against them
                 findings.append(_not_checked(plugin, section, "its schema refers to itself in a circle"))
+    for test, settings in settings_of_tests(root):
+        for plugin, section in settings.items():
+            if plugin in sections and section.is_mapping:
+                # It is laid over what the profile says, so nothing is missing in it.
+                found = check_section(plugin, section, sections[plugin], test=test)
+                findings += [finding for finding in found if finding.code != MISSING]
     return findings
 
 

@@ -27,7 +27,7 @@ from bub.pipeline.check.schema import check_layer
 from bub.pipeline.check.variables import check_variables
 from bub.pipeline.plan.plan import Plan, make_plan
 from bub.pipeline.plan.scalars import flag_of, text_of
-from bub.pipeline.plan.settings import all_settings
+from bub.pipeline.plan.settings import all_settings, settings_of_tests
 from bub.pipeline.source import interpolate
 from bub.pipeline.source.discovery import PipelineFile, leads_astray
 from bub.pipeline.source.document import Node
@@ -237,7 +237,7 @@ def _check_layer(layer: Layer, declared: Node | None, environment: Mapping[str, 
     if layer.shipped:
         return list(references)
     found = check_layer(layer.root)
-    if any(all_settings(layer.root)):
+    if any(all_settings(layer.root)) or any(settings_of_tests(layer.root)):
         sections, trouble = late.sections_of(layer.root, declared)
         found += [*trouble, *late.check_sections(layer.root, sections)]
         # A value with a broken reference is mended first: what is left in plain text shows then.

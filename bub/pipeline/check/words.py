@@ -18,6 +18,7 @@ COLLECTIONS = {
     ("profiles", "*", "stages"): "stage",
     ("profiles", "*", "hooks"): "hook",
     ("tests", "*", "mock"): "mock",
+    ("tests", "*", "mock_tools"): "mocked tool",
 }
 """Mappings whose keys are names the user chose, and what one of their entries is called."""
 
@@ -39,7 +40,7 @@ def describe(path: Path) -> str:
         return f"route {last + 1}" if above == ("routes",) else f"item {last + 1} of {describe(above)}"
     if path[0] == "settings":
         return f"`{join_steps(path)}`"
-    if path[0] == "profiles" and path[2:3] == ("settings",):
+    if path[0] in ("profiles", "tests") and path[2:3] == ("settings",):
         return f"`{join_steps(path[2:])}` of {describe(path[:2])}"
     entry = entry_word(path)
     if entry is not None:
@@ -52,7 +53,7 @@ def may_be_told(path: Path) -> bool:
 
     In the place of a setting there may be a key that was pasted there.
     """
-    is_setting = path[:1] == ("settings",) or (path[:1] == ("profiles",) and path[2:3] == ("settings",))
+    is_setting = path[:1] == ("settings",) or (path[:1] in (("profiles",), ("tests",)) and path[2:3] == ("settings",))
     return not is_setting and not any(is_secret_variable(step) for step in path if isinstance(step, str))
 
 

@@ -18,7 +18,7 @@ _NAMED: Mapping[str, frozenset[str]] = MappingProxyType(
         "hooks": frozenset(),
         "plugins": frozenset(),
         "profiles": frozenset({"stages", "hooks"}),
-        "tests": frozenset({"mock"}),
+        "tests": frozenset({"mock", "mock_tools"}),
     }
 )
 """The sections whose keys are names that the user chose, with those below that have such keys, too."""
@@ -28,7 +28,7 @@ def setting_of(steps: Steps) -> Steps | None:
     """The way from the settings to a value among them; None for a value elsewhere."""
     if steps[:1] == ("settings",):
         return steps[1:]
-    return steps[3:] if steps[:1] == ("profiles",) and steps[2:3] == ("settings",) else None
+    return steps[3:] if steps[:1] in (("profiles",), ("tests",)) and steps[2:3] == ("settings",) else None
 
 
 def is_named_secret(steps: Steps) -> bool:

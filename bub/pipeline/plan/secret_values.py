@@ -57,9 +57,11 @@ def _schema_for(document: Document, settings: Iterable[Settings]) -> Schema:
     """The schema of the settings with every section in it that a document or its environment has."""
     sections = {name for resolved in settings for name in resolved}
     for layer in document.layers:
-        own, profiles = layer.root.get("settings"), layer.root.get("profiles")
-        below = [profile.get("settings") for _, profile in (profiles.items() if profiles is not None else ())]
-        sections.update(name for node in (own, *below) if node is not None for name, _ in node.items())
+        parts = [layer.root]
+        for section in (layer.root.get("profiles"), layer.root.get("tests")):
+            parts += [part for _, part in (section.items() if section is not None else ())]
+        below = [part.get("settings") for part in parts]
+        sections.update(name for node in below if node is not None for name, _ in node.items())
     declared = document.root.get("plugins")
     # A plugin that comes from a file has nothing to do with an installed package of its name.
     from_packages = (name for name in sections if declared is None or declared.get(name, "path") is None)

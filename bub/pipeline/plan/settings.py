@@ -115,6 +115,15 @@ def all_settings(root: Node) -> Iterator[tuple[str | None, Node]]:
             yield name, settings
 
 
+def settings_of_tests(root: Node) -> Iterator[tuple[str, Node]]:
+    """The settings of each test that has some, with the test's name."""
+    tests = root.get("tests")
+    for name, test in tests.items() if tests is not None else ():
+        settings = test.get("settings")
+        if settings is not None:
+            yield name, settings
+
+
 def unknown_variables(environment: Environment, schema: Schema, written: Mapping[str, Any]) -> list[str]:
     """The variables that begin as those of settings do and set none."""
     known = {variable for _, variable in environment_settings(environment, schema, written)}

@@ -11,7 +11,7 @@ from bub.base.diagnostics import is_slip
 from bub.pipeline.check.outline import Outline
 from bub.pipeline.plan.channels import channel_meant, known_channels, plugins_named
 from bub.pipeline.plan.scalars import mappings_in, names_of
-from bub.pipeline.plan.settings import all_settings
+from bub.pipeline.plan.settings import all_settings, settings_of_tests
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import references
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
@@ -29,15 +29,18 @@ _MOST_HEIRS = 200
 def check_sections(outline: Outline) -> None:
     """Find sections of the settings that are no general ones, and of no plugin that is listed or installed."""
     document = outline.document
-    if not any(all_settings(document.root)):
+    if not any(all_settings(document.root)) and not any(settings_of_tests(document.root)):
         return
     own = {layer.file for layer in document.layers if not layer.shipped}
     known = {*names_of_settings(), *SHIPPED_PLUGINS, *plugins_named(document.root)}
-    for profile, settings in all_settings(document.root):
+    parts = [
+        ("settings" if name is None else f"profiles.{name}.settings", it) for name, it in all_settings(document.root)
+    ]
+    parts += [(f"tests.{name}.settings", settings) for name, settings in settings_of_tests(document.root)]
+    for above, settings in parts:
         for name, section in settings.items():
             if name in known or section.where.file not in own or not section.is_mapping or name in installed_names():
                 continue
-            above = "settings" if profile is None else f"profiles.{profile}.settings"
             outline.findings.add_unknown(
                 SECTION,
                 f"nobody reads the settings `{name}`: it is no setting of Bub, and no plugin of that name is listed or"
