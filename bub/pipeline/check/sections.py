@@ -62,7 +62,7 @@ def sections_of(root: Node, declared: Node | None = None) -> tuple[dict[str, Sch
     installed package of its name. Packages are only asked where a section is neither Bub's own nor of a shipped plugin.
     """
     schemas, findings = dict(shipped_sections()), []
-    for _, settings in all_settings(root):
+    for _, settings in (*all_settings(root), *settings_of_tests(root)):
         for plugin, section in settings.items():
             from_file = declared is not None and declared.get(plugin, "path") is not None
             if plugin in schemas or plugin in names_of_settings() or from_file or not section.is_mapping:
