@@ -16,7 +16,7 @@ from bub.pipeline.check.rules import (
     unknown_exception,
     unknown_expected_stage,
     unknown_mock,
-    unknown_tool,
+    unknown_mocked_tool,
     variable_of_nobody,
 )
 from bub.pipeline.plan.plan import Plan
@@ -31,7 +31,7 @@ CASE_RULES: tuple[Callable[[Plan, Case], None], ...] = (
     bad_pattern.check,
     nothing_streams.check,
     agent_not_asked.check,
-    unknown_tool.check_mocks,
+    unknown_mocked_tool.check,
     variable_of_nobody.check,
     test_says_nothing.check,
 )

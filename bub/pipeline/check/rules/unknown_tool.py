@@ -7,7 +7,6 @@ from fnmatch import fnmatchcase
 
 from bub.base.diagnostics import Place, Severity, sure_repair
 from bub.base.globs import is_glob
-from bub.pipeline.check.cases import Case
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import names_of
 from bub.plugins.shipped import SHIPPED_TOOLS
@@ -25,24 +24,6 @@ def check(plan: Plan) -> None:
             add_unknown_tool(plan, key, name, place, SHIPPED_TOOLS, "warning" if is_glob(name) else "error")
         elif sure_repair(name, SHIPPED_TOOLS) is not None:
             add_unknown_tool(plan, key, name, place, SHIPPED_TOOLS, "warning")
-
-
-def check_mocks(plan: Plan, case: Case) -> None:
-    """Find mocks of tools that no plugin brings, as far as that is known, too."""
-    for name, mock in case.mocked_tools():
-        is_slip = sure_repair(name, SHIPPED_TOOLS) is not None
-        if name not in SHIPPED_TOOLS and (plan.has_shipped_plugins_only or is_slip):
-            plan.findings.add_unknown(
-                CODE,
-                f"{case} mocks the tool `{name}`, which no plugin of profile `{case.profile}` brings",
-                mock.where,
-                name,
-                SHIPPED_TOOLS,
-                severity="error" if plan.has_shipped_plugins_only else "warning",
-                path=f"{case.path}.mock_tools.{name}",
-                profile=case.profile,
-                help="take it out, or list the plugin that brings it; `bub run ,help` shows the tools there are",
-            )
 
 
 def names_without_tool(plan: Plan, tools: Iterable[str]) -> Iterator[tuple[str, str, Place]]:
