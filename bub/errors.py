@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 
 class BubError(Exception):
     """Something a person can act on: `str(error)` says what is wrong, `help` what to do about it.
@@ -28,6 +26,8 @@ class NotTrustedError(UsageError):
     """A workspace brings a pipeline file, but its folder has not been trusted yet (DESIGN §6)."""
 
     def __init__(self, folder: str, file: str) -> None:
+        import shlex  # only where it is raised
+
         super().__init__(
             f"{file} was found in a folder that is not trusted yet",
             help=f"read the file, then run `bub trust {shlex.quote(folder)}`; or name it yourself with --config",

@@ -453,8 +453,13 @@ OF_FEW = {
     *("bub.pipeline.check.case_rules", "bub.pipeline.check.cases", "bub.pipeline.check.rules.unknown_mock"),
     *("bub.pipeline.check.literal_secrets", "bub.pipeline.check.sections", "bub.pipeline.source.yaml_errors"),
     *("bub.pipeline.check.schema_errors", "bub.pipeline.check.unknown_keys", "bub.pipeline.check.values"),
-    *("bub.pipeline.report.annotations", "bub.pipeline.report.report", "bub.pipeline.report.sarif"),
-    *("dataclasses", "importlib.metadata", "json", "multiprocessing", "unicodedata"),
+    *(
+        "bub.pipeline.report.annotations",
+        "bub.pipeline.report.handbook",
+        "bub.pipeline.report.report",
+        "bub.pipeline.report.sarif",
+    ),
+    *("dataclasses", "importlib.metadata", "json", "multiprocessing", "shlex", "unicodedata"),
 }
 """What `bub validate` loads for a file with mistakes, settings, tests or many siblings, and for no other."""
 

@@ -35,7 +35,7 @@ from bub.plugins.shipped import TERMINAL
 from bub.streaming import StreamEvent
 
 # Python's stand-in for a byte of the command line that is no text; no model and no JSON reader takes it.
-_NO_TEXT = re.compile("[\ud800-\udfff]")
+_NO_TEXT = "[\ud800-\udfff]"
 
 
 def run(
@@ -62,7 +62,7 @@ def run(
     inbound = {"content": text, "channel": channel, "chat_id": chat_id, "sender_id": sender_id}
     if session_id is not None:
         inbound["session_id"] = session_id
-    inbound = {name: _NO_TEXT.sub("\ufffd", value) for name, value in inbound.items()}
+    inbound = {name: re.sub(_NO_TEXT, "\ufffd", value) for name, value in inbound.items()}
 
     framework = open_framework(options_of(ctx), routed=False, check=functools.partial(_check_needs, text))
     live = LiveText(f"[{channel}:{chat_id}]") if stream else None

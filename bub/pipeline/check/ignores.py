@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from bub.base.diagnostics import Diagnostic, Findings, Place, Position, Range, Severity, sort_diagnostics
-from bub.pipeline.report.handbook import codes
+from bub.pipeline.check import late
 from bub.pipeline.source.document import Node, walk
 from bub.pipeline.source.merge import Document
 
@@ -69,10 +69,10 @@ def check_ignores(document: Document) -> list[Diagnostic]:
                 NAMELESS, message, Place(ignore.file, ignore.range), help="name the code: `# bub: ignore[B040] why`"
             )
         for named in ignore.codes:
-            if named.code not in codes():
+            if named.code not in late.codes():
                 place = Place(ignore.file, named.range)
                 message = f"there is no finding `{named.code}` to ignore"
-                findings.add_unknown(NAMELESS, message, place, named.code, codes(), severity="warning")
+                findings.add_unknown(NAMELESS, message, place, named.code, late.codes(), severity="warning")
     return findings.items
 
 
@@ -118,7 +118,8 @@ def _tell_idle(ignore: Ignore, severities: Mapping[_Spot, set[Severity]], loaded
     unused = []
     for named in ignore.codes:
         found = severities.get(_Spot(ignore.file, ignore.line, named.code))
-        can_tell = named.code in codes() and named.code not in _OF_THE_MACHINE and (named.code < _OF_PLUGINS or loaded)
+        is_lasting = named.code in late.codes() and named.code not in _OF_THE_MACHINE
+        can_tell = is_lasting and (named.code < _OF_PLUGINS or loaded)
         if found is None and can_tell:
             unused.append(named)
         elif found == {"error"}:

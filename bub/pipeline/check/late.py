@@ -1,4 +1,4 @@
-"""What a check imports when it first needs it: most files are without a mistake, settings and tests."""
+"""What a check imports when it first needs it: most files are without a mistake, settings, tests and remarks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ _HOMES = {
     "Case": "bub.pipeline.check.cases",
     "cases_by_profile": "bub.pipeline.check.cases",
     "check_sections": "bub.pipeline.check.sections",
+    "codes": "bub.pipeline.report.handbook",
     "explain_errors": "bub.pipeline.check.schema_errors",
     "explain_layer": "bub.pipeline.check.schema_errors",
     "literal_secrets": "bub.pipeline.check.literal_secrets",

@@ -6,3 +6,4 @@ from bub.pipeline.check.schema_errors import explain_errors as explain_errors
 from bub.pipeline.check.schema_errors import explain_layer as explain_layer
 from bub.pipeline.check.sections import check_sections as check_sections
 from bub.pipeline.check.sections import sections_of as sections_of
+from bub.pipeline.report.handbook import codes as codes

@@ -14,6 +14,8 @@ _BASED = r"0o[0-7]+|0x[0-9a-fA-F]+"
 _FLOAT = r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
 _INFINITE = r"([-+]?)\.(inf|Inf|INF)"
 _NAN = frozenset({".nan", ".NaN", ".NAN"})
+_ENDS = frozenset("0123456789abcdefABCDEF.nN")
+"""How a number ends, hexadecimal, `.inf` and `.nan` included; a time-out such as `5s` is found to be text by it."""
 _LONGEST_NUMBER = 300
 """Digits beyond this are an identifier, not a quantity (and Python refuses to read 4,300 of them)."""
 
@@ -31,7 +33,7 @@ def read_scalar(text: str) -> Plain:
         return True
     if text in _FALSE:
         return False
-    if text[0] not in "+-.0123456789" or len(text) > _LONGEST_NUMBER:
+    if text[0] not in "+-.0123456789" or text[-1] not in _ENDS or len(text) > _LONGEST_NUMBER:
         return text
     if re.fullmatch(_INTEGER, text):
         return int(text)
