@@ -1399,7 +1399,7 @@ stages:
     "hooks: {ask: {kind: gate}, act: {kind: void}}\nstages: {ask: {when: {channel: telegram}}, act: {}}",
     "extends: bub:default\nstages:\n"
     '  normalize_inbound: {kind: firstresult, into: message, default: "{message}", before: resolve_session}',
-    "extends: bub:default\nhooks: {save_state: {timeout: 3s}}\nstages: {save_state: {only: [builtin]}}",
+    "extends: bub:default\nhooks: {save_state: {on_failure: skip}}\nstages: {save_state: {only: [builtin]}}",
     "extends: bub:ethos\nhooks: {message_sending: {on_failure: propagate}}",
     "extends: bub:default\nhooks: {note: {kind: observer}}\n"
     "stages: {note: {for_each: outbounds, after: dispatch_outbound}}",

@@ -408,3 +408,19 @@ def test_an_argument_that_nobody_hands_over_is_found(write: Write, kind: str, se
 def test_an_argument_that_somebody_hands_over_stays_quiet(write: Write, fires: str) -> None:
     pipeline = f"extends: bub:default\nhooks: {{quota: {{kind: gate, takes: [session_id, amount]}}}}\n{LISTED}"
     assert said(findings(write, pipeline, guard=QUOTA + fires)) == []
+
+
+# What runs in a thread.
+
+
+@pytest.mark.parametrize("where", ["hook", "stage"])
+def test_a_thread_for_what_is_async_is_told_where_it_is_asked_for(write: Write, where: str) -> None:
+    hook, stage = (", «thread»: true", "") if where == "hook" else ("", ", «thread»: true")
+    text = f"hooks: {{moderate: {{kind: gate, takes: [prompt]{hook}}}}}\n"
+    text += f"stages: {{moderate: {{before: run_model, timeout: 5s{stage}}}}}\n"
+    plain, (place,) = marked(f"{VERSION}extends: bub:default\n{text}{LISTED}")
+    pipeline = plain.removeprefix(VERSION)
+    found = findings(write, pipeline, guard="@hookimpl\nasync def moderate(prompt): ...\n")
+    message = "stage `moderate` says `thread: true`, but all that it asks is `async`, and that runs in no thread"
+    assert_is_one(found, "B189", "warning", place, message)
+    assert said(findings(write, pipeline, guard=GUARD)) == []

@@ -66,8 +66,8 @@ MISTAKES = [
     ),
     Mistake(
         "B177",
-        "extends: bub:default\nhooks: {«call_model»: {timeout: 30s}}",
-        "Bub calls `call_model` by itself, so `timeout` here changes nothing",
+        "extends: bub:default\nhooks: {«call_model»: {thread: true}}",
+        "Bub calls `call_model` by itself, so `thread` here changes nothing",
         "take the entry out",
         ("call_model:", "run_model_stream:"),
         severity="warning",
@@ -79,6 +79,25 @@ MISTAKES = [
         "say it of `run_model_stream`, or of the stage",
         ("run_model:", "run_model_stream:"),
         severity="warning",
+    ),
+    Mistake(
+        "B177",
+        "extends: bub:default\nhooks: {load_state: {«timeout»: 5s}}",
+        "stage `load_state` has a `timeout` of its own, so that of hook `load_state` changes nothing",
+        "say it of the stage: `stages: {load_state: {timeout: …}}`",
+        ("hooks:", "stages:"),
+        related="this one counts",
+        severity="warning",
+    ),
+    Mistake(
+        "B177",
+        "extends: bub:default\nhooks: {own: {kind: void, «timeout»: 5s}}\n"
+        "stages: {own: {after: load_state, timeout: 9s}}",
+        "stage `own` has a `timeout` of its own, so that of hook `own` changes nothing",
+        "say it of the stage: `stages: {own: {timeout: …}}`",
+        (", timeout: 9s", ""),
+        related="this one counts",
+        severity="note",
     ),
     # B178: a stage for what the agent fires
     Mistake(

@@ -83,6 +83,30 @@ MISTAKES = [
     ),
     Mistake(
         "B184",
+        f"{HEAD}stages: {{load_state: {{when: {{kind: «voice»}}}}}}",
+        "stage `load_state` asks for kind `voice`, which no message of Bub's own is of",
+        "those are normal, command, error, denied; a channel may have others",
+        ("voice", "command"),
+        severity="note",
+    ),
+    Mistake(
+        "B184",
+        f"{HEAD}routes: [{{match: {{chat_id: «'7|8'»}}, profile: default}}]",
+        "route 1 asks for chat_id `7|8`, which reads like a regular expression, and is a glob",
+        "`*` stands for any letters, `?` for one of them",
+        ("7|8", "[78]"),
+        severity="note",
+    ),
+    Mistake(
+        "B184",
+        f"{HEAD}stages: {{load_state: {{when: {{session_id: «'telegramm:*'»}}}}}}",
+        "stage `load_state` asks for session_id `telegramm:*`, and no channel is known by the name that it begins with",
+        "did you mean `telegram`?",
+        ("telegramm", "telegram"),
+        severity="warning",
+    ),
+    Mistake(
+        "B184",
         f"{HEAD}stages: {{load_state: {{when: {{kind: «comand»}}}}}}",
         "stage `load_state` asks for kind `comand`, and no kind is known by that name",
         "did you mean `command`?",
@@ -249,7 +273,68 @@ MISTAKES = [
         ("2s", "2m"),
         severity="warning",
     ),
+    Mistake(
+        "B189",
+        f"{HEAD}stages: {{load_state: {{«when»: {{channel: '*'}}}}}}",
+        "stage `load_state` has a `when` that every message matches",
+        "say which messages it is for, or take `when` out",
+        ("'*'", "'c*'"),
+        severity="warning",
+    ),
+    Mistake(
+        "B189",
+        f"{HEAD}hooks: {{own: {{kind: void}}}}\nstages: {{save_state: {{enabled: false}},"
+        " own: {after: save_state, timeout: 5s, «cleanup_for»: save_state}}",
+        "stage `own` cleans up for `save_state`, which is off, so it is no clean-up",
+        "name a stage that is on, or take `cleanup_for` out",
+        ("cleanup_for: save_state", "cleanup_for: run_model"),
+        severity="warning",
+    ),
+    # B107: what is said of models and heeded by no request
+    Mistake(
+        "B107",
+        f'{HEAD}settings: {{model: "openai:a", fallback_models: ["openai:b", «"openai:a"»]}}',
+        "`openai:a` is the model itself, so nobody falls back on it",
+        "name another model",
+        ('"openai:a"]', '"openai:c"]'),
+        related="the model",
+        severity="warning",
+    ),
+    Mistake(
+        "B107",
+        f"{HEAD}settings: {{providers: {{«anthropc»: {{api_key: '${{env:KEY}}'}}}}}}",
+        "nobody is asked with `providers.anthropc`: it has no address, and Bub knows no provider `anthropc`",
+        "did you mean `anthropic`?",
+        ("anthropc", "anthropic"),
+        severity="warning",
+    ),
+    Mistake(
+        "B107",
+        f"{HEAD}settings: {{providers: {{«corner»: {{api_key: '${{env:KEY}}'}}}}}}",
+        "nobody is asked with `providers.corner`: it has no address, and Bub knows no provider `corner`",
+        "say where it is asked: `providers.corner.api_base`",
+        ("api_key: '${env:KEY}'", 'api_base: "http://127.0.0.1:9"'),
+        severity="note",
+    ),
+    Mistake(
+        "B107",
+        f"{HEAD}settings: {{model: 'openai:a', «api_key»: '${{env:A}}',"
+        " providers: {openai: {api_key: '${env:B}'}}}",
+        "`api_key` is never used: `providers.openai.api_key` goes before it",
+        "take one of the two out",
+        ("openai: {", "groq: {"),
+        related="this one counts",
+        severity="note",
+    ),
     # B190, B191: what is said of plugins that nobody lists
+    Mistake(
+        "B190",
+        f"{HEAD}settings: {{«telegram»: {{allow_chats: ['-1']}}}}\nprofiles: {{default: {{plugins: []}}}}",
+        "no profile lists the plugin `telegram`, so nobody reads its settings",
+        "list it: `profiles: {default: {plugins: [telegram]}}`",
+        ("[]}}", "[telegram]}}"),
+        severity="note",
+    ),
     Mistake(
         "B190",
         f"{HEAD}settings:\n  «telegramm»: {{allow_chats: ['-1']}}",
@@ -321,6 +406,24 @@ MISTAKES = [
         "no stage dispatches `outbounds`: `bub run` prints them, but in `bub chat` and `bub gateway` nobody gets them",
         "switch it on",
         ("false", "true"),
+        severity="warning",
+    ),
+    Mistake(
+        "B192",
+        f"{HEAD}stages: {{render_outbound: {{«default»: []}}}}",
+        "stage `run_model` answers, but no plugin makes replies, and the `default` of stage `render_outbound` has none,"
+        " so nobody gets the answer",
+        'write one: `[{content: "{model_output}", channel: "{channel}", chat_id: "{chat_id}"}]`',
+        ("[]", '[{content: "{model_output}", channel: "{channel}", chat_id: "{chat_id}"}]'),
+        severity="warning",
+    ),
+    Mistake(
+        "B192",
+        'stages:\n  «resolve_session»: {kind: firstresult, into: session_id, default: "{channel}:{chat_id}"}\n'
+        "  load_state: {kind: broadcast, combine: merge, into: state}",
+        "no stage answers, sends or looks at anything, so nothing comes of a message",
+        "extend a shipped pipeline, such as `extends: bub:default`, or add the stages that answer",
+        ("into: state}", "into: state}\n  message_received: {kind: void}"),
         severity="warning",
     ),
     # B193: a default that is never used
@@ -405,6 +508,15 @@ MISTAKES = [
     ),
     Mistake(
         "B195",
+        f"{HEAD}stages: {{run_model: {{timeout: 1m, «idle_timeout»: 2m}}}}",
+        "`idle_timeout` is never reached: `stages.run_model.timeout` is reached before",
+        "let it be smaller than `stages.run_model.timeout`, or take it out",
+        ("2m", "30s"),
+        related="`stages.run_model.timeout` is set here",
+        severity="warning",
+    ),
+    Mistake(
+        "B195",
         f"{HEAD}stages: {{run_model: {{timeout: 1m}}}}\nsettings: {{«timeout»: 5m}}",
         "`timeout` is never reached: `stages.run_model.timeout` is reached before",
         "let it be smaller than `stages.run_model.timeout`, or take it out",
@@ -434,8 +546,6 @@ QUIET = [
     f"{HEAD}stages: {{inbound_claim: {{kind: claiming, before: resolve_session, when: {{session_id: '?*'}}}}}}",
     f"{HEAD}routes: [{{match: {{session_id: 'team:*'}}, profile: default}}]",
     f"{HEAD}profiles: {{default: {{channels: [all, '!cli', line]}}}}",
-    # kinds of a channel's own
-    f"{HEAD}stages: {{load_state: {{when: {{kind: voice}}}}}}",
     # defaults: fields of any message, of a test's own message, of a message that a plugin may have made anew
     f'{HEAD}stages: {{build_prompt: {{default: "{{sender_id}} {{message_id}} {{answers}} {{kind}}: {{content}}"}}}}',
     f'{HEAD}stages: {{build_prompt: {{default: "{{subject}}: {{content}}"}}}}\n'
@@ -446,7 +556,6 @@ QUIET = [
     f'{HEAD}stages: {{render_outbound: {{default: [{{content: hi, output_channel: "null"}}]}}}}',
     f"{HEAD}hooks: {{own: {{kind: firstresult}}}}\nstages: {{own: {{into: answers, default: [], after: run_model}},"
     ' render_outbound: {default: "{answers}"}}',
-    f"{HEAD}stages: {{render_outbound: {{default: []}}}}",
     # lists, and what may be one
     f"{HEAD}hooks: {{parts: {{kind: broadcast}}, own: {{kind: modifying}}}}\nstages: {{parts: {{combine: concat,"
     " into: parts, after: load_state}, own: {for_each: parts, changes: [message], after: parts}}",
@@ -458,13 +567,22 @@ QUIET = [
     # null takes an inherited default away
     f"{HEAD}stages: {{resolve_session: {{default: null}}}}",
     f"{HEAD}stages: {{resolve_session: {{default: '{{sender_id}}', only: [local_model]}}}}",
-    'stages: {resolve_session: {kind: firstresult, into: session_id, default: "{channel}:{chat_id}"}}',
+    'stages: {resolve_session: {kind: firstresult, into: session_id, default: "{channel}:{chat_id}"},'
+    " message_received: {kind: void}}",
     f"{HEAD}hooks: {{own: {{kind: gate}}}}\n"
     "stages: {own: {for_each: outbounds, before: dispatch_outbound, needs: [render_outbound]}}",
     f"{HEAD}stages: {{load_state: {{timeout: 20s, retry: {{times: 3, backoff: 5s}}}}}}",
     # a plugin that only one profile lists, and one whose list a variable completes
     f"{HEAD}plugins: {{rules: {{optional: true}}}}\nsettings: {{rules: {{a: 1}}}}\n"
     "profiles: {strict: {plugins: [rules]}}",
+    # an `idle_timeout` that is inherited, a key of a hook that a stage leaves to it, a stage that stands in
+    f"{HEAD}stages: {{run_model: {{timeout: 90s}}}}",
+    f"{HEAD}hooks: {{load_state: {{thread: true}}, before_tool_call: {{kind: modifying, timeout: 5s}}}}",
+    f"{HEAD}stages: {{answer: {{replace: run_model, kind: firstresult, hook: run_model}}}}",
+    # settings of providers that may be asked, and a text that only looks like a pattern
+    f'{HEAD}settings: {{model: "openai:a", fallback_models: ["openai:b", "groq:c"], providers: {{anthropic: {{}},'
+    ' corner: {api_base: "http://127.0.0.1:9"}}}',
+    f"{HEAD}stages: {{load_state: {{when: {{content: '*costs $5 (or more)?*'}}}}}}",
     # what answers nobody: a pipeline that only listens
     "hooks: {note_down: {kind: void}}\nstages: {note_down: {}}",
     # a stream can say something before it fails
@@ -547,7 +665,7 @@ def test_a_plugin_that_cannot_say_its_channels_fails_no_check_for_a_note(write: 
     framework = BubFramework(write("pipelines.yaml", f"{text}stages: {{load_state: {{when: {{channel: 'work-*'}}}}}}"))
     framework.load_hooks()
     framework.check_channels()
-    assert framework.findings == ()
+    assert [(one.code, one.severity, one.file) for one in framework.findings] == [("B210", "note", "wire.py")]
 
 
 # The words.

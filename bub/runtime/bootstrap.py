@@ -6,6 +6,8 @@ from collections.abc import Container, Mapping
 from functools import cache, partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from bub.asking import Asking
 from bub.base.diagnostics import Diagnostic, Findings, PipelineError
 from bub.base.waiting import settled
@@ -43,8 +45,10 @@ def check_channels(profile: Profile) -> tuple[Diagnostic, ...]:
     if profile.channels is not None:
         provided.check_channels(profile.plan, profile.plugins, profile.channels, channels(), findings)
     provided.note_channels(profile.plan, channels, findings)
-    # What seems to be missing may be of a plugin that fails, which is told then.
+    # What seems to be missing may be of a plugin that fails, which is told then; a note, if no channel is to be opened.
     found = failures.items or findings.items
+    if profile.channels is None:
+        found = [replace(finding, severity="note") for finding in found]
     if any(finding.severity == "error" for finding in found):
         raise PipelineError(found)
     return tuple(found)

@@ -31,6 +31,7 @@ from bub.pipeline.check.rules import (
     late_change,
     limit_never_reached,
     misspelt_value,
+    model_setting_in_vain,
     name_in_default,
     no_kind,
     no_stages,
@@ -124,6 +125,7 @@ PROFILE_RULES: tuple[Callable[[Plan], None], ...] = (
     ask_in_vain.check,
     bash_by_glob.check,
     unknown_provider.check,
+    model_setting_in_vain.check,
     limit_never_reached.check,
     no_stages.check,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Set
 from functools import cache, partial
 
@@ -27,6 +28,10 @@ _SESSION_STATES = ("new", "known")
 
 _KINDS = ("normal", "command", "error", "denied")
 """The kinds of message that Bub makes; a channel may have others."""
+
+
+_LIKE_A_PATTERN = r"^\^.|\.\*|.\$$"
+"""What regular expressions have, and a glob takes for the letters themselves."""
 
 
 class _Doubt(msgspec.Struct, frozen=True):
@@ -61,6 +66,10 @@ def check(plan: Plan) -> None:
                     likely=doubt.meant,
                     related=related,
                 )
+            elif stage.each is None and (odd := _oddity(field, glob)) is not None:
+                place, path = node.place, f"stages.{stage.id}.when.{field}"
+                message = f"{stage} asks for {field} `{glob}`, {odd.reason}"
+                plan.findings.add(CODE, message, place, severity="note", path=path, help=odd.help)
 
 
 def check_routes(outline: Outline) -> None:
@@ -83,6 +92,12 @@ def check_routes(outline: Outline) -> None:
                     help=doubt.help,
                     likely=doubt.meant,
                 )
+            elif (odd := _oddity(field, glob)) is not None:
+                message, path = (
+                    f"route {number} asks for {field} `{glob}`, {odd.reason}",
+                    f"routes[{number - 1}].match.{field}",
+                )
+                outline.findings.add(CODE, message, node.place, severity="note", path=path, help=odd.help)
 
 
 def _severity(stage: StagePlan) -> Severity:
@@ -103,6 +118,8 @@ def _doubt(field: str, glob: str, channels: Callable[[], Set[str]]) -> _Doubt | 
         meant = next((kind for kind in _KINDS if is_slip(glob, kind)), None)
     elif field == "channel":
         meant = channel_meant(glob, channels())
+    elif field == SESSION and ":" in glob and (meant := channel_meant(glob.partition(":")[0], channels())) is not None:
+        return _Doubt("and no channel is known by the name that it begins with", f"did you mean `{meant}`?")
     if meant is None:
         return None
     if glob.rstrip("*").casefold() == meant.casefold():
@@ -110,6 +127,19 @@ def _doubt(field: str, glob: str, channels: Callable[[], Set[str]]) -> _Doubt | 
             f"but that {field} is `{meant}`: a glob tells capitals from small letters", f"write `{meant}`", meant
         )
     return _Doubt(f"and no {field} is known by that name", f"did you mean `{meant}`?", meant)
+
+
+def _oddity(field: str, glob: str) -> _Doubt | None:
+    """Why a glob may not say what was meant, though some message may meet it."""
+    if field == "kind" and not any(map(matcher(glob), _KINDS)):
+        return _Doubt(
+            "which no message of Bub's own is of", f"those are {', '.join(_KINDS)}; a channel may have others"
+        )
+    if re.search(_LIKE_A_PATTERN, glob) or (field != "content" and "|" in glob):
+        return _Doubt(
+            "which reads like a regular expression, and is a glob", "`*` stands for any letters, `?` for one of them"
+        )
+    return None
 
 
 def _too_early(plan: Plan, stage: StagePlan, glob: str) -> tuple[_Doubt | None, list[Related]]:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from bub.base.diagnostics import Place, sure_repair
+from bub.base.diagnostics import Place, Related, sure_repair
 from bub.hooks.facts import HOOK_KEYS
 from bub.hookspecs import HOOK_POINTS
 from bub.pipeline.plan.callers import is_called_in_a_profile
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.stages import HookPlan
+from bub.pipeline.source.document import Node
+from bub.pipeline.source.merge import SHIPPED
 
 CODE = "B177"
 
 _HEEDED = frozenset(HOOK_KEYS) - {"kind", "description"}
 """The keys of an entry that say how its point is called."""
+
+
+_OVERRULED = ("timeout", "on_failure", "thread")
+"""The keys of an entry that a stage's own goes before."""
 
 
 def check(plan: Plan) -> None:
@@ -24,6 +30,7 @@ def check(plan: Plan) -> None:
             _check_name(plan, name, hook, hook.node.where)
         elif keys := [key for key, _ in hook.node.items() if key in _HEEDED]:
             _check_keys(plan, name, hook, f"`{keys[0]}`", hook.node.where)
+        _check_overruled(plan, name, hook, hook.node)
 
 
 def _check_name(plan: Plan, name: str, hook: HookPlan, place: Place) -> None:
@@ -57,3 +64,25 @@ def _check_keys(plan: Plan, name: str, hook: HookPlan, key: str, place: Place) -
     else:
         return
     plan.findings.warn(CODE, message, place, path=f"hooks.{name}", help=advice)
+
+
+def _check_overruled(plan: Plan, name: str, hook: HookPlan, node: Node) -> None:
+    """Find keys that each stage which calls the point says itself; whoever fires a point heeds them."""
+    callers = plan.callers.get(name, ())
+    if not callers or hook.point.fired:
+        return
+    for key in _OVERRULED:
+        said = node.get(key)
+        if said is None or said.place.file.startswith(SHIPPED):
+            continue
+        own = [stage.node.get(key) for stage in callers]
+        if all(one is not None for one in own):
+            plan.findings.add(
+                CODE,
+                f"{callers[0]} has a `{key}` of its own, so that of hook `{name}` changes nothing",
+                said.where,
+                severity="warning" if hook.known else "note",  # a plugin may fire one of the file's own
+                path=f"hooks.{name}.{key}",
+                help=f"say it of the stage: `stages: {{{callers[0].id}: {{{key}: …}}}}`",
+                related=[Related("this one counts", one.where.file, one.where.range) for one in own if one is not None],
+            )

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import msgspec
 
 from bub.pipeline.plan.plan import Plan
-from bub.pipeline.plan.scalars import seconds_of
+from bub.pipeline.plan.scalars import seconds_of, text_of
 from bub.pipeline.plan.stages import StagePlan
 from bub.pipeline.source.document import Node
 
 CODE = "B189"
+
+_ALWAYS_THERE = ("channel", "chat_id")
+"""The fields that every message has."""
 
 
 class _Idle(msgspec.Struct, frozen=True):
@@ -30,7 +34,8 @@ def check(plan: Plan) -> None:
             continue
         # As it is written: a reference that stands for nothing is told by itself.
         written = plan.effective.root.get("stages", stage.id) or stage.node
-        for idle in (*_about_its_value(stage), *_about_when_it_runs(stage, written), *_about_time(stage, written)):
+        about = (_about_its_value(stage), _about_when_it_runs(stage, written), _about_time(stage, written))
+        for idle in itertools.chain(*about, _about_cleaning_up(plan, stage)):
             plan.findings.warn(
                 CODE,
                 f"{stage} {idle.reason}",
@@ -68,6 +73,25 @@ def _about_when_it_runs(stage: StagePlan, written: Node) -> Iterator[_Idle]:
     if when is not None and when.is_mapping and not when.value:
         reason = "has an empty `when`, which every message matches"
         yield _Idle("when", when, reason, "say which messages it is for, or take `when` out")
+    elif (
+        when is not None
+        and when.is_mapping
+        and all(field in _ALWAYS_THERE and text_of(glob) == "*" for field, glob in when.items())
+    ):
+        reason = "has a `when` that every message matches"
+        yield _Idle("when", when, reason, "say which messages it is for, or take `when` out")
+
+
+def _about_cleaning_up(plan: Plan, stage: StagePlan) -> Iterator[_Idle]:
+    node, target = stage.node.get("cleanup_for"), stage.cleanup_for
+    if node is None or target is None or target not in plan.position or not stage.enabled:
+        return
+    if node.place.file != plan.document.file:  # a child that switches the target off knows what it does
+        return
+    meant = [plan.stage(name) for name in plan.meant_by(target)]
+    if not any(other.enabled for other in meant):
+        reason = f"cleans up for `{target}`, which is off, so it is no clean-up"
+        yield _Idle("cleanup_for", node, reason, "name a stage that is on, or take `cleanup_for` out")
 
 
 def _about_time(stage: StagePlan, written: Node) -> Iterator[_Idle]:

@@ -11,6 +11,7 @@ from bub.pipeline.plan.limits import DEFAULT_LIMITS
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import seconds_of
 from bub.pipeline.source.document import Node
+from bub.pipeline.source.merge import SHIPPED
 
 CODE = "B195"
 
@@ -58,6 +59,10 @@ def _of_settings(plan: Plan) -> Iterator[tuple[str, Node, str, Node]]:
     pairs = [("settings.gateway.debounce", debounce, "gateway.max_wait", longest)]
     for stage in plan.callers.get("run_model_stream", ()) + plan.callers.get("run_model", ()):
         pairs.append(("settings.timeout", request, f"stages.{stage.id}.timeout", stage.node.get("timeout")))
+    for stage in plan.stages:
+        idle, whole = stage.node.get("idle_timeout"), stage.node.get("timeout")
+        if stage.enabled and idle is not None and not idle.place.file.startswith(SHIPPED):
+            pairs.append((f"stages.{stage.id}.idle_timeout", idle, f"stages.{stage.id}.timeout", whole))
     for path, narrow, other, wide in pairs:
         seconds, others = seconds_of(narrow), seconds_of(wide)
         if narrow is not None and wide is not None and seconds is not None and others is not None and seconds > others:

@@ -32,6 +32,11 @@ def check_sections(outline: Outline) -> None:
     if not any(all_settings(document.root)) and not any(settings_of_tests(document.root)):
         return
     own = {layer.file for layer in document.layers if not layer.shipped}
+    listed = {
+        name
+        for _, profile in mappings_in(document.root.get("profiles"))
+        for name, _ in names_of(profile.get("plugins"))
+    }
     known = {*names_of_settings(), *SHIPPED_PLUGINS, *plugins_named(document.root)}
     parts = [
         ("settings" if name is None else f"profiles.{name}.settings", it) for name, it in all_settings(document.root)
@@ -39,6 +44,15 @@ def check_sections(outline: Outline) -> None:
     parts += [(f"tests.{name}.settings", settings) for name, settings in settings_of_tests(document.root)]
     for above, settings in parts:
         for name, section in settings.items():
+            if name in SHIPPED_PLUGINS - listed and section.where.file == document.file and section.is_mapping:
+                outline.findings.add(
+                    SECTION,
+                    f"no profile lists the plugin `{name}`, so nobody reads its settings",
+                    section.where,
+                    severity="note",
+                    path=f"settings.{name}" if profile is None else f"profiles.{profile}.settings.{name}",
+                    help=f"list it: `profiles: {{{DEFAULT_PROFILE}: {{plugins: [{name}]}}}}`",
+                )
             if name in known or section.where.file not in own or not section.is_mapping or name in installed_names():
                 continue
             outline.findings.add_unknown(

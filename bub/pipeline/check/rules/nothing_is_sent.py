@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bub.base.diagnostics import Place
-from bub.hooks.facts import OUTBOUNDS
+from bub.hooks.facts import OUTBOUNDS, SESSION
 from bub.pipeline.plan.plan import Plan, is_readable
 from bub.pipeline.plan.stages import StagePlan
 
@@ -13,6 +13,12 @@ CODE = "B192"
 
 _MODEL = ("run_model", "run_model_stream")
 """The hooks that ask a model."""
+
+_PREPARING = ("normalize_inbound", "resolve_session", "load_state", "build_prompt", "system_prompt")
+"""The hooks that make what others need."""
+
+_RENDER = "render_outbound"
+"""The hook that makes replies, which no plugin of Bub's own implements."""
 
 _DISPATCH = "dispatch_outbound"
 """The hook that hands replies to who asked."""
@@ -36,6 +42,23 @@ def check(plan: Plan) -> None:
             else "add a stage such as `render_outbound: {kind: broadcast, combine: concat, into: outbounds, default:"
             ' [{content: "{model_output}", channel: "{channel}", chat_id: "{chat_id}"}]}`',
         )
+    elif asking is None and not makers and plan.flow.makers.get(SESSION) and all(map(_only_prepares, plan.stages)):
+        plan.findings.warn(
+            CODE,
+            "no stage answers, sends or looks at anything, so nothing comes of a message",
+            _place(plan, plan.stages),
+            path="stages",
+            help="extend a shipped pipeline, such as `extends: bub:default`, or add the stages that answer",
+        )
+    elif asking is not None and not _may_have_replies(plan, making):
+        plan.findings.warn(
+            CODE,
+            f"{asking} answers, but no plugin makes replies, and the `default` of {making[0]} has none, so nobody gets"
+            " the answer",
+            making[0].place_of("default"),
+            path=f"stages.{making[0].id}.default",
+            help='write one: `[{content: "{model_output}", channel: "{channel}", chat_id: "{chat_id}"}]`',
+        )
     elif making and not any(_may_send(stage) for stage in plan.flow.takers.get(OUTBOUNDS, ())):
         off = plan.callers.get(_DISPATCH, ())
         plan.findings.add(
@@ -47,6 +70,18 @@ def check(plan: Plan) -> None:
             path=f"stages.{(*off, *making)[0].id}",
             help="switch it on" if off else f"add the stage `{_DISPATCH}: {{kind: broadcast, for_each: {OUTBOUNDS}}}`",
         )
+
+
+def _only_prepares(stage: StagePlan) -> bool:
+    """Whether a stage makes what others need, as the shipped pipelines have it, and no more."""
+    return not stage.enabled or (stage.hook.point.name in _PREPARING and stage.hook.known)
+
+
+def _may_have_replies(plan: Plan, making: Sequence[StagePlan]) -> bool:
+    """Whether replies may come from a plugin, or from a default: not if it says in plain words that there are none."""
+    says_none = (stage.node.get("default") is not None and not _has_replies(stage) for stage in making)
+    is_own = (stage.hook.point.name != _RENDER for stage in making)
+    return not plan.has_shipped_plugins_only or any(is_own) or not all(says_none)
 
 
 def _has_replies(stage: StagePlan) -> bool:

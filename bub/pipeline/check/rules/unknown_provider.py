@@ -10,6 +10,7 @@ from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.providers import CUSTOM, LOCAL, PROVIDERS
 from bub.pipeline.plan.scalars import text_of
 from bub.pipeline.source.document import Node
+from bub.plugins.shipped import LOCAL_MODEL
 
 CODE = "B197"
 
@@ -36,6 +37,15 @@ def check(plan: Plan) -> None:
             )
         if not colon or re.fullmatch(_PROVIDER, provider) is None:
             continue
+        if provider.lower() == LOCAL and plan.has_shipped_plugins_only and not _lists_local(plan):
+            plan.findings.warn(
+                CODE,
+                f"nobody answers for `{model}`: profile `{plan.profile}` does not list the plugin `{LOCAL_MODEL}`",
+                node.place,
+                path=path,
+                profile=plan.profile,
+                help=f"list `{LOCAL_MODEL}` in the profile's `plugins`, or choose another model",
+            )
         if provider.lower() in known or _has_address(plan, provider):
             continue
         repair = sure_repair(provider, known)
@@ -62,6 +72,10 @@ def _models(plan: Plan) -> Iterator[tuple[str, Node, str]]:
         text = text_of(node)
         if text:
             yield path, node, text.strip()
+
+
+def _lists_local(plan: Plan) -> bool:
+    return any(name == LOCAL_MODEL for name, _ in plan.allowlist)
 
 
 def _has_address(plan: Plan, provider: str) -> bool:

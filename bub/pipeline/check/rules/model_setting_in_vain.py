@@ -1,0 +1,82 @@
+"""Each setting that says how models are asked is one that some request heeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from bub.base.diagnostics import Related, Severity, sure_repair
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.providers import LOCAL, PROVIDERS
+from bub.pipeline.plan.scalars import text_of
+from bub.pipeline.source.document import Node
+
+CODE = "B107"
+
+
+class _Idle(msgspec.Struct, frozen=True):
+    """A setting that no request heeds, and why."""
+
+    path: str
+    node: Node
+    message: str
+    help: str
+    severity: Severity = "note"
+    related: tuple[Related, ...] = ()
+
+
+def check(plan: Plan) -> None:
+    """Find fallbacks that fall back on the same model, and keys and addresses that no model is asked with.
+
+    A variable may choose another model, so what depends on which it is is a note.
+    """
+    settings = plan.root.get("settings")
+    if settings is None or not settings.is_mapping:
+        return
+    for idle in (*_fallbacks(settings), *_overruled(settings), *_of_nobody(settings)):
+        plan.findings.add(
+            CODE,
+            idle.message,
+            idle.node.where,
+            severity=idle.severity,
+            path=f"settings.{idle.path}",
+            help=idle.help,
+            related=idle.related,
+        )
+
+
+def _fallbacks(settings: Node) -> Iterator[_Idle]:
+    model, others = settings.get("model"), settings.get("fallback_models")
+    own = text_of(model)
+    for index, node in enumerate(others.elements() if others is not None else ()):
+        if own is not None and model is not None and text_of(node) == own and "$" not in own:
+            message = f"`{own}` is the model itself, so nobody falls back on it"
+            related = (Related("the model", model.place.file, model.place.range),)
+            yield _Idle(f"fallback_models[{index}]", node, message, "name another model", "warning", related)
+
+
+def _overruled(settings: Node) -> Iterator[_Idle]:
+    """The general key and address, if the provider of the model has its own."""
+    provider, colon, _ = (text_of(settings.get("model")) or "").partition(":")
+    for key in ("api_key", "api_base") if colon and "$" not in provider else ():
+        general, own = settings.get(key), settings.get("providers", provider.lower(), key)
+        if general is not None and own is not None:
+            message = f"`{key}` is never used: `providers.{provider.lower()}.{key}` goes before it"
+            related = (Related("this one counts", own.where.file, own.where.range),)
+            yield _Idle(key, general, message, "take one of the two out", related=related)
+
+
+def _of_nobody(settings: Node) -> Iterator[_Idle]:
+    """The entries of providers that nobody knows, that have no address, and that no model names."""
+    others = settings.get("fallback_models")
+    models = [settings.get("model"), *(others.elements() if others is not None else ())]
+    named = {(text_of(node) or "").partition(":")[0].lower() for node in models if node is not None}
+    entries, known = settings.get("providers"), {*PROVIDERS, LOCAL}
+    for name, node in entries.items() if entries is not None else ():
+        if name.lower() in known | named or node.get("api_base") is not None or not node.is_mapping:
+            continue
+        meant = sure_repair(name, known)
+        message = f"nobody is asked with `providers.{name}`: it has no address, and Bub knows no provider `{name}`"
+        advice = f"did you mean `{meant}`?" if meant else f"say where it is asked: `providers.{name}.api_base`"
+        yield _Idle(f"providers.{name}", node, message, advice, "warning" if meant else "note")
