@@ -91,6 +91,23 @@ MISTAKES = [
     ),
     Mistake(
         "B184",
+        f"{GATE}stages: {{guard: {{before: run_model, when: {{kind: «denied»}}}}}}",
+        "stage `guard` asks for kind `denied`, which only replies are of",
+        "a message that comes in is `normal` or `command`",
+        ("denied", "normal"),
+        severity="note",
+    ),
+    Mistake(
+        "B030",
+        f"{HEAD}plugins: {{guard: {{optional: true}}}}\nprofiles: {{default: {{plugins: [guard]}}}}\n"
+        "settings: {guard: {address: «'$HOUSE'»}}",
+        "`$HOUSE` is a text and no reference",
+        "write `${env:HOUSE}`, or `$$HOUSE` for the text itself",
+        ("$HOUSE", "${env:HOUSE}"),
+        severity="note",
+    ),
+    Mistake(
+        "B184",
         f"{HEAD}routes: [{{match: {{chat_id: «'7|8'»}}, profile: default}}]",
         "route 1 asks for chat_id `7|8`, which reads like a regular expression, and is a glob",
         "`*` stands for any letters, `?` for one of them",

@@ -241,7 +241,7 @@ def _check_layer(layer: Layer, declared: Node | None, environment: Mapping[str, 
         sections, trouble = late.sections_of(layer.root, declared)
         found += [*trouble, *late.check_sections(layer.root, sections)]
         # A value with a broken reference is mended first: what is left in plain text shows then.
-        broken = {finding.path for finding in references if finding.code == interpolate.MALFORMED}
+        broken = {one.path for one in references if one.code == interpolate.MALFORMED and one.severity == "error"}
         secrets = late.literal_secrets(layer.root, sections)
         found += [finding for finding in secrets if finding.path not in broken]
     return [*found, *references]

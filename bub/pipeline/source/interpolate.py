@@ -26,6 +26,8 @@ Environment = Mapping[str, str]
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _VARIABLE = r"[A-Z_][A-Z0-9_]*"
 """A variable as nearly all are written, which a secret is not."""
+_SHELL_VARIABLE = rf"\${_VARIABLE}"
+"""One as a shell writes it; it means nothing here."""
 _ENV_BODY = rf"env:(?P<name>{_NAME})(?::-(?P<default>.*))?"
 _LINE_END = r"\r\n|\r|\n"
 DOTENV_LINE = r"""
@@ -129,8 +131,12 @@ def check(node: Node, environment: Environment | None = None, *, path: str = "")
     """
     findings = Findings()
     for where, value in walk(node, path):
-        if not isinstance(value.value, str):
+        if not isinstance(value.value, str) or "$" not in value.value:
             continue
+        if re.fullmatch(_SHELL_VARIABLE, value.value):
+            advice = f"write `${{env:{value.value[1:]}}}`, or `$${value.value[1:]}` for the text itself"
+            message = f"`{value.value}` is a text and no reference"
+            findings.add(MALFORMED, message, value.place, severity="note", path=where, help=advice)
         for piece in _split_pieces(value.value):
             if isinstance(piece, Malformed):
                 _add_malformed(findings, piece, value, where)

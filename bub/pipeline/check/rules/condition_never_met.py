@@ -30,6 +30,9 @@ _KINDS = ("normal", "command", "error", "denied")
 """The kinds of message that Bub makes; a channel may have others."""
 
 
+_COMING_IN = ("normal", "command")
+"""Those of them that a message has which comes in."""
+
 _LIKE_A_PATTERN = r"^\^.|\.\*|.\$$"
 """What regular expressions have, and a glob takes for the letters themselves."""
 
@@ -135,6 +138,8 @@ def _oddity(field: str, glob: str) -> _Doubt | None:
         return _Doubt(
             "which no message of Bub's own is of", f"those are {', '.join(_KINDS)}; a channel may have others"
         )
+    if field == "kind" and not any(map(matcher(glob), _COMING_IN)):
+        return _Doubt("which only replies are of", "a message that comes in is `normal` or `command`")
     if re.search(_LIKE_A_PATTERN, glob) or (field != "content" and "|" in glob):
         return _Doubt(
             "which reads like a regular expression, and is a glob", "`*` stands for any letters, `?` for one of them"
