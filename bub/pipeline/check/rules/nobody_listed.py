@@ -50,7 +50,7 @@ def check_sections(outline: Outline) -> None:
                     f"no profile lists the plugin `{name}`, so nobody reads its settings",
                     section.where,
                     severity="note",
-                    path=f"settings.{name}" if profile is None else f"profiles.{profile}.settings.{name}",
+                    path=f"{above}.{name}",
                     help=f"list it: `profiles: {{{DEFAULT_PROFILE}: {{plugins: [{name}]}}}}`",
                 )
             if name in known or section.where.file not in own or not section.is_mapping or name in installed_names():
