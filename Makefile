@@ -34,7 +34,7 @@ run: $(VENV)/.bub $(VENV)/.model ## send one message to the small local model: m
 	@$(PY) -m bub run -- "$$SAY"
 
 test: $(VENV)/.bub $(VENV)/.test $(VENV)/.model ## run all tests: make test PYTEST_ARGS="-k trust"
-	$(PY) -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
+	$(PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 matrix: ## run all tests on every Python that is found: make matrix VERSIONS="3.12 3.13"
 	@for version in $(VERSIONS); do found= ; \

@@ -36,6 +36,12 @@ settings.load_profile("bub")
 Write = Callable[[str, str], Path]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files in which a test may take long, so that no worker is left alone with one at the end."""
+    long = {item.path for item in items if item.get_closest_marker("timeout") is not None}
+    items.sort(key=lambda item: item.path not in long)
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     """Async tests run on trio."""
