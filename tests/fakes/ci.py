@@ -28,12 +28,15 @@ VERSION = "v0.1.0"
 def run(
     command: list[str], folder: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder, without what this process's own environment says about Bub or git."""
+    """Run a command in a folder, without what this process's own environment says about Bub or git.
+
+    What pip installs is compiled when it is imported, since most of it never is.
+    """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("BUB_", "GIT_"))}
     return subprocess.run(
         command,
         cwd=folder,
-        env={**inherited, "NO_COLOR": "1", **(environment or {})},
+        env={**inherited, "NO_COLOR": "1", "PIP_NO_COMPILE": "1", **(environment or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
