@@ -78,11 +78,14 @@ def values_in(value: Any) -> Iterator[Any]:
 
 
 def places_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every value below `value`."""
+    """The path of every value below `value`; what is below siblings that are the same, as stages are, counts once."""
     children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    walked: list[Any] = []
     for step, child in children:
         yield (*path, step)
-        yield from places_in(child, (*path, step))
+        if child not in walked:
+            walked.append(child)
+            yield from places_in(child, (*path, step))
 
 
 def is_comparable(value: Any) -> bool:
