@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import os
 import re
@@ -12,9 +13,11 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import yaml
@@ -26,7 +29,8 @@ from typer.exceptions import Exit
 from bub import BubFramework
 from bub.base.diagnostics import without_notes
 from bub.base.resources import shipped_schema
-from bub.cli.root import _app, command_of
+from bub.cli.exits import exit_code
+from bub.cli.root import _app, command_line, command_of
 from bub.cli.table import COMMANDS, load
 from bub.errors import BubError, ModelError
 from bub.hooks.facts import HOOK_KEYS, KIND_KEYS, KINDS, STAGE_KEYS, START_VALUES
@@ -57,8 +61,6 @@ FOLDERS = DOCS / "examples"
 BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 ASSIGNMENT = re.compile(r"([A-Z_]+)=(.*)", re.DOTALL)
-PROGRAMS = {"bub": "bub", "pytest": "pytest"}
-"""The programs that examples may run, each with its module."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,8 @@ def test_a_command_prints_what_the_page_says(block: Block, tmp_path: Path) -> No
     folder.mkdir()
     block.write(folder)
     for command, shown in commands(block):
-        assert matches(run(command, folder), shown), f"{command}\n{run(command, folder)}"
+        printed = run(command, folder, alone="bub.log" in shown)  # where its log is, a process settles when it begins
+        assert matches(printed, shown), f"{command}\n{printed}"
 
 
 def test_the_mistake_in_the_readme_is_told_as_it_says(tmp_path: Path) -> None:
@@ -205,24 +208,52 @@ def test_the_mistake_in_the_readme_is_told_as_it_says(tmp_path: Path) -> None:
     assert run("bub validate", tmp_path) == found["text"].text.rstrip("\n")
 
 
-def run(command: str, folder: Path) -> str:
-    """What a command prints in a folder, on both of its streams."""
+def run(command: str, folder: Path, *, alone: bool = False) -> str:
+    """What a command prints in a folder, on both of its streams.
+
+    `bub` runs in this process, since to start it takes longer than what it does, unless it has to be `alone`.
+    """
     words = shlex.split(command, comments=True)
     chosen = {}
     while found := ASSIGNMENT.fullmatch(words[0]):
         chosen[found[1]] = found[2]
         words = words[1:]
+    environment = {"PYTHONPATH": str(ROOT), "BUB_TRUST_WORKSPACE": "1", "COLUMNS": "100", **chosen}
+    if words[0] == "bub" and not alone:
+        printed = printed_here(words[1:], folder, environment)
+    else:
+        printed = printed_by(words, folder, environment)
+    return "\n".join(line.rstrip() for line in printed.rstrip().splitlines())
+
+
+def printed_here(arguments: list[str], folder: Path, environment: dict[str, str]) -> str:
+    """What `bub` prints in this process."""
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with (
+        chdir(folder),
+        patch.dict(os.environ, environment),
+        patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO())),
+        redirect_stdout(printed),
+        redirect_stderr(printed),
+    ):
+        exit_code(lambda: command_line(arguments))
+        printed.flush()
+    return printed.buffer.getvalue().decode()  # type: ignore[attr-defined]
+
+
+def printed_by(words: list[str], folder: Path, environment: dict[str, str]) -> str:
+    """What a program prints, each of which is a module."""
     done = subprocess.run(
-        [sys.executable, "-m", PROGRAMS[words[0]], *words[1:]],
+        [sys.executable, "-m", *words],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "BUB_TRUST_WORKSPACE": "1", "COLUMNS": "100", **chosen},
+        env={**os.environ, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         stdin=subprocess.DEVNULL,
         text=True,
         timeout=60,
     )
-    return "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines())
+    return done.stdout
 
 
 def matches(printed: str, shown: str) -> bool:
