@@ -66,6 +66,10 @@ class Query(msgspec.Struct, frozen=True):
         return [choice if isinstance(choice, Choice) else Choice(choice) for choice in given]
 
 
+class BackError(KeyboardInterrupt):
+    """A person goes back a question. Hooks let it pass, as they do with what Ctrl-C raises."""
+
+
 class Voice(Protocol):
     """Who answers the questions of a set-up: a person at a terminal, or a script that knows the answers."""
 

@@ -25,9 +25,10 @@ from fakes.gateway import gateway
 from fakes.scripted import serving
 from fakes.telegram import ADA, TOKEN, serving_bots
 
+from bub import BubFramework
 from bub.agent import local_install
 from bub.agent.onboarding import ask_for_model
-from bub.asking import Query
+from bub.asking import BackError, Query
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
 from bub.errors import UsageError
@@ -35,6 +36,7 @@ from bub.pipeline.edit.paths import REMOVED
 from bub.pipeline.source.merge import load_text
 from bub.setup.changes import changes_of
 from bub.setup.prompter import Prompter
+from bub.setup.rewinding import Rewinding
 from bub.setup.script import Script
 from bub.setup.sections import ask_for_section
 
@@ -268,6 +270,7 @@ def test_O14_a_read_only_folder_or_file_leaves_all_as_it_was(
 ) -> None:
     file = folder / "pipelines.yaml"
     file.write_text("version: 1\nextends: bub:default\n")
+    monkeypatch.setenv("BUB_HOME", str(folder))
     before, path = file.read_bytes(), folder if closed == "folder" else file
     monkeypatch.setenv("BUB_ONBOARD_MODEL_PROVIDER", "local")
     path.chmod(0o500)
@@ -290,6 +293,7 @@ def test_O14_a_full_disk_leaves_the_file_as_it_was(
 ) -> None:
     file = folder / "pipelines.yaml"
     file.write_text("version: 1\nextends: bub:default\n")
+    monkeypatch.setenv("BUB_HOME", str(folder))
     before = file.read_bytes()
     for name, value in model_answers(provider="openai", key=KEY, name="gpt-x", check="no").items():
         monkeypatch.setenv(name, value)
@@ -350,6 +354,7 @@ def test_O14_killed_at_any_step_of_the_writing_there_is_the_old_file_or_the_new_
 ) -> None:
     old = "version: 1\nextends: bub:default\n"
     (folder / "pipelines.yaml").write_text(old)
+    monkeypatch.setenv("BUB_HOME", str(folder))
     for name, value in model_answers(provider="openai", key=KEY, name="gpt-x", check="no").items():
         monkeypatch.setenv(name, value)
     done = subprocess.run(
@@ -632,7 +637,7 @@ def test_O17_the_models_of_an_anthropic_server_are_asked_for_in_its_own_way(serv
     current = {"model": "lab:large", "providers": {"lab": {"api": "anthropic", "api_base": server, "api_key": "k"}}}
     person = Somebody(name=["small"])
     assert ask_for_model(current, Prompter(person, {}, None)) == {"model": "lab:small"}
-    assert person.heard == ["lab:small answers."]
+    assert person.heard == ["lab:small answers: You said: Say hello in one short sentence."]
     log = httpx.get(f"{server.removesuffix('/v1')}/log?model=small").json()
     assert log[-1]["path"] == "/v1/messages" and log[-1]["headers"]["x-api-key"] == "k"
     assert ask_for_model(current, Prompter(Somebody(), {}, None)) is None
@@ -800,7 +805,7 @@ class Person:
         return self.terminal.exitstatus, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", str(self.terminal.before))
 
 
-ENTER, ESC, CTRL_C = "\r", "\x1b", "\x03"
+ENTER, ESC, CTRL_C, SHIFT_TAB = "\r", "\x1b", "\x03", "\x1b[Z"
 QUICK = {"PROMPT_TOOLKIT_NO_CPR": "1"}
 """Nobody here answers where the cursor is, which would be waited for at every question."""
 
@@ -810,19 +815,20 @@ def test_a_newcomer_gets_a_working_file_then_keeps_it_then_changes_one_answer(
     folder: Path, own: Path, server: str
 ) -> None:
     newcomer = Person(folder, "onboard")
-    newcomer.answers("Which plugins may run", ENTER)
-    newcomer.answers("Which channels", ENTER)
+    newcomer.answers("Shift-Tab goes back")
     newcomer.answers("type to narrow", "c", "u", "s", ENTER)
     newcomer.answers("The address of custom", "nonsense\r")
     newcomer.answers("is not an http", "\x15", f"{server}\r")
     newcomer.answers("The API key of custom", f"{KEY}\r")
     newcomer.answers("Which model", "small\r")
     newcomer.answers("Ask it for a word now", "y")
-    newcomer.answers("custom:small answers", "")
+    newcomer.answers("custom:small answers: You said: Say hello in one short sentence.", "")
+    newcomer.answers("Which plugins may run", ENTER)
+    newcomer.answers("Which channels", ENTER)
     newcomer.answers("without asking you first", ENTER)
     newcomer.answers("Write this to", "y")
     code, told = newcomer.end()
-    assert code == 0 and f"wrote {own}" in told and 'bub run "hello"' in told
+    assert code == 0 and f"wrote {own}" in told and told.rstrip().endswith("talk to it with `bub chat`")
     assert KEY not in told
 
     done = bub(folder, "run", "hello")
@@ -830,13 +836,13 @@ def test_a_newcomer_gets_a_working_file_then_keeps_it_then_changes_one_answer(
 
     before = own.read_bytes()
     again = Person(folder, "onboard")
-    again.answers("Which plugins may run", ENTER)
-    again.answers("Which channels", ENTER)
     again.answers("type to narrow", ENTER)
     again.answers("The address of custom", ENTER)
     again.answers("Enter keeps the old one", ENTER)
     again.answers("Which model", ENTER)
     again.answers("Ask it for a word now", "n")
+    again.answers("Which plugins may run", ENTER)
+    again.answers("Which channels", ENTER)
     again.answers("without asking you first", ENTER)
     code, told = again.end()
     assert (code, own.read_bytes()) == (0, before) and "everything stays as it is" in told
@@ -860,7 +866,7 @@ def test_a_newcomer_gets_a_working_file_then_keeps_it_then_changes_one_answer(
 @pytest.mark.skipif(not local_install.status().ready, reason="the small model is not installed: `bub local install`")
 def test_a_newcomer_who_only_says_yes_talks_to_the_model_on_this_machine(folder: Path, own: Path) -> None:
     newcomer = Person(folder, "onboard")
-    for question in ("Which plugins may run", "Which channels", "type to narrow", "without asking you first"):
+    for question in ("type to narrow", "Which plugins may run", "Which channels", "without asking you first"):
         newcomer.answers(question, ENTER)
     newcomer.answers("Write this to", "y")
     assert newcomer.end()[0] == 0
@@ -871,14 +877,14 @@ def test_a_newcomer_who_only_says_yes_talks_to_the_model_on_this_machine(folder:
 @pytest.mark.timeout(180)  # a terminal for each question
 def test_O15_whoever_leaves_at_any_question_leaves_everything_as_it_was(folder: Path, own: Path) -> None:
     questions = [
-        ("Which plugins may run", ENTER),
-        ("Which channels", ENTER),
         ("type to narrow", "c", "u", "s", ENTER),
         ("The address of custom", "http://127.0.0.1:9/v1\r"),
         ("The API key of custom", f"{KEY}\r"),
         ("Which model", "small\r"),
         ("Ask it for a word now", "y"),
         ("What now", ENTER),
+        ("Which plugins may run", ENTER),
+        ("Which channels", ENTER),
         ("without asking you first", ENTER),
         ("Write this to",),
     ]
@@ -912,7 +918,7 @@ def test_O15_a_hook_that_fails_is_named_and_nothing_is_written(toys: Toys, capsy
 
 def test_O15_a_no_to_the_difference_writes_nothing(folder: Path, own: Path) -> None:
     person = Person(folder, "onboard")
-    for question in ("Which plugins may run", "Which channels", "type to narrow", "without asking you first"):
+    for question in ("type to narrow", "Which plugins may run", "Which channels", "without asking you first"):
         person.answers(question, ENTER)
     person.answers("Write this to", "n")
     code, told = person.end()
@@ -923,7 +929,7 @@ def test_O15_a_no_to_the_difference_writes_nothing(folder: Path, own: Path) -> N
 def test_a_wizard_that_is_killed_or_overtaken_leaves_a_whole_file(folder: Path, own: Path) -> None:
     people = [Person(folder, "onboard") for _ in range(3)]
     for person in people:
-        for question in ("Which plugins may run", "Which channels", "type to narrow", "without asking you first"):
+        for question in ("type to narrow", "Which plugins may run", "Which channels", "without asking you first"):
             person.answers(question, ENTER)
         person.answers("Write this to")
     killed, first, second = people
@@ -936,6 +942,144 @@ def test_a_wizard_that_is_killed_or_overtaken_leaves_a_whole_file(folder: Path, 
     assert code == 1 and "changed by somebody else" in told
     assert own.read_bytes() == written
     assert onboard("validate", "--strict", own) == 0
+
+
+# Two files: what is for a person, and what is for a folder.
+
+
+def in_a_folder_of_its_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a file, where a person's model and a plugin of the folder are answered."""
+    monkeypatch.setenv("BUB_TRUST_WORKSPACE", "1")
+    answers = model_answers(provider="openai", key=KEY, name="gpt-x", check="no")
+    for name, value in {**answers, "BUB_ONBOARD_PLUGINS": "local_model"}.items():
+        monkeypatch.setenv(name, value)
+    file = folder / "pipelines.yaml"
+    file.write_text("version: 1\nextends: bub:default\nprofiles: {default: {plugins: []}}\n")
+    return file
+
+
+def test_the_model_is_the_persons_and_plugins_are_the_folders(
+    folder: Path, own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = in_a_folder_of_its_own(folder, monkeypatch)
+    assert scripted() == 0
+    said = load_text(own.read_text()).root.plain()["settings"]
+    assert said == {"model": "openai:gpt-x", "providers": {"openai": {"api_key": "${env:OPENAI_API_KEY}"}}}
+    assert own.with_name(".env").read_text() == f"OPENAI_API_KEY={KEY}\n"
+    assert file.read_text() == "version: 1\nextends: bub:default\nprofiles: {default: {plugins: [local_model]}}\n"
+    assert not file.with_name(".env").exists()
+    told = capsys.readouterr().err
+    assert told.index(f"--- {own}") < told.index("--- pipelines.yaml") < told.index("bub: wrote")
+    assert KEY not in told
+    monkeypatch.delenv("BUB_ONBOARD_MODEL_KEY")
+    assert scripted() == 0
+    assert "everything stays as it is" in capsys.readouterr().err
+    framework = BubFramework(workspace=folder)
+    framework.load_hooks()
+    assert framework.settings["providers"]["openai"]["api_key"] == KEY
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="gives up what root may do as Linux has it")
+def test_after_a_crash_between_the_two_files_the_next_set_up_mends_it(
+    folder: Path, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = in_a_folder_of_its_own(folder, monkeypatch)
+    before = file.read_text()
+    file.chmod(0o400)
+    done = limited(folder, heed_modes)
+    assert (done.returncode, file.read_text()) == (1, before)
+    assert f"wrote {own}" in done.stderr and "pipelines.yaml cannot be written" in done.stderr
+    written = own.read_bytes()
+    file.chmod(0o600)
+    assert scripted() == 0
+    assert own.read_bytes() == written
+    assert "plugins: [local_model]" in file.read_text()
+
+
+def test_a_folder_that_says_a_model_itself_is_told_of(
+    folder: Path, own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = in_a_folder_of_its_own(folder, monkeypatch)
+    file.write_text(file.read_text() + "settings: {model: 'groq:x'}\n")
+    assert scripted() == 0
+    told = "pipelines.yaml:4:12 says `settings.model`, too, and counts before it in this folder."
+    assert told in capsys.readouterr().err
+    assert "model: openai:gpt-x" in own.read_text() and "groq:x" in file.read_text()
+
+
+def test_no_answer_goes_to_an_address_that_the_folder_gives(
+    folder: Path, own: Path, monkeypatch: pytest.MonkeyPatch, server: str
+) -> None:
+    """Whoever sets up a stranger's folder types a key for a provider: the folder's address of it must not get it."""
+    file = in_a_folder_of_its_own(folder, monkeypatch)
+    file.write_text(file.read_text() + f"settings: {{providers: {{custom: {{api_base: '{server}'}}}}}}\n")
+    asked = {"provider": "custom", "base_url": "http://127.0.0.1:9/v1", "name": "of-the-person", "check": "yes"}
+    assert answer(monkeypatch, **asked) == 0
+    log = httpx.get(f"{server.removesuffix('/v1')}/log", params={"model": "of-the-person"})
+    assert log.json() == []
+    assert "127.0.0.1:9" in own.read_text()
+
+
+def test_who_goes_back_answers_the_question_before_again(folder: Path, own: Path) -> None:
+    person = Person(folder, "onboard")
+    person.answers("type to narrow", "c", "u", "s", ENTER)
+    person.answers("The address of custom", SHIFT_TAB)
+    person.answers("type to narrow", "o", "l", "l", "a", ENTER)
+    person.answers("The address of ollama", "http://127.0.0.1:9/v1\r")
+    person.answers("Which model", SHIFT_TAB)
+    person.answers("The address of ollama", "http://127.0.0.1:7/v1\r")
+    person.answers("Which model", "small\r")
+    person.answers("Ask it for a word now", "n")
+    person.answers("Which plugins may run", ENTER)
+    person.answers("Which channels", ENTER)
+    person.answers("without asking you first", SHIFT_TAB)
+    person.answers("Which channels", ENTER)
+    person.answers("without asking you first", ENTER)
+    person.answers("Write this to", "y")
+    assert person.end()[0] == 0
+    assert load_text(own.read_text()).root.plain()["settings"] == {
+        "model": "ollama:small",
+        "providers": {"ollama": {"api_base": "http://127.0.0.1:7/v1"}},
+    }
+
+
+def test_going_back_at_the_first_question_asks_it_again_and_an_answer_that_changes_the_way_is_asked_on() -> None:
+    class Undecided:
+        def __init__(self, *answers: object) -> None:
+            self.answers = list(answers)
+            self.asked: list[str] = []
+            self.heard: list[str] = []
+
+        def put(self, query: Query) -> object:
+            self.asked.append(query.name)
+            answer = self.answers.pop(0)
+            if isinstance(answer, type):
+                raise answer
+            return answer
+
+        def knows(self, prefix: str) -> bool:
+            return False
+
+        def say(self, text: str) -> None:
+            self.heard.append(text)
+
+        def progress(self, text: str) -> AbstractContextManager[None]:
+            return nullcontext()
+
+    voice = Undecided(BackError, "a", "more", BackError, BackError, "b", "end")
+    rewinding = Rewinding(voice)
+
+    def set_up() -> list[object]:
+        first = rewinding.put(Query("first", "text", "?"))
+        rewinding.say(f"it is {first}")
+        given = [first]
+        if first == "a":
+            given.append(rewinding.put(Query("only.for.a", "text", "?")))
+        return [*given, rewinding.put(Query("last", "text", "?"))]
+
+    assert rewinding.run(set_up) == ["b", "end"]
+    assert voice.asked == ["first", "first", "only.for.a", "last", "only.for.a", "first", "last"]
+    assert voice.heard == ["it is a", "it is a", "it is b"]
 
 
 # Channels.

@@ -35,6 +35,9 @@ _NO_MODEL = "-"
 
 _RETRY, _EDIT, _KEEP = "retry", "edit", "keep"
 
+_MOST_SHOWN = 200
+"""How much of the first answer is shown, in characters."""
+
 _T = TypeVar("_T")
 
 
@@ -238,11 +241,11 @@ def _answers(chosen: _Chosen, ask: Asking) -> bool:
         try:
             endpoint = chosen.endpoint(ask)
             with ask.progress(f"waiting for {endpoint.host}"):
-                _online(partial(_hear, endpoint=endpoint))
+                words = _online(partial(_hear, endpoint=endpoint))
         except ModelError as error:
             ask.say(f"It does not answer: {_explain(error)}")
         else:
-            ask.say(f"{chosen.name} answers.")
+            ask.say(f"{chosen.name} answers: {words}")
             return True
         then = ask.select(
             "model.on_failure",
@@ -258,14 +261,26 @@ def _answers(chosen: _Chosen, ask: Asking) -> bool:
             return then == _KEEP
 
 
-async def _hear(client: Any, endpoint: Endpoint) -> None:
-    """Wait until an answer begins. Raises `ModelError`."""
+async def _hear(client: Any, endpoint: Endpoint) -> str:
+    """Return the beginning of an answer, in one line. Raises `ModelError`."""
     patient = replace(endpoint, timeout=PATIENCE, retries=0)
+    words, has_begun = "", False
     with trio.move_on_after(PATIENCE) as patience:
-        events = await stream_chat(client, patient, ChatRequest.of_prompt("Say hello."))
-        await events.aclose()
-    if patience.cancelled_caught:
+        events = await stream_chat(client, patient, ChatRequest.of_prompt("Say hello in one short sentence."))
+        try:
+            async for event in events:
+                has_begun = True  # a model that thinks has its words later
+                if event.kind == "text":
+                    words += str(event.data["delta"])
+                if len(words) > _MOST_SHOWN:
+                    break
+        finally:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
+                await events.aclose()
+    if patience.cancelled_caught and not has_begun:
         raise silent(patient)
+    line = " ".join(words.split()) or "…"
+    return line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}…"
 
 
 def _install(ask: Asking) -> None:

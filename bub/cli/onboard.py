@@ -11,6 +11,7 @@ from typing import Annotated, NamedTuple, TextIO
 
 import typer
 
+from bub.asking import Voice
 from bub.base.diagnostics import PipelineError
 from bub.base.locate import FILE_NAME, bub_home
 from bub.cli.exits import INTERRUPTED
@@ -29,7 +30,9 @@ from bub.pipeline.edit.own_file import OwnFile, describe_backup, new_own, read_o
 from bub.pipeline.source.merge import DEFAULT_PROFILE, SHIPPED
 from bub.secrets.redactor import Redactor
 from bub.setup.changes import difference
+from bub.setup.person import PersonsFile
 from bub.setup.prompter import Prompter
+from bub.setup.rewinding import Rewinding
 from bub.setup.script import Script
 from bub.setup.wizard import Wizard
 
@@ -59,8 +62,13 @@ def onboard(
             help="type `bub onboard --answers FILE`, or `bub onboard --non-interactive` for the defaults",
         )
     script = Script.of(answers, os.environ, _tell) if is_script else None
+    rewinding = Rewinding(script or TerminalVoice())
+    if script is None:
+        _tell("Shift-Tab goes back a question; Esc leaves, and nothing is written")
     try:
-        change = _change(options_of(ctx), script, plugins or (), dry_run=dry_run)
+        change = rewinding.run(
+            lambda: _change(options_of(ctx), rewinding, plugins or (), script=script, dry_run=dry_run)
+        )
     except KeyboardInterrupt:
         _tell("stopped; nothing was written")
         return INTERRUPTED
@@ -69,13 +77,17 @@ def onboard(
     return 0
 
 
-class _Change(NamedTuple):
-    """What is to be written: another text of the file, and the secrets that it refers to; and what it is good for."""
+class _FileChange(NamedTuple):
+    """What is to be written to one file: another text, and the secrets that it refers to, which go to its `.env`."""
 
     own: OwnFile
     text: str
     secrets: Mapping[str, str]
-    channels: Sequence[str]
+
+    @property
+    def is_none(self) -> bool:
+        """Whether everything stays as it is."""
+        return self.text == self.own.text and not self.secrets
 
     def show(self, mask: Redactor, stream: TextIO) -> None:
         """Print what changes, secrets covered."""
@@ -86,8 +98,8 @@ class _Change(NamedTuple):
             print(printable(f"+{variable}=*** (in {self.own.path.with_name(DOTENV)})"), file=stream)
 
     def write(self) -> None:
-        """Keep the secrets, then write the file that refers to them; say what was written, or what is there now."""
-        own, text, secrets, channels = self
+        """Keep the secrets, then write the file that refers to them; say what was written."""
+        own, text, secrets = self
         kept = keep_secrets(own.path.parent, secrets) if secrets else None
         try:
             backup = write_change(own, text)
@@ -107,7 +119,23 @@ class _Change(NamedTuple):
             _tell(f"wrote {own.file}{f' ({describe_backup(own, text, backup)})' if backup is not None else ''}")
         if kept is not None:
             _tell(f"wrote {', '.join(secrets)} to {kept}, which only you can read")
-        _tell('try it with `bub run "hello"`' + (f", or `bub gateway` for {', '.join(channels)}" if channels else ""))
+
+
+class _Change(NamedTuple):
+    """What is to be written, a file after the other; and the channels that are to run.
+
+    The person's own file comes first. If the second is never written, the next set-up begins with what the first says.
+    """
+
+    files: Sequence[_FileChange]
+    channels: Sequence[str]
+
+    def write(self) -> None:
+        """Write each file as a whole or not at all; say what was written, and what one can do now."""
+        for file in self.files:
+            file.write()
+        gateway = f", or `bub gateway` for {', '.join(self.channels)}" if self.channels else ""
+        _tell(f"talk to it with `bub chat`{gateway}")
 
 
 def _help_editors(path: Path) -> None:
@@ -118,35 +146,56 @@ def _help_editors(path: Path) -> None:
         _tell(f"editors will not know the keys of the file: {error}")
 
 
-def _change(options: Options, script: Script | None, plugins: Sequence[str], *, dry_run: bool) -> _Change | None:
+def _change(
+    options: Options, voice: Voice, plugins: Sequence[str], *, script: Script | None, dry_run: bool
+) -> _Change | None:
     """Ask, and return what is to be written; None if there is nothing to write."""
     own = _own_file(options)
-    ask = Prompter(script or TerminalVoice(), os.environ, own.path.parent)
+    profile = options.profile or os.environ.get("BUB_PROFILE") or DEFAULT_PROFILE
+    ask = Prompter(voice, os.environ, own.path.parent)
+    home = bub_home(os.environ) / FILE_NAME
+    persons: OwnFile | None = None
+    person, for_person = None, ask
+    if profile == DEFAULT_PROFILE and os.path.realpath(own.path) != os.path.realpath(home):
+        persons = read_own(home) if home.exists() else new_own(home)
+        for_person = Prompter(voice, os.environ, home.parent)
+        person = PersonsFile(for_person, file=persons.file, base=home.parent, text=_text_of(persons))
     wizard = Wizard(
         ask,
         file=own.file,
         base=own.path.parent,
-        text=own.text if own.data is not None else with_modeline(own.text, SCHEMA_FILE),
-        profile=options.profile or os.environ.get("BUB_PROFILE") or DEFAULT_PROFILE,
+        text=_text_of(own),
+        profile=profile,
         workspace=workspace_of(options),
+        person=person,
     )
     try:
         wizard.check()
-        change = _Change(own, wizard.run(plugins), ask.secrets, wizard.channels)
+        changed = [_FileChange(own, wizard.run(plugins), ask.secrets)]
     except PipelineError as error:
         raise ShownPipelineError(error, wizard.sources) from error
+    if person is not None and persons is not None and (person.text != _text_of(persons) or for_person.secrets):
+        changed.insert(0, _FileChange(persons, person.text, for_person.secrets))
     if script is not None:
         script.finish()
-    if change.text == own.text and not change.secrets:
+    changed = [file for file in changed if not file.is_none]
+    if not changed:
         _tell(f"everything stays as it is in {own.file}")
         return None
-    change.show(wizard.mask, sys.stdout if dry_run else sys.stderr)
+    for file in changed:
+        file.show(wizard.mask, sys.stdout if dry_run else sys.stderr)
     if dry_run:
         return None
-    if script is None and not ask.confirm("write", f"Write this to {own.file}?"):
+    names = " and ".join(file.own.file for file in changed)
+    if script is None and not ask.confirm("write", f"Write this to {names}?"):
         _tell("nothing was written")
         return None
-    return change
+    return _Change(changed, wizard.channels)
+
+
+def _text_of(own: OwnFile) -> str:
+    """The text that questions begin with: that of the file, else of the one that is to be made."""
+    return own.text if own.data is not None else with_modeline(own.text, SCHEMA_FILE)
 
 
 def _own_file(options: Options) -> OwnFile:

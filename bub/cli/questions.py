@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from bub.asking import Query
+from bub.asking import BackError, Query
 from bub.cli.terminal import printable
 
 if TYPE_CHECKING:  # importing it costs 130 ms, which only a question pays
@@ -21,11 +21,14 @@ _ESCAPE_SECONDS = 0.1
 
 
 class TerminalVoice:
-    """The voice of the person at the terminal (see `bub.asking.Voice`). Ctrl-C, Ctrl-D and Esc leave the set-up."""
+    """The voice of the person at the terminal (see `bub.asking.Voice`).
+
+    Ctrl-C, Ctrl-D and Esc leave the set-up, Shift-Tab goes back a question.
+    """
 
     def put(self, query: Query) -> Any:
-        """Ask, and return the answer. Raises KeyboardInterrupt if the person leaves."""
-        question = _let_escape_leave(_build_question(query))
+        """Ask, and return the answer. Raises KeyboardInterrupt if the person leaves, BackError if they go back."""
+        question = _add_ways_out(_build_question(query))
         try:
             answer = question.unsafe_ask()
         except EOFError:
@@ -112,8 +115,8 @@ def _validator(query: Query) -> Any:
     return fitting
 
 
-def _let_escape_leave(question: questionary.Question) -> questionary.Question:
-    """Add Esc to a question as another way to leave it."""
+def _add_ways_out(question: questionary.Question) -> questionary.Question:
+    """Add Esc to a question as another way to leave, and Shift-Tab to go back to the one before."""
     from prompt_toolkit.key_binding import KeyBindings, merge_key_bindings
 
     keys = KeyBindings()
@@ -121,6 +124,10 @@ def _let_escape_leave(question: questionary.Question) -> questionary.Question:
     @keys.add("escape")
     def _(event: Any) -> None:
         event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
+
+    @keys.add("s-tab")
+    def _(event: Any) -> None:
+        event.app.exit(exception=BackError, style="class:aborting")
 
     app = question.application
     app.key_bindings = merge_key_bindings([*([app.key_bindings] if app.key_bindings else []), keys])

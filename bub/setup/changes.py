@@ -27,7 +27,12 @@ def changes_of(
         is_own = profile in chain and document.root.get(*own, "settings", *keys) is not None
         return (*(own if is_own else usual), "settings", *keys)
 
-    return {home(keys): REMOVED if value is None else value for keys, value in _leaves(before, after)}
+    return {home(keys): value for keys, value in setting_changes(before, after).items()}
+
+
+def setting_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[Keys, Any]:
+    """What settings change from `before` to `after`, by their path; REMOVED takes one out."""
+    return {keys: REMOVED if value is None else value for keys, value in _leaves(before, after)}
 
 
 def _leaves(before: Mapping[str, Any], after: Mapping[str, Any], above: Keys = ()) -> Iterator[tuple[Keys, Any]]:

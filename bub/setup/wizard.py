@@ -25,7 +25,7 @@ from bub.pipeline.plan.plan import make_plan
 from bub.pipeline.plan.routes import routes_of
 from bub.pipeline.plan.settings import environment_settings
 from bub.pipeline.source.interpolate import read_environment
-from bub.pipeline.source.merge import Document, load_shipped, load_text
+from bub.pipeline.source.merge import DEFAULT_PROFILE, Document, load_shipped, load_text
 from bub.pipeline.source.profiles import effective
 from bub.pipeline.source.schemas import shipped_sections, whole_settings_schema
 from bub.plugins.finding import installed_plugins
@@ -34,8 +34,9 @@ from bub.runtime.bootstrap import check_channels, collect_onboard_config, provid
 from bub.runtime.runtime import Runtime
 from bub.runtime.snapshot import Profile
 from bub.secrets.redactor import Redactor
-from bub.setup.changes import changes_of
+from bub.setup.changes import changes_of, setting_changes
 from bub.setup.channels import ask_for_channels, ask_for_profiles, open_channels
+from bub.setup.person import PersonsFile
 from bub.setup.prompter import Prompter
 from bub.setup.sections import ONBOARD, ask_for_section
 
@@ -47,12 +48,23 @@ class Wizard:
     """Asks what there is to ask about one pipeline file, and says what the file should be then; it writes nothing.
 
     `file` is what people call the file, `base` its folder, `text` what it says now. The answers hold for `profile`.
-    `sources` are the texts that findings point into, `mask` covers the secrets of all of them, `channels` are those
-    that were chosen to run.
+    What is asked of the model is for `person`, the person's own file, if that is another one. `sources` are the texts
+    that findings point into, `mask` covers the secrets of all of them, `channels` are those that were chosen to run.
     """
 
-    def __init__(self, ask: Prompter, *, file: str, base: Path, text: str, profile: str, workspace: Path) -> None:
+    def __init__(
+        self,
+        ask: Prompter,
+        *,
+        file: str,
+        base: Path,
+        text: str,
+        profile: str,
+        workspace: Path,
+        person: PersonsFile | None = None,
+    ) -> None:
         self.text = text
+        self.person = person
         self.sources: dict[str, str] = {}
         self.mask = Redactor(())
         self.channels: Sequence[str] = ()
@@ -67,10 +79,11 @@ class Wizard:
 
         A plugin that is listed but not installed is let pass here, since it can be taken off the list by the answers.
         """
-        document = self._read(self.text)
-        findings = check_loaded(document, profiles=[self._profile]).diagnostics
-        if any(finding.severity == "error" and finding.code != _NOT_INSTALLED for finding in findings):
-            raise PipelineError(findings)
+        _check(self._read(self.text), self._profile)
+        if self.person is not None:
+            document = self.person.read()
+            self.sources.update(document.sources)
+            _check(document, DEFAULT_PROFILE)
 
     def run(self, named: Sequence[str]) -> str:
         """Ask, and return the text that says what was answered; it has been compiled with its plugins.
@@ -79,6 +92,8 @@ class Wizard:
         load it). Raises `UsageError` for one that is not there, and `PipelineError` when the answers make no
         pipeline.
         """
+        if not named or BUILTIN in named:
+            self._ask_for_model()
         text = self._with_plugins(named)
         before = self._read(text)
         with self._open_profile(before) as profile:
@@ -98,6 +113,24 @@ class Wizard:
         with self._open_profile(self._read(after)) as profile:
             check_channels(profile)
             return after
+
+    def _ask_for_model(self) -> None:
+        """Ask which model answers: first of all, and with the plugins that are listed by now."""
+        document = self._read(self.text)
+        there = self._list_plugins(document, installed=True)
+        as_far = self.text
+        if there != self._list_plugins(document):
+            as_far = amend(self.text, {("profiles", self._profile, "plugins"): there}, file=self._file)
+        with self._open_profile(self._read(as_far)) as profile, redirect_stdout(sys.stderr):
+            if self.person is not None:
+                self.person.ask_for_model(profile)
+                self.mask = self.mask.beside(self.person.mask)
+                self._tell_overridden(self.person.before, self.person.after, document)
+                return
+            old = self._settings(document)
+            new = collect_onboard_config(profile, old, ask=self._ask, only={BUILTIN})
+        self._tell_overridden(old, new)
+        self.text = amend(self.text, changes_of(document, self._profile, old, new), file=self._file)
 
     def _read(self, text: str) -> Document:
         document = load_text(text, file=self._file, base=self._base)
@@ -153,9 +186,17 @@ class Wizard:
             return self.text
         return amend(self.text, {("profiles", self._profile, "plugins"): chosen}, file=self._file)
 
-    def _list_plugins(self, document: Document) -> list[str]:
-        """The plugins that the profile lists."""
-        return [name for name, _ in make_plan(document, self._profile).allowlist]
+    def _list_plugins(self, document: Document, *, installed: bool = False) -> list[str]:
+        """The plugins that the profile lists; those of them that are there, if they have to be `installed`."""
+        plan = make_plan(document, self._profile)
+        listed = [name for name, _ in plan.allowlist]
+        if not installed:
+            return listed
+        there = {
+            *installed_plugins(),
+            *(name for name, said in declared_plugins(plan).items() if said.path is not None),
+        }
+        return [name for name in listed if name in there]
 
     # Channels
 
@@ -194,10 +235,10 @@ class Wizard:
     ) -> dict[str, Any]:
         """The settings with the answers over them: plugins with the hook first, then those that have but a schema.
 
-        Without plugins that are `named` all are asked `but` some.
+        Without plugins that are `named` all are asked `but` some. Bub itself has asked before them.
         """
         loaded = [status for status in profile.plugins.statuses if status.state == "loaded"]
-        asked = set(named) or {BUILTIN, *(status.name for status in loaded)} - set(but)
+        asked = (set(named) or {status.name for status in loaded} - set(but)) - {BUILTIN}
         new = collect_onboard_config(profile, old, ask=self._ask, only=asked)
         asking = profile.hooks.hook_report().get("onboard_config", [])
         for status in loaded:
@@ -214,9 +255,18 @@ class Wizard:
             new = merge(new, {plugin: changed} if changed else {})
         return new
 
-    def _tell_overridden(self, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-        """Say which variables count before what was just answered, so that nobody wonders why it has no effect."""
+    def _tell_overridden(self, old: Mapping[str, Any], new: Mapping[str, Any], folder: Document | None = None) -> None:
+        """Say what counts before what was just answered, so that nobody wonders why it has no effect.
+
+        That is a variable, and what the file of the folder says if the answer is for the person's own.
+        """
         environment, _ = read_environment(self._base, os.environ)
+        layers = effective(folder, self._profile).layers if folder is not None else ()
+        for path in dict.fromkeys(path[:2] for path in setting_changes(old, new)):
+            said = [node for layer in layers if not layer.shipped and (node := layer.root.get("settings", *path))]
+            if said:
+                name = ".".join(path)
+                self._ask.say(f"{said[-1].where} says `settings.{name}`, too, and counts before it in this folder.")
         for path, variable in environment_settings(environment, whole_settings_schema(), new):
             if _at(old, path) != _at(new, path):
                 self._ask.say(f"The variable {variable} is set, and counts before `settings.{'.'.join(path)}`.")
@@ -239,6 +289,12 @@ class Wizard:
             return {}
         kept = [name for name in dict.fromkeys([*asked, *names]) if name not in freed]
         return {("profiles", self._profile, "tools", "ask"): kept}
+
+
+def _check(document: Document, profile: str) -> None:
+    findings = check_loaded(document, profiles=[profile]).diagnostics
+    if any(finding.severity == "error" and finding.code != _NOT_INSTALLED for finding in findings):
+        raise PipelineError(findings)
 
 
 def _channels_of(profile: Profile) -> ProfileChannels:
