@@ -409,6 +409,53 @@ def test_a_stage_is_renamed_in_all_files_that_speak_of_it_and_calls_the_same_hoo
     assert (done.returncode, done.stdout) == (0, "2 files are fine\n")
 
 
+@pytest.mark.parametrize("open_files", [["base.yaml"], ["team/child.yaml"], ["team/child.yaml", "base.yaml"]])
+def test_a_file_that_one_of_another_folder_extends_is_changed_once(folder: Path, open_files: list[str]) -> None:
+    below = folder / "team folder+"
+    below.mkdir()
+    (folder / "child.yaml").rename(below / "child.yaml")
+    names = [name.replace("team", below.name) for name in open_files]
+    (below / "child.yaml").write_text(CHILD.replace("base.yaml", "../base.yaml"), encoding="utf-8")
+
+    async def story() -> None:
+        async with editing(folder) as editor:
+            # As editors write addresses that Python writes otherwise.
+            editor.uri = lambda name: (folder / name).as_uri().replace("%2B", "+")  # type: ignore[method-assign]
+            for name in names:
+                await editor.open(name)
+            text = (folder / names[0]).read_text(encoding="utf-8")
+            position = at(text, "moderate: {before", 3) if names[0] == "base.yaml" else at(text, "after: moderate", 9)
+            defined = await editor.client.text_document_definition_async(
+                lsp.DefinitionParams(editor.document(names[0]), position)
+            )
+            assert isinstance(defined, list) and isinstance(defined[0], lsp.Location)
+            assert defined[0].uri == (folder / "base.yaml").as_uri()
+            edit = await editor.client.text_document_rename_async(
+                lsp.RenameParams(editor.document(names[0]), position, "check_prompt")
+            )
+            assert edit is not None and edit.changes is not None
+            assert sorted(len(edits) for edits in edit.changes.values()) == [2, 6]
+            child = f"{below.name}/child.yaml"
+            address = editor.uri(child) if child in names else (below / "child.yaml").as_uri()
+            assert set(edit.changes) == {editor.uri("base.yaml"), address}
+
+    drive(story)
+
+
+def test_what_is_not_saved_yet_in_another_file_is_renamed_where_it_stands(folder: Path) -> None:
+    async def story() -> None:
+        async with editing(folder) as editor:
+            await editor.open("base.yaml", f"# not saved\n\n{BASE}")
+            await editor.open("child.yaml")
+            edit = await editor.client.text_document_rename_async(
+                lsp.RenameParams(editor.document("child.yaml"), at(CHILD, "after: moderate", 9), "check_prompt")
+            )
+            assert edit is not None and edit.changes is not None
+            assert {one.range.start.line for one in edit.changes[editor.uri("base.yaml")]} == {7}
+
+    drive(story)
+
+
 @pytest.mark.parametrize(
     ("words", "shift", "name", "reason"),
     [

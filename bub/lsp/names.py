@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
+
 from bub.base.diagnostics import Place, Position, Range
 from bub.lsp.buffers import Encoding
 from bub.lsp.jsonrpc import INVALID_PARAMS, JsonRpcError
@@ -86,7 +88,7 @@ def render_rename(
         pipeline,
         *(other for other in around if home in {_identity(other, layer.file) for layer in other.document.layers}),
     ]
-    edits: dict[str, dict[str, dict[str, Any]]] = {}
+    edits: dict[str, _Edits] = {}
     for member in family:
         for layer in member.document.layers:
             for other in mentions_in(layer.root):
@@ -96,11 +98,7 @@ def render_rename(
                     _add(edits, member, other.place, _in_quotes(member, other.place, name), encoding)
             for place, text in _hooks_to_keep(layer, mention) if _identity(member, layer.file) == home else ():
                 _add(edits, member, place, text, encoding)
-    return {"changes": {uri: list(changes.values()) for uri, changes in edits.items()}}
-
-
-def _identities(pipeline: Open) -> set[str]:
-    return {_identity(pipeline, layer.file) for layer in pipeline.document.layers}
+    return {"changes": {changed.uri: list(changed.by_range.values()) for changed in edits.values()}}
 
 
 def _identity(pipeline: Open, file: str) -> str:
@@ -108,12 +106,21 @@ def _identity(pipeline: Open, file: str) -> str:
     return str(path.resolve()) if path is not None else pipeline.buffer.uri
 
 
-def _add(
-    edits: dict[str, dict[str, dict[str, Any]]], pipeline: Open, place: Place, text: str, encoding: Encoding
-) -> None:
+class _Edits(msgspec.Struct):
+    """What changes in one file, each range once, however many pipelines it is in; `uri` is the client's word for it."""
+
+    uri: str
+    by_range: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+
+
+def _add(edits: dict[str, _Edits], pipeline: Open, place: Place, text: str, encoding: Encoding) -> None:
     location = location_of(pipeline, place.file, place.range, encoding)
-    if location is not None:
-        edits.setdefault(location["uri"], {})[str(location["range"])] = {"range": location["range"], "newText": text}
+    if location is None:
+        return
+    changed = edits.setdefault(_identity(pipeline, place.file), _Edits(location["uri"]))
+    if place.file == pipeline.document.file:
+        changed.uri = pipeline.buffer.uri
+    changed.by_range[str(location["range"])] = {"range": location["range"], "newText": text}
 
 
 def _in_quotes(pipeline: Open, place: Place, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -54,7 +55,14 @@ def location_of(pipeline: Open, file: str, span: Range, encoding: Encoding) -> d
     if path is None:
         return None
     lines = split_lines(pipeline.document.sources.get(file, ""))
-    return {"uri": path.absolute().as_uri(), "range": Ruler(lines, encoding).range(span)}
+    return {"uri": _without_detours(path).as_uri(), "range": Ruler(lines, encoding).range(span)}
+
+
+def _without_detours(path: Path) -> Path:
+    """Return the path as an editor says it: without the `..` that lead from a child's folder to its parent."""
+    plain = Path(os.path.normpath(path.absolute()))
+    real = path.resolve()
+    return plain if plain.resolve() == real else real  # a `..` behind a link leads elsewhere
 
 
 class Reader:

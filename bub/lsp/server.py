@@ -314,7 +314,8 @@ def _pipelines_in(folders: tuple[Path, ...]) -> list[Path]:
     found: list[Path] = []
     for folder in folders:
         try:
-            found += [file.path for file in discover([str(folder)], sys.stdin.buffer).files if file.path is not None]
+            pipelines = discover([str(folder)], sys.stdin.buffer).files
+            found += [file.path.absolute() for file in pipelines if file.path is not None]
         except UsageError:
             continue  # there is none
     return found
