@@ -35,9 +35,9 @@ def write_notes(db: sqlite3.Connection, workspace: int, notes: Mapping[Name, str
     for channel in {channel for channel, _ in notes}:
         own = (workspace, mend(channel))
         db.execute(
-            "delete from notes where workspace = ?1 and channel = ?2 and number <= (select number from notes"
-            " where workspace = ?1 and channel = ?2 order by number desc limit 1 offset ?3)",
-            (*own, most),
+            "delete from notes where workspace = ? and channel = ? and number <= (select number from notes"
+            " where workspace = ? and channel = ? order by number desc limit 1 offset ?)",
+            (*own, *own, most),
         )
 
 
