@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from fakes.pipelines import CHANNELS, FIRED, IDS
 from fakes.toy_files import Function, PipelineCase, ToyPlugin
+from fakes.toy_words import CHANNELS, FIRED, IDS, OFF
 
 Message = dict[str, Any]
 Rule = dict[str, Any]
@@ -84,7 +84,7 @@ class Declared:
         for name, stage in self.stages.items():
             hook = stage.get("hook", name)
             said = self.hooks.get(hook, {})
-            if (stage.get("kind") or said.get("kind")) == kind and stage.get("enabled") is not False:
+            if (stage.get("kind") or said.get("kind")) == kind and stage.get("enabled") not in (False, OFF):
                 only = stage.get("only", said.get("only"))
                 yield Check(name, hook, stage, self._implementers(hook, only), {**said, **stage})
         for hook, said in self.hooks.items():
@@ -112,7 +112,7 @@ class Declared:
         """Whether a reader expects that a hook is fired: not if who would do so is missing, or its stage is off."""
         firing = {"run_model", "run_model_stream"} if hook == "tool_gate" else set()
         firing |= {one.hook for plugin in self.plugins for one in plugin.functions if one.fires == hook}
-        off = {stage.get("hook", name) for name, stage in self.stages.items() if stage.get("enabled") is False}
+        off = {stage.get("hook", name) for name, stage in self.stages.items() if stage.get("enabled") in (False, OFF)}
         return not firing & off and not any(plugin.is_missing for plugin in self.plugins)
 
     def gets_turns(self) -> bool:
@@ -137,7 +137,7 @@ class Declared:
 def messages() -> Iterator[Message]:
     """Messages of every sort that generated conditions know."""
     for channel, chat, sender, content in itertools.product(
-        CHANNELS, ("local", "42"), ("ann", "bob"), ("hello", "/go")
+        CHANNELS, ("local", "42"), ("ann", "bob"), ("hello", "/go", ",help")
     ):
         yield {"channel": channel, "chat_id": chat, "sender_id": sender, "content": content}
 

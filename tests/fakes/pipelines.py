@@ -7,89 +7,45 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fakes.toy_files import SHIPPED, Function, PipelineCase, ToyPlugin
-from hypothesis import strategies as st
-
-Node = dict[str, Any]
-
-OWN_FILE: Node = {
-    "stages": {
-        "resolve_session": {"kind": "firstresult", "into": "session_id", "default": "{channel}:{chat_id}"},
-        "load_state": {"kind": "broadcast", "combine": "merge", "into": "state"},
-        "build_prompt": {"kind": "firstresult", "into": "prompt", "default": "{content}"},
-        "run_model": {"kind": "stream", "hook": "run_model_stream", "into": "model_output"},
-        "render_outbound": {
-            "kind": "broadcast",
-            "combine": "concat",
-            "into": "outbounds",
-            "default": [{"content": "{model_output}", "channel": "{channel}", "chat_id": "{chat_id}"}],
-        },
-        "dispatch_outbound": {"kind": "broadcast", "for_each": "outbounds"},
-    }
-}
-"""What a file that extends nothing begins with."""
-
-IDS = {
-    "gate": ("moderate", "bouncer", "customs", "vet_words"),
-    "claiming": ("take_over",),
-    "modifying": ("polish",),
-    "observer": ("watch_it",),
-    "void": ("shout_out",),
-    "firstresult": ("ponder",),
-    "broadcast": ("gather",),
-}
-"""What generated stages and their hooks are called, by kind."""
-
-FIRED = "permit"
-"""A gate that `brain` or `helper` fires in a stage; `tool_gate` is the agent's."""
-
-BRAIN = "brain"
-PLUGINS = ("guard", "warden", "helper", BRAIN)
-"""The plugins of every file, lowest priority first; `brain` answers, or brings the agent a model."""
-
-LISTS = ("outbounds", "gather_value")
-"""The values that stages run for each item of."""
-
-FLAWS = (
-    *("",) * 6,
-    *("only", "unmarked", "unfired", "items", "last", "nobody", "left out", "missing", "off", "stages off"),
+from fakes.toy_words import (
+    AIMED,
+    BESIDE,
+    BRAIN,
+    FIELDS,
+    FIRED,
+    FLAWS,
+    IDS,
+    KINDS_OF,
+    LISTS,
+    OFF,
+    ON,
+    ONLY,
+    OWN_FILE,
+    PLUGINS,
+    SERVICES,
+    Node,
 )
-"""What may be wrong with a file: half of them have nothing wrong on purpose."""
-
-SERVICES: Mapping[str, str] = {
-    "resolve_session": "firstresult",
-    "load_state": "broadcast",
-    "build_prompt": "firstresult",
-    "save_state": "broadcast",
-    "dispatch_outbound": "broadcast",
-    "render_outbound": "broadcast",
-}
-"""Known hooks that `helper` may implement too."""
-
-CHANNELS = ("cli", "telegram", "work-1")
-FIELDS: Mapping[str, tuple[str, ...]] = {
-    "channel": ("cli", "tele*", "work-[0-9]", "*"),
-    "chat_id": ("4*", "local*"),
-    "sender_id": ("ann", "b?b"),
-    "content": ("/*", "hello*"),
-    "session": ("new", "known"),
-    "session_id": ("cli:*", "*:4*"),
-}
-"""What `when` and `match` ask in generated files."""
+from hypothesis import strategies as st
 
 
 @dataclass
 class _Draft:
-    """A file that is being made: `order` are the ids of all stages so far, `made` the value that each makes."""
+    """A file that is being made: `order` are the ids of all stages so far, `made` the value that each makes.
+
+    `asked` is what stages ask in a file that is about conditions.
+    """
 
     draw: st.DrawFn
     is_agent: bool
     order: list[str]
     made: dict[str, str]
     strict: Node
+    aim: str = "anything"
     flaw: str = ""
     hooks: dict[str, Node] = field(default_factory=dict)
     functions: dict[str, list[Function]] = field(default_factory=dict)
     known: dict[str, tuple[str, list[str]]] = field(default_factory=dict)
+    asked: dict[str, Mapping[str, str]] = field(default_factory=dict)
 
     def chance(self, percent: int) -> bool:
         """Whether something is so that is so in some of the files; the simplest file has none of it."""
@@ -114,7 +70,7 @@ class _Draft:
 
     def stage(self, kind: str, name: str, layer: Node, *, is_anchored: bool) -> Node:
         """One new stage, its hook in the same layer, and who implements it."""
-        at = self.draw(st.integers(1, len(self.order)))
+        at = self._place(kind)
         above = [self.made[other] for other in self.order[:at] if other in self.made]
         below = self.order[at] if at < len(self.order) else None
         node: Node = {}
@@ -122,21 +78,25 @@ class _Draft:
             is_after = below is None or self.chance(50)
             node["after" if is_after else "before"] = self.order[at - 1] if is_after else below
         takes = self.some_of([*above, "message"])
+        if self.aim == "below" and "model_output" in above:
+            takes = ["model_output"]
         each = None
         lists = [value for value in above if value in LISTS]
-        if lists and kind != "firstresult" and self.chance(40):
+        if lists and kind != "firstresult" and (self.aim == "items" or self.chance(40)) and self.aim != "too late":
             each = node["for_each"] = self.one_of(lists)
             takes = ["message"]
         if kind == "modifying":
             text = [value for value in above if value in ("prompt", "model_output", "system")]
             changed = ["message"] if each is not None or not text else [self.one_of(text)]
+            if self.aim == "too late":
+                changed = ["model_output"]
             node["changes"] = changed
             takes = [*dict.fromkeys([*takes, *changed])]
         if kind == "firstresult":
             node.update({"into": f"{name}_value", "default": "nothing"})
         if kind == "broadcast" and self.chance(70):
             node.update({"into": f"{name}_value", "combine": self.one_of(("list", "concat"))})
-        self._limits(node, kind, above)
+        self._limits(name, node, kind, above)
         self.order.insert(at, name)
         shared = [hook for hook, known in self.known.items() if known == (kind, takes)]
         if shared and each is None and self.chance(30):
@@ -149,6 +109,21 @@ class _Draft:
         self._declare(hook, kind, takes, node, layer)
         self._implement(hook, kind, takes, [*node.get("changes", ()), *(["message"] if each is not None else [])])
         return node
+
+    def _place(self, kind: str) -> int:
+        """The number of the stage above which a new one is put."""
+        least, most = 1, len(self.order)
+        if self.aim in BESIDE:
+            return self.order.index("resolve_session") + 1
+        if self.aim == "below" and kind in ("gate", "claiming", "modifying"):
+            least = self.order.index("run_model") + 1
+        if self.aim in ("items", "too late"):
+            least = self.order.index("render_outbound") + 1
+        if self.aim in ("below", "items"):
+            most = self.order.index("dispatch_outbound")
+        if self.aim == "session":
+            least = self.order.index("resolve_session") + 1
+        return self.draw(st.integers(least, most))
 
     def _declare(self, hook: str, kind: str, takes: list[str], node: Node, layer: Node) -> None:
         """Say what a hook is, partly at the stage that calls it."""
@@ -166,13 +141,15 @@ class _Draft:
         else:
             layer.setdefault("hooks", {})[hook] = said
 
-    def _limits(self, node: Node, kind: str, above: Sequence[str]) -> None:
+    def _limits(self, name: str, node: Node, kind: str, above: Sequence[str]) -> None:
         """When, for whom and how long a stage is asked."""
-        if self.chance(35):
+        if self.aim == "slow" or self.chance(35):
             node["timeout"] = "5s"
         if self.chance(12):
             node["thread"] = True
-        if self.chance(25):
+        if self.aim in ("items", "elsewhere", "session"):
+            node["when"] = self.asked[name] = self.one_of(AIMED[self.aim])
+        elif self.chance(25):
             node["when"] = self.condition(above)
             if "for_each" in node and not self.has("items"):  # a reply says where it goes, not who wrote what
                 node["when"] = {name: glob for name, glob in node["when"].items() if name in ("channel", "chat_id")}
@@ -180,6 +157,10 @@ class _Draft:
             node["needs"] = self.some_of([other for other in self.order if self.made.get(other) in above])
         if self.has("off"):
             node["enabled"] = False
+        elif self.chance(8):
+            node["enabled"] = self.one_of((ON, OFF))
+        if self.aim in ONLY:
+            node["only"] = [ONLY[self.aim]]
         if self.has("only"):
             node["only"] = self.draw(st.lists(st.sampled_from((*PLUGINS, "builtin")), max_size=2, unique=True))
         if self.chance(8):
@@ -195,20 +176,24 @@ class _Draft:
 
     def _implement(self, hook: str, kind: str, takes: Sequence[str], needed: Sequence[str] = ()) -> None:
         names = [self.one_of(PLUGINS[:3]), *self.some_of(PLUGINS[:3], 1)] if not self.has("nobody") else []
+        if self.aim in ("only", "nobody"):
+            names = list(PLUGINS[:2]) if self.aim == "only" else []
         for name in dict.fromkeys(names):
             self.add(name, self.function(hook, kind, [*needed, *self.some_of([*takes, "message"])]))
+            if self.aim == "unmarked":  # so that it is a plugin all the same
+                self.add(name, Function("on_error", "observer", ("message",)))
 
     def function(self, hook: str, kind: str, takes: Sequence[str] = (), fires: str | None = None) -> Function:
         marks = ["@hookimpl", "@hookimpl", "@hookimpl(tryfirst=True)"]
         if hook not in ("run_model", "resolve_session") or self.flaw == "last":  # where `builtin` always answers
             marks.append("@hookimpl(trylast=True)")
-        mark = self.one_of(marks)
+        mark = "@hookimpl(trylast=True)" if self.aim == "last" and fires is not None else self.one_of(marks)
         return Function(
             hook,
             kind,
             tuple(dict.fromkeys(takes)),
-            is_async=fires is not None or self.chance(50),
-            is_marked=not self.has("unmarked"),
+            is_async=fires is not None or self.aim in BESIDE or (self.aim != "slow" and self.chance(50)),
+            is_marked=not self.has("unmarked") and (self.aim, kind) != ("unmarked", "gate"),
             mark=mark,
             fires=fires,
         )
@@ -217,13 +202,19 @@ class _Draft:
 
     def services(self) -> None:
         """Let the plugins answer, do the work around it, and fire gates."""
-        for hook in self.some_of([name for name in SERVICES if name in self.order], 3):
+        known = [name for name in SERVICES if name in self.order]
+        if self.aim in ("items", "session", "last"):  # where plugins may make it right
+            known = [name for name in known if name not in ("resolve_session", "render_outbound")]
+        for hook in dict.fromkeys(
+            [*(("load_state", "build_prompt") if self.aim in BESIDE else ()), *self.some_of(known, 3)]
+        ):
             self.add("helper", self.function(hook, SERVICES[hook], _taken_by(hook)))
         if self.chance(20):
             self.add("helper", Function("on_error", "observer", ("message",)))
-        firing = self._firing() if self.chance(35) else None
+        firing = self._firing() if self.aim in ("unfired", "last", "slow") or self.chance(35) else None
         if self.is_agent:
-            self.hooks["tool_gate"] = {"kind": "gate", **({"timeout": "5s"} if self.chance(40) else {})}
+            is_timed = self.aim == "slow" or self.chance(40)
+            self.hooks["tool_gate"] = {"kind": "gate", **({"timeout": "5s"} if is_timed else {})}
             self._implement("tool_gate", "gate", ["tool"])
         elif firing != "run_model":
             is_text = self.chance(30)
@@ -233,14 +224,18 @@ class _Draft:
     def _firing(self) -> str | None:
         """Declare a gate that a plugin fires; gives the hook at which one does, if one does."""
         said = self.hooks[FIRED] = {"kind": "gate", "takes": ["subject"]}
-        if self.chance(40):
+        if self.aim == "slow" or self.chance(40):
             said["timeout"] = "5s"
         if self.has("only"):
             said["only"] = [self.one_of(PLUGINS)]
         self._implement(FIRED, "gate", ["subject"])
-        if self.has("unfired"):
+        if self.aim == "unfired" or self.has("unfired"):
             return None
-        at = ("load_state", "build_prompt", *(() if self.is_agent else ("run_model",)))
+        at = (
+            ("resolve_session",)
+            if self.aim == "last"
+            else ("load_state", "build_prompt", *(() if self.is_agent else ("run_model",)))
+        )
         hook = self.one_of([name for name in at if name in self.order])
         plugin = BRAIN if hook == "run_model" else "helper"
         self.add(plugin, self.function(hook, SERVICES.get(hook, "firstresult"), _taken_by(hook), fires=FIRED))
@@ -248,6 +243,8 @@ class _Draft:
 
     def overrides(self) -> dict[str, Node]:
         """What is said of the stages that the file begins with."""
+        if self.aim in BESIDE:
+            return {"load_state": {"needs": []}, "build_prompt": {"needs": ["load_state"]}}
         said: dict[str, Node] = {}
         known = [name for name in ("run_model", "load_state", "build_prompt", "render_outbound") if name in self.order]
         for name in self.some_of(known):
@@ -260,33 +257,40 @@ class _Draft:
 
 
 @st.composite
-def pipeline_cases(draw: st.DrawFn) -> PipelineCase:
-    """A pipeline file, perhaps with a parent of its own, two or three profiles and routes, and its four plugins."""
+def pipeline_cases(draw: st.DrawFn, aim: str = "anything") -> PipelineCase:
+    """A pipeline file, perhaps with a parent of its own, two or three profiles and routes, and its four plugins.
+
+    What it is about is one of `AIMS`; everything else is as it comes.
+    """
     base = draw(st.sampled_from(("bub:default", "bub:classic", "bub:ethos", None)))
     start = SHIPPED[base] if base is not None else OWN_FILE
     made = {name: node["into"] for name, node in start["stages"].items() if "into" in node}
     is_agent = base in ("bub:default", "bub:classic") and draw(st.integers(0, 3)) == 3
     strict: Node = {"stages": {}}
-    draft = _Draft(draw, is_agent, list(start["stages"]), made, strict, draw(st.sampled_from(FLAWS)))
+    flaw = draw(st.sampled_from(FLAWS)) if aim == "anything" else ""
+    draft = _Draft(draw, is_agent, list(start["stages"]), made, strict, aim, flaw)
     file: Node = {"stages": {}} if base is not None else {"stages": dict(OWN_FILE["stages"])}
     parent: Node = {}
-    has_parent, has_strict = draft.chance(15), draft.chance(40)
+    has_parent, has_strict = draft.chance(15), aim == "elsewhere" or draft.chance(40)
     if has_parent and base is not None:
         parent = {"extends": base, "stages": {}}
     elif base is not None:
         file = {"extends": base, **file}
-    for kind in draw(st.lists(st.sampled_from(("gate", "gate", "gate", *IDS)), min_size=1, max_size=4)):
+    kinds = draw(st.lists(st.sampled_from(("gate", "gate", "gate", *IDS)), min_size=1, max_size=4))
+    for kind in KINDS_OF.get(aim, kinds):
         free = [name for name in IDS[kind] if name not in draft.order]
         if not free:
             continue
-        layer = draft.one_of([file, *([parent] if parent else []), *([strict] if has_strict else [])])
+        layer = file
+        if aim != "elsewhere":
+            layer = draft.one_of([file, *([parent] if parent else []), *([strict] if has_strict else [])])
         is_anchored = base is not None or layer is strict
         node = draft.stage(kind, free[0], layer, is_anchored=is_anchored)
         layer["stages"][free[0]] = node
         if not is_anchored:  # the order written is the order
             layer["stages"] = {name: layer["stages"][name] for name in draft.order if name in layer["stages"]}
     draft.services()
-    if draft.chance(40):
+    if aim in BESIDE or draft.chance(40):
         for name, said in draft.overrides().items():
             file["stages"].setdefault(name, {}).update(said)
     if parent:
@@ -317,7 +321,11 @@ def pipeline_cases(draw: st.DrawFn) -> PipelineCase:
         if draft.has("only"):
             hooks = {**file["hooks"], **strict.get("hooks", {})} or {"run_model": {}}
             strict.setdefault("hooks", {}).setdefault(draft.one_of(list(hooks)), {})["only"] = _allowed(draft, listed)
-        if draft.chance(60):
+        if aim == "elsewhere":
+            strict["stages"] = {name: {"enabled": False} for name in draft.asked}
+            match = next({"channel": when["channel"]} for when in draft.asked.values())
+            file["routes"] = [{"match": match, "profile": "strict"}]
+        elif draft.chance(60):
             file["routes"] = [{"match": draft.condition(()), "profile": "strict"}]
     file = {key: value for key, value in file.items() if value}
     if not strict["stages"]:
