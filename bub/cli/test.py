@@ -16,13 +16,14 @@ from bub.base.diagnostics import Diagnostic, sort_diagnostics
 from bub.base.layout import EMPTY, line
 from bub.cli.exits import FAILED, in_color
 from bub.cli.opening import print_warnings, usual_file
-from bub.cli.options import Options, options_of
+from bub.cli.options import Options, options_of, repository
 from bub.cli.output import show, show_json
 from bub.errors import UsageError
 from bub.pipeline.report.report import render_text
 from bub.pipeline.report.summary import summary as summary_of_findings
 from bub.pipeline.source.discovery import NoPipelineError, discover
 from bub.testing.page import coverage_lines, summary, verdict_lines
+from bub.testing.published import render_github, render_junit
 from bub.testing.report import Report
 from bub.testing.suite import PATIENCE, Suite, open_suite
 
@@ -32,6 +33,8 @@ class ResultFormat(StrEnum):
 
     text = "text"
     json = "json"
+    junit = "junit"
+    github = "github"
 
 
 def test(
@@ -75,17 +78,26 @@ def test(
                 raise none
             return _pass(none, report, format)
         report = _run(report, suites, timeout, coverage=coverage, aloud=is_text)
-    if not is_text:
-        show_json(report.as_dict(), indent=2)
+    _publish(report, format)
     return 0 if report.ok else FAILED
+
+
+def _publish(report: Report, format: ResultFormat) -> None:  # noqa: A002 (as above)
+    """Print a report for a program; people have seen theirs as it came."""
+    match format:
+        case ResultFormat.json:
+            show_json(report.as_dict(), indent=2)
+        case ResultFormat.junit:
+            sys.stdout.write(render_junit(report))
+        case ResultFormat.github:
+            sys.stdout.write(render_github(report, repository()))
 
 
 def _pass(reason: UsageError, report: Report, format: ResultFormat) -> int:  # noqa: A002 (as above)
     """End well without a test: the reason is for people, the report, in which nothing failed, for programs."""
-    if format is ResultFormat.json:
-        show_json(report.as_dict(), indent=2)
-    else:
+    if format is ResultFormat.text:
         show([line(str(reason))])
+    _publish(report, format)
     return 0
 
 

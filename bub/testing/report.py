@@ -52,13 +52,18 @@ class Report:
 
 
 def describe_failure(failure: Failure) -> str:
-    """Return one failure in one line."""
+    """Return one failure in one line, with its place."""
+    return f"{failure.place}: {explain_failure(failure)}"
+
+
+def explain_failure(failure: Failure) -> str:
+    """Return what came in place of what was expected."""
     if not failure.path:
-        return f"{failure.place}: {failure.got}"
+        return str(failure.got)
     if failure.how:
         is_not = {"contains": "does not contain", "matches": "does not match"}[failure.how]
-        return f"{failure.place}: `{failure.path}` is {failure.got!r}, which {is_not} {failure.expected!r}"
-    return f"{failure.place}: `{failure.path}` is {failure.got!r}, not {failure.expected!r}"
+        return f"`{failure.path}` is {failure.got!r}, which {is_not} {failure.expected!r}"
+    return f"`{failure.path}` is {failure.got!r}, not {failure.expected!r}"
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
