@@ -14,6 +14,7 @@ from bub.base.waiting import settled
 from bub.bus import BusProtocol, MessageBus, check_bus
 from bub.configure import merge
 from bub.envelope import Envelope
+from bub.errors import HookTypeError
 from bub.hooks.kinds.stream import as_events
 from bub.hookspecs import HOOK_POINTS, MessageHandler
 from bub.pipeline.plan.offers import offers_of
@@ -26,12 +27,16 @@ def provide_channels(profile: Profile, message_handler: MessageHandler) -> dict[
     """The channels of a profile by name, each behind the plugin that brings it.
 
     Of two with one name, that of the higher priority counts (BEHAVIOURS C1, H32). A plugin that fails is a
-    `PipelineError` that names it, unless it is `optional`: then the profile runs without its channels.
+    `PipelineError` that names it, unless it is `optional`: then the profile runs without its channels. What is no list
+    is a `HookTypeError` (H31).
     """
-    findings = Findings()
-    channels = _collect_channels(profile, message_handler, findings)
+    findings, failures = Findings(), list[BaseException]()
+    channels = _collect_channels(profile, message_handler, findings, failures)
+    for failure in failures:
+        if isinstance(failure, HookTypeError):
+            raise failure
     if findings.has_errors:
-        raise PipelineError(findings.items)
+        raise PipelineError(findings.items) from failures[0]
     return channels
 
 
@@ -41,7 +46,7 @@ def check_channels(profile: Profile) -> tuple[Diagnostic, ...]:
     Raises `PipelineError` for those that no plugin of it brings; if a plugin was left out, that is a warning.
     """
     failures, findings = Findings(), Findings()
-    channels = cache(partial(_collect_channels, profile, _take_nothing, failures))
+    channels = cache(partial(_collect_channels, profile, _take_nothing, failures, []))
     if profile.channels is not None:
         provided.check_channels(profile.plan, profile.plugins, profile.channels, channels(), findings)
     provided.note_channels(profile.plan, channels, findings)
@@ -55,7 +60,7 @@ def check_channels(profile: Profile) -> tuple[Diagnostic, ...]:
 
 
 def _collect_channels(
-    profile: Profile, message_handler: MessageHandler, findings: Findings
+    profile: Profile, message_handler: MessageHandler, findings: Findings, failures: list[BaseException]
 ) -> dict[str, tuple[str, Any]]:
     channels: dict[str, tuple[str, Any]] = {}
     calls = bind_bootstrap(profile.graph, CHANNELS)
@@ -68,6 +73,7 @@ def _collect_channels(
         except (Exception, SystemExit) as error:  # noqa: BLE001 (code of others: whatever it raises is its failure)
             offers = offers_of(profile.plan, profile.plugins)
             provided.tell_failure(findings, offers, implementation, "its channels", error)
+            failures.append(error)
             continue
         for name, channel in brought:
             channels.setdefault(name, (call.plugin, channel))
