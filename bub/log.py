@@ -55,20 +55,34 @@ class _Destination(NamedTuple):
     shown: Form | None
 
 
+@contextlib.contextmanager
+def silent() -> Iterator[None]:
+    """Write no line while the block runs, whatever fails in it: its failures are meant, and nobody looks for them."""
+    global _is_silent
+    before, _is_silent = _is_silent, True
+    try:
+        yield
+    finally:
+        _is_silent = before
+
+
 def log_info(event: str, /, **fields: Any) -> None:
     """Note that `event` happened: `log_info("turn.ended", session="cli:local")`."""
-    _with(event, fields).opt(depth=1).info(_line(event, fields))
+    if not _is_silent:
+        _with(event, fields).opt(depth=1).info(_line(event, fields))
 
 
 def log_warning(event: str, /, **fields: Any) -> None:
     """Note something that went on, but not as somebody meant it (`hook.async_not_supported hook=… adapter=…`)."""
-    _with(event, fields).opt(depth=1).warning(_line(event, fields))
+    if not _is_silent:
+        _with(event, fields).opt(depth=1).warning(_line(event, fields))
 
 
 def log_exception(event: str, error: BaseException, /, **fields: Any) -> None:
     """Note a failure with its traceback; the values of variables are left out, for they may be secrets."""
-    fields["error"] = error
-    _with(event, fields).opt(depth=1, exception=error).error(_line(event, fields))
+    if not _is_silent:
+        fields["error"] = error
+        _with(event, fields).opt(depth=1, exception=error).error(_line(event, fields))
 
 
 def log_to(folder: Path, *, debug: bool = False, shown: Form | None = None) -> None:
@@ -118,6 +132,7 @@ _TRACEBACK = "bub_traceback"
 """Where a record has the traceback whose secrets are covered."""
 
 _destination: _Destination | None = None
+_is_silent = False
 _redactors: frozenset[Redactor] = frozenset()
 _sinks: tuple[int, ...] = (0,)  # loguru's own first one
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import typer
@@ -39,6 +40,12 @@ def repository() -> Path:
     here = Path.cwd()
     checkout = Path(os.path.realpath(os.environ.get("GITHUB_WORKSPACE") or here))
     return checkout if here.is_relative_to(checkout) else here
+
+
+def pages_of_codes() -> str | None:
+    """Return where the page of codes is in the web, as the action says it; None if it is run from no repository."""
+    pages = os.environ.get("BUB_ACTION_PAGES", "")
+    return pages if re.fullmatch(r"https://[^/\s]+/[^/\s]+/[^/\s]+/blob/[^/\s]\S*", pages) else None
 
 
 def keep(ctx: typer.Context, param: typer.CallbackParam, value: Path | str | None) -> None:

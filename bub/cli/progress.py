@@ -15,9 +15,13 @@ _PAUSE = 0.1
 
 @contextmanager
 def progress(
-    doing: str, total: int, stream: TextIO, clock: Callable[[], float] = time.monotonic
+    doing: str, total: int | None, stream: TextIO, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[int], None]]:
-    """Give a function that takes how much of a `total` is done; the line goes with the work. A pipe has none."""
+    """Give a function that takes how much of a `total` (None: nobody knows it) is done; the line goes with the work.
+
+    A pipe has none.
+    """
+    of = f" of {total:,}" if total is not None else ""
     due = clock() + PATIENCE
     is_shown = False
 
@@ -26,7 +30,7 @@ def progress(
         now = clock()
         if now >= due and stream.isatty():
             due, is_shown = now + _PAUSE, True
-            stream.write(f"\r{doing} {done:,} of {total:,}\x1b[K")
+            stream.write(f"\r{doing} {done:,}{of}\x1b[K")
             stream.flush()
 
     try:

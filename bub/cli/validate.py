@@ -3,7 +3,6 @@
 # Without `from __future__ import annotations`: of texts, Typer would evaluate each four times, at each start.
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -15,7 +14,7 @@ import typer
 from bub.base.diagnostics import SEVERITIES, Diagnostic
 from bub.base.locate import find_pipeline
 from bub.cli.exits import FAILED, in_color, one_line
-from bub.cli.options import Options, options_of, repository, workspace_of
+from bub.cli.options import Options, options_of, pages_of_codes, repository, workspace_of
 from bub.cli.progress import progress
 from bub.cli.table import ANNOTATIONS, BASELINE, CHANGED, PROOF, REPAIR, REPORT, SARIF, load
 from bub.cli.terminal import printable
@@ -152,11 +151,11 @@ def _report(
     format: FindingFormat,  # noqa: A002 (as above)
 ) -> str:
     if format is FindingFormat.json:
-        return str(load(f"{REPORT}render_json")(findings, files, _pages()))
+        return str(load(f"{REPORT}render_json")(findings, files, pages_of_codes()))
     if format is FindingFormat.sarif:
-        return str(load(SARIF)(findings, sources, repository(), _pages()))
+        return str(load(SARIF)(findings, sources, repository(), pages_of_codes()))
     if format is FindingFormat.github:
-        text = load(ANNOTATIONS)(findings, repository(), _pages())
+        text = load(ANNOTATIONS)(findings, repository(), pages_of_codes())
     elif findings:
         text = load(f"{REPORT}render_text")(findings, sources, color=in_color(sys.stdout), hidden=hidden) + "\n"
     else:
@@ -189,9 +188,3 @@ def _proof(options: Options, *, named: bool) -> Further:
         return found
 
     return further
-
-
-def _pages() -> str | None:
-    """Return where the page of codes is in the web, as the action says it; None if it is run from no repository."""
-    pages = os.environ.get("BUB_ACTION_PAGES", "")
-    return pages if re.fullmatch(r"https://[^/\s]+/[^/\s]+/[^/\s]+/blob/[^/\s]\S*", pages) else None

@@ -21,7 +21,7 @@ from bub.pipeline.plan.layers.person import Person
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.routes import RouteTable, routes_of
 from bub.pipeline.plan.secret_values import redactor_of
-from bub.pipeline.run.compiler import Planner, StandIn
+from bub.pipeline.run.compiler import Planner, Recast, StandIn, as_they_are
 from bub.pipeline.run.compiler import compile as compile_graph
 from bub.pipeline.source.interpolate import read_environment, resolve
 from bub.pipeline.source.merge import SHIPPED, Document, load_document, load_shipped
@@ -72,6 +72,7 @@ def load(
     mocks: Mapping[str, StandIn] = MappingProxyType({}),
     mocked_tools: Mapping[str, Callable[[Tool], Tool]] = MappingProxyType({}),
     witnesses: Mapping[str, object] = MappingProxyType({}),
+    recast: Recast = as_they_are,
     give_way: Callable[[], None] = _go_on,
 ) -> Snapshot:
     """Load the plugins of every profile that can get a turn, and compile a graph for each.
@@ -80,8 +81,8 @@ def load(
     `builtin` makes the plugin that is in every profile. `person` is what holds in every folder. If the file is to run
     `elsewhere`, what this machine does not set is only noted. `mocks` answer at the stages and hook points they are
     named for, and `mocked_tools` put a tool in the place of another; `witnesses` are plugins beside the listed ones, by
-    names that none of these can have. `learn` is told the settings before a plugin is imported. `give_way` is called
-    again and again, a few milliseconds of work apart.
+    names that none of these can have; `recast` makes others of all implementations. `learn` is told the settings before
+    a plugin is imported. `give_way` is called again and again, a few milliseconds of work apart.
 
     Raises `PipelineError` with every finding when one is an error. Whatever it raises, no module of a plugin with a
     `path` is left behind.
@@ -103,6 +104,7 @@ def load(
         mocks,
         mocked_tools,
         witnesses,
+        recast,
         give_way,
         routed,
         keys,
@@ -132,6 +134,7 @@ class _Loading(msgspec.Struct):
     mocks: Mapping[str, StandIn]
     mocked_tools: Mapping[str, Callable[[Tool], Tool]]
     witnesses: Mapping[str, object]
+    recast: Recast
     give_way: Callable[[], None]
     routed: bool
     keys: Redactor
@@ -185,7 +188,7 @@ class _Loading(msgspec.Struct):
         view = PluginView(name, self.workspace, settings, self.redactor)
         self.views.append(view)
         plugins = self._load_plugins(plan, view)
-        graph = compile_graph(plan, plugins, self.mocks)
+        graph = compile_graph(plan, plugins, self.mocks, recast=self.recast)
         tools = {
             name: self.mocked_tools[name](tool) if name in self.mocked_tools else tool
             for name, tool in graph.tools.items()

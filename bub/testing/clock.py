@@ -40,6 +40,15 @@ class VirtualClock(trio.abc.Clock):
     def start_clock(self) -> None:
         """Nothing has to be set up."""
 
+    @property
+    def now(self) -> float:
+        """The time as it was when somebody last asked for it, for whoever is in another thread."""
+        return self._now
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass, as it does while a plain function keeps everybody waiting."""
+        self._now += seconds
+
     def current_time(self) -> float:
         """Seconds since the clock was made."""
         if self._passing_since is not None:

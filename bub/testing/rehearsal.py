@@ -14,6 +14,8 @@ from bub.envelope import Envelope
 from bub.errors import BubError
 from bub.framework import TurnResult, load_pipeline
 from bub.hookspecs import hookimpl
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.run.compiler import Recast, as_they_are
 from bub.pipeline.run.state import OnEvent
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
 from bub.runtime.runtime import Runtime
@@ -29,6 +31,7 @@ class Rehearsal:
     """A runtime over a file that was read already, with `mocks` in place of what they are named for.
 
     With a profile of its `own`, a message goes there whatever the routes say. `told` is what `on_error` was told.
+    `recast` makes others of all implementations, and a `witness` of another class hears and says more.
     """
 
     def __init__(
@@ -39,6 +42,8 @@ class Rehearsal:
         own: str | None,
         start: str | None,
         workspace: Path,
+        recast: Recast = as_they_are,
+        witness: type[Witness] | None = None,
     ) -> None:
         self.told: list[tuple[str, Exception]] = []
         self._mocked_tools = mocks.tools.keys()
@@ -51,7 +56,8 @@ class Rehearsal:
             routed=own is None,
             mocks=mocks.points,
             mocked_tools={name: mock.as_tool for name, mock in mocks.tools.items()},
-            witnesses={WITNESS: _Witness(self.told)},
+            witnesses={WITNESS: (witness or Witness)(self.told)},
+            recast=recast,
         )
         self._runtime = Runtime(workspace, read=lambda: document, load=load)
 
@@ -92,6 +98,16 @@ class Rehearsal:
         """What the turn came to, also if it failed: the values up to there."""
         return self._runtime.turns.last_result
 
+    def forget_result(self) -> None:
+        """Forget what the turn before came to."""
+        self._runtime.turns.last_result = None
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the profile, once it is loaded."""
+        assert self._snapshot is not None
+        return self._snapshot.profiles[self.profile].plan
+
     @property
     def modules(self) -> frozenset[str]:
         """The names of the modules of plugins with a `path`."""
@@ -111,7 +127,7 @@ class Rehearsal:
         return latest.snapshot if latest is not None else None
 
 
-class _Witness:
+class Witness:
     """Keeps every failure that is told, also those that the pipeline goes on without."""
 
     def __init__(self, told: list[tuple[str, Exception]]) -> None:

@@ -40,7 +40,7 @@ from bub.pipeline.plan.offers import Offers, offers_of
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import flag_of
 from bub.pipeline.run.graph import Graph
-from bub.pipeline.run.layout import GraphLayout, StandIn
+from bub.pipeline.run.layout import GraphLayout, Recast, StandIn, as_they_are
 from bub.pipeline.run.provided import provided_tools
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import UNSET, lone_reference, resolve
@@ -87,7 +87,7 @@ PLUGIN_RULES: tuple[Callable[[Plan, Offers], None], ...] = (
 )
 """The rules that need the profile's plugins loaded (DESIGN §4, second list)."""
 
-__all__ = ["StandIn", "compile", "declared_plugins", "plan_for"]
+__all__ = ["Recast", "StandIn", "as_they_are", "compile", "declared_plugins", "plan_for"]
 
 
 def plan_for(document: Document, profile: str, environment: Mapping[str, str]) -> Plan:
@@ -130,13 +130,14 @@ def compile(  # noqa: A001 (the design's word, and what it does)
     plugins: PluginSet,
     stand_ins: Mapping[str, StandIn] = MappingProxyType({}),
     kinds: Mapping[str, RunnableKind] = RUNNABLE_KINDS,
+    recast: Recast = as_they_are,
 ) -> Graph:
     """Prove that a pipeline fits together with the plugins of its profile, and make it ready to run.
 
     What is proved is proved of the plugins; in the graph, `stand_ins` answer at the stages and hook points they are
-    named for. `kinds` are those that stages and hook points may be of. Raises `PipelineError` with every finding
-    there is when one of them is an error (DESIGN §4). Changes nothing it is given, and the graph holds no part of
-    the document.
+    named for, and `recast` makes others of the rest. `kinds` are those that stages and hook points may be of. Raises
+    `PipelineError` with every finding there is when one of them is an error (DESIGN §4). Changes nothing it is given,
+    and the graph holds no part of the document.
     """
     # What is wrong in the file itself is said there already; a plugin finding at the same place follows from it.
     plan = replace(plan, findings=Findings([*plan.findings.items]))
@@ -148,7 +149,7 @@ def compile(  # noqa: A001 (the design's word, and what it does)
     tools = provided_tools(plan, offers)
     if plan.findings.has_errors:
         raise PipelineError(plan.findings.items)
-    return GraphLayout(plan, offers.found, stand_ins, kinds, tools).build()
+    return GraphLayout(plan, offers.found, stand_ins, kinds, tools, recast).build()
 
 
 class _References(msgspec.Struct):

@@ -31,6 +31,14 @@ from bub.tools import Tool
 StandIn: TypeAlias = Callable[[HookPoint], Implementation]
 """Makes the one implementation that answers at a point in place of all those that the plugins bring."""
 
+Recast: TypeAlias = Callable[[str, str, tuple[Implementation, ...]], tuple[Implementation, ...]]
+"""Makes others of those that answer in a profile at a stage, by its id, or at a point that is fired ("")."""
+
+
+def as_they_are(profile: str, stage: str, found: tuple[Implementation, ...]) -> tuple[Implementation, ...]:
+    """Keep the implementations that the plugins bring."""
+    return found
+
 
 class GraphLayout(msgspec.Struct):
     """Lays out the slots of a turn and binds every implementation to them.
@@ -44,6 +52,7 @@ class GraphLayout(msgspec.Struct):
     stand_ins: Mapping[str, StandIn]
     kinds: Mapping[str, RunnableKind]
     tools: Mapping[str, Tool]
+    recast: Recast = as_they_are
     slots: int = 0
     current: dict[str, int] = msgspec.field(default_factory=dict)
     nothing: int = 0
@@ -236,7 +245,7 @@ class GraphLayout(msgspec.Struct):
         for name in (stage, point.name, point.twin or ""):
             if name in self.stand_ins:
                 return (self.stand_ins[name](point),)
-        return _only(self._find_implementations(point), only)
+        return self.recast(self.plan.profile, stage, _only(self._find_implementations(point), only))
 
     def _list_allowed(self, only: Node | None) -> frozenset[str]:
         """The plugins whose handlers may be called: those of the profile, and of them the `only` ones."""
