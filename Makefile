@@ -25,7 +25,7 @@ export SAY := $(value MESSAGE)
 # Tests start Bub hundreds of times: a process that may not keep bytecode compiles every module anew, at twice the cost.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test matrix conformance lint types pictures fuzz promise crash load soak bench build clean
+.PHONY: help run test matrix conformance lint types pictures fuzz promise planted crash load soak bench build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -63,6 +63,9 @@ fuzz: $(VENV)/.bub $(VENV)/.test ## validate files nobody would write: make fuzz
 
 promise: $(VENV)/.bub $(VENV)/.test ## check, start and run generated pipelines, others each time: make promise FILES=500
 	FILES=$(FILES) $(PY) -m pytest -o faulthandler_timeout=0 tests/test_promise.py
+
+planted: $(VENV)/.bub $(VENV)/.test ## plant faults in a copy of the engine, and count those that bub prove finds
+	$(PY) -m tests.planted
 
 crash: $(VENV)/.bub $(VENV)/.test ## kill those who take turns and write tapes, again and again: make crash CRASHES=1000
 	CRASHES=$(CRASHES) $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_tape_stores.py tests/test_agent_crash.py tests/test_mailbox.py -k kill_9

@@ -131,6 +131,20 @@ def test_the_action_runs_tests_only_when_asked_to(runner: Path, tmp_path: Path) 
     assert "a greeting gets a reply" in failed.stdout
 
 
+def test_the_action_proves_only_when_asked_to(runner: Path, tmp_path: Path) -> None:
+    (tmp_path / "guard.py").write_text(
+        "import json\nfrom bub import hookimpl\n@hookimpl\ndef moderate(prompt):\n"
+        "    try: json.loads('1')\n    except ValueError: return None\n"
+    )
+    guarded = "hooks: {moderate: {kind: gate, takes: [prompt]}}\nstages: {moderate: {before: run_model, timeout: 5s}}\n"
+    listed = "plugins: {guard: {path: guard.py}}\nprofiles: {default: {plugins: [guard]}}\n"
+    (tmp_path / "pipelines.yaml").write_text(FINE + guarded + listed)
+    assert act(runner, tmp_path)[-1].returncode == 0
+    failed = act(runner, tmp_path, prove="true")[-1]
+    assert failed.returncode == 1
+    assert "::error file=guard.py,line=5" in failed.stdout
+
+
 def test_the_action_writes_sarif(runner: Path, tmp_path: Path) -> None:
     (tmp_path / "pipelines.yaml").write_text(WRONG)
     assert act(runner, tmp_path, sarif="found.sarif")[-1].returncode == 1

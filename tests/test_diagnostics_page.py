@@ -23,6 +23,7 @@ from bub.pipeline.check.validate import check_files, profiles_of
 from bub.pipeline.report.handbook import codes, page_of
 from bub.pipeline.source.discovery import discover
 from bub.pipeline.source.merge import load_document
+from bub.testing.proving.proof import prove
 
 PAGE = (locate_shipped("docs") / "diagnostics.md").read_text(encoding="utf-8")
 ENVIRONMENT = {"OPENROUTER_API_KEY": "a key that only the tests have"}
@@ -31,6 +32,8 @@ NOBODY = 65534
 """The user that owns nothing."""
 FROM_A_START = re.compile(r"B032|B034|B2\d\d")
 """The codes that need the plugins, or what the environment holds, and so are found at a start only."""
+FROM_A_PROOF = frozenset({"B227", "B228", "B229"})
+"""The codes that only `bub prove` finds."""
 IN_A_FOLDER = "B014"
 """The code that is found where a folder is named, and not its files."""
 
@@ -89,8 +92,8 @@ def write(section: str, state: str) -> None:
             path.chmod(example.mode)
 
 
-def find(*, named: str = PIPELINE, start: bool) -> tuple[Diagnostic, ...]:
-    """What `bub validate` finds and, with `start`, what a run finds in each profile of the pipeline."""
+def find(*, named: str = PIPELINE, start: bool, proof: bool = False) -> tuple[Diagnostic, ...]:
+    """What `bub validate` finds; with `start` what a run finds in each profile, too, and with `proof`, `bub prove`."""
     with ordinary_rights():
         discovered = discover([named], BytesIO())
     findings = [*discovered.findings, *check_files(discovered.files, environ=ENVIRONMENT).diagnostics]
@@ -103,6 +106,8 @@ def find(*, named: str = PIPELINE, start: bool) -> tuple[Diagnostic, ...]:
             findings += [finding for finding in framework.findings if finding.severity == "note"]
         except PipelineError as error:
             findings += error.diagnostics
+    if proof:
+        findings += prove(load_document(Path(PIPELINE)), workspace=Path.cwd()).findings
     return sort_diagnostics(findings)
 
 
@@ -146,7 +151,8 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", SECTIONS)
 def test_the_bad_example_has_the_one_mistake(code: str) -> None:
     write(SECTIONS[code], "Bad")
-    found = find(named="." if code == IN_A_FOLDER else PIPELINE, start=FROM_A_START.fullmatch(code) is not None)
+    start, proof = FROM_A_START.fullmatch(code) is not None, code in FROM_A_PROOF
+    found = find(named="." if code == IN_A_FOLDER else PIPELINE, start=start, proof=proof)
     found = about(code, found)
     assert [(finding.code, finding.severity) for finding in found] == [(code, severity_of(code))], found
 
@@ -154,7 +160,8 @@ def test_the_bad_example_has_the_one_mistake(code: str) -> None:
 @pytest.mark.parametrize("code", SECTIONS)
 def test_the_mended_example_has_none(code: str) -> None:
     write(SECTIONS[code], "Mended")
-    assert [finding for finding in find(start=True) if finding.severity != "note" or finding.code == code] == []
+    found = find(start=True, proof=code in FROM_A_PROOF)
+    assert [finding for finding in found if finding.severity != "note" or finding.code == code] == []
 
 
 def test_the_tests_in_mended_examples_pass() -> None:

@@ -199,6 +199,8 @@ class Director:
     async def _hang(self, visit: Visit) -> None:
         await trio.sleep(self.long)
         visit.outlasted = True
+        self.scope.cancel()  # the turn has no end by itself
+        await trio.sleep(self.long)
 
     async def _answer_late(self, site: Site, answer: Any) -> Any:
         with trio.CancelScope(shield=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import warnings
 from collections import Counter
@@ -202,13 +203,15 @@ class _Profile:
     def _gates_that_leak(self, plan: Plan) -> Iterator[Diagnostic]:
         for site, leak in self._leaks:
             place = _place_of(plan, site.where)
-            start = Position(leak.line, 1)
+            text = linecache.getline(leak.file, leak.line)
+            start = Position(leak.line, len(text) - len(text.lstrip()) + 1)
+            end = Position(leak.line, len(text.rstrip()) + 1)
             yield Diagnostic(
                 LEAKING,
                 "error",
                 f"the gate `{site.where}` of plugin `{site.plugin}` allows if {leak.what} fails here ({leak.how})",
                 _shown(leak.file, self._proof.here),
-                Range(start, start),
+                Range(start, end),
                 profile=self._profile,
                 help="let the failure leave the gate, which denies then, or return a denial",
                 related=(Related(f"the gate is `{site.where}`", place.file, place.range),),

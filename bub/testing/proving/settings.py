@@ -12,7 +12,7 @@ from bub.base.globs import sample
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.stages import StagePlan
 from bub.testing.proving.director import Script
-from bub.testing.proving.laws import replies_of
+from bub.testing.proving.rules import replies_of
 from bub.testing.proving.seen import Seen
 from bub.testing.proving.sites import Site
 from bub.testing.proving.turns import Stage

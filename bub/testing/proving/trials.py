@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from bub.hooks.kinds.stream import CLOSING_PATIENCE
 from bub.pipeline.plan.plan import Plan
 from bub.testing.proving.answers import REPLIES
-from bub.testing.proving.laws import Broken, Rules, is_unbounded, judge, time_of
+from bub.testing.proving.laws import Broken, judge
+from bub.testing.proving.rules import Rules, is_unbounded, time_of
 from bub.testing.proving.seen import Seen, Visit
 from bub.testing.proving.settings import Setting, Settings
 from bub.testing.proving.sites import REPORTING, Site, timeout_of
