@@ -123,7 +123,7 @@ def _expected(law: str, stage: str, trial: Trial) -> dict[str, Any]:
             return {"ended_by": None, "took": format_duration(site.timeout)}
         if site.stage is not None and fault.way in (Way.RAISE, Way.BREAK, Way.LIE):
             if site.on_failure == "propagate":
-                return {"error": {"stage": site.where}}
+                return {"error": {"stage": site.where}, "calls": {site.where: 1 + site.retries}}
             return {"ended_by": None, "outbounds": _contents(trial.setting.calm)}
         if fault.way is Way.CLAIM:
             return {"ended_by": f"claimed:{site.where}", "outbounds": [{"content": PLANTED}]}

@@ -6,10 +6,11 @@ import linecache
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from bub.base.diagnostics import (
@@ -47,6 +48,9 @@ PATIENCE = 600.0
 
 BROKEN, LEAKING, UNBOUNDED = "B227", "B228", "B229"
 """The findings: a law is broken, a gate allows though it failed, nothing ends a stage that hangs."""
+
+_MOST_TESTS = 8
+"""How many turns are tried as a test for each law that is broken."""
 
 Tell = Callable[[int], None]
 """Is told how many turns were taken so far."""
@@ -140,7 +144,7 @@ class _Profile:
             recast=self._director.recast,
             witness=ModelWitness,
         )
-        self._broken: dict[tuple[str, str], Trial] = {}
+        self._broken: dict[tuple[str, str], dict[tuple[str, ...], Trial]] = {}
         self._times: Counter[tuple[str, str]] = Counter()
         self._unbounded: dict[str, None] = {}
         self._leaks: list[tuple[Site, Leak]] = []
@@ -170,7 +174,8 @@ class _Profile:
                 if trial.unbounded:
                     self._unbounded[trial.unbounded] = None
                 for law in trial.broken:
-                    self._broken.setdefault((law.law, law.stage), trial)
+                    ways = tuple(fault.way for fault in trial.faults)
+                    self._broken.setdefault((law.law, law.stage), {}).setdefault(ways, trial)
                     self._times[law.law, law.stage] += 1
             for site in sites if not self._is_mocked else ():
                 calls = trials.calls_of(site) if site.is_gate else ()
@@ -180,15 +185,14 @@ class _Profile:
         proof.unreached += [str(site) for site in trials.unreached if str(site) not in proof.unreached]
 
     def _laws_broken(self, plan: Plan) -> Iterator[Diagnostic]:
-        for (law, stage), trial in self._broken.items():
+        for (law, stage), by_ways in self._broken.items():
+            trial = next(iter(by_ways.values()))
             what = next(one.what for one in trial.broken if (one.law, one.stage) == (law, stage))
             faults = " and ".join(map(str, trial.faults)) or "nothing fails"
             more = self._times[law, stage] - 1
             often = f" (and in {more} more turns)" if more else ""
             place = _place_of(plan, stage)
-            self._proof.counterexamples.append(
-                counterexample_of(self._proof.document, self._profile, law, stage, trial, self._workspace)
-            )
+            self._proof.counterexamples.append(self._counterexample(law, stage, by_ways.values()))
             yield Diagnostic(
                 BROKEN,
                 "error",
@@ -199,6 +203,15 @@ class _Profile:
                 profile=self._profile,
                 help=f"the law is: {law}",
             )
+
+    def _counterexample(self, law: str, stage: str, trials: Iterable[Trial]) -> Counterexample:
+        """Return the first of some turns that is a failing test, too; else the first that is a test at all."""
+        document, found = self._proof.document, []
+        for trial in islice(trials, _MOST_TESTS):
+            found.append(counterexample_of(document, self._profile, law, stage, trial, self._workspace))
+            if found[-1].fails:
+                return found[-1]
+        return next((one for one in found if one.entry is not None), found[0])
 
     def _gates_that_leak(self, plan: Plan) -> Iterator[Diagnostic]:
         for site, leak in self._leaks:
