@@ -141,7 +141,7 @@ class GraphLayout(msgspec.Struct):
         node, streams = stage.node, stage.kind.name == STREAM.name or _twin(stage.hook.point) is not None
         kind = self.kinds[STREAM.name if streams else stage.kind.name]
         only = node.get("only") or _hook_key(stage.hook, "only")
-        found = self._select_implementations(stage.hook.point, only, stage.id)
+        found = self._cast(stage.hook.point, only, stage.id)
         fire = self._slot() if any(_names(implementation, "fire") for implementation in found) else None
         keys = {name: seen[name] for name in stage.hook.takes if name in seen}
         offered = MappingProxyType(dict(keys))
@@ -238,6 +238,10 @@ class GraphLayout(msgspec.Struct):
         idle = seconds_of(node.get("idle_timeout"))
         return Manner(kind.frozen, thread is True, retries, backoff, who, on_failure, idle)
 
+    def _cast(self, point: HookPoint, only: Node | None = None, stage: str = "") -> tuple[Implementation, ...]:
+        """Who answers at a point in a turn: those that are selected, or others in their place."""
+        return self.recast(self.plan.profile, stage, self._select_implementations(point, only, stage))
+
     def _select_implementations(
         self, point: HookPoint, only: Node | None = None, stage: str = ""
     ) -> tuple[Implementation, ...]:
@@ -245,7 +249,7 @@ class GraphLayout(msgspec.Struct):
         for name in (stage, point.name, point.twin or ""):
             if name in self.stand_ins:
                 return (self.stand_ins[name](point),)
-        return self.recast(self.plan.profile, stage, _only(self._find_implementations(point), only))
+        return _only(self._find_implementations(point), only)
 
     def _list_allowed(self, only: Node | None) -> frozenset[str]:
         """The plugins whose handlers may be called: those of the profile, and of them the `only` ones."""
@@ -272,7 +276,7 @@ class GraphLayout(msgspec.Struct):
                 name,
                 self.kinds[kind.name if twin is None else STREAM.name],
                 hook.point,
-                self._select_implementations(hook.point, only),
+                self._cast(hook.point, only),
                 hook.takes,
                 self._list_allowed(only),
                 self._manner(hook, hook.node, kind, "", policy),
@@ -284,7 +288,7 @@ class GraphLayout(msgspec.Struct):
 
     def _observers(self) -> Calls:
         point = HOOK_POINTS[ERROR_POINT]
-        return bind(self._select_implementations(point), point, {name: name for name in point.takes})
+        return bind(self._cast(point), point, {name: name for name in point.takes})
 
 
 def _looks(step: Step, plan: Plan) -> bool:
