@@ -62,6 +62,28 @@ MISTAKES = [
         "write a regular expression as Python reads it; for a text as it is, say `contains`",
         ("5", "'5'"),
     ),
+    Mistake(
+        "B153",
+        of(f"{ANSWER}, expect: {{model_output: {{«contain»: hi}}}}"),
+        "test `t` expects a text that is a mapping, with `contain`",
+        "did you mean `contains`?",
+        ("contain", "contains"),
+    ),
+    Mistake(
+        "B153",
+        of(f"{ANSWER}, {NEXT}{{streamed: [{{«regex»: hi}}]}}}}]"),
+        "test `t` expects a text that is a mapping, with `regex`",
+        "write the text itself, `{contains: TEXT}` or `{matches: PATTERN}`",
+        ("regex", "matches"),
+    ),
+    Mistake(
+        "B194",
+        of(f"{ANSWER}, expect: {{model_output: {{contains: «''»}}}}"),
+        "test `t` asks for a text that contains nothing, which every text does",
+        'say what it is to have, or expect `""`',
+        ("''", "hi"),
+        severity="warning",
+    ),
     # B154: nothing streams
     Mistake(
         "B154",
@@ -185,6 +207,7 @@ def test_what_a_test_cannot_mean_is_found_and_its_mended_twin_is_not(mistake: Mi
         of(f"{ANSWER}, expect: {{calls: {{run_model: [{{message: {{content: hello}}, session_id: x, profile: x}}]}}}}"),
         of('mock: {before_llm_call: {return: null}}, expect: {calls: {before_llm_call: [{request: {model: ""}}]}}'),
         of('expect: {prompt: {matches: "${env:PATTERN:-(}"}}'),
+        of("expect: {prompt: {parts: 2}, outbounds: [{content: {picture: x}}]}"),
     ],
 )
 def test_what_is_near_a_mistake_and_right_stays_quiet(text: str) -> None:
