@@ -10,6 +10,7 @@ from fakes.toys import Toy, Workshop
 
 from bub import BubFramework, tool
 from bub.base.diagnostics import Diagnostic, PipelineError
+from bub.errors import HookTypeError
 from bub.log import log_to
 
 
@@ -155,7 +156,6 @@ OPENING = """
     ("provides", "why"),
     [
         (failing, "OSError: the flute is locked away"),
-        (lambda: "flute", "must return list or tuple or None, but plugin `flute` returned str"),
         (lambda: [len], "AttributeError: 'builtin_function_or_method' object has no attribute 'name'"),
         (lambda: exit(3), "SystemExit: 3"),
     ],
@@ -171,6 +171,17 @@ def test_a_plugin_that_cannot_say_which_channels_it_has_is_named(
         (finding,) = caught.value.diagnostics
         assert (finding.code, finding.severity) == ("B210", "error")
         assert finding.message.startswith("plugin `flute` does not bring its channels: ") and why in finding.message
+
+
+def test_H31_channels_that_are_no_list_are_a_finding_of_a_start_and_an_error_of_its_type_for_a_program(
+    bub: Workshop,
+) -> None:
+    framework = bub(OPENING.format(more=""), flute=Toy(provide_channels=lambda: "flute"))
+    why = "must return list or tuple or None, but plugin `flute` returned str"
+    with pytest.raises(PipelineError, match=why):
+        framework.check_channels()
+    with pytest.raises(HookTypeError, match=why):
+        framework.get_channels(lambda message: None)
 
 
 def test_an_optional_plugin_that_fails_so_is_a_warning_and_the_other_channels_are_there(bub: Workshop) -> None:

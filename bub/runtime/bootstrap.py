@@ -32,11 +32,9 @@ def provide_channels(profile: Profile, message_handler: MessageHandler) -> dict[
     """
     findings, failures = Findings(), list[BaseException]()
     channels = _collect_channels(profile, message_handler, findings, failures)
-    for failure in failures:
-        if isinstance(failure, HookTypeError):
-            raise failure
     if findings.has_errors:
-        raise PipelineError(findings.items) from failures[0]
+        wrong = next((failure for failure in failures if isinstance(failure, HookTypeError)), None)
+        raise wrong or PipelineError(findings.items) from failures[0]
     return channels
 
 
