@@ -127,3 +127,11 @@ def log() -> Iterator[list[str]]:
     handler = logger.add(lambda line: lines.append(str(line).strip()), format="{message}", level="INFO")
     yield lines
     logger.remove(handler)
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Interrupts count, also where the tests themselves run in the background of a script."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
