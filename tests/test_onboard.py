@@ -32,6 +32,7 @@ from bub.asking import BackError, Query
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
 from bub.errors import UsageError
+from bub.pipeline.check.sections import check_section
 from bub.pipeline.edit.paths import REMOVED
 from bub.pipeline.source.merge import load_text
 from bub.setup.changes import changes_of
@@ -731,6 +732,19 @@ def test_an_answer_that_the_schema_refuses_is_refused(answers: dict[str, str], t
     with pytest.raises(UsageError, match=re.escape(told)) as raised:
         section({}, **answers)
     assert "no-token" not in str(raised.value)
+
+
+def test_what_the_schema_refuses_is_told_in_the_words_of_validate() -> None:
+    bounds = {"n": {"type": "integer", "minimum": 1}, "most": {"type": "number", "maximum": 5}}
+    schema = {"type": "object", "properties": {**bounds, "name": {"type": "string", "pattern": "^a+$"}}}
+    for name, given, plain in (("n", "0", 0), ("most", "9.5", 9.5), ("name", "b", "b")):
+        script = Script.of(None, {f"BUB_ONBOARD_TOY_{name.upper()}": given}, print)
+        with pytest.raises(UsageError) as refused:
+            ask_for_section("toy", schema, {}, Prompter(script, {}, None))
+        root = load_text(f"toy: {{{name}: {plain}}}\n").root.get("toy")
+        assert root is not None
+        (found,) = check_section("toy", root, schema)
+        assert str(refused.value).endswith(found.message.replace(f"`settings.toy.{name}`", f"`toy.{name}`"))
 
 
 def test_the_local_model_is_not_asked_about_unless_it_is_named(

@@ -667,6 +667,37 @@ def test_explain_names_the_persons_file(house: House) -> None:
     assert not any(key in shown for key in KEYS.values())
 
 
+def test_the_page_of_profiles_shows_the_persons_model(house: House) -> None:
+    house.file("profiles: {default: {}, other: {settings: {model: 'the:profile'}}}\n")
+    shown = bub(house.folder, "profiles", "--json", BUB_HOME=str(house.home)).stdout
+    assert [one["model"] for one in json.loads(shown)["profiles"]] == ["lab:small", "the:profile"]
+
+
+def test_config_reads_what_counts_and_writes_the_persons_file_if_told(house: House) -> None:
+    model_nowhere(house)
+
+    def config(*words: str) -> str:
+        return bub(house.folder, "config", *words, BUB_HOME=str(house.home)).stdout.strip()
+
+    folders, model = (house.folder / "pipelines.yaml").read_text(), "lab:large"
+    assert config("get", "model") == "lab:small"
+    assert config("set", "--person", "model", model).startswith(f"set settings.model in {house.home}/pipelines.yaml")
+    assert (config("get", "model"), config("get", "--person", "model")) == (model, model)
+    model_in_the_file(house)
+    assert (config("get", "model"), config("get", "--person", "model")) == ("the:file", model)
+    model_nowhere(house)
+    config("unset", "--person", "model")
+    assert config("get", "--person", "model") == config("get", "model") == ""
+    assert (house.folder / "pipelines.yaml").read_text() == folders
+
+
+def test_config_makes_the_persons_file_from_a_folder_that_has_one(house: House) -> None:
+    model_nowhere(house)
+    home = house.home / "new"
+    done = bub(house.folder, "config", "set", "--person", "model", "lab:large", BUB_HOME=str(home))
+    assert (done.returncode, "model: lab:large" in (home / "pipelines.yaml").read_text()) == (0, True), done.stderr
+
+
 @pytest.mark.parametrize("command", [["validate"], ["validate", "--plugins"], ["test"], ["diff", "bub:default", "."]])
 def test_what_judges_files_does_not_depend_on_the_machine(house: House, command: list[str]) -> None:
     house.file("tests: {t: {message: {content: hello}, mock: {run_model: {return: hi}}, expect: {model_output: hi}}}\n")

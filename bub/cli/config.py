@@ -41,6 +41,7 @@ from bub.pipeline.edit.own_file import (
     write_change,
 )
 from bub.pipeline.edit.paths import REMOVED, Keys
+from bub.pipeline.plan.layers.person import read_person
 from bub.pipeline.plan.origins import Lookup, flow, leaves_of, lookup_of, origins_of, schema_at
 from bub.pipeline.plan.plan import make_plan
 from bub.pipeline.source.interpolate import read_environment
@@ -49,6 +50,7 @@ from bub.pipeline.source.merge import DEFAULT_PROFILE, SHIPPED, load_document
 app = typer.Typer(rich_markup_mode=None, add_completion=False, help="Read and change settings in the pipeline file.")
 
 _PATH = typer.Argument(metavar="PATH", help="Such as settings.model, or model alone; profiles.default.plugins.")
+_PERSON = typer.Option("--person", help="In your own file, whose model and keys hold in every folder.")
 _WAYS_ON = (
     Choice("again", "edit it again"),
     Choice("leave", "leave the file as it was"),
@@ -67,9 +69,10 @@ def get(
     ctx: typer.Context,
     path: Annotated[str, _PATH],
     as_json: Annotated[bool, typer.Option("--json", help="Print the value as JSON.")] = False,
+    person: Annotated[bool, _PERSON] = False,
 ) -> None:
     """Print the value that counts, whatever sets it; of a secret only its source, a reference as it is written."""
-    lookup = _lookup(options_of(ctx))
+    lookup = _lookup(options_of(ctx), person=person, effective=True)
     keys = keys_of(lookup, path)
     found = [(leaf[len(keys) :], origin.value.plain()) for leaf, origin in leaves_of(lookup, keys)]
     default = (schema_at(lookup, keys) or {}).get("default")
@@ -98,6 +101,7 @@ def set_value(
     secret: Annotated[
         bool, typer.Option("--secret", help="Ask for a secret, keep it in .env, and refer to that.")
     ] = False,
+    person: Annotated[bool, _PERSON] = False,
 ) -> None:
     """Set a value in the file; with --profile, in that profile.
 
@@ -110,8 +114,8 @@ def set_value(
         raise UsageError(
             f"`{variable}` is not the name of a variable", help="use letters, digits and `_`, as in MY_KEY"
         )
-    lookup, keys = _locate(options, path)
-    own = _own(options, made=True)
+    lookup, keys = _locate(options, path, person=person)
+    own = _own(options, made=True, person=person)
     given = words or [f"${{env:{variable or variable_for(lookup, keys)}}}"]
     text = amend(own.text, {keys: value_of(lookup, keys, given)}, file=own.file)
     if secret:
@@ -125,11 +129,11 @@ def set_value(
 
 
 @app.command("unset")
-def unset(ctx: typer.Context, path: Annotated[str, _PATH]) -> None:
+def unset(ctx: typer.Context, path: Annotated[str, _PATH], person: Annotated[bool, _PERSON] = False) -> None:
     """Take a value out of the file, or with --profile out of that profile, so that its parent or a default holds."""
     options = options_of(ctx)
-    _, keys = _locate(options, path)
-    own = _own(options)
+    _, keys = _locate(options, path, person=person)
+    own = _own(options, person=person)
     text = amend(own.text, {keys: REMOVED}, file=own.file)
     _write(own, text, f"took {'.'.join(keys)} out of", f"{'.'.join(keys)} is not set in")
 
@@ -209,29 +213,36 @@ def _edit_until_right(own: OwnFile, draft: Path, editor: list[str]) -> int:
 # What a command works on
 
 
-def _lookup(options: Options) -> Lookup:
-    plan, _ = read_plan(options)
-    return lookup_of(plan, os.environ)
+def _lookup(options: Options, *, person: bool, effective: bool = False) -> Lookup:
+    """Return what the file says, or the person's own; if it is to be `effective`, with what holds in every folder."""
+    home = _home_file() if person else None
+    if home is not None and options.config is not None:
+        raise UsageError("--person means your own file, and --config another", help="leave one of them out")
+    plan, _ = read_plan(options, home if home is None or home.exists() else Path(f"{SHIPPED}{DEFAULT_PROFILE}"))
+    return lookup_of(plan, os.environ, read_person(plan.document, os.environ) if effective and not person else None)
 
 
-def _locate(options: Options, path: str) -> tuple[Lookup, Keys]:
+def _locate(options: Options, path: str, *, person: bool) -> tuple[Lookup, Keys]:
     """Return what the file says, and the keys of the value that a path means there."""
-    lookup = _lookup(options)
+    lookup = _lookup(options, person=person)
     keys = keys_of(lookup, path)
     if options.profile is not None and keys[0] != "profiles":
         keys = below_profile(keys, options.profile)
     return with_section(lookup, keys), keys
 
 
-def _own(options: Options, *, made: bool = False, even_broken: bool = False) -> OwnFile:
-    """Return the user's file. If there is none, `made` stands for one that is to be made in $BUB_HOME."""
+def _own(options: Options, *, made: bool = False, even_broken: bool = False, person: bool = False) -> OwnFile:
+    """Return the file that a run would use, or the person's own; `made` is one to be made in $BUB_HOME if none is."""
     if str(options.config).startswith(SHIPPED):
         raise UsageError(
             f"{options.config} is one of Bub's own files, which are not changed", help="leave out --config"
         )
-    found = find_pipeline(options.config, workspace_of(options), os.environ)
-    if found.path is not None:
-        return read_own(found.path, even_broken=even_broken)
+    if person:
+        there = _home_file() if _home_file().exists() else None
+    else:
+        there = find_pipeline(options.config, workspace_of(options), os.environ).path
+    if there is not None:
+        return read_own(there, even_broken=even_broken)
     if not made:
         raise UsageError("there is no pipeline file of yours yet", help="`bub config set PATH VALUE` makes one")
     return new_own(_home_file())

@@ -10,6 +10,7 @@ import typer
 from bub.cli.options import options_of
 from bub.cli.output import page_width, show, show_json
 from bub.cli.reading import read_document
+from bub.pipeline.plan.layers.person import read_person
 from bub.pipeline.show.profiles import profiles as profiles_in
 from bub.pipeline.show.profiles import profiles_page
 from bub.pipeline.source.merge import DEFAULT_PROFILE
@@ -26,7 +27,7 @@ def profiles(
     options = options_of(ctx)
     document, errors = read_document(options)
     chosen = options.profile or os.environ.get("BUB_PROFILE") or DEFAULT_PROFILE
-    found = profiles_in(document, chosen, os.environ)
+    found = profiles_in(document, chosen, os.environ, read_person(document, os.environ))
     if as_json:
         listed = [facts.as_dict() for facts in found]
         shown = {"version": 1, "errors": errors, "file": document.file, "profiles": listed}

@@ -13,6 +13,7 @@ from bub.pipeline.edit.paths import Keys
 from bub.pipeline.plan.settings import read_text
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import lone_reference
+from bub.pipeline.source.scalars import read_scalar
 from bub.plugins.schemas import Schema
 from bub.secrets.verdict import is_marked, is_named
 
@@ -152,8 +153,9 @@ def _parse_value(text: str, schema: Schema, whole: Schema) -> Any:
         return text or None
     try:
         return read_text(text, schema, whole)
-    except ValueError:
-        return text
+    except ValueError:  # a number out of its bounds is told of as one
+        value = read_scalar(text)
+        return value if isinstance(value, int | float) and not isinstance(value, bool) else text
 
 
 def _render_value(value: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from bub.base.diagnostics import Place
 from bub.base.layout import EMPTY, Line, Span, cells, indent_text, label_text, line
 from bub.pipeline.check.validate import profiles_of
+from bub.pipeline.plan.layers.person import Person
 from bub.pipeline.plan.origins import Lookup, flow, lookup_of, origins_of
 from bub.pipeline.plan.plan import make_plan
 from bub.pipeline.plan.routes import match_in_words
@@ -89,18 +90,22 @@ class ProfileFacts:
         }
 
 
-def profiles(document: Document, chosen_at_start: str, environ: Mapping[str, str]) -> tuple[ProfileFacts, ...]:
+def profiles(
+    document: Document, chosen_at_start: str, environ: Mapping[str, str], person: Person | None = None
+) -> tuple[ProfileFacts, ...]:
     """Return every profile of a document in the order they are written; a broken one as far as it can be read.
 
-    `environ` is the real environment: a variable can choose the model.
+    `environ` is the real environment, and `person` what holds in every folder: both can choose the model.
     """
     document = document_to_show(document)
-    return tuple(_facts(document, name, chosen_at_start, environ) for name in profiles_of(document))
+    return tuple(_facts(document, name, chosen_at_start, environ, person) for name in profiles_of(document))
 
 
-def _facts(document: Document, name: str, chosen_at_start: str, environ: Mapping[str, str]) -> ProfileFacts:
+def _facts(
+    document: Document, name: str, chosen_at_start: str, environ: Mapping[str, str], person: Person | None
+) -> ProfileFacts:
     plan = make_plan(document, name)
-    lookup = lookup_of(plan, environ)
+    lookup = lookup_of(plan, environ, person)
     written = document.root.get("profiles", name)
     profile = lookup.redact(plan.effective.profile_node or Node({}, Place(document.file)), ("profiles", name))
     channels = profile.get("channels")
