@@ -52,9 +52,9 @@ def leads_home(path: Path, folder: Path | None) -> bool:
         real = os.path.realpath(path)
     except (UsageError, OSError, ValueError):  # there is no home, or no file can have this name
         return False
-    if asking == home:
+    if asking == home or _is_same(asking, home):  # a disk may take capitals for small letters
         return False
-    if os.path.dirname(real) == home or (_is_below(real, home) and not _is_below(asking, home)):  # noqa: PTH120
+    if _is_same(os.path.dirname(real), home) or (_is_below(real, home) and not _is_below(asking, home)):  # noqa: PTH120
         return True
     # The owner may keep these two elsewhere, and have a link to them in Bub's own folder.
     if _is_same(real, os.path.join(home, DOTENV)):  # noqa: PTH118
