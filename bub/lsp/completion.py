@@ -79,6 +79,7 @@ def render_completion(
         {
             "label": offer.label,
             "kind": offer.kind,
+            "filterText": offer.label,
             "textEdit": {"range": span, "newText": f"{offer.label}{colon}"},
         }
         | ({"documentation": {"kind": "markdown", "value": offer.doc}} if offer.doc else {})
