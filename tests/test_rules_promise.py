@@ -37,11 +37,19 @@ def said(findings: tuple[Diagnostic, ...]) -> list[tuple[str, str, str]]:
 LAST = "@hookimpl(trylast=True)\ndef {hook}(message): ...\n"
 
 
-@pytest.mark.parametrize("hook", ["run_model", "run_model_stream", "resolve_session"])
-def test_who_is_asked_after_builtin_where_that_always_answers_is_told(write: Write, hook: str) -> None:
+@pytest.mark.parametrize(
+    ("hook", "parent"),
+    [
+        ("run_model", "default"),
+        ("run_model_stream", "default"),
+        ("resolve_session", "default"),
+        ("resolve_session", "classic"),  # which skips failures, but there is none
+    ],
+)
+def test_who_is_asked_after_builtin_where_that_always_answers_is_told(write: Write, hook: str, parent: str) -> None:
     toy, (place,) = marked(f"from bub import hookimpl\n\n\n@hookimpl(trylast=True)\ndef «{hook}»(message): ...")
     (finding,) = found = without_notes(
-        found_in(write, "extends: bub:default\n", toy.removeprefix("from bub import hookimpl\n\n\n"))
+        found_in(write, f"extends: bub:{parent}\n", toy.removeprefix("from bub import hookimpl\n\n\n"))
     )
     message = (
         f"plugin `toy` implements `{hook}`, but `builtin` is asked before it and always answers, so it is never asked"
@@ -272,6 +280,7 @@ WATCHED = "extends: bub:default\nhooks: {watch: {kind: gate}}\nstages: {watch: {
 WATCHING = "@hookimpl\ndef watch(message): ..."
 
 
+@pytest.mark.parametrize("parent", ["default", "classic"])
 @pytest.mark.parametrize(
     ("when", "others"),
     [
@@ -280,12 +289,15 @@ WATCHING = "@hookimpl\ndef watch(message): ..."
         ("{session_id: '*:4?', chat_id: '55', channel: 'c*'}", "channel `c*` and chat_id `55`"),
     ],
 )
-def test_a_session_of_another_chat_than_the_one_that_is_asked_for_is_told(write: Write, when: str, others: str) -> None:
+def test_a_session_of_another_chat_than_the_one_that_is_asked_for_is_told(
+    write: Write, when: str, others: str, parent: str
+) -> None:
     asked = when.split("'")[1]
     message = (
         f"stage `watch` asks for session_id `{asked}` and {others}, but a session is called after its channel and chat"
     )
-    assert said(found_in(write, WATCHED.replace("WHEN", when), WATCHING)) == [("B224", "warning", message)]
+    pipeline = WATCHED.replace("WHEN", when).replace("bub:default", f"bub:{parent}")
+    assert said(found_in(write, pipeline, WATCHING)) == [("B224", "warning", message)]
 
 
 @pytest.mark.parametrize(

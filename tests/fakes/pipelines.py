@@ -19,6 +19,7 @@ from fakes.toy_words import (
     LISTS,
     OFF,
     ON,
+    ONCE,
     ONLY,
     OWN_FILE,
     PLUGINS,
@@ -82,7 +83,7 @@ class _Draft:
             takes = ["model_output"]
         each = None
         lists = [value for value in above if value in LISTS]
-        if lists and kind != "firstresult" and (self.aim == "items" or self.chance(40)) and self.aim != "too late":
+        if lists and kind != "firstresult" and (self.aim == "items" or self.chance(40)) and self.aim not in ONCE:
             each = node["for_each"] = self.one_of(lists)
             takes = ["message"]
         if kind == "modifying":

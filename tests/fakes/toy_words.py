@@ -111,6 +111,9 @@ KINDS_OF: Mapping[str, tuple[str, ...]] = {
 }
 """The kinds of the stages in files that are about few."""
 
+ONCE = ("elsewhere", "session", "too late")
+"""The aims for which no stage runs for each item: a reply may go elsewhere than its message came from."""
+
 ONLY: Mapping[str, str] = {"only": PLUGINS[0], "only another": BRAIN}
 """Whom gates ask in files that are about `only`."""
 

@@ -11,7 +11,8 @@ from bub.pipeline.plan.stages import StagePlan
 
 CODE = "B219"
 
-_ANSWERED = ("resolve_session", "run_model_stream")
+_RESOLVE = "resolve_session"
+_ANSWERED = (_RESOLVE, "run_model_stream")
 """The hooks at which `builtin` answers every time."""
 
 
@@ -23,8 +24,9 @@ def check(plan: Plan, offers: Offers) -> None:
         order = _call_order(stage, offers)
         names = [(one.plugin, one.hook) for one in order]
         answering = [names.index((BUILTIN, hook)) for hook in _ANSWERED if (BUILTIN, hook) in names]
-        # Where a failure is skipped, the next one is asked if `builtin` fails.
-        end = answering[0] + 1 if answering and stage.on_failure == "propagate" else len(order)
+        # Where a failure is skipped, the next one is asked if `builtin` fails, as it never does at a session.
+        is_last = stage.on_failure == "propagate" or stage.hook.point.name == _RESOLVE
+        end = answering[0] + 1 if answering and is_last else len(order)
         asked.update(order[:end])
         behind += order[end:]
     for implementation in dict.fromkeys(behind):

@@ -60,4 +60,6 @@ def _is_usual(plan: Plan, offers: Offers) -> bool:
 
 
 def _is_remade_above(plan: Plan, stage: StagePlan) -> bool:
-    return any("message" in other.makes and other.into != SESSION for other in plan.above(stage))
+    """Whether the message may have another channel or chat than when its session was found."""
+    above = plan.above(stage)[len(plan.arrival) :]
+    return any("message" in other.makes for other in above)
