@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from fakes.toy_files import Function, PipelineCase, ToyPlugin
-from fakes.toy_words import CHANNELS, FIRED, IDS, OFF
+from fakes.toy_words import CHANNELS, FIRED, IDS
 
 Message = dict[str, Any]
 Rule = dict[str, Any]
@@ -84,7 +84,7 @@ class Declared:
         for name, stage in self.stages.items():
             hook = stage.get("hook", name)
             said = self.hooks.get(hook, {})
-            if (stage.get("kind") or said.get("kind")) == kind and stage.get("enabled") not in (False, OFF):
+            if (stage.get("kind") or said.get("kind")) == kind and stage.get("enabled") is not False:
                 only = stage.get("only", said.get("only"))
                 yield Check(name, hook, stage, self._implementers(hook, only), {**said, **stage})
         for hook, said in self.hooks.items():
@@ -112,7 +112,7 @@ class Declared:
         """Whether a reader expects that a hook is fired: not if who would do so is missing, or its stage is off."""
         firing = {"run_model", "run_model_stream"} if hook == "tool_gate" else set()
         firing |= {one.hook for plugin in self.plugins for one in plugin.functions if one.fires == hook}
-        off = {stage.get("hook", name) for name, stage in self.stages.items() if stage.get("enabled") in (False, OFF)}
+        off = {stage.get("hook", name) for name, stage in self.stages.items() if stage.get("enabled") is False}
         return not firing & off and not any(plugin.is_missing for plugin in self.plugins)
 
     def gets_turns(self) -> bool:

@@ -17,7 +17,6 @@ from fakes.toy_words import (
     IDS,
     KINDS_OF,
     LISTS,
-    OFF,
     ON,
     ONCE,
     ONLY,
@@ -159,7 +158,7 @@ class _Draft:
         if self.has("off"):
             node["enabled"] = False
         elif self.chance(8):
-            node["enabled"] = self.one_of((ON, OFF))
+            node["enabled"] = ON
         if self.aim in ONLY:
             node["only"] = [ONLY[self.aim]]
         if self.has("only"):

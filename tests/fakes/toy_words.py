@@ -81,8 +81,8 @@ SERVICES: Mapping[str, str] = {
 """Known hooks that `helper` may implement too."""
 
 CHANNELS = ("cli", "telegram", "work-1")
-ON, OFF = "${env:TOYS_ARE_ON:-true}", "${env:TOYS_ARE_OFF:-false}"
-"""What `enabled` may say beside true and false."""
+ON = "${env:TOYS_ARE_ON:-true}"
+"""What `enabled` may say beside true and false. A check without the environment takes what may be on for on."""
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "channel": ("cli", "tele*", "work-[0-9]", "*"),
