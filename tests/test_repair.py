@@ -51,7 +51,7 @@ def repaired(file: Path, text: str) -> tuple[str, Repair]:
         ("stages: {run_model: {timout: 5 s}}", "stages: {run_model: {timeout: 5s}}"),
         ("stages: {save_state: {thread: yes}}", "stages: {save_state: {thread: true}}"),
         ("stages: {save_state: {thread: 'yes'}}", "stages: {save_state: {thread: true}}"),
-        ("settings: {model: no}", 'settings: {model: "no"}'),
+        ("settings: {command_prefix: no}", 'settings: {command_prefix: "no"}'),
         ("settings: {retries: '3'}", "settings: {retries: 3}"),
         ('settings: {model: "opnai:gpt-5-mini"}', 'settings: {model: "openai:gpt-5-mini"}'),
         ("profiles: {a: {concurrency: Serial}}", "profiles: {a: {concurrency: serial}}"),
