@@ -110,6 +110,11 @@ def judge_reply(message: Message) -> None:
 
 
 @hookimpl
+def claim_reply(message: Message) -> None:
+    """Claim nothing."""
+
+
+@hookimpl
 async def deliver(message: Message) -> bool:
     await trio.sleep(0.1)
     return True

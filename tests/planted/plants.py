@@ -261,6 +261,36 @@ PLANTS = (
         '        if call.on_failure == "propagate":\n            raise error',
         "        raise error",
     ),
+    Plant(
+        "an item that was claimed is sent",
+        CLAIMING,
+        'return (claim, who, "claimed") if claim.get("handled") else DONE',
+        'return (claim, who, "claimed") if claim.get("handled") and not each else DONE',
+    ),
+    Plant(
+        "a claim does not end the turn",
+        CLAIMING,
+        'return (claim, who, "claimed") if claim.get("handled")',
+        "return DONE if not each",
+    ),
+    Plant(
+        "a model may be silent for good",
+        STREAM,
+        "    if pulled.silence is not None:\n        events",
+        "    if False:\n        events",
+    ),
+    Plant(
+        "a stream that has begun is asked for again",
+        STREAM,
+        "if attempt < manner.retries and not pulled.begun:",
+        "if attempt < manner.retries:",
+    ),
+    Plant(
+        "a failure is told twice",
+        FAILURES,
+        "    await observer(graph.observers, values, Within(REPORTING_PATIENCE, shield), log)",
+        "    for _ in range(2):\n        await observer(graph.observers, values, Within(REPORTING_PATIENCE, shield), log)",
+    ),
     # Side by side.
     Plant(
         "the failure of a stage beside others is lost",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Container, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping
 from typing import Any
-
-import trio
 
 from bub.envelope import field_of
 from bub.hooks.facts import OUTBOUNDS, SESSION
@@ -51,18 +49,22 @@ def answer_of(site: Site, message: Any, lists: Container[str], text: str | None 
     return text or "".join(ANSWER)
 
 
-def stream_of(pieces: tuple[str, ...], then: BaseException | float | None = None) -> AsyncStreamEvents:
-    """Return a stream of texts that dies behind them with an exception, or hangs for so many seconds."""
+def stream_of(
+    pieces: tuple[str, ...], then: BaseException | Callable[[], Awaitable[None]] | None = None
+) -> AsyncStreamEvents:
+    """Return a stream of texts that dies behind them with an exception, or goes on as it is said."""
     return AsyncStreamEvents(_events(pieces, then))
 
 
-async def _events(pieces: tuple[str, ...], then: BaseException | float | None) -> AsyncIterator[StreamEvent]:
+async def _events(
+    pieces: tuple[str, ...], then: BaseException | Callable[[], Awaitable[None]] | None
+) -> AsyncIterator[StreamEvent]:
     for piece in pieces:
         yield StreamEvent.text(piece)
     if isinstance(then, BaseException):
         raise then
     if then is not None:
-        await trio.sleep(then)
+        await then()
 
 
 def payload_for(name: str, takes: tuple[str, ...]) -> dict[str, Any]:

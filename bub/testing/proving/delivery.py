@@ -63,14 +63,30 @@ def _behind_an_item(rules: Rules, seen: Seen, visit: Visit) -> Iterator[tuple[st
     kind = field_of(visit.message, "kind")
     for later in seen.after(visit):
         stage = later.site.stage
-        if later.site.is_cleanup or stage is None or stage.each != site.each or stage.id == site.where:
+        if later.site.is_cleanup or stage is None or stage.each != site.each or later.site.position <= site.position:
             continue
         if content_of(later.message) == item and field_of(later.message, "kind") == kind:
-            yield f"{later.site} ran for an item that the gate `{site.where}` had not allowed", site.where
+            yield f"{later.site} ran for an item that `{site.where}` had taken out", site.where
             break
     left = [content_of(reply) for reply in seen.result.outbounds or ()]
     if site.each == OUTBOUNDS and seen.error is None and not seen.is_cancelled and item in left:
-        yield f"a reply that the gate `{site.where}` had not allowed is among what the turn came to", site.where
+        yield f"a reply that `{site.where}` had taken out is among what the turn came to", site.where
+
+
+def _behind_a_claim(rules: Rules, seen: Seen, visit: Visit) -> Iterator[tuple[str, str]]:
+    """Behind a claim run only clean-ups and the delivery of its reply; one of an item takes that item out."""
+    site = visit.site
+    if site.stage is None:
+        return
+    if site.each is not None:
+        yield from _behind_an_item(rules, seen, visit)
+        return
+    for later in seen.after(visit):
+        outer = later.outermost
+        is_reply = outer.site.each == OUTBOUNDS and content_of(outer.message) == CLAIMED
+        if not (is_reply or outer.site.is_cleanup or outer.site.is_error_observer or outer.site.where == site.where):
+            yield f"{later.site} ran behind the claim of {site}", site.where
+            break
 
 
 def _shown_behind(rules: Rules, seen: Seen, visit: Visit) -> Iterator[tuple[str, str]]:
@@ -89,6 +105,8 @@ def _shown_behind(rules: Rules, seen: Seen, visit: Visit) -> Iterator[tuple[str,
 def one_outcome(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
     """Exactly one outcome is delivered, once."""
     for visit in seen.struck:
+        if visit.fault is not None and visit.fault.way is Way.CLAIM:
+            yield from _behind_a_claim(rules, seen, visit)
         if visit.fault is not None and visit.fault.way is Way.CANCEL and not visit.site.is_cleanup:
             for later in seen.after(visit):
                 outer = later.outermost.site

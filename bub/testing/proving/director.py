@@ -155,7 +155,7 @@ class Director:
             case Way.BREAK:
                 return stream_of(ANSWER[:1], make_exception(f"RuntimeError: {PLANTED}"))
             case Way.STALL:
-                return stream_of(ANSWER[:1], self.long)
+                return stream_of(ANSWER[:1], functools.partial(self._stall, visit))
             case Way.DENY:
                 return {"deny": DENIED}
             case Way.CLAIM:
@@ -201,6 +201,12 @@ class Director:
         visit.outlasted = True
         self.scope.cancel()  # the turn has no end by itself
         await trio.sleep(self.long)
+
+    async def _stall(self, visit: Visit) -> None:
+        try:
+            await self._hang(visit)
+        finally:
+            visit.ended = self._clock.now
 
     async def _answer_late(self, site: Site, answer: Any) -> Any:
         with trio.CancelScope(shield=True):

@@ -53,7 +53,7 @@ def in_time(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
     excess = 0.0
     for visit in seen.struck:
         site, fault = visit.site, visit.fault
-        most = time_of(visit)
+        most = _time_left(visit)
         if fault is None or most is None:
             continue
         if fault.way is Way.LATE:
@@ -68,6 +68,15 @@ def in_time(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
     if seen.took > rules.bound + excess + seen.real + _PRECISION and not is_unbounded(seen):
         times = format_duration(seen.took), format_duration(rules.bound)
         yield "the turn took {}, and all its time-outs together are {}".format(*times), ""
+
+
+def _time_left(visit: Visit) -> float | None:
+    """How long a call may hang; a stream that says nothing, no longer than it may be silent."""
+    most, site, fault = time_of(visit), visit.site, visit.fault
+    stalls = fault is not None and (fault.way is Way.STALL or (fault.way is Way.HANG and site.point.form == "stream"))
+    if site.idle is None or not stalls:
+        return most
+    return site.idle if most is None else min(most, site.idle)
 
 
 def _stage_of(visit: Visit) -> str:
@@ -105,8 +114,13 @@ def policies(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
     ended_late = site.kind == "void" and visit.fault.way is Way.LATE
     if not site.is_error_observer and not seen.told and not ended_late:
         yield f"nobody was told that {site} had failed", site.where
+    twice = [error for _, error in seen.told if sum(error is other for _, other in seen.told) > 1]
+    if twice:
+        yield f"the error observers were told of {type(twice[0]).__name__} twice, when {site} had failed", site.where
     if site.is_gate or site.stage is None:
         return
+    if visit.fault.way is Way.BREAK and len(struck) != 1 and site.each is None:
+        yield f"{site} was called {_times(len(struck))}, though its stream had begun", site.where
     if visit.fault.way is Way.RAISE and site.each is None and len(struck) != 1 + site.retries:
         yield f"{site} failed and was called {_times(len(struck))}, not {_times(1 + site.retries)}", site.where
     if site.on_failure == "propagate":

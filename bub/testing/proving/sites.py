@@ -33,7 +33,8 @@ class Raw(msgspec.Struct, frozen=True, eq=False):
 class Site(msgspec.Struct, frozen=True, eq=False):
     """An implementation where it is called, with all that the file declares of that place.
 
-    `where` is the id of its stage or the name of the fired point, `timeout` how many seconds a call may take there,
+    `where` is the id of its stage or the name of the fired point, `timeout` how many seconds a call may take there, and
+    `idle` how many its stream may say nothing;
     `retries` how often a failed one is made again, `into` the value that its stage makes, `position` the place of the
     stage in the order of the turn; a fired point has none. `has_policy`: the file says what its failure does.
     """
@@ -52,6 +53,7 @@ class Site(msgspec.Struct, frozen=True, eq=False):
     has_policy: bool
     timeout: float | None
     retries: int
+    idle: float | None = None
     combine: str | None = None
     position: int = -1
 
@@ -126,6 +128,7 @@ def _site(plan: Plan, raw: Raw) -> Site | None:
             has_policy=said,
             timeout=timeout_of(stage),
             retries=_retries(stage.node),
+            idle=seconds_of(stage.node.get("idle_timeout")),
             combine=text_of(stage.node.get("combine")) or "list" if "combine" in stage.kind.keys else None,
             position=plan.position[stage.id],
         )
