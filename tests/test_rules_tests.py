@@ -212,3 +212,17 @@ def test_what_a_test_cannot_mean_is_found_and_its_mended_twin_is_not(mistake: Mi
 )
 def test_what_is_near_a_mistake_and_right_stays_quiet(text: str) -> None:
     assert said(check(VERSION + text)) == []
+
+
+NOTED = """version: 1
+extends: bub:default
+settings: {model: "${env:MODEL:-openrouter:x/y}"}
+tests: {t: {message: {content: x}, env: {MODEL: x, BUB_MODEL: 'a:b', GREETING: hi}, expect: {prompt: x}}}
+"""
+
+
+def test_a_variable_that_nobody_reads_is_noted() -> None:
+    (told,) = check(NOTED)
+    assert (told.code, told.severity, told.path) == ("B155", "note", "tests.t.env.GREETING")
+    assert told.message.startswith("test `t` sets the variable `GREETING`, which neither this file nor a plugin")
+    assert said(check(NOTED.replace("GREETING: hi", "BUB_HOME: hi"))) == []

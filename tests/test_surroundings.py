@@ -124,20 +124,6 @@ def test_settings_and_variables_are_checked_as_elsewhere(test: str, found: str |
     assert found is None or any(found in one for one in told), told
 
 
-NOTED = """version: 1
-extends: bub:default
-settings: {model: "${env:MODEL:-openrouter:x/y}"}
-tests: {t: {message: {content: x}, env: {MODEL: x, BUB_MODEL: 'a:b', GREETING: hi}, expect: {prompt: x}}}
-"""
-
-
-def test_a_variable_that_nobody_reads_is_noted() -> None:
-    (told,) = check(NOTED)
-    assert (told.code, told.severity, told.path) == ("B155", "note", "tests.t.env.GREETING")
-    assert told.message.startswith("test `t` sets the variable `GREETING`, which neither this file nor a plugin")
-    assert said(check(NOTED.replace("GREETING: hi", "BUB_HOME: hi"))) == []
-
-
 def test_what_a_plugin_reads_is_looked_up_in_its_file(desk: Desk) -> None:
     tests = "t: {message: {content: x}, env: {DESK_MODE: hi, DESK_MOOD: good}, expect: {prompt: x}}"
     found = check_file(desk.file(tests, DESK)).diagnostics
