@@ -188,6 +188,7 @@ class _Probe:
     def tracing(self) -> Iterator[None]:
         if hasattr(sys, "monitoring"):
             sys.monitoring.restart_events()
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 tells of no instruction unless some frame has asked before
         sys.settrace(self._enter)
         try:
             yield
