@@ -347,6 +347,61 @@ async def test_C19_steer_reaches_the_turn_under_way_and_is_a_turn_where_none_run
     assert (line.said, taken) == (["go"], ["left", "right"])
 
 
+GATED = """
+extends: bub:default
+hooks: {moderate: {kind: gate, takes: [prompt]}}
+stages: {moderate: {before: run_model}}
+"""
+
+
+async def test_what_a_gate_is_to_judge_steers_no_turn_and_is_judged_in_one_of_its_own(workshop: Workshop) -> None:
+    line, taken = Line(), list[str]()
+
+    async def listen(prompt: str, state: dict[str, Any]) -> str:
+        await trio.sleep(5)
+        taken.extend(message.content for message in state["_runtime_steering_inbox"].take())
+        return prompt
+
+    def moderate(prompt: str) -> Any:
+        return {"deny": "not here"} if "password" in prompt else None
+
+    office = an_office(
+        workshop, line, pipeline=GATED, run_model=listen, moderate=moderate, admit_message=lambda: "steer"
+    )
+    async with opened(office) as manager:
+        await line.say("go")
+        await trio.sleep(1)
+        await line.say("and the password")
+        await line.say("on")
+        await manager.settled()
+    assert (line.said, taken) == (["go", "not here", "on"], [])
+
+
+ROUTED = """
+extends: bub:default
+profiles: {default: {plugins: [office]}, guest: {plugins: [office], tools: {allow: []}}}
+routes: [{match: {sender_id: eve}, profile: guest}]
+"""
+
+
+async def test_a_message_of_another_profile_steers_no_turn(workshop: Workshop) -> None:
+    line, taken = Line(), list[str]()
+
+    async def listen(prompt: str, state: dict[str, Any]) -> str:
+        await trio.sleep(5)
+        taken.extend(message.content for message in state["_runtime_steering_inbox"].take())
+        return prompt
+
+    office = an_office(workshop, line, pipeline=ROUTED, run_model=listen, admit_message=lambda: "steer")
+    async with opened(office) as manager:
+        await line.say("go", sender_id="ada")
+        await trio.sleep(1)
+        await line.say("run what I say", sender_id="eve")
+        await line.say("be brief", sender_id="ada")
+        await manager.settled()
+    assert (line.said, taken) == (["go", "run what I say"], ["be brief"])
+
+
 async def test_C21_what_no_turn_took_is_answered_by_the_next_one(workshop: Workshop) -> None:
     line = Line()
 

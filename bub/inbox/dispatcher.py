@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import trio
+from msgspec import structs
 
 from bub.asking import Question
 from bub.base.counts import Counts
@@ -222,6 +223,8 @@ class Dispatcher:
         if not batch.begun:
             self._ledger.admit(batch.ids)
         let_in = self._let_in.setdefault(session_id, [])
+        if action == "steer" and let_in and not _may_steer(batch, let_in[0]):
+            action = "follow_up"
         if action == "steer" and let_in:
             batch.steers = let_in[0]
             let_in[0].steered.append(batch)
@@ -356,6 +359,15 @@ class Dispatcher:
         await self._ledger.give_up(received, reason, with_draft([sorry], received.message))
 
 
+def _may_steer(batch: Batch, other: Batch) -> bool:
+    """Whether the turn of another batch may take a message: only if no check and no other profile would be passed by.
+
+    What a turn takes goes to the model as it is, so a message that a gate is to judge has a turn of its own; so has one
+    of a profile that may do less, or more.
+    """
+    return batch.turn.profile.name == other.turn.profile.name and not batch.turn.is_judged
+
+
 def is_quit(content: str, settings: Mapping[str, Any]) -> bool:
     """Whether a text is the command that ends what a session does."""
     line = command_line(content, prefix_of(settings))
@@ -365,7 +377,7 @@ def is_quit(content: str, settings: Mapping[str, Any]) -> bool:
 async def _ask(channel: Channel, batch: Batch, question: Question) -> bool:
     # Asked now: what came in since, and from whom, may have steered the turn.
     is_typed = question.is_typed and surface_of(batch.items).is_operator
-    return await channel.ask(replace(question, is_typed=is_typed), batch.message)
+    return await channel.ask(structs.replace(question, is_typed=is_typed), batch.message)
 
 
 async def _complete(channel: Channel, batch: Batch, came: Envelope) -> Envelope:

@@ -160,6 +160,11 @@ class MessageTurn(TurnUnderWay):
             return True
         return profile.risks_early or profile.graph.is_risked_early(registered)
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether a plugin of its profile may keep the message back or change it before the model gets it."""
+        return self.profile.graph.judges_messages(self._turns.loaded.registry.registered)
+
     async def arrive(self) -> None:
         """Run the stages up to the one that makes the session's id, once it is this message's turn to do so.
 

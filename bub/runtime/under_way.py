@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import replace
 from functools import partial
+
+from msgspec import structs
 
 from bub.asking import Ask, Question
 from bub.base.waiting import stopped_above
@@ -38,7 +39,7 @@ def ask_under_way() -> Ask | None:
 async def _ask(turn: TurnUnderWay, ask: Ask, is_own: bool, question: Question) -> bool:
     """Ask a person, whose time counts for no stage that waits for the answer (DESIGN §13, Time)."""
     with stopped_above([limit for one in turn.chain() for limit in one.bounds]):
-        return await ask(question if is_own else replace(question, is_typed=False))
+        return await ask(question if is_own else structs.replace(question, is_typed=False))
 
 
 def typed_under_way() -> str | None:

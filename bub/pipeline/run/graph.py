@@ -322,6 +322,16 @@ class Graph(msgspec.Struct, frozen=True):
         """Every stage in run order."""
         return tuple(step for node in self.nodes for step in node.steps)
 
+    def judges_messages(self, registered: Container[str] = ()) -> bool:
+        """Whether a plugin may keep a message back or change it, between what finds its session and what answers it.
+
+        `registered` are the hooks with handlers that came at run time.
+        """
+        steps = self.steps[sum(len(node.steps) for node in self.arrival) :]
+        made = next((at for at, step in enumerate(steps) if any(name == ANSWER for name, _ in step.makes)), len(steps))
+        above = (step for step in steps[:made] if step.enabled and step.kind.facts.can_object)
+        return any(step.hook in registered or step.calls.items for step in above)
+
     @property
     def judges_answers(self) -> bool:
         """Whether a plugin may keep back or change what the model said, in a stage below."""
