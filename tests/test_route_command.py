@@ -102,7 +102,8 @@ def test_a_route_with_a_reference_to_nothing_matches_no_message(write: Write, gl
     for sender in ("", "ann"):
         message = {"content": "hi", "sender_id": sender}
         assert route(file.parent, message)["profile"] == "default"
-        assert trio.run(BubFramework(file).process_inbound, message).profile == "default"
+    with pytest.raises(PipelineError, match="the environment variable `OWNER` is not set"):
+        BubFramework(file).load_hooks()
 
 
 def test_without_a_route_it_is_the_profile_chosen_at_start(folder: Path) -> None:

@@ -29,7 +29,7 @@ def follow(text: str, finding: Diagnostic) -> str | None:
 
 
 def write_there(text: str, finding: Diagnostic, found: re.Match[str]) -> str:
-    return repaired(text, replace(finding, fix=found[1]))
+    return repaired(text, replace(finding, fix=finding.fix or found[1]))
 
 
 def tree_edit(edit: Callable[[Tree, list[str], re.Match[str]], None]) -> Callable[[str, Diagnostic, Any], str]:
@@ -74,9 +74,12 @@ def take_out(tree: Tree, path: list[str], found: re.Match[str] | None = None) ->
     named = found[1] if found is not None and found.re.groups else None
     key = named or path[-1]
     if path[0] == "tests":
-        said = tree["tests"][path[1]][path[2]]
-        said.pop(path[3])
-        if not said and path[2] == "expect":  # a test that expects nothing goes with it
+        turn, rest = tree["tests"][path[1]], path[2:]
+        if further := re.fullmatch(r"then\[(\d+)\]", rest[0]):  # a further message of the test
+            turn, rest = turn["then"][int(further[1])], rest[1:]
+        said = turn[rest[0]]
+        said.pop(rest[1])
+        if not said and rest[0] == "expect":  # a test that expects nothing goes with it
             del tree["tests"][path[1]]
     else:
         entry(tree, path, key).pop(key)
