@@ -47,30 +47,26 @@ def leads_home(path: Path, folder: Path | None) -> bool:
     name all that is there. Any other may not: a stranger's folder would read its user's keys.
     """
     try:
-        home = os.path.realpath(bub_home(os.environ))
-        asking = os.path.realpath(folder) if folder is not None else ""
-        real = os.path.realpath(path)
+        home, real = Path(os.path.realpath(bub_home(os.environ))), Path(os.path.realpath(path))
+        asking = Path(os.path.realpath(folder)) if folder is not None else None
     except (UsageError, OSError, ValueError):  # there is no home, or no file can have this name
         return False
-    if asking == home or _is_same(asking, home):  # a disk may take capitals for small letters
+    if asking is not None and (asking == home or _is_same(asking, home)):  # a disk may take capitals for small letters
         return False
-    if _is_same(os.path.dirname(real), home) or (_is_below(real, home) and not _is_below(asking, home)):  # noqa: PTH120
+    is_inside = asking is not None and asking.is_relative_to(home)
+    if _is_same(real.parent, home) or (real.is_relative_to(home) and not is_inside):
         return True
     # The owner may keep these two elsewhere, and have a link to them in Bub's own folder.
-    if _is_same(real, os.path.join(home, DOTENV)):  # noqa: PTH118
+    if _is_same(real, home / DOTENV):
         return True
-    is_link = real != os.path.join(asking, path.name)  # noqa: PTH118
-    return is_link and _is_same(real, os.path.join(home, FILE_NAME))  # noqa: PTH118
+    is_link = asking is None or real != asking / path.name
+    return is_link and _is_same(real, home / FILE_NAME)
 
 
-def _is_below(path: str, folder: str) -> bool:
-    return Path(path).is_relative_to(folder)
-
-
-def _is_same(one: str, other: str) -> bool:
+def _is_same(one: Path, other: Path) -> bool:
     try:
-        return os.path.samefile(one, other)  # noqa: PTH121 (both are texts)
-    except (OSError, ValueError):
+        return one.samefile(other)
+    except (OSError, ValueError):  # one of them is not there, so they are two
         return False
 
 

@@ -112,13 +112,13 @@ def _report(findings: Sequence[Diagnostic], proofs: Sequence[Proof], format: Fin
         print(render_annotations(findings, repository(), pages_of_codes()), end="")
     elif findings:
         print(render_text(findings, sources, color=in_color(sys.stdout)))
-        print("\n".join(_told(proof.counterexamples) for proof in proofs if proof.counterexamples), end="")
+        print("\n".join(_render(proof.counterexamples) for proof in proofs if proof.counterexamples), end="")
     for name in dict.fromkeys(name for proof in proofs for name in proof.unreached):
         print(printable(f"not tried, since no message reaches it: {name}"), file=sys.stderr)
     print(_summary(findings, proofs))
 
 
-def _told(counterexamples: Iterable[Counterexample]) -> str:
+def _render(counterexamples: Iterable[Counterexample]) -> str:
     """The counter-examples as people paste them."""
     told = []
     for one in counterexamples:

@@ -107,7 +107,7 @@ class InboxStore(Protocol):
     ) -> list[Outgoing]:
         """Make dead letters of messages, and put what is replied into the outbox, all or nothing."""
 
-    async def keep_draft(self, id: Id, draft: str) -> None:  # noqa: A002
+    async def keep_draft(self, id: Id, draft: str) -> None:  # noqa: A002 (what a message in a store is known by)
         """Keep the channel's name for what shows the answer to a message."""
 
     async def keep_reply_draft(self, id: Id, draft: str) -> None:  # noqa: A002 (as above)

@@ -21,7 +21,7 @@ MATCHERS = ("contains", "matches")
 """What asks for a part of a text, in place of the whole."""
 
 _CARRIED = (*ADDRESS, "sender_id", "session_id")
-"""What a message says of where it comes from: the next one of a test comes from there, too, if it does not say."""
+"""The keys that say where a message comes from: the next message of a test takes them over."""
 
 _EXPECTED = {"ran": "to run", "skipped": "to be skipped", "error.stage": "to fail", "ended_by": "to end the turn"}
 
@@ -41,7 +41,7 @@ class Expected(msgspec.Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """Where it stands below the test."""
+        """Its place below the test."""
         return f"{self.turn}.{self.key}"
 
     @property
@@ -68,7 +68,7 @@ class Case(msgspec.Struct, frozen=True):
             yield from section.items()
 
     def mocked_tools(self) -> Iterator[tuple[str, Node]]:
-        """What stands in for tools, by their name."""
+        """The mocks of tools, by their name."""
         section = self.node.get("mock_tools")
         if section is not None:
             yield from section.items()

@@ -58,7 +58,7 @@ def _tab_before(text: str, at: int) -> tuple[int, int] | None:
         end += 1
     if "\t" in text[at:end]:
         first = text.index("\t", at)
-        return first, first + len(re.match(r"\t+", text[first:]).group())  # type: ignore[union-attr]
+        return first, first + len(re.match(r"\t+", text[first:]).group())  # type: ignore[union-attr]  # a tab is there
     line = _line_start(text, at)
     return indentation_tab(text, line, at) if at <= indentation_end(text, line) else None
 

@@ -67,7 +67,7 @@ def _check_arguments(plan: Plan, mock: str, calls: Node, path: str) -> None:
 
 
 def _hooks(plan: Plan, mock: str) -> Iterator[HookPlan]:
-    """The hooks at which a mock stands in, for a stage, or wherever its hook point is called."""
+    """The hooks that a mock answers for, at a stage or wherever the hook point is called."""
     if mock in plan.position:
         yield plan.stage(mock).hook
     yield from (stage.hook for stage in plan.stages if mock in (stage.hook.point.name, stage.hook.point.twin))
