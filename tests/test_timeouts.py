@@ -346,6 +346,37 @@ stages:
     assert trio.current_time() == 25.0
 
 
+async def test_a_plain_function_between_async_ones_has_its_time_and_takes_none_from_them() -> None:
+    ended: list[str] = []
+
+    def linger() -> None:
+        trio.lowlevel.current_clock().jump(11)  # type: ignore[attr-defined]
+
+    async def tidy() -> None:
+        await trio.sleep(9)
+        ended.append("tidied")
+
+    def sweep() -> None:
+        trio.lowlevel.current_clock().jump(9)  # type: ignore[attr-defined]
+        ended.append("swept")
+
+    graph = graph_of(
+        """
+hooks: {one: {kind: observer}, tidy: {kind: broadcast}}
+stages:
+  one: {kind: observer}
+  tidy: {kind: broadcast, cleanup_for: one, timeout: 10s}
+""",
+        careful=Toy(one=lasting(0), tidy=tidy),
+        brisk=Toy(tidy=sweep),
+        slow=Toy(tidy=linger),
+        neat=Toy(tidy=tidy),
+    )
+    with pytest.raises(trio.TooSlowError, match="plugin `slow` took longer than 10 seconds"):
+        await run(turn_on(graph))
+    assert sorted(ended) == ["swept", "tidied", "tidied"]
+
+
 async def test_what_a_failing_clean_up_tells_is_not_cut_off_by_a_stage_before_it() -> None:
     told: list[float] = []
 

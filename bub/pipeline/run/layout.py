@@ -166,9 +166,10 @@ class GraphLayout(msgspec.Struct):
             # Whatever a text model says is taken at its word (BEHAVIOURS T15); a stage that streams is strict (H29).
             calls = replace(calls, items=tuple(in_words(call) if call.form == "text" else call for call in calls.items))
         timeout = _timeout(stage.hook, node)
-        if stage.cleanup_for is not None and timeout is not None:
-            calls = replace(calls, items=tuple(in_time(call, timeout) for call in calls.items))
         waits = any(implementation.is_async for implementation in found) or manner.thread or manner.retries > 0
+        keeps_time = waits and kind.shielded is not None
+        if stage.cleanup_for is not None and timeout is not None and not keeps_time:
+            calls = replace(calls, items=tuple(in_time(call, timeout) for call in calls.items))
         into = stage.into if stage.into in stage.makes else None  # one that is off may make nothing
         slot = self._add_value(into, sources) if into is not None else None
         joins = self._add_value("message", sources) if into == SESSION else None
