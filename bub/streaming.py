@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
+
+_CUT: Mapping[str, str] = MappingProxyType(
+    {
+        "length": "the answer is cut: it reached the longest length that it may have (raise `max_tokens` in the "
+        "settings, or ask the model to go on)",
+        "content_filter": "the answer is cut: the content filter of the provider stopped it",
+    }
+)
 
 
 class StreamEvent(msgspec.Struct, frozen=True):
@@ -14,7 +23,8 @@ class StreamEvent(msgspec.Struct, frozen=True):
     The kinds are "text", "reasoning", "tool_call", "tool_result", "usage", "error" and "final"; others pass through as
     they are (BEHAVIOURS T19).
     A `text` or `reasoning` event carries `{"delta": str}`, an `error` event `{"message": str, …}`, a `usage`
-    event the provider's counts, a `final` event `{"finish_reason": str | None}`. A `tool_call` event is one whole call:
+    event the provider's counts, a `final` event `{"finish_reason": str | None}`; that of the agent has `steps`, `ok`,
+    and for the whole turn `usage` and `cost`, if they are known. A `tool_call` event is one whole call:
     `{"id": str, "name": str, "arguments": dict | None, "raw": str}`, where `raw` is what the model wrote and
     `arguments` is None if that is no JSON object.
     """
@@ -26,6 +36,10 @@ class StreamEvent(msgspec.Struct, frozen=True):
     def text(cls, delta: str) -> StreamEvent:
         """A piece of the answer."""
         return cls("text", {"delta": delta})
+
+    def explain_cut(self) -> str | None:
+        """Why the answer that ends with this event is not whole, for people; None if it is, or does not end here."""
+        return _CUT.get(str(self.data.get("finish_reason"))) if self.kind == "final" else None
 
 
 class StreamState(msgspec.Struct):

@@ -43,7 +43,8 @@ async def test_a_tool_call_runs_and_its_result_is_in_the_next_request(talk: Talk
         ("math.add", {"a": 17, "b": 25})
     ]
     assert [event["content"] for event in talk.of_kind("tool_result")] == ["42"]
-    assert talk.of_kind("final") == [{"finish_reason": "stop", "steps": 2, "ok": True}]
+    used = {"input_tokens": 6, "output_tokens": 4, "cached_tokens": 0}
+    assert talk.of_kind("final") == [{"finish_reason": "stop", "steps": 2, "ok": True, "usage": used}]
     assert len(talk.of_kind("usage")) == 2
 
 

@@ -196,7 +196,8 @@ def test_an_empty_message_is_wrong_usage(folder: Path, trusted: None, arguments:
 def test_run_as_json_prints_the_whole_result(folder: Path, trusted: None) -> None:
     done = bub(folder, "run", "hello", "--json", "--session-id", "s1")
     result = json.loads(done.stdout)
-    assert list(result) == ["session_id", "prompt", "model_output", "outbounds", "profile", "ended_by", "trace"]
+    made = ["session_id", "prompt", "model_output", "outbounds", "profile", "ended_by", "trace"]
+    assert list(result) == [*made, "finish_reason", "usage", "steps"]
     assert result["session_id"] == "s1"
     assert result["model_output"] == "you said hello"
     assert result["outbounds"][0]["content"] == "you said hello"

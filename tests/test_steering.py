@@ -53,7 +53,8 @@ async def test_A10_an_answer_does_not_end_the_turn_when_something_has_come(talk:
         _, second = await talk.asked()
         assert [message["role"] for message in second["messages"]][-2:] == ["assistant", "user"]
         assert inbox.asked == 2  # once more before it ended
-        assert talk.of_kind("final") == [{"finish_reason": "stop", "steps": 2, "ok": True}]
+        [end] = talk.of_kind("final")
+        assert (end["finish_reason"], end["steps"], end["ok"]) == ("stop", 2, True)
         told = TapeContext().messages(await talk.tape())
         assert [message["role"] for message in told] == ["user", "assistant", "user", "assistant"]
         assert "loop.step" in kinds(await talk.tape())

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import trio
 
+from bub.agent.bill import Bill
 from bub.agent.journal import WRITING_PATIENCE
 from bub.errors import BubError
 from bub.pipeline.plan.limits import DEFAULT_LIMITS
@@ -53,6 +54,8 @@ class Budget:
         self._used = dict.fromkeys(_WHAT, 0)
         self._last_call = b""
         self._calls_of: Counter[str] = Counter()
+        self.bill = Bill()
+        """What the turn has used and cost."""
 
     @property
     def is_daily(self) -> bool:
@@ -110,10 +113,11 @@ class Budget:
         self._used["tokens_per_day"] += tokens
 
     def for_subagent(self) -> Budget:
-        """A budget with steps of its own; tool calls and tokens are counted together with this one's."""
+        """A budget with steps of its own; tool calls, tokens and costs are counted together with this one's."""
         inner = Budget(self._limits)
         inner._used = _Shared(self._used)
         inner._calls_of = self._calls_of
+        inner.bill = self.bill
         return inner
 
     def _spend(self, limit: str) -> None:

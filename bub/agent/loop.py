@@ -46,8 +46,8 @@ def answer(framework: ProfileView, task: Task) -> AsyncStreamEvents:
     """The agent's answer as a stream: a command's result, else what the model says and its tools do on the way.
 
     `text`, `reasoning`, `tool_call`, `tool_result` and `usage` events, then one `final` with the `finish_reason`, the
-    number of `steps`, and `ok`. Nothing is done before it is read. A failure of the model leaves it as a `ModelError`,
-    a limit that is reached as a `BudgetError`.
+    number of `steps`, `ok`, and what all answers used and cost. Nothing is done before it is read. A failure of the
+    model leaves it as a `ModelError`, a limit that is reached as a `BudgetError`.
     """
     line = command_line(task.prompt, prefix_of(framework.settings))
     run = CommandRun(framework, task, line) if line is not None else _Loop(framework, task, framework.tools)
@@ -199,7 +199,8 @@ class _Loop(Run):
         self._journal.event("run", status="ok", **cost, model=answer.request["model"], steps=self._steps)
         await self._journal.write()
         self._next = None
-        self._tell("final", finish_reason=answer.finish_reason, steps=self._steps, ok=True)
+        told = self._budget.bill.as_dict()
+        self._tell("final", finish_reason=answer.finish_reason, steps=self._steps, ok=True, **told)
 
     async def _run_tools(self) -> None:
         answer = self._answer
@@ -265,6 +266,8 @@ class _Loop(Run):
             sent, received = count_directions(answer.usage)
             took = perf_counter() - answer.asked_at
             self._framework.counts.model(model, outcome, took, sent=sent, received=received)
+            if answer.usage or outcome == "ok":
+                self._budget.bill.add(answer.usage, self._framework.settings, model)
         events, self._events = self._events, None
         if events is None:
             return

@@ -52,7 +52,7 @@ def run(
     """Send one message through the pipeline and print the replies.
 
     Each reply is a line `[channel:chat_id]` and its text. A turn that a gate denied, and a command that failed, end
-    with exit code 1.
+    with exit code 1. If the answer was cut, a line on standard error says so.
     """
     if as_json and stream:
         raise UsageError("--json and --stream exclude each other", help="JSON is printed when the turn is over")
@@ -77,9 +77,11 @@ def run(
         if trace:
             _print_trace(framework.last_trace)
     if as_json:
-        show_json(plain(result_as_dict(result)), allow_nan=False)
+        show_json(plain({**result_as_dict(result), **outcome.as_dict()}), allow_nan=False)
     else:
         _print_replies(result.outbounds or (), live)
+    if outcome.cut is not None:
+        print(f"bub: {outcome.cut}", file=sys.stderr)
     return FAILED if str(result.ended_by or "").startswith("denied") or outcome.failed else 0
 
 
@@ -140,14 +142,31 @@ async def _turn(
 
 
 class _Outcome:
-    """Whether the answer of a turn was that something failed: a comma command (BEHAVIOURS A5)."""
+    """How the answer of a turn ended, as its last event says."""
 
-    failed = False
+    def __init__(self) -> None:
+        self._end = StreamEvent("final")
 
     def hear(self, event: StreamEvent, message: Envelope) -> None:
         """Listen to the events of the answer."""
         if event.kind == "final":
-            self.failed = event.data.get("ok") is False
+            self._end = event
+
+    @property
+    def failed(self) -> bool:
+        """Whether the answer was that something failed: a comma command (BEHAVIOURS A5)."""
+        return self._end.data.get("ok") is False
+
+    @property
+    def cut(self) -> str | None:
+        """Why the answer is not whole, if it is not."""
+        return self._end.explain_cut()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what `bub run --json` says of it; null is what nobody knows, but for a `cost`, which is left out."""
+        data = self._end.data
+        told = {name: data.get(name) for name in ("finish_reason", "usage", "steps")}
+        return {**told, "cost": data["cost"]} if "cost" in data else told
 
 
 class LiveText:

@@ -38,17 +38,23 @@ class Talk:
         api: str = "openai",
         profile: str = "",
         more: str = "",
+        entry: str = "",
+        providers: str = "",
         extends: str = "default",
         **toys: object,
     ) -> AsyncIterator[BubFramework]:
-        """A running framework; `tools` and `profile` are what the profile says, `extends` is a shipped pipeline."""
+        """A running framework; `tools` and `profile` are what the profile says, `extends` is a shipped pipeline.
+
+        `entry` is what the settings say of the provider beside its address, `providers` are others.
+        """
+        own = f'api: {api}, api_base: "{self.address}/v1", api_key: sk-a-very-secret-key'
         pipeline = "\n".join(
             (
                 f"extends: bub:{extends}",
                 "settings:",
                 f'  model: "test:{self.model}"',
                 "  retries: 0",
-                f'  providers: {{test: {{api: {api}, api_base: "{self.address}/v1", api_key: sk-a-very-secret-key}}}}',
+                f"  providers: {{test: {{{', '.join(filter(None, (own, entry)))}}}, {providers}}}",
                 more,
                 "plugins: {" + ", ".join(f"{name}: {{path: {name}.py}}" for name in toys) + "}",
                 f"profiles: {{default: {{plugins: [{', '.join(toys)}], tools: {tools}{profile}}}}}",

@@ -89,6 +89,8 @@ class LiveAnswer:
                 yield self._result(data)
             case "final":
                 yield from self._finish_text()
+                if cut := event.explain_cut():
+                    yield Printout("note", cut)
 
     def end(self) -> Iterator[Printout]:
         """Yield what is left when the turn is over, however it ended."""
