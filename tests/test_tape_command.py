@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -50,6 +51,9 @@ KEEPER = """
             return closing(SqliteTapeStore(Path("tapes.db").absolute()))
         return JsonlTapeStore(Path("tapes").absolute())
 """
+
+
+NOISE = "a plugin's noise\n"
 
 
 @pytest.fixture(params=MAKERS)
@@ -106,16 +110,21 @@ def test_tapes_are_listed_by_session_the_one_used_last_first(
 ) -> None:
     assert printed("list") == ""
     assert json.loads(printed("list", "--json")) == []
-    one = session(store, work, "telegram:1", said("a"), said("b"))
-    two = session(store, work, "cli:local", TapeEntry.anchor("next"), said("c"))
+    home = Path.home() / "notes"
+    one = session(store, home, "telegram:1", said("a"), said("and\nthis, " * 20))
+    two = session(store, work, "cli:local", TapeEntry.anchor("next"), said("c"), TapeEntry.event("run"))
+    store.append("imported", at(1, TapeEntry.event("run")))
     trio.run(spill, Tape(one, store), "x" * 20_000)  # beside a tape, so nobody's concern
-    head, first, second = printed("list").splitlines()
-    assert head.split() == ["used", "entries", "new", "session", "tape"]
-    assert first.split()[2:] == ["4", "1", "cli:local", two]
-    assert second.split()[2:] == ["4", "3", "telegram:1", one]
-    found = json.loads(printed("list", "--json"))
+    head, first, second, third = printed("list").splitlines()
+    assert re.split("  +", head) == ["used", "entries", "session", "folder", "last words"]
+    assert re.split("  +", first)[1:] == ["5", "cli:local", str(work), "c"]
+    words = f"{'and this, ' * 5}and this,…"
+    assert re.split("  +", second)[1:] == ["4", "telegram:1", "~/notes", words]
+    assert re.split("  +", third)[1:] == ["1", "imported", "-", "-"]
+    found = json.loads(printed("list", "--json"))[:2]
+    assert [each["last_words"][:9] for each in found] == ["c", "and\nthis,"]
     assert [(each["name"], each["session"], each["entries"]) for each in found] == [
-        (two, "cli:local", 4),
+        (two, "cli:local", 5),
         (one, "telegram:1", 4),
     ]
 
@@ -150,11 +159,20 @@ SHOWN = """\
 #5  2026-03-01 10:00:05  error ValueError
   no
 
+#8  2026-03-01 10:00:08  command
+  → fs.list .
+  a.txt
+
+#9  2026-03-01 10:00:09  assistant
+  done
+"""
+
+BOOKKEEPING = """
 #6  2026-03-01 10:00:06  event run
   {"status": "ok"}
 
-#7  2026-03-01 10:00:07  assistant
-  done
+#7  2026-03-01 10:00:07  system
+  You are Bub.
 """
 
 
@@ -167,10 +185,33 @@ def test_a_tape_is_shown_as_people_read_it(store: Store, printed: Callable[..., 
         TapeEntry.tool_result([{"id": "1", "content": "\n".join(map(str, range(1, 21)))}]),
         TapeEntry.error(ValueError("no")),
         TapeEntry.event("run", {"status": "ok"}),
+        TapeEntry.system("You are Bub."),
+        TapeEntry.event("command", {"raw": "fs.list .", "status": "ok", "output": "a.txt"}),
         TapeEntry.message({"role": "assistant", "content": "done\n"}),
     ]
     store.extend("t", [at(index, entry) for index, entry in enumerate(entries, start=1)])
     assert printed("show", "t") == SHOWN
+    before, command, after = SHOWN.partition("\n#8")
+    assert printed("show", "t", "--all") == before + BOOKKEEPING + command + after
+
+
+def test_what_was_said_is_counted_without_bookkeeping(
+    store: Store, work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noted = [TapeEntry.event("loop.step") for _ in range(9)]
+    session(store, work, "cli:local", said("a"), *noted, said("b"), *noted)
+
+    def shown(*options: str) -> tuple[list[str], str]:
+        capsys.readouterr()
+        assert command_line(["tape", "show", "cli:local", *options]) == 0
+        out, err = capsys.readouterr()
+        return [line.strip() for line in out.splitlines() if line.startswith("  ")], err.removeprefix(NOISE)
+
+    assert shown() == (["a", "b"], "")
+    assert shown("-n", "2") == (["a", "b"], "")
+    assert shown("-n", "1") == (["b"], "older entries are not shown (--all shows them)\n")
+    trio.run(Tape(tape_name(work, "cli:local"), store).reset)
+    assert shown() == ([], "nothing was said (--all shows what Bub noted)\n")
 
 
 def test_what_is_shown_of_a_tape_can_be_chosen(store: Store, printed: Callable[..., str]) -> None:

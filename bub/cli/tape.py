@@ -14,7 +14,7 @@ import trio
 import typer
 
 from bub.base.failures import explain_os_error
-from bub.base.layout import Line, Span, cells, columns, line
+from bub.base.layout import Line, Span, columns, line
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
 from bub.cli.output import page_width, show, show_json
@@ -22,13 +22,17 @@ from bub.cli.terminal import printable
 from bub.errors import TapeError, UsageError
 from bub.tape.entry import TapeEntry
 from bub.tape.lines import lines_of, read_lines, tape_in, write_lines
+from bub.tape.listing import list_tapes
 from bub.tape.shelf import Store, add_tape, find_tape, search_tapes, stats, summaries
 from bub.tape.tape import Summary, Tape
-from bub.tape.transcript import excerpt, moment, transcript
+from bub.tape.transcript import excerpt, is_bookkeeping, moment, transcript
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, help="What was said and done in each session.")
 
 _T = TypeVar("_T")
+
+_BEGINNING = 10
+"""How many entries are enough to know that something was said on a tape."""
 
 _TAPE = typer.Argument(metavar="TAPE", help="A session such as cli:local, a tape's name, or the beginning of one.")
 _JSON = typer.Option("--json", help="Print JSON for a program.")
@@ -41,7 +45,7 @@ def tape() -> None:
 
 @app.command("list")
 def list_them(ctx: typer.Context, as_json: Annotated[bool, _JSON] = False) -> None:
-    """Show every tape: its session, how many entries it has and was given since the last anchor, and when it was used.
+    """Show every tape: when it was used, how many entries it has, its session and folder, and its last words.
 
     The one used last comes first.
     """
@@ -49,7 +53,7 @@ def list_them(ctx: typer.Context, as_json: Annotated[bool, _JSON] = False) -> No
     if as_json:
         show_json([msgspec.structs.asdict(summary) for summary in found])
     elif found:
-        show(_list_tapes(found, _width()))
+        show(list_tapes(found, _width()))
     else:
         _say("no tape has been written yet")
 
@@ -60,36 +64,59 @@ def show_one(
     name: Annotated[str, _TAPE],
     since: Annotated[str | None, typer.Option(metavar="ANCHOR", help="What came after the last such anchor.")] = None,
     last: Annotated[int | None, typer.Option("--last", "-n", min=1, metavar="N", help="The newest N entries.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="The whole tape.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="The whole tape, Bub's bookkeeping included.")] = False,
     as_json: Annotated[bool, _JSON] = False,
 ) -> None:
-    """Show a tape as people read it: from its last anchor on, unless an option says otherwise."""
+    """Show what was said, called and answered: from the last anchor of a tape on, unless an option says otherwise.
+
+    JSON has Bub's bookkeeping, too.
+    """
     if (since is not None) + (last is not None) + everything > 1:
         raise UsageError("--since, --last and --all exclude each other", help="say one of them at a time")
 
-    async def read(store: Store, workspace: Path) -> tuple[Summary, list[TapeEntry]]:
+    async def read(store: Store, workspace: Path) -> tuple[Summary, list[TapeEntry], bool]:
         found = await find_tape(store, name, workspace)
-        return await found.summary(), await _select_entries(found, since, last, everything)
+        if last is not None:
+            entries = await _newest(found, last, every=as_json)
+        elif since is not None:
+            entries = await _entries_after(found, since)
+        else:
+            entries = await _since_last_anchor(found) if not everything else await found.fetch(found.query())
+        if not (everything or as_json):
+            entries = [entry for entry in entries if not is_bookkeeping(entry)]
+        return await found.summary(), entries, await _is_more(found, before=entries[0].id if entries else 1)
 
-    summary, entries = _with_store(ctx, read)
+    summary, entries, is_more = _with_store(ctx, read)
     if as_json:
         listed = [dataclasses.asdict(entry) for entry in entries]
         show_json({"tape": summary.name, "session": summary.session, "entries": listed}, default=str)
         return
-    if entries and entries[0].id > 1:
-        _say(f"{entries[0].id - 1:,} older entries are not shown (--all shows them)")
+    if is_more:
+        _say("older entries are not shown (--all shows them)")
+    if not entries:
+        _say("nothing was said (--all shows what Bub noted)")
     show(transcript(entries, _width()))
 
 
-async def _select_entries(tape: Tape, since: str | None, last: int | None, everything: bool) -> list[TapeEntry]:
-    if since is not None:
-        return await _entries_after(tape, since)
-    if last is not None:
-        return (await tape.search(tape.query(), most=last))[::-1]
-    anchors = [] if everything else await tape.anchors(most=1)
-    if not anchors:
-        return await tape.fetch(tape.query())
-    return [anchors[0], *await tape.fetch(tape.query().last_anchor())]
+async def _newest(tape: Tape, count: int, *, every: bool) -> list[TapeEntry]:
+    most = count
+    while True:
+        found = await tape.search(tape.query(), most=most)
+        wanted = [entry for entry in found if every or not is_bookkeeping(entry)]
+        if len(wanted) >= count or len(found) < most:
+            return wanted[:count][::-1]
+        most *= 4
+
+
+async def _since_last_anchor(tape: Tape) -> list[TapeEntry]:
+    anchors = await tape.anchors(most=1)
+    return [*anchors, *await tape.fetch(tape.query().last_anchor() if anchors else tape.query())]
+
+
+async def _is_more(tape: Tape, *, before: int) -> bool:
+    """Whether something was said before an entry; a look at the beginning of the tape tells."""
+    first = await tape.fetch(tape.query().limit(min(before - 1, _BEGINNING)))
+    return any(not is_bookkeeping(entry) for entry in first)
 
 
 async def _entries_after(tape: Tape, anchor: str) -> list[TapeEntry]:
@@ -222,37 +249,6 @@ def _read_entries(file: str) -> list[TapeEntry]:
 def _width() -> int | None:
     """Return how long a line may be; None, for any length, if a program reads it."""
     return page_width() if sys.stdout.isatty() else None
-
-
-def _list_tapes(found: list[Summary], width: int | None) -> list[Line]:
-    head = [Span(title, "faint") for title in ("used", "entries", "new", "session", "tape")]
-    rows = [
-        [
-            Span(moment(summary.last_date)[:16] if summary.last_date else "-"),
-            Span(f"{summary.entries:,}"),
-            Span(f"{summary.since_last_anchor:,}"),
-            Span(printable(summary.session) if summary.session else "-", "strong"),
-            Span(printable(summary.name), "faint"),
-        ]
-        for summary in found
-    ]
-    lines = columns([head, *rows])
-    if width is None or all(_length(each) <= width for each in lines):
-        return lines
-    return [each for summary in found for each in _card(summary, width)]
-
-
-def _card(summary: Summary, width: int) -> list[Line]:
-    """Lay a tape out in several lines, if one is too short."""
-    used = moment(summary.last_date)[:16] if summary.last_date else "-"
-    facts = (Span(f"  {used}  {summary.entries:,} entries, {summary.since_last_anchor:,} new"),)
-    name = (Span(f"  {printable(summary.name)}", "faint"),)
-    title = line(summary.session or "-", "strong")
-    return [title, (*facts, *name)] if _length((*facts, *name)) <= width else [title, facts, name]
-
-
-def _length(each: Line) -> int:
-    return sum(cells(span.text) for span in each)
 
 
 def _hits(hits: list[tuple[str, TapeEntry]], known: dict[str, Summary], text: str, width: int) -> list[Line]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from bub.tape.entry import TapeEntry
+from bub.tape.entry import TapeEntry, text_of
 from bub.tape.shelf import Store
 from bub.tape.tape import BOOTSTRAP, SIDECAR, Tape, list_tapes, tape_name
 
@@ -74,8 +73,4 @@ def _said_by(entry: TapeEntry) -> str:
 
 
 def _text(entry: TapeEntry) -> str:
-    content: Any = entry.payload.get("content")
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, Sequence) else ()
-    return "\n".join(str(part.get("text") or "") for part in parts if isinstance(part, Mapping))
+    return text_of(entry.payload.get("content"))

@@ -81,6 +81,14 @@ def words_of(payload: Mapping[str, Any]) -> str:
     return "\n".join(_texts(payload))
 
 
+def text_of(content: Any) -> str:
+    """The text of what somebody said, as `content` of a message has it: a text, or parts some of which are text."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, Sequence) else ()
+    return "\n".join(str(part.get("text") or "") for part in parts if isinstance(part, Mapping))
+
+
 def mend(value: Any) -> Any:
     """Put U+FFFD in place of what no encoding can carry (such as lone surrogates in names of files) in a JSON value."""
     if isinstance(value, str):

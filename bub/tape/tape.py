@@ -17,7 +17,7 @@ import trio
 from bub.errors import TapeError
 from bub.log import log_exception
 from bub.tape.context import TapeContext
-from bub.tape.entry import TapeEntry
+from bub.tape.entry import TapeEntry, text_of
 from bub.tape.fork import Fork
 from bub.tape.lines import write_archive
 from bub.tape.query import TapeQuery
@@ -47,7 +47,10 @@ def _short(text: str) -> str:
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What there is to know of a tape at a glance; `session` and `workspace` if its first anchor names them."""
+    """What there is to know of a tape at a glance; `session` and `workspace` if its first anchor names them.
+
+    `last_words` is what a person or the model said last, None if nobody has said anything.
+    """
 
     name: str
     entries: int
@@ -57,6 +60,7 @@ class Summary(msgspec.Struct, frozen=True):
     last_date: str | None = None
     session: str | None = None
     workspace: str | None = None
+    last_words: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +158,12 @@ class Tape:
             last.date,
             about.get("session"),
             about.get("workspace"),
+            await self._last_words(),
         )
+
+    async def _last_words(self) -> str | None:
+        said = await self.search(self.query().kinds("message"), most=1)
+        return text_of(said[0].payload.get("content")) if said else None
 
     async def _about(self) -> dict[str, Any]:
         """Whose tape it is, as far as its first anchor tells."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from bub.base.layout import EMPTY, Line, Span, Tone, cells, line, wrap_text
 from bub.tape.entry import TapeEntry, words_of
+from bub.tape.tape import BOOTSTRAP
 
 _NAMED_BY: Mapping[str, str] = MappingProxyType({"message": "role", "error": "type", "anchor": "name", "event": "name"})
 _INDENT = 2
@@ -43,19 +44,37 @@ def excerpt(entry: TapeEntry, text: str, width: int) -> Line:
     words = " ".join(words_of(entry.payload).split())
     found = re.search(re.escape(" ".join(text.split())), words, re.IGNORECASE)
     if found is None:  # it was found in another case than this comparison knows
-        return line(_cut(words, width))
+        return line(cut(words, width))
     start = max(0, found.start() - max(0, width - len(found[0])) // 2)
     before = f"…{words[start + 1 : found.start()]}" if start else words[: found.start()]
     after = words[found.end() :]
-    return Span(before), Span(found[0], "strong"), Span(_cut(after, max(1, width - cells(before) - cells(found[0]))))
+    return Span(before), Span(found[0], "strong"), Span(cut(after, max(1, width - cells(before) - cells(found[0]))))
 
 
-def _cut(text: str, width: int) -> str:
+def cut(text: str, width: int) -> str:
+    """Return a text that takes at most `width` cells, an ellipsis in place of what is too much."""
     if cells(text) <= width:
         return text
     while text and cells(text) >= width:
         text = text[:-1]
     return f"{text}…"
+
+
+def is_bookkeeping(entry: TapeEntry) -> bool:
+    """Whether an entry is about the tape or the turn, and not what was said, called, answered or failed."""
+    match entry.kind:
+        case "system":
+            return True
+        case "event":
+            return not _is_command(entry)
+        case "anchor":
+            return entry.anchor_name == BOOTSTRAP
+        case _:
+            return False
+
+
+def _is_command(entry: TapeEntry) -> bool:
+    return entry.kind == "event" and entry.payload.get("name") == "command"
 
 
 def _is_repeated(entry: TapeEntry) -> bool:
@@ -67,6 +86,8 @@ def _who(entry: TapeEntry) -> str:
     named = entry.payload.get(_NAMED_BY.get(entry.kind, ""))
     if entry.kind == "message":
         return str(named or "message")
+    if _is_command(entry):
+        return "command"
     return f"{entry.kind.replace('_', ' ')} {named}" if named else entry.kind.replace("_", " ")
 
 
@@ -87,6 +108,9 @@ def _texts_of(entry: TapeEntry) -> Iterator[tuple[str, int | None]]:
             yield _content(payload.get("content")), _MOST_LINES
         case "error":
             yield _content(payload.get("message")), _MOST_LINES
+        case "event" if _is_command(entry) and isinstance(payload.get("data"), Mapping):
+            yield f"→ {_content(payload['data'].get('raw'))}", None
+            yield _content(payload["data"].get("output")), _MOST_LINES
         case "anchor" | "event":
             yield _content(payload.get("state") or payload.get("data") or None), _MOST_LINES
         case _:
