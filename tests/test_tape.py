@@ -88,7 +88,7 @@ async def test_P15_the_first_anchor_notes_whose_tape_it_is(tape: Tape, tmp_path:
     await tape.ensure_bootstrap_anchor("cli:local", tmp_path)
     await tape.append(said("one"), TapeEntry.anchor("b"), said("two"))
     last = (await tape.fetch(tape.query()))[-1]
-    assert await tape.summary() == Summary("t", 5, 2, "b", 1, last.date, "cli:local", str(tmp_path))
+    assert await tape.summary() == Summary("t", 5, 2, "b", 1, last.date, "cli:local", str(tmp_path), "two")
     await tape.reset()
     assert (await tape.summary()).session == "cli:local"
 

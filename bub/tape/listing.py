@@ -38,7 +38,7 @@ def _card(summary: Summary, width: int) -> list[Line]:
     """A tape in several lines, if one is too short."""
     used, entries, called, folder = _facts(summary)
     room = max(width - 2, 1)
-    lines = [(called,), (Span(f"  {used.text}  {entries.text} entries"),)]
+    lines: list[Line] = [(called,), (Span(f"  {used.text}  {entries.text} entries"),)]
     if summary.workspace:
         lines.append((Span(f"  {_end_of(folder.text, room)}", "faint"),))
     return [*lines, line(f"  {_in_one_line(summary.last_words, room)}")] if summary.last_words else lines
