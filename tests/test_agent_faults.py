@@ -246,6 +246,46 @@ async def test_what_was_said_in_a_step_is_on_the_tape_once_whatever_ends_the_tur
         assert told(await talk.tape(), "I add.") == 1
 
 
+async def test_a_turn_that_failed_before_the_model_said_anything_is_not_in_the_next_request(talk: Talk) -> None:
+    gone = ModelError("gone", kind="network", provider="toy")
+    model = Model((gone,), ("Hello.",), (gone,), (gone,), ("Fine.",))
+    async with talk.open(toy=bringing(call_model=model.answer)):
+        for said in ("first", "second", "third", "third", "fourth"):
+            with suppress(ModelError):
+                await talk.say(said)
+        on_tape = [entry.payload["content"] for entry in await talk.tape() if entry.begins_turn]
+    assert [spoken(messages) for messages in model.asked] == [
+        ["first"],
+        ["second"],
+        ["second", "Hello.", "third"],
+        ["second", "Hello.", "third"],
+        ["second", "Hello.", "fourth"],
+    ]
+    assert on_tape == ["first", "second", "third", "third", "fourth"]
+
+
+async def test_a_turn_that_failed_after_its_tools_ran_is_in_the_next_request(talk: Talk) -> None:
+    model = Model((called("math.add", a=1, b=2),), (ModelError("gone", kind="network", provider="toy"),), ("Three.",))
+    async with talk.open(toy=bringing(adding(), call_model=model.answer)):
+        with pytest.raises(ModelError):
+            await talk.say("add")
+        await talk.say("go on")
+    assert spoken(model.asked[-1]) == ["add", None, "3", "go on"]
+
+
+async def test_a_turn_that_a_person_stopped_is_in_the_next_request(talk: Talk) -> None:
+    model = Model((5.0, "late"), ("Hello.",))
+    async with talk.open(toy=bringing(call_model=model.answer)):
+        with trio.move_on_after(0.2):
+            await talk.say("look at a.txt")
+        await talk.say("I mean b.txt")
+    assert spoken(model.asked[-1]) == ["look at a.txt", "I mean b.txt"]
+
+
+def spoken(messages: list[dict[str, Any]]) -> list[str | None]:
+    return [message["content"] for message in messages if message["role"] != "system"]
+
+
 async def test_what_was_said_before_calls_that_were_never_made_is_kept(talk: Talk) -> None:
     cut = ModelError("cut", kind="network", provider="toy")
     model = Model(("Let me ", "see.", called("math.add", a=1, b=2), cut), ("fine",))

@@ -44,9 +44,10 @@ def messages_of(entries: Iterable[TapeEntry]) -> list[dict[str, Any]]:
     """Messages as OpenAI's chat format has them (BEHAVIOURS P13, P14).
 
     A result belongs to the call whose id it names, wherever it stands; a call without a result gets one that says so,
-    and a result without a call is left out. System prompts, events and errors are not part of a conversation.
+    and a result without a call is left out. System prompts, events and errors are not part of a conversation, and
+    neither is a message that was never answered, because its turn failed before the model said or did anything.
     """
-    entries = list(entries)
+    entries = _without_failed(entries)
     results = _results(entries)
     messages: list[dict[str, Any]] = []
     for entry in entries:
@@ -57,6 +58,22 @@ def messages_of(entries: Iterable[TapeEntry]) -> list[dict[str, Any]]:
         elif entry.kind == "tool_call":
             messages += _of_calls(entry, results)
     return messages
+
+
+def _without_failed(entries: Iterable[TapeEntry]) -> list[TapeEntry]:
+    """Leave out what began a turn that failed before the model said or did anything."""
+    kept: list[TapeEntry] = []
+    unanswered: int | None = None
+    for entry in entries:
+        if entry.begins_turn:
+            unanswered = len(kept)
+        elif entry.kind == "error" and unanswered is not None:
+            del kept[unanswered]
+            unanswered = None
+        elif entry.kind in ("message", "tool_call"):
+            unanswered = None
+        kept.append(entry)
+    return kept
 
 
 def _of_anchor(entry: TapeEntry) -> list[dict[str, Any]]:

@@ -11,9 +11,6 @@ from bub.tape.entry import TapeEntry, text_of
 from bub.tape.shelf import Store
 from bub.tape.tape import BOOTSTRAP, SIDECAR, Tape, list_tapes, tape_name
 
-_WITHIN_A_TURN = ("continued", "steered", "repeated")
-"""What the notes of a message say that did not begin a turn."""
-
 
 class Conversation(msgspec.Struct, frozen=True):
     """A session in which somebody said something; `last` is what they said last, and what was answered."""
@@ -41,7 +38,7 @@ async def conversations(
         if session.startswith(tuple(other_than)) or session.rpartition("/")[0] in known:
             continue
         messages = [entry for entry in await tape.fetch(tape.query().kinds("message")) if _said_by(entry)]
-        begun = [index for index, entry in enumerate(messages) if _begins_turn(entry)]
+        begun = [index for index, entry in enumerate(messages) if entry.begins_turn]
         if begun:
             last = [(_said_by(entry), _text(entry)) for entry in messages[begun[-1] :]]
             found.append(Conversation(session, date, len(begun), _text(messages[begun[0]]), last))
@@ -62,10 +59,6 @@ async def _sessions(store: Store, workspace: Path) -> list[tuple[str, str, Tape]
             newest = await tape.search(tape.query(), most=1)
             found.append((newest[0].date, session, tape))
     return found
-
-
-def _begins_turn(entry: TapeEntry) -> bool:
-    return _said_by(entry) == "user" and not any(entry.meta.get(note) for note in _WITHIN_A_TURN)
 
 
 def _said_by(entry: TapeEntry) -> str:

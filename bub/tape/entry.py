@@ -10,6 +10,9 @@ from typing import Any
 
 _MEDIA = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,")
 
+_WITHIN_A_TURN = ("continued", "steered", "repeated")
+"""What the notes of a message say that did not begin a turn."""
+
 
 def now() -> str:
     """The moment as ISO 8601 in UTC, to the microsecond, so that dates sort as text."""
@@ -74,6 +77,13 @@ class TapeEntry:
         """The name of an anchor; None for every other entry."""
         name = self.payload.get("name")
         return name if self.kind == "anchor" and isinstance(name, str) else None
+
+    @property
+    def begins_turn(self) -> bool:
+        """Whether this is what a person said to begin a turn, and not a message within one."""
+        if self.kind != "message" or self.payload.get("role") != "user":
+            return False
+        return not any(self.meta.get(note) for note in _WITHIN_A_TURN)
 
 
 def words_of(payload: Mapping[str, Any]) -> str:
