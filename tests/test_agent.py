@@ -701,6 +701,26 @@ async def test_A2_an_unknown_command_runs_in_the_shell_where_bash_is_allowed(tal
         assert "there is no tool `echo`" in ((await talk.say(",echo hello")).model_output or "")
 
 
+async def test_A2_a_slip_for_a_command_is_not_run_in_the_shell(
+    talk: Talk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "hepl"
+    program.write_text("#!/bin/sh\necho a program\n")
+    program.chmod(0o755)
+    typed = {"surface": Surface.TERMINAL}
+    async with talk.open():
+        for line, said in [
+            (",hepl", "error: there is no tool `hepl` (did you mean `help`?)"),
+            (",fs.lst", "did you mean `fs.list`?"),
+            (",HELP", "did you mean `help`?"),
+            (",hepl me", "not found"),  # two words: the shell
+            (",true", "it printed nothing"),
+        ]:
+            assert said in ((await talk.say(line, **typed)).model_output or "")
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+        assert (await talk.say(",hepl", **typed)).model_output == "a program\n"
+
+
 async def test_A4_a_list_is_written_with_commas(talk: Talk) -> None:
     async with talk.open():
         await talk.say("the first words")

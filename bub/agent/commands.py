@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
@@ -11,6 +12,7 @@ from uuid import uuid4
 
 from bub.agent.task import Run, Task
 from bub.agent.toolcalls import ToolCall, ToolOutcome
+from bub.base.diagnostics import is_slip
 from bub.channels.commands import command_line, parse_command, prefix_of
 from bub.plugins.shipped import BY_NAME
 from bub.plugins.view import ProfileView
@@ -20,8 +22,8 @@ from bub.tools import ToolBox, ToolError
 def call_of(line: str, box: ToolBox) -> tuple[str, dict[str, Any]]:
     """The tool that a command calls, and its arguments, unchecked.
 
-    A name that is no tool goes to the shell, the whole line as it is, where the profile allows `bash` by name; else
-    it is a `ToolError` with names that are close (BEHAVIOURS A2, decision 9).
+    A name that is no tool goes to the shell, the whole line as it is, if the profile allows `bash` by name; else
+    it is a `ToolError` with names that are close (BEHAVIOURS A2, decision 9). So is a slip for a tool's name.
     """
     try:
         command = parse_command(line)
@@ -30,7 +32,7 @@ def call_of(line: str, box: ToolBox) -> tuple[str, dict[str, Any]]:
         if not name or name in box.tools or not _has_shell(box):
             raise
         return BY_NAME, {"command": line}  # the shell reads quotes in its own way
-    if command.name not in box.tools and _has_shell(box):
+    if command.name not in box.tools and _has_shell(box) and not _is_slip(line, box):
         return BY_NAME, {"command": line}
     tool = box.find(command.name)
     return tool.name, tool.from_words(command.positional, command.named)
@@ -38,6 +40,11 @@ def call_of(line: str, box: ToolBox) -> tuple[str, dict[str, Any]]:
 
 def _has_shell(box: ToolBox) -> bool:
     return BY_NAME in box.usable()
+
+
+def _is_slip(line: str, box: ToolBox) -> bool:
+    """Whether a line is a slip for the name of a tool: one word, one letter off, and no program is called so."""
+    return any(is_slip(line, name) for name in box.usable()) and shutil.which(line) is None
 
 
 class CommandRun(Run):
