@@ -711,7 +711,7 @@ async def test_A2_a_slip_for_a_command_is_not_run_in_the_shell(
     async with talk.open():
         for line, said in [
             (",hepl", "error: there is no tool `hepl` (did you mean `help`?)"),
-            (",fs.lst", "did you mean `fs.list`?"),
+            (",fs.lst", "(did you mean `fs.list`, "),
             (",HELP", "did you mean `help`?"),
             (",hepl me", "not found"),  # two words: the shell
             (",true", "it printed nothing"),
