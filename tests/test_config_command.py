@@ -133,6 +133,7 @@ def test_the_same_again_changes_no_byte_and_says_so(config: Config, file: Path) 
     [
         (["modle", "x"], "have no `modle` (did you mean `model`?)"),
         (["settings.tapes.stroe", "x"], "`settings.tapes` has no `stroe` (did you mean `settings.tapes.store`?)"),
+        (["providers.openai.base_url", "x"], "(did you mean `settings.providers.openai.api_base`?)"),
         (["settings.telegarm.token", "x"], "has no `telegarm` (did you mean `settings.telegram.token`?)"),
         (["model.x", "y"], "`settings.model` has no `x`"),
         (["profiles.work.setings.model", "x"], "(did you mean `profiles.work.settings.model`?)"),

@@ -46,6 +46,9 @@ def found(file: Path, **environ: str) -> tuple[Diagnostic, ...]:
         ("BUB_PROFIL", "BUB_PROFILE"),
         ("BUB_LOCAL_MODEL_THREAD", "BUB_LOCAL_MODEL_THREADS"),
         ("BUB_PROVIDERS_MY_OWN_API_KEYS", "BUB_PROVIDERS_MY_OWN_API_KEY"),
+        ("BUB_BASE_URL", "BUB_API_BASE"),
+        ("BUB_PROVIDERS_OPENAI_BASE_URL", "BUB_PROVIDERS_OPENAI_API_BASE"),
+        ("BUB_PROVIDERS_OPENAI_KEY", "BUB_PROVIDERS_OPENAI_API_KEY"),
     ],
 )
 def test_a_slip_in_a_variable_is_a_warning_with_what_was_meant(file: Path, variable: str, meant: str) -> None:

@@ -12,6 +12,7 @@ from bub.base.diagnostics import MOST_GUESSES, START, Diagnostic, Place, ask_for
 from bub.pipeline.check.schema_finding import BAD_VALUE, MISSING, UNKNOWN_KEY, make_finding
 from bub.pipeline.check.words import Path, describe, join, list_names, shorten
 from bub.pipeline.source.document import Node
+from bub.pipeline.source.other_names import name_here
 from bub.pipeline.source.schemas import Schema, names_of_settings, pipeline_schema
 
 
@@ -49,19 +50,6 @@ def find_sure_keys(node: Node, known: list[str]) -> dict[str, str]:
     return {name: sure for name, sure in meant.items() if times[sure] == 1}
 
 
-_ELSEWHERE = {
-    "depends_on": "needs",
-    "dependsOn": "needs",
-    "requires": "needs",
-    "if": "when",
-    "jobs": "stages",
-    "tasks": "stages",
-    "include": "extends",
-    "continue-on-error": "on_failure",
-}
-"""Keys that other tools have, of files like ours, and what they are called here; no spelling tells it."""
-
-
 def explain_unknown_key(
     name: str,
     node: Node,
@@ -71,8 +59,7 @@ def explain_unknown_key(
     fix: str | None,
 ) -> Diagnostic:
     where = f"in {describe(path)}" if path else "at the top level"
-    here = _ELSEWHERE.get(name)
-    meant = here if here in known else suggest(name, known)
+    meant = name_here(name, path, known) or suggest(name, known)
     hint = ask_for(meant)
     if hint is None and name in homes:
         hint = f"`{name}` is a key of {join(homes[name], 'or')}"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from bub.base.diagnostics import NO_FILE, Diagnostic, Findings, Place
+from bub.base.diagnostics import NO_FILE, Diagnostic, Findings, Place, ask_for
 from bub.pipeline.plan.scalars import names_of
 from bub.pipeline.plan.settings import RESERVED, named_like_settings, unknown_variables, variable_of, variables_of
 from bub.pipeline.source.document import Node, walk
 from bub.pipeline.source.interpolate import Environment, Reference, dotenv_place, references
 from bub.pipeline.source.merge import Document
-from bub.pipeline.source.schemas import whole_settings_schema
+from bub.pipeline.source.other_names import variables_here
+from bub.pipeline.source.schemas import Schema, whole_settings_schema
 from bub.plugins.schemas import installed_sections
 
 CODE = "B035"
@@ -41,10 +43,17 @@ def check_variables(document: Document, environment: Environment) -> tuple[Diagn
             CODE,
             f"the environment variable `{variable}` sets nothing",
             dotenv_place(variable, environment[variable], document.base) or Place(NO_FILE),
-            help=findings.did_you_mean(variable, known)
+            help=ask_for(_called_otherwise(variable, schema, written))
+            or findings.did_you_mean(variable, known)
             or "no setting has this name; if another program uses it, leave it",
         )
     return tuple(findings.items)
+
+
+def _called_otherwise(variable: str, schema: Schema, written: Mapping[str, Any]) -> str | None:
+    """The variable that sets something, if other tools call it as this one."""
+    meant = [each for each in variables_here(variable) if not unknown_variables({each: ""}, schema, written)]
+    return meant[0] if meant else None
 
 
 def _plugins(document: Document) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from bub.base.diagnostics import Place, did_you_mean
+from bub.base.diagnostics import Place, ask_for, did_you_mean
 from bub.base.json_schema import Schema, Steps, join_steps
 from bub.errors import UsageError
 from bub.pipeline.edit.paths import Keys
@@ -17,6 +17,7 @@ from bub.pipeline.plan.secret_places import setting_of
 from bub.pipeline.plan.settings import read_text
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import lone_reference, references
+from bub.pipeline.source.other_names import name_here
 from bub.pipeline.source.scalars import read_scalar
 from bub.pipeline.source.schemas import pipeline_schema, whole_settings_schema
 from bub.plugins.schemas import installed_section
@@ -183,7 +184,7 @@ def _example(schema: Schema, path: str) -> str:
 
 
 def _unknown(above: Keys, name: str, rest: str, known: Sequence[str]) -> UsageError:
-    near = did_you_mean(name, known)
+    near = ask_for(name_here(name, above, known)) or did_you_mean(name, known)
     if above and near is not None:
         near = near.replace("`", f"`{join_steps(above)}.", 1)
     if near is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bub.base.diagnostics import did_you_mean
+from bub.base.diagnostics import ask_for, did_you_mean
 from bub.base.json_schema import Steps, join_steps
 from bub.base.quoting import hide_passwords
 from bub.errors import UsageError
@@ -18,6 +18,7 @@ from bub.pipeline.plan.origins import (
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.stages import HookPlan, StagePlan
 from bub.pipeline.source.merge import DEFAULT_PROFILE
+from bub.pipeline.source.other_names import name_here
 from bub.pipeline.source.schemas import pipeline_schema
 
 _NAMED = ("stages", "hooks", "plugins", "profiles", "tests")
@@ -86,7 +87,7 @@ def _is_there(lookup: Lookup, steps: Steps) -> bool:
 def _unknown(lookup: Lookup, topic: str, above: Steps, name: str, rest: str) -> UsageError:
     known = _names_at(lookup, above)
     if above:
-        near = did_you_mean(name, known)
+        near = ask_for(name_here(name, above, known)) or did_you_mean(name, known)
         if near is not None:
             near = near.replace("`", f"`{join_steps(above)}.", 1).replace("`?", f"{rest}`?")
         listed = ", ".join(f"`{one}`" for one in known[:20])
