@@ -1,6 +1,7 @@
 """Plain English: words that make a reader stop, each with what to write instead. `make lint` prints where they are.
 
-Checked are the pages that people read first, the help of every command, and what the command line prints by itself.
+Checked are the pages that people read first, and the strings of Bub that people can see: help, questions, messages,
+findings. Docstrings are for those who read the code, but those of commands are their help.
 """
 
 from __future__ import annotations
@@ -13,17 +14,30 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/index.md", "docs/configuration.md", "docs/agent.md", "docs/tools.md", "docs/two-bubs.md")
+PAGES = (
+    "README.md",
+    "docs/index.md",
+    "docs/onboarding.md",
+    "docs/configuration.md",
+    "docs/agent.md",
+    "docs/tools.md",
+    "docs/two-bubs.md",
+)
 """To be widened page by page."""
-CODE = "bub/cli"
-"""The folder whose strings are checked: help, questions and messages of the command line."""
+CODE = "bub"
+"""The folder whose strings are checked."""
+COMMANDS = "bub/cli"
+"""The folder whose public functions have docstrings that are printed: the help of commands."""
+SCHEMA = "schemas/pipeline.schema.json"
+"""The descriptions of keys, which `bub explain` and editors show."""
 
+_CONDITION = "a condition begins with `if`; `where` is for places"
 RULES = {
     r"(?:is|are|was|were|be|been|being) told": "say who says it: `Bub prints`, `the model reads`",
-    r"stands?(?! for)|stood|standing": "`is`, `is set in`, `is written`",
-    r"comes? to(?! an end)": "`is`, `becomes`, `gives`",
-    r"(?<=[.;:!?|] )where|\A *where": "a condition begins with `if`; `where` is for places",
-    r"where (?:nobody|none|nothing|no|there is)": "a condition begins with `if`; `where` is for places",
+    r"stands?(?! (?:in )?for)|stood|standing": "`is`, `is set in`, `is written`",
+    r"(?:comes?|came) to(?! an end)": "`is`, `becomes`, `gives`",
+    r"(?<=[.;:!?|] )where|\A *where": _CONDITION,
+    r"where (?:nobody|none|nothing|no|there is|left out|it is not)": _CONDITION,
     r"remarks?": "`comment`",
     r"texts": "`strings`, or say which: `messages`, `answers`",
     r"truth values?|truths": "`booleans`",
@@ -31,9 +45,14 @@ RULES = {
     r"hears? of": "`gets`, `reads`",
 }
 """Patterns of words, and what to write instead."""
+ALLOWED = {"where replies go": "a heading of `bub diff`, about places: the chats"}
+"""Strings of Bub that are plain all the same, each with its reason."""
 
 _PATTERNS = [(re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE), instead) for words, instead in RULES.items()]
 _FENCE = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
+_DESCRIPTION = re.compile(r' *"(?:description|title)": "(.*)",?$')
+_NO_PROSE = re.compile(r"\s*(?:select|insert|update|delete|create) ")
+"""How the strings begin that a database reads, in which `where` is a word of its language."""
 _QUOTED = re.compile(r"``.*?``|`[^`\n]*`")
 
 
@@ -60,27 +79,45 @@ def check_page(page: Path, file: str) -> Iterator[Find]:
     yield from check_text(_QUOTED.sub("``", prose), file)
 
 
-def check_module(module: Path, file: str) -> Iterator[Find]:
-    """Yield what is not plain in the strings of a module, and in the docstrings of its public functions: their help."""
+def check_module(module: Path, file: str, *, is_command: bool = False) -> Iterator[Find]:
+    """Yield what is not plain in the strings of a module; of a command, also in what its public functions are for."""
     tree = ast.parse(module.read_text(encoding="utf-8"))
-    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     helps = {
         id(node.body[0].value)
         for node in tree.body
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and isinstance(node.body[0], ast.Expr)
     }
+    for node, text in _strings(tree):
+        is_read = id(node) not in docstrings or (is_command and id(node) in helps)
+        if is_read and " " in text and text not in ALLOWED and not _NO_PROSE.match(text):
+            yield from check_text(_QUOTED.sub("``", text), file, node.lineno)
+
+
+def _strings(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
+    """Yield each string of a module, an f-string as one, its values as `{}`."""
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in ast.walk(tree):
-        is_read = id(node) not in statements or id(node) in helps
-        if is_read and isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from check_text(_QUOTED.sub("``", node.value), file, node.lineno)
+        if isinstance(node, ast.JoinedStr):
+            yield node, "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts:
+            yield node, node.value
+
+
+def check_schema(schema: Path, file: str) -> Iterator[Find]:
+    """Yield what is not plain in the descriptions of a JSON Schema."""
+    for number, line in enumerate(schema.read_text(encoding="utf-8").splitlines(), 1):
+        if described := _DESCRIPTION.match(line):
+            yield from check_text(_QUOTED.sub("``", described[1]), file, number)
 
 
 def check_all(root: Path = ROOT) -> list[Find]:
-    """Return all that is not plain in the pages and the command line of a checkout."""
+    """Return all that is not plain in the pages, the strings and the schema of a checkout."""
     found = [find for page in PAGES for find in check_page(root / page, page)]
-    for module in sorted((root / CODE).glob("*.py")):
-        found += check_module(module, module.relative_to(root).as_posix())
-    return found
+    for module in sorted((root / CODE).rglob("*.py")):
+        file = module.relative_to(root).as_posix()
+        found += check_module(module, file, is_command=file.startswith(COMMANDS))
+    return found + list(check_schema(root / SCHEMA, SCHEMA))
 
 
 def main() -> int:

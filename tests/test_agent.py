@@ -677,7 +677,7 @@ async def test_A1_the_prefix_can_be_chosen(talk: Talk) -> None:
         (",math.ad 1 2", "did you mean `math.add`?"),
         (",math_add 1 2", "did you mean `math.add`?"),
         (",HELP", "did you mean `help`?"),
-        (",math.add 1 a=2 3", "`3` stands behind `a=…`"),
+        (",math.add 1 a=2 3", "`3` comes after `a=…`"),
         (",math.add 1 a=2", "`math.add` is given `a` twice"),
         (",math.add 'one", "a quote is not closed"),
         (",math.add one 2", "Expected `int`"),

@@ -171,7 +171,7 @@ def test_the_order_of_the_list_is_the_order_in_which_plugins_are_asked() -> None
             "{before: run_model, only: []}",
             "`only` of gate `moderate` is `[]` (was every plugin of the profile)",
         ),
-        ("{before: save_state}", "gate `moderate` no longer stands before `run_model`"),
+        ("{before: save_state}", "gate `moderate` no longer runs before `run_model`"),
         ("{before: run_model, hook: other}", "`hook` of gate `moderate` is `other` (was `moderate`)"),
     ],
 )
@@ -187,7 +187,7 @@ def test_a_gate_that_is_gone_is_told_with_what_it_guarded() -> None:
     )
     found = changes(CHILD, without)
     assert [change.message for change in found if change.severity == "danger"] == [
-        "gate `moderate` is gone: it stood before `run_model`, `render_outbound`, `dispatch_outbound`"
+        "gate `moderate` is gone: it ran before `run_model`, `render_outbound`, `dispatch_outbound`"
     ]
     assert (found[0].kind, str(found[0].place)) == ("gates.removed", "pipelines.yaml:5:10")
 
@@ -237,7 +237,7 @@ def test_a_gate_for_fewer_messages_is_open_for_the_others(match: str, is_danger:
 def test_a_new_stage_beside_the_gate_that_calls_what_the_gate_guards_is_dangerous() -> None:
     sneaky = "{moderate: {before: run_model}, sneaky: {before: moderate, kind: firstresult, hook: run_model}}"
     assert dangers(CHILD, child("{moderate: {before: run_model}}", sneaky)) == [
-        "gate `moderate` does not stand before `sneaky`, which also calls `run_model`"
+        "gate `moderate` does not run before `sneaky`, which also calls `run_model`"
     ]
 
 
@@ -248,7 +248,7 @@ def test_a_stage_that_becomes_a_cleanup_runs_although_the_gate_denies() -> None:
             "{moderate: {before: run_model}}",
             "{moderate: {before: run_model}, dispatch_outbound: {cleanup_for: run_model, timeout: 1s}}",
         ),
-    ) == ["gate `moderate` no longer stands before `dispatch_outbound`"]
+    ) == ["gate `moderate` no longer runs before `dispatch_outbound`"]
 
 
 def test_a_gate_inside_a_stage_is_a_gate_too() -> None:
@@ -283,7 +283,7 @@ def test_a_gate_for_each_item_guards_those_that_work_on_the_list() -> None:
     noted = each.replace("stages: {", "stages: {noted: {kind: void, hook: agent_done, after: dispatch_outbound}, ")
     assert dangers(noted, noted.replace("after: dispatch_outbound", "before: render_outbound")) == []
     assert dangers(each, each.replace("before: dispatch_outbound", "after: dispatch_outbound")) == [
-        "gate `moderate` no longer stands before `dispatch_outbound`"
+        "gate `moderate` no longer runs before `dispatch_outbound`"
     ]
 
 
@@ -291,7 +291,7 @@ def test_a_plugin_that_goes_with_its_gate_is_told_once_as_a_danger() -> None:
     old = CHILD.replace("bub:default", "bub:ethos")  # which has no gate of its own
     without = old.replace("stages: {moderate: {before: run_model}}", "").replace("plugins: [guard]", "plugins: []")
     assert dangers(old, without.replace("{moderate: {kind: gate, takes: [prompt]}}", "{}")) == [
-        "gate `moderate` is gone: it stood before `run_model`, `agent_done`, `render_outbound`, `message_sending`,"
+        "gate `moderate` is gone: it ran before `run_model`, `agent_done`, `render_outbound`, `message_sending`,"
         " `before_dispatch`, `dispatch_outbound` and 1 more"
     ]
 

@@ -248,7 +248,7 @@ DANGEROUS: dict[str, tuple[list[Edit], str]] = {
         [("  moderate: {kind: gate, takes: [prompt, session_id]}\n", ""), (f"  moderate: {STAGE}\n", "")],
         "gate `moderate` is gone",
     ),
-    "a gate is below what it guards": ([(STAGE, "{after: run_model, timeout: 5s}")], "no longer stands before"),
+    "a gate is below what it guards": ([(STAGE, "{after: run_model, timeout: 5s}")], "no longer runs before"),
     "a gate is for fewer messages": (
         [(STAGE, "{before: run_model, timeout: 5s, when: {channel: telegram}}")],
         "is for messages with channel `telegram`",
@@ -257,7 +257,7 @@ DANGEROUS: dict[str, tuple[list[Edit], str]] = {
     "a gate sees less": ([("takes: [prompt, session_id]", "takes: [session_id]")], "`takes` of gate `moderate`"),
     "a stage that the gate does not see calls the same": (
         [("  save_state:", "  sneaky: {before: moderate, kind: firstresult, hook: run_model}\n  save_state:")],
-        "does not stand before `sneaky`",
+        "does not run before `sneaky`",
     ),
     "the plugin of the gate is not listed": (listing("default", "[local_model, telegram]"), "may rely on it"),
     "the plugin of the gate may be missing": (
@@ -272,15 +272,15 @@ DANGEROUS: dict[str, tuple[list[Edit], str]] = {
     "what fails to redact lets pass": ([(", on_failure: propagate}", "}")], "lets pass what it was to check"),
     "what redacts replies stands below what sends them": (
         [("before: dispatch_outbound, on_failure", "after: dispatch_outbound, on_failure")],
-        "stage `redact` no longer stands before `dispatch_outbound`",
+        "stage `redact` no longer runs before `dispatch_outbound`",
     ),
     "replies are sent above what redacts them": (
         stage("dispatch_outbound: {before: redact}"),
-        "stage `redact` no longer stands before `dispatch_outbound`",
+        "stage `redact` no longer runs before `dispatch_outbound`",
     ),
     "replies are also sent above what redacts them": (
         stage("early: {hook: dispatch_outbound, kind: broadcast, for_each: outbounds, before: redact}"),
-        "stage `redact` does not stand before `early`",
+        "stage `redact` does not run before `early`",
     ),
     "fewer replies are redacted": (
         [("{for_each: outbounds,", "{when: {channel: telegram}, for_each: outbounds,")],

@@ -123,7 +123,7 @@ def test_O14_a_value_is_set_where_it_belongs_and_nothing_else_of_the_file_change
 
 
 def test_the_same_again_changes_no_byte_and_says_so(config: Config, file: Path) -> None:
-    assert config("set", "model", "openai:one") == (0, "settings.model is so already in pipelines.yaml\n", "")
+    assert config("set", "model", "openai:one") == (0, "settings.model has this value already in pipelines.yaml\n", "")
     assert file.read_text(encoding="utf-8") == FILE
     assert not file.with_name("pipelines.yaml.bak").exists()
 
@@ -145,8 +145,8 @@ def test_the_same_again_changes_no_byte_and_says_so(config: Config, file: Path) 
         (["routes[0].profile", "x"], "a list is read and set as a whole (say `routes`)"),
         (["settings..model", "x"], "is not a path"),
         (["", "x"], "is not a path"),
-        (["model"], "say either VALUE, or --secret or --env NAME"),
-        (["model", "x", "--env", "NAME"], "say either VALUE"),
+        (["model"], "give VALUE, --secret or --env NAME"),
+        (["model", "x", "--env", "NAME"], "give VALUE, --secret"),
         (["model", "--env", "A-B"], "`A-B` is not the name of a variable"),
         (["--profile", "wrok", "model", "x"], "there is no profile `wrok` (did you mean `work`?)"),
         (["--profile", "work", "description", "x"], "`description` is the same for every profile"),

@@ -453,7 +453,7 @@ def test_the_environment_answers_too_but_the_file_counts_first(
     [
         (
             "model.provder: local\n",
-            "answers.yaml:1:1: nobody asked for `model.provder` (did you mean `model.provider`?)",
+            "answers.yaml:1:1: no question is called `model.provder` (did you mean `model.provider`?)",
         ),
         (
             "model.provider: opnai\n",
@@ -722,7 +722,7 @@ def test_what_a_section_says_so_far_is_the_default() -> None:
     ("answers", "told"),
     [
         ({}, "the answers lack `bot.token`"),
-        ({"token": "no-token"}, "the answer to `bot.token` has not the form"),
+        ({"token": "no-token"}, "the answer to `bot.token` does not have the right form"),
         ({"token": "1:a", "retries": "10"}, "the answer to `bot.retries` must be"),
         ({"token": "1:a", "retries": "many"}, "the answer to `bot.retries` "),
         ({"token": "1:a", "mode": "webhok"}, "is not one of the choices: `webhok`"),
@@ -752,7 +752,7 @@ def test_the_local_model_is_not_asked_about_unless_it_is_named(
 ) -> None:
     monkeypatch.setenv("BUB_ONBOARD_LOCAL_MODEL_THREADS", "2")
     assert scripted() == 2
-    assert "nobody asked for `BUB_ONBOARD_LOCAL_MODEL_THREADS`" in capsys.readouterr().err
+    assert "no question is called `BUB_ONBOARD_LOCAL_MODEL_THREADS`" in capsys.readouterr().err
     assert scripted("local_model") == 0
     assert load_text(own.read_text()).root.plain()["settings"] == {"local_model": {"threads": 2}}
 
@@ -1155,7 +1155,7 @@ def test_O17_a_channel_that_is_not_ticked_is_not_asked_about(
     for name, value in answers.items():
         monkeypatch.setenv(name, value)
     assert onboard("--config", own, "onboard", "--non-interactive") == 2
-    assert "nobody asked for `BUB_ONBOARD_TELEGRAM_SLEEP`" in capsys.readouterr().err
+    assert "no question is called `BUB_ONBOARD_TELEGRAM_SLEEP`" in capsys.readouterr().err
 
 
 def test_O17_who_answers_the_questions_of_a_channel_wants_it_to_run(
@@ -1244,7 +1244,7 @@ def test_O17_one_profile_leaves_nothing_to_ask_about_routes(
     monkeypatch.setenv("BUB_ONBOARD_ROUTES_TELEGRAM", "default")
     monkeypatch.setenv("BUB_ONBOARD_TELEGRAM_TOKEN", TOKEN_OF_A_BOT)
     assert scripted("telegram") == 2
-    assert "nobody asked for `BUB_ONBOARD_ROUTES_TELEGRAM`" in capsys.readouterr().err
+    assert "no question is called `BUB_ONBOARD_ROUTES_TELEGRAM`" in capsys.readouterr().err
 
 
 def test_O6_O17_from_nothing_to_an_answer_on_telegram(folder: Path, own: Path, tmp_path: Path, server: str) -> None:

@@ -228,7 +228,7 @@ def test_the_time_of_a_clean_up_is_as_long_as_it_says(desk: Desk) -> None:
 
 
 def test_what_a_stream_has_to_return_is_said_as_a_mock_is_written(desk: Desk) -> None:
-    expect = "{error: {type: HookTypeError, message: must return a text or a list of texts}}"
+    expect = "{error: {type: HookTypeError, message: must return a string or a list of strings}}"
     for answer in ("5", "{a: 1}", "[hi, 5]"):
         assert desk.failures(expect, f"mock: {{run_model: {{return: {answer}}}}}") == []
 
@@ -364,7 +364,7 @@ def test_a_mock_without_time_has_no_delay(desk: Desk) -> None:
         pipeline,
     )
     late, now = report.verdicts
-    assert "called where nothing can wait" in late.failures[0].got
+    assert "from code that cannot wait" in late.failures[0].got
     assert now.passed
 
 

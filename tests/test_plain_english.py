@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.plain_english import check_module, check_page, check_text
+from tests.plain_english import ALLOWED, check_module, check_page, check_schema, check_text
 
 PLAIN = "If nobody answers, it is no. The folder where the file is stays. `stands` is quoted; `x` stands for a name."
 
@@ -38,11 +38,34 @@ def test_a_find_in_a_page_has_its_line(tmp_path: Path) -> None:
     assert [(find.line, find.words) for find in check_page(page, "page.md")] == [(6, "stands")]
 
 
-def test_help_and_messages_are_checked_and_remarks_of_the_code_are_not(tmp_path: Path) -> None:
+def test_help_and_messages_are_checked_and_what_only_a_programmer_reads_is_not(tmp_path: Path) -> None:
     module = tmp_path / "command.py"
     module.write_text(
         '"""It stands."""\n\ndef show():\n    """A key stands here."""\n    print("it stands")\n\n'
         'def _hide():\n    """It stands."""\n',
         encoding="utf-8",
     )
-    assert [find.line for find in check_module(module, "command.py")] == [4, 5]
+    assert [find.line for find in check_module(module, "command.py", is_command=True)] == [4, 5]
+    assert [find.line for find in check_module(module, "command.py")] == [5]
+
+
+def test_a_message_is_read_over_its_values_and_a_question_to_a_database_is_not_read(tmp_path: Path) -> None:
+    module = tmp_path / "messages.py"
+    module.write_text(
+        'say(f"it {did} come to {nothing}")\nsay(f"update {table} set x = ? where id = ?")\n', encoding="utf-8"
+    )
+    assert [(find.line, find.words) for find in check_module(module, "messages.py")] == [(1, "come to")]
+
+
+def test_a_name_of_one_word_and_a_phrase_that_is_allowed_are_left_alone(tmp_path: Path) -> None:
+    module = tmp_path / "names.py"
+    module.write_text(
+        "".join(f"say({words!r})\n" for words in ("where", *ALLOWED, "where nobody goes")), encoding="utf-8"
+    )
+    assert {find.line for find in check_module(module, "names.py")} == {len(ALLOWED) + 2}
+
+
+def test_a_description_of_a_key_is_checked_once_and_a_name_is_not(tmp_path: Path) -> None:
+    schema = tmp_path / "some.schema.json"
+    schema.write_text('{\n "texts": {\n  "description": "It stands.",\n  "markdownDescription": "It stands."\n}}\n')
+    assert [(find.line, find.words) for find in check_schema(schema, "some.schema.json")] == [(3, "stands")]

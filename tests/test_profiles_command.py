@@ -122,7 +122,7 @@ def test_the_profile_chosen_at_start_gets_what_no_route_takes(folder: Path) -> N
     text = (folder / "pipelines.yaml").read_text("utf-8")
     assert texts(profiles_page([facts(text, "bare")["bare"]], 80))[-1] == "  gets     every message that no route takes"
     unreached = texts(profiles_page([facts(text)["bare"]], 80))[-1]
-    assert unreached == "  gets     nothing, unless `--profile bare` is said"
+    assert unreached == "  gets     no message, unless `--profile bare` chooses it"
 
 
 def test_a_variable_that_chooses_the_model_chooses_it_for_all() -> None:

@@ -240,7 +240,7 @@ def report(text: str) -> str:
 
 def test_a_literal_secret_is_covered_in_its_own_finding() -> None:
     assert report(f"version: 1\nsettings: {{api_key: {SECRET}}}\n").partition("{\n")[0] == (
-        "pipelines.yaml:2:21: warning[B040] `settings.api_key` is a secret and stands in the file as plain text\n"
+        "pipelines.yaml:2:21: warning[B040] `settings.api_key` is a secret, and the file shows it as plain text\n"
         "  |\n"
         "2 | settings: {api_key: ***************}\n"
         "  |                     ^^^^^^^^^^^^^^^ write `${env:NAME}` or `${file:PATH}` instead, "

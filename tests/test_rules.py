@@ -167,14 +167,14 @@ MISTAKES = [
     Mistake(
         "B120",
         f"extends: bub:default\n{OWN_GATE}stages: {{moderate: {{before: «run_modle»}}}}",
-        "stage `moderate` is to stand before `run_modle`, which does not exist",
+        "stage `moderate` is placed before `run_modle`, which does not exist",
         "did you mean `run_model`?",
         ("run_modle", "run_model"),
     ),
     Mistake(
         "B120",
         "extends: bub:default\nprofiles: {p: {stages: {session_start: {kind: void, after: «zzz»}}}}",
-        "stage `session_start` is to stand after `zzz`, which does not exist",
+        "stage `session_start` is placed after `zzz`, which does not exist",
         None,
         ("zzz", "resolve_session"),
     ),
@@ -189,7 +189,7 @@ MISTAKES = [
     Mistake(
         "B121",
         "hooks: {a: {kind: void}, b: {kind: void}}\nstages:\n  a: {needs: [«b»]}\n  b: {}",
-        "stage `a` needs `b`, which stands below it",
+        "stage `a` needs `b`, which is below it",
         "move `a` below `b`",
         ("needs: [b]", ""),
     ),
@@ -210,7 +210,7 @@ MISTAKES = [
     Mistake(
         "B121",
         "extends: bub:default\nstages: {save_state: {before: run_model, cleanup_for: «run_model»}}",
-        "stage `save_state` cleans up for `run_model`, which stands below it",
+        "stage `save_state` cleans up for `run_model`, which is below it",
         "move `save_state` below `run_model`",
         ("before", "after"),
         related="the place of `save_state` is said here",
@@ -219,14 +219,14 @@ MISTAKES = [
     Mistake(
         "B122",
         "extends: bub:default\nstages:\n  «session_start»: {kind: void}",
-        "stage `session_start` is new here, but does not say where it stands",
+        "stage `session_start` is new here, but does not say where it belongs",
         "add `before: STAGE` or `after: STAGE`, or `replace: STAGE` if it is to run in its stead",
         ("{kind: void}", "{kind: void, after: resolve_session}"),
     ),
     Mistake(
         "B122",
         "stages: {load_state: {kind: firstresult}}\nprofiles: {p: {stages: {«agent_done»: {kind: void}}}}",
-        "stage `agent_done` is new here, but does not say where it stands",
+        "stage `agent_done` is new here, but does not say where it belongs",
         "add `before: STAGE` or `after: STAGE`, or `replace: STAGE` if it is to run in its stead",
         ("{kind: void}", "{kind: void, after: load_state}"),
     ),
@@ -242,7 +242,7 @@ MISTAKES = [
         "B123",
         "extends: bub:default\nstages:\n  session_start: {kind: void, before: run_model, «after»: load_state}",
         "stage `session_start` says both `before` and `after`",
-        "it stands directly beside one stage; keep one of the two",
+        "a stage is set directly beside one other; keep one of the two",
         (", after: load_state", ""),
         related="the other one is here",
     ),
@@ -345,7 +345,7 @@ MISTAKES = [
         "`run_model` is switched off, but `save_state` takes `model_output`",
         "give it a `default`: what it yields then; or let another stage make the value with `into: model_output`",
         ("false", 'false, default: ""'),
-        related="`save_state` stands here",
+        related="`save_state` takes it here",
     ),
     Mistake(
         "B132",
@@ -353,7 +353,7 @@ MISTAKES = [
         "`run_model` may be skipped by its `when`, but `save_state` takes `model_output`",
         "give it a `default`: what it yields then",
         ("{channel: cli}", '{channel: cli}, default: "closed"'),
-        related="`save_state` stands here",
+        related="`save_state` takes it here",
     ),
     Mistake(
         "B132",
@@ -361,7 +361,7 @@ MISTAKES = [
         "`run_model` may be left out when it fails, but `save_state` takes `model_output`",
         "give it a `default`: what it yields then",
         ("skip", 'skip, default: "sorry"'),
-        related="`save_state` stands here",
+        related="`save_state` takes it here",
     ),
     # B133: a slip in the name of a value
     Mistake(
@@ -399,7 +399,7 @@ MISTAKES = [
     Mistake(
         "B140",
         f"extends: bub:default\n{OWN_GATE}stages: {{«moderate»: {{after: dispatch_outbound}}}}",
-        "stage `moderate` is a gate, but nothing stands behind it that it could keep from running",
+        "stage `moderate` is a gate, but nothing comes after it that it could keep from running",
         "move it above what it is to guard, with `before: STAGE`",
         ("after: dispatch_outbound", "before: dispatch_outbound"),
     ),
@@ -407,7 +407,7 @@ MISTAKES = [
         "B140",
         "extends: bub:default\nhooks: {check_reply: {kind: gate}}\n"
         "stages: {«check_reply»: {for_each: outbounds, after: dispatch_outbound}}",
-        "stage `check_reply` is a gate, but nothing stands behind it that it could keep from running",
+        "stage `check_reply` is a gate, but nothing comes after it that it could keep from running",
         "move it above what it is to guard, with `before: STAGE`",
         ("after: dispatch", "before: dispatch"),
     ),
@@ -415,7 +415,7 @@ MISTAKES = [
         "B140",
         "hooks: {late: {kind: gate}}\nstages:\n  load_state: {kind: firstresult, into: state}\n  «late»: {}\n"
         "  save_state: {kind: broadcast, cleanup_for: load_state, timeout: 1s}",
-        "stage `late` is a gate, but nothing stands behind it that it could keep from running",
+        "stage `late` is a gate, but nothing comes after it that it could keep from running",
         "move it above what it is to guard, with `before: STAGE`",
         ("cleanup_for: load_state, ", ""),
     ),
@@ -1150,7 +1150,7 @@ IN_PLUGINS = [
         LISTED,
         "@hookimpl  # here\nasync def system_prompt(): ...",
         "@hookimpl\ndef system_prompt(): ...",
-        "plugin `guard` implements `system_prompt` as `async def`, but it is called where nothing can be awaited",
+        "plugin `guard` implements `system_prompt` as `async def`, but Bub calls it from code that cannot await",
         "write it as a plain `def`",
     ),
     (

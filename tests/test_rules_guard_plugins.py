@@ -96,7 +96,7 @@ def place_in(text: str) -> tuple[str, Range]:
         (
             LISTED,
             f"{HOOKED}class Guard:\n    @hookimpl\n    def «tool_gate»(self, tool): ...\n",
-            "plugin `guard` has a function `tool_gate` that stands in `Guard`, which is not the plugin,"
+            "plugin `guard` has a function `tool_gate` that is in `Guard`, which is not the plugin,"
             " so it guards nothing",
             "error",
         ),

@@ -101,7 +101,7 @@ MISTAKES = [
         "B030",
         f"{HEAD}plugins: {{guard: {{optional: true}}}}\nprofiles: {{default: {{plugins: [guard]}}}}\n"
         "settings: {guard: {address: «'$HOUSE'»}}",
-        "`$HOUSE` is a text and no reference",
+        "`$HOUSE` is a string, not a reference",
         "write `${env:HOUSE}`, or `$$HOUSE` for the text itself",
         ("$HOUSE", "${env:HOUSE}"),
         severity="note",
@@ -229,7 +229,7 @@ MISTAKES = [
     Mistake(
         "B189",
         own("broadcast", "«combine»: join, before: run_model"),
-        "stage `own` has a `combine`, but no `into`, so what it comes to is thrown away",
+        "stage `own` has a `combine`, but no `into`, so its result is thrown away",
         "name the value with `into: NAME`, or take `combine` out",
         ("combine: join", "combine: join, into: notes"),
         severity="warning",
@@ -237,7 +237,7 @@ MISTAKES = [
     Mistake(
         "B189",
         own("firstresult", '«default»: "none", before: run_model'),
-        "stage `own` has a `default`, but no `into`, so what it comes to is thrown away",
+        "stage `own` has a `default`, but no `into`, so its result is thrown away",
         "name the value with `into: NAME`, or take `default` out",
         ("default", "into: notes, default"),
         severity="warning",
@@ -245,7 +245,7 @@ MISTAKES = [
     Mistake(
         "B189",
         own("firstresult", "«default»: null, into: notes, before: run_model"),
-        "stage `own` has no `default`: null is none",
+        "stage `own` has no `default`: null is not one",
         'write the value itself, such as `""`, `[]` or `{}`',
         ("null", '""'),
         severity="warning",
@@ -302,7 +302,7 @@ MISTAKES = [
         "B189",
         f"{HEAD}hooks: {{own: {{kind: void}}}}\nstages: {{save_state: {{enabled: false}},"
         " own: {after: save_state, timeout: 5s, «cleanup_for»: save_state}}",
-        "stage `own` cleans up for `save_state`, which is off, so it is no clean-up",
+        "stage `own` cleans up for `save_state`, which is off, so it is not a clean-up",
         "name a stage that is on, or take `cleanup_for` out",
         ("cleanup_for: save_state", "cleanup_for: run_model"),
         severity="warning",
@@ -320,7 +320,7 @@ MISTAKES = [
     Mistake(
         "B107",
         f"{HEAD}settings: {{providers: {{«anthropc»: {{api_key: '${{env:KEY}}'}}}}}}",
-        "nobody is asked with `providers.anthropc`: it has no address, and Bub knows no provider `anthropc`",
+        "`providers.anthropc` is never used: it has no address, and Bub knows no provider `anthropc`",
         "did you mean `anthropic`?",
         ("anthropc", "anthropic"),
         severity="warning",
@@ -328,8 +328,8 @@ MISTAKES = [
     Mistake(
         "B107",
         f"{HEAD}settings: {{providers: {{«corner»: {{api_key: '${{env:KEY}}'}}}}}}",
-        "nobody is asked with `providers.corner`: it has no address, and Bub knows no provider `corner`",
-        "say where it is asked: `providers.corner.api_base`",
+        "`providers.corner` is never used: it has no address, and Bub knows no provider `corner`",
+        "give its address: `providers.corner.api_base`",
         ("api_key: '${env:KEY}'", 'api_base: "http://127.0.0.1:9"'),
         severity="note",
     ),
@@ -355,7 +355,7 @@ MISTAKES = [
     Mistake(
         "B190",
         f"{HEAD}settings:\n  «telegramm»: {{allow_chats: ['-1']}}",
-        "nobody reads the settings `telegramm`: it is no setting of Bub, and no plugin of that name is listed or"
+        "nobody reads the settings `telegramm`: it is not a setting of Bub, and no plugin of that name is listed or"
         " installed",
         "did you mean `telegram`?",
         ("telegramm", "telegram"),
@@ -365,7 +365,8 @@ MISTAKES = [
         "B190",
         f"{HEAD}plugins: {{rules: {{optional: true}}}}\n"
         "profiles: {default: {plugins: [rules]}, a: {settings: {«words»: {list: []}}}}",
-        "nobody reads the settings `words`: it is no setting of Bub, and no plugin of that name is listed or installed",
+        "nobody reads the settings `words`: it is not a setting of Bub, and no plugin of that name is"
+        " listed or installed",
         "list the plugin `words` in a profile, or take the section out",
         ("words", "rules"),
         severity="warning",

@@ -20,7 +20,7 @@ MISTAKES = [
     Mistake(
         "B120",
         f"{OWN}stages: {{answer: {{replace: «run_modle»}}}}",
-        "stage `answer` is to replace `run_modle`, which does not exist",
+        "stage `answer` replaces `run_modle`, which does not exist",
         "did you mean `run_model`?",
         ("run_modle", "run_model"),
     ),
@@ -44,7 +44,7 @@ MISTAKES = [
     Mistake(
         "B121",
         f"{OWN}stages: {{answer: {{replace: run_model, «after»: save_state}}}}",
-        "stage `save_state` cleans up for `run_model`, for which `answer` stands in, below it",
+        "stage `save_state` cleans up for `run_model`, in whose place `answer` runs, below it",
         "move `answer` above `save_state`",
         (", after: save_state", ""),
         related="stage `save_state` cleans up for `run_model` here",
@@ -52,7 +52,7 @@ MISTAKES = [
     Mistake(
         "B121",
         f"{OWN}stages: {{answer: {{replace: run_model}}, look: {{needs: [«run_model»], before: answer}}}}",
-        "stage `look` needs `run_model`, for which `answer` stands in, below it",
+        "stage `look` needs `run_model`, in whose place `answer` runs, below it",
         "move `look` below `answer`",
         ("before: answer", "after: answer"),
         related="the place of `look` is said here",
@@ -61,7 +61,7 @@ MISTAKES = [
     Mistake(
         "B122",
         f"{OWN}stages: {{«look»: {{}}}}",
-        "stage `look` is new here, but does not say where it stands",
+        "stage `look` is new here, but does not say where it belongs",
         "add `before: STAGE` or `after: STAGE`, or `replace: STAGE` if it is to run in its stead",
         ("look: {}}", "look: {before: save_state}}"),
     ),
@@ -90,7 +90,7 @@ MISTAKES = [
         "`run_model` is replaced by `look`, which does not make its value, but `save_state` takes `model_output`",
         "let a stage in its place make it with `into: model_output`, or give `run_model` a `default`",
         ("look: {replace: run_model}", 'look: {replace: run_model}, run_model: {default: ""}'),
-        related="`save_state` stands here",
+        related="`save_state` takes it here",
     ),
     Mistake(
         "B132",
@@ -98,14 +98,14 @@ MISTAKES = [
         "`answer` may be skipped by its `when`, but `save_state` takes `model_output`",
         "give it a `default`: what it yields then",
         ("{channel: telegram}", '{channel: telegram}, default: ""'),
-        related="`save_state` stands here",
+        related="`save_state` takes it here",
     ),
     # B140: what left the gate without anything to guard
     Mistake(
         "B140",
         "hooks: {moderate: {kind: gate}}\nstages: {moderate: {}, load_state: {kind: firstresult, into: state}}\n"
         "profiles: {p: {stages: {load_state: {«before»: moderate}}}}",
-        "stage `moderate` is a gate, but nothing stands behind it that it could keep from running",
+        "stage `moderate` is a gate, but nothing comes after it that it could keep from running",
         "take `before` out; or move the gate, too",
         ("before: moderate", "after: moderate"),
     ),
@@ -144,7 +144,7 @@ MISTAKES = [
     Mistake(
         "B181",
         f"{GATED}profiles: {{p: {{stages: {{look: {{«replace»: moderate}}}}}}}}",
-        "stage `look` replaces the gate `moderate`, but is no gate: nothing is denied there any more",
+        "stage `look` replaces the gate `moderate`, but is not a gate: nothing is denied there any more",
         "make it a gate; or, if that is meant, switch the gate off with `enabled: false`"
         " and say `after: moderate` instead",
         ("look: {replace: moderate}", "moderate: {enabled: false}, look: {after: moderate}"),
@@ -246,7 +246,7 @@ MOVED = {
     ),
     "a target moved below its clean-up": (
         "stages: {run_model: {«after»: save_state, default: hello}, render_outbound: {after: run_model}}",
-        "stage `save_state` cleans up for `run_model`, which stands below it",
+        "stage `save_state` cleans up for `run_model`, which is below it",
     ),
 }
 """What moves an inherited stage, and the one finding about the order that it leads to."""

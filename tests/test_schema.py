@@ -585,7 +585,7 @@ def test_a_repeated_item_points_at_the_first_one() -> None:
     text, span = marked("version: 1\nstages: {x: {only: [«a», a]}}\n")
     [finding] = check(text)
     [related] = finding.related
-    assert (related.message, related.range) == ("the same item stands here", span)
+    assert (related.message, related.range) == ("the same item is here", span)
 
 
 ACCEPTED = [
@@ -628,7 +628,7 @@ def test_a_literal_secret_is_a_warning_at_its_value() -> None:
     text, span = marked("version: 1\nsettings:\n  providers:\n    openrouter: {api_key: «sk-or-123»}\n")
     [finding] = literal_secrets(read(text))
     assert (finding.code, finding.severity, finding.range) == ("B040", "warning", span)
-    assert finding.message == "`settings.providers.openrouter.api_key` is a secret and stands in the file as plain text"
+    assert finding.message == "`settings.providers.openrouter.api_key` is a secret, and the file shows it as plain text"
     assert finding.path == "settings.providers.openrouter.api_key"
 
 

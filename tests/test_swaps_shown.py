@@ -81,7 +81,7 @@ GATES = {
     "by what is no gate": (
         "  look: {replace: moderate}\n",
         "gate `moderate` is replaced by `look`, which denies nothing:"
-        " it stood before `run_model`, `render_outbound`, `dispatch_outbound`",
+        " it ran before `run_model`, `render_outbound`, `dispatch_outbound`",
     ),
     "by another gate": (
         "  strict: {replace: moderate}\n",
@@ -93,11 +93,11 @@ GATES = {
     ),
     "of which the guarded is replaced in front of it": (
         "  answer: {replace: run_model, before: load_state}\n",
-        "gate `moderate` does not stand before `answer`, which runs in the place of `run_model`",
+        "gate `moderate` does not run before `answer`, which runs in the place of `run_model`",
     ),
     "of which the guarded is off, and another makes its value in front of it": (
         "  run_model: {enabled: false}\n  answer: {before: moderate, into: model_output}\n",
-        "gate `moderate` does not stand before `answer`, which runs in the place of `run_model`",
+        "gate `moderate` does not run before `answer`, which runs in the place of `run_model`",
     ),
 }
 

@@ -515,7 +515,7 @@ def test_a_folder_is_listed(call: Call, tree: Path) -> None:
     assert call("fs.list", glob="*.py", recursive=True).split("\n") == ["a.py", "src/c.py", "src/deep/d.py"]
     assert call("fs.list", glob="src/**/*.py", recursive=True).split("\n") == ["src/c.py", "src/deep/d.py"]
     assert call("fs.list", recursive=True, limit=3) == "a.py\nb.txt\nlink/\n[cut after 3: there are more]"
-    assert call("fs.list", glob="*.rs") == "[nothing in . fits `*.rs`]"
+    assert call("fs.list", glob="*.rs") == "[nothing in . matches `*.rs`]"
     assert "not a directory" in str(refusal(call, "fs.list", path="a.py"))
 
 

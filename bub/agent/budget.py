@@ -28,7 +28,7 @@ _WHAT: Mapping[str, str] = {
     "tool_calls": "it called tools {} time{}",
     "calls_per_tool": "it called the same tool {} time{}",
     "identical_calls": "it made the same tool call {} time{} in a row",
-    "denials": "{} tool call{} in a row came to nothing, since a rule or a person was against it",
+    "denials": "a rule or a person denied {} tool call{} in a row",
     "tokens_per_turn": "it used {} token{}",
     "tokens_per_day": "{} token{} were used today",
 }

@@ -59,7 +59,7 @@ def parse_command(line: str) -> CommaCommand:
                 raise ToolError(f"`{key}` is given twice", kind="invalid_input")
             named[key] = value
         elif named:
-            what = f"`{word}` stands behind `{next(reversed(named))}=…`"
+            what = f"`{word}` comes after `{next(reversed(named))}=…`"
             raise ToolError(what, help="put what has no name first", kind="invalid_input")
         else:
             positional.append(word)

@@ -49,7 +49,7 @@ class ListenAddress(NamedTuple):
             return cls("127.0.0.1", int(port))
         address = _ip_address(host)
         if beyond and address is None:
-            raise UsageError(f"`{host}` is no IP address to listen on", help="write it as 127.0.0.1:9464")
+            raise UsageError(f"`{host}` is not an IP address to listen on", help="write it as 127.0.0.1:9464")
         if not beyond and (address is None or not address.is_loopback):
             raise UsageError(
                 f"`{text}` is not an address of this machine alone, and nobody is asked for a password",

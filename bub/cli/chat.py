@@ -47,7 +47,7 @@ def chat(
     of its own, unless an option says which one goes on.
     """
     if resume and session_id:
-        raise UsageError("--resume and --session-id exclude each other", help="the last one, or the one you name")
+        raise UsageError("--resume and --session-id cannot be used together", help="the last one, or the one you name")
     framework = open_framework(options_of(ctx), routed=False, check=BubFramework.check_needs)
     wanted = _Wanted(prompt, chat_id, session_id, resume)
     if not sys.stdin.isatty():

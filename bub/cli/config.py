@@ -96,7 +96,7 @@ def set_value(
         list[str] | None, typer.Argument(metavar="[VALUE]...", help="A list as a,b or as several values.")
     ] = None,
     variable: Annotated[
-        str | None, typer.Option("--env", metavar="NAME", help="Refer to a variable, where a secret is kept.")
+        str | None, typer.Option("--env", metavar="NAME", help="Refer to a variable, which holds a secret.")
     ] = None,
     secret: Annotated[
         bool, typer.Option("--secret", help="Ask for a secret, keep it in .env, and refer to that.")
@@ -109,7 +109,7 @@ def set_value(
     """
     options = options_of(ctx)
     if bool(words) == (secret or variable is not None):
-        raise UsageError("say either VALUE, or --secret or --env NAME", help="`bub config set model local:smollm2`")
+        raise UsageError("give VALUE, --secret or --env NAME", help="`bub config set model local:smollm2`")
     if variable is not None and not _VARIABLE.fullmatch(variable):
         raise UsageError(
             f"`{variable}` is not the name of a variable", help="use letters, digits and `_`, as in MY_KEY"
@@ -123,7 +123,7 @@ def set_value(
         _keep_secret(own, keys, given[0])
     elif variable is not None:
         _warn_if_unset(own, variable)
-    _write(own, text, f"set {'.'.join(keys)} in", f"{'.'.join(keys)} is so already in")
+    _write(own, text, f"set {'.'.join(keys)} in", f"{'.'.join(keys)} has this value already in")
     _warn_if_new_profile(lookup, keys)
     _warn_if_overridden(options, own, keys)
 

@@ -55,7 +55,7 @@ def run(
     with exit code 1. If the answer was cut, a line on standard error says so.
     """
     if as_json and stream:
-        raise UsageError("--json and --stream exclude each other", help="JSON is printed when the turn is over")
+        raise UsageError("--json and --stream cannot be used together", help="JSON is printed when the turn is over")
     text = _standard_input() if message == "-" else message
     if not text.strip():
         raise UsageError("the message is empty", help='say something: `bub run "hello"`')

@@ -72,7 +72,7 @@ def show_one(
     JSON has Bub's bookkeeping, too.
     """
     if (since is not None) + (last is not None) + everything > 1:
-        raise UsageError("--since, --last and --all exclude each other", help="say one of them at a time")
+        raise UsageError("--since, --last and --all cannot be used together", help="use one of them at a time")
 
     async def read(store: Store, workspace: Path) -> tuple[Summary, list[TapeEntry], bool]:
         found = await find_tape(store, name, workspace)
@@ -133,7 +133,7 @@ async def _entries_after(tape: Tape, anchor: str) -> list[TapeEntry]:
 @app.command("search")
 def search(
     ctx: typer.Context,
-    text: Annotated[str, typer.Argument(help="The text to look for, in whatever case.")],
+    text: Annotated[str, typer.Argument(help="The text to look for, in capitals or not.")],
     name: Annotated[str | None, typer.Option("--tape", metavar="TAPE", help="Look through this tape only.")] = None,
     most: Annotated[int, typer.Option("--last", "-n", min=1, metavar="N", help="The newest N entries found.")] = 20,
     as_json: Annotated[bool, _JSON] = False,

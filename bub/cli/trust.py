@@ -30,7 +30,7 @@ def trust(
     """
     home = bub_home(os.environ)
     if sum((folder is not None, show, revoke is not None)) > 1:
-        raise UsageError("FOLDER, --list and --revoke exclude each other", help="say one of them at a time")
+        raise UsageError("FOLDER, --list and --revoke cannot be used together", help="use one of them at a time")
     if show:
         for trusted in trusting.trusted_folders(home):
             print(for_reader(str(trusted)))

@@ -137,7 +137,7 @@ async def look_at_clock(patient: Patient) -> Sequence[Check]:
     """Compare this machine's clock with that of the server that was asked."""
     served = patient.served
     if served is None or served.ahead is None:
-        return [Check("clock", "skipped", "not compared, since no server told the time")]
+        return [Check("clock", "skipped", "not compared, since no server sent the time")]
     if abs(served.ahead) > MOST_SKEW:
         way = "behind" if served.ahead > 0 else "ahead of"
         message = f"{abs(served.ahead):.0f} s {way} that of {served.url}"

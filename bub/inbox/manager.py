@@ -41,7 +41,7 @@ class ChannelManager:
     """Runs channels until they have ended or `drain` is called.
 
     `names` are the channels that are meant (BEHAVIOURS C3), `mailbox` is where messages and replies are kept (in memory
-    where left out), `counts` the numbers to keep. The framework has to be `running()`. Raises what
+    if left out), `counts` the numbers to keep. The framework has to be `running()`. Raises what
     `choose_channels` raises.
     """
 

@@ -38,7 +38,7 @@ class MessageTexts:
         except (*UNREADABLE, OverflowError) as error:
             raise MailboxError(
                 f"a message of the channel `{mend(str(message.channel))}` cannot be kept: {error}",
-                help="a message is texts, and JSON in its `context` and `media`",
+                help="a message has strings, and JSON in its `context` and `media`",
             ) from error
 
     def read(self, body: Any) -> ChannelMessage:

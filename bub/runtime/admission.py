@@ -31,7 +31,7 @@ async def ask_admission(calls: Calls, values: Mapping[str, Any]) -> str | None:
     with trio.move_on_after(ADMISSION_PATIENCE):
         action, who = await firstresult(calls, values, unlimited, reraise)
         if action is not None and action not in ACTIONS:
-            what = f"plugin `{who}` wants `{action:.40}` done with a message, which nobody can"
+            what = f"plugin `{who}` answered `{action:.40}`, which is not an action"
             raise HookError(what, hook="admit_message", plugin=who, help=f"it has to be one of {', '.join(ACTIONS)}")
         answer: str | None = action
         return answer

@@ -95,8 +95,8 @@ class Script:
                 self._refuse_unasked(variable, "the environment", variables)
 
     def _refuse_unasked(self, name: str, where: str, known: Sequence[str]) -> None:
-        asked = f"asked was for {', '.join(known)}" if known else "nothing was asked"
-        raise UsageError(f"{where}: nobody asked for `{name}`", help=did_you_mean(name, known) or asked)
+        asked = f"the questions were {', '.join(known)}" if known else "nothing was asked"
+        raise UsageError(f"{where}: no question is called `{name}`", help=did_you_mean(name, known) or asked)
 
     def _find(self, name: str) -> _Given | None:
         variable = _variable(name)
@@ -169,7 +169,7 @@ def _check_choice(query: Query, given: _Given, text: str) -> None:
     known = [choice.value for choice in query.options()]
     if text not in known:
         meant = suggest(text, known)
-        hint = f"did you mean `{meant}`?" if meant else f"choose of {', '.join(known) or 'nothing'}"
+        hint = f"did you mean `{meant}`?" if meant else f"choose one of {', '.join(known) or 'nothing'}"
         raise _refuse_answer(query, given, f"is not one of the choices: `{text}`", hint)
 
 

@@ -102,7 +102,7 @@ class _SectionQuestions:
             for finding in check_section(self._plugin, node, self._whole):
                 if finding.path is not None and finding.path.startswith(path):
                     said = finding.message.removeprefix(f"`{path}` ")
-                    return said if not is_hidden else "has not the form that it should have"
+                    return said if not is_hidden else "does not have the right form"
             return None
 
         return find_problem

@@ -67,7 +67,7 @@ async def read_spilled(tape: Tape, handle: str, part: int = 1) -> str:
         if first is None:
             raise TapeError(
                 f"nothing is kept under `{handle}`",
-                help="the handle stands in the shortened result; a reset of the tape removes what it leads to",
+                help="the handle is in the shortened result; a reset of the tape removes what it leads to",
                 reason="not_found",
             )
         raise TapeError(f"`{handle}` has no part {part}", help=f"name one from 1 to {first['of']}", reason="not_found")

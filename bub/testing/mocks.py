@@ -62,7 +62,7 @@ class Answer:
         if self.error is not None:
             raise make_exception(self.error)
         if point.form == "stream" and answer is not None:
-            raise HookTypeError(point.name, PLUGIN, "a text or a list of texts", answer)
+            raise HookTypeError(point.name, PLUGIN, "a string or a list of strings", answer)
         return answer
 
     async def _events(self, texts: list[str]) -> AsyncIterator[StreamEvent]:
@@ -103,7 +103,7 @@ class Mock:
         """Return the implementation that answers at `point`; `BubError` if it would have to wait and cannot."""
         if point.sync_only and any(answer.delay for answer in self.answers):
             raise BubError(
-                f"the mock of `{point.name}` has a `delay`, but that hook is called where nothing can wait",
+                f"the mock of `{point.name}` has a `delay`, but Bub calls that hook from code that cannot wait",
                 help="take the `delay` out",
             )
         function = partial(self._answer_now, point) if point.sync_only else partial(self._answer, point)

@@ -183,7 +183,10 @@ ADVICE: tuple[tuple[str, Callable[[str, Diagnostic, Any], str]], ...] = (
     (r"(?:take|leave) (?:one )?`(\w+)` out(?! of)", tree_edit(take_out)),
     (r"switch `\w+` off to have it back, or take this out", tree_edit(take_out)),
     (r"take one of the two(?: keys)? out", tree_edit(take_out)),
-    (r"it stands directly beside one", tree_edit(lambda tree, path, _: entry(tree, path, "after").pop("after"))),
+    (
+        r"a stage is set directly beside one other",
+        tree_edit(lambda tree, path, _: entry(tree, path, "after").pop("after")),
+    ),
     (r"give it a `default`", tree_edit(lambda tree, path, _: add_key(tree, path, "default", "closed"))),
     (
         r"let a stage in its place .* or give `(\w+)` a `default`",

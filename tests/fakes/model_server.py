@@ -6,7 +6,7 @@ A request in OpenAI's form (`/chat/completions`) or Anthropic's (`/messages`) is
 message of the user: a JSON list of scripts, of which the first request with it plays the first, the second the second,
 and further ones the last; so the steps of an agent's turn play one after another. A script is a list of steps:
 
-    {"status": 429, "headers": {"retry-after": "0"}, "body": "…"}    a whole response (status 200 where left out)
+    {"status": 429, "headers": {"retry-after": "0"}, "body": "…"}    a whole response (status 200 if left out)
     {"sse": {…}} or {"sse": "[DONE]"}                                one event of a stream
     {"pause": 0.1}                                                   silence for so many seconds
     {"raw": "…"}                                                     text of a stream, as it is

@@ -130,7 +130,7 @@ def list_(
     with place.folder() as folder:
         found = list(islice(_names(place, folder, glob, recursive=recursive), limit + 1))
     if not found:
-        return f"[nothing in {place.shown} fits `{glob}`]" if glob != "*" else f"[{place.shown} is empty]"
+        return f"[nothing in {place.shown} matches `{glob}`]" if glob != "*" else f"[{place.shown} is empty]"
     return _printable("\n".join(found[:limit])) + (
         f"\n[cut after {limit}: there are more]" if len(found) > limit else ""
     )
@@ -145,7 +145,7 @@ async def search(
     glob: Annotated[
         str, "Which files to search, such as `*.py` or `src/**/*.py`.", Meta(max_length=LONGEST_GLOB)
     ] = "*",
-    ignore_case: Annotated[bool, "Take capitals for small letters."] = False,
+    ignore_case: Annotated[bool, "Ignore case."] = False,
     limit: Annotated[int, "How many lines to show at most.", Meta(ge=1, le=2000)] = 100,
     *,
     context: ToolContext,

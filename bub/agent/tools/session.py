@@ -37,7 +37,7 @@ def session_tools(
 
 
 @tool(name="help", bound=True, for_people=True, read_only=True)
-def show_help(framework: ProfileView, /, name: Annotated[str, "a tool to tell more of"] = "") -> str:
+def show_help(framework: ProfileView, /, name: Annotated[str, "a tool to describe"] = "") -> str:
     """List the commands, or tell how one of them is used."""
     box = framework.tools
     if name:

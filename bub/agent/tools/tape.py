@@ -34,7 +34,7 @@ async def info(*, context: ToolContext) -> dict[str, Any]:
 
 @tool(name="tape.search", read_only=True)
 async def search(
-    query: Annotated[str, "text to look for, in whatever case; empty for all"] = "",
+    query: Annotated[str, "text to look for, in capitals or not; empty for all"] = "",
     kinds: Annotated[list[str] | None, "only entries of these kinds, such as message or tool_result"] = None,
     start: Annotated[str, "only from this date on, such as 2026-11-22"] = "",
     end: Annotated[str, "only up to this date"] = "",
@@ -93,7 +93,7 @@ async def reset(archive: Annotated[bool, "keep a copy of what is forgotten"] = T
 
 @tool(name="spill.read", read_only=True)
 async def spill_read(
-    handle: Annotated[str, "the handle that stands in the shortened result"],
+    handle: Annotated[str, "the handle in the shortened result"],
     part: Annotated[int, "which part, from 1 on"] = 1,
     *,
     context: ToolContext,

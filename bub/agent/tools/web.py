@@ -136,7 +136,7 @@ def _parse_url(text: str, base: httpx.URL | None = None) -> httpx.URL:
     if url.scheme not in ("http", "https"):
         raise _refuse(f"{shown} does not begin with http:// or https://", "only web pages can be read")
     if url.userinfo:
-        raise _refuse("the address holds a user or a password", "leave out what stands before the `@`")
+        raise _refuse("the address holds a user or a password", "leave out what is before the `@`")
     if not reachable:
         raise ToolError(f"{shown} names no host that can be reached", kind="invalid_input")
     return url.copy_with(fragment=None)

@@ -30,7 +30,7 @@ def literal_secrets(root: Node, sections: Mapping[str, Schema] | None = None) ->
                 findings.append(
                     make_finding(
                         LITERAL_SECRET,
-                        f"{describe((*above, *setting))} is a secret and stands in the file as plain text",
+                        f"{describe((*above, *setting))} is a secret, and the file shows it as plain text",
                         node.place,
                         (*above, *setting),
                         help="write `${env:NAME}` or `${file:PATH}` instead, and keep the secret out of the file",

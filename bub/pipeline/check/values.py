@@ -144,7 +144,7 @@ def explain_repeats(node: Node, path: Path) -> Iterator[Diagnostic]:
                 item.place,
                 (*path, index),
                 help="remove one of them",
-                related=(Related("the same item stands here", first.place.file, first.place.range),),
+                related=(Related("the same item is here", first.place.file, first.place.range),),
             )
 
 

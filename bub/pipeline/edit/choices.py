@@ -110,7 +110,7 @@ def _refuse_secret(lookup: Lookup, keys: Keys, value: Any) -> None:
         if is_secret and not (isinstance(part, str) and references(part)):
             path = ".".join(keys)
             raise UsageError(
-                f"`{path}` is a secret, and would stand in the file as plain text",
+                f"`{path}` is a secret, and the file would show it as plain text",
                 help=f"`bub config set {path} --secret` asks for it and keeps it in .env;\n"
                 f"`bub config set {path} --env NAME` refers to a variable",
             )

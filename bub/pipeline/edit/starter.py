@@ -39,7 +39,7 @@ extends: {parent}
 #  - match: {{channel: telegram, chat_id: "-100*"}}
 #    profile: reader
 
-# The model and its key. A key never stands here: it is in the variable, or in the file `.env` beside this one.
+# The model and its key. Never write a key here: keep it in the variable, or in the file `.env` beside this one.
 #settings:
 #  model: openrouter:openrouter/free
 #  providers:

@@ -108,7 +108,9 @@ def _read(file: Path) -> tuple[_Entry, ...]:
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {explain_os_error(error)}", help="name another file") from None
     except msgspec.DecodeError:
-        raise UsageError(f"{file} is no baseline", help="name one that --write-baseline wrote, or a new file") from None
+        raise UsageError(
+            f"{file} is not a baseline", help="name one that --write-baseline wrote, or a new file"
+        ) from None
     if written.version != 1:
         raise UsageError(f"{file} is of a newer version of Bub", help="write it anew with --write-baseline") from None
     return written.findings

@@ -181,7 +181,7 @@ def describe_longest_path(plan: Plan) -> str:
         return f"unbounded: {', '.join(endless[:_MOST_NAMED])}{more} {have} no time-out"
     unread = [stage.id for stage in running if parse_duration(_timeout(stage)) is None]
     if unread:
-        return f"unknown: the time-out of {unread[0]} cannot be told from the file alone"
+        return f"unknown: the time-out of {unread[0]} cannot be read from the file alone"
     waits = waits_of(plan).before
     best: dict[str, tuple[float, tuple[str, ...]]] = {}
     for stage in plan.stages:

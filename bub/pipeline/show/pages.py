@@ -152,7 +152,7 @@ def _stage(facts: StageFacts, width: int) -> Iterator[Line]:
         for name, takers in facts.makes.items():
             yield from label_text("makes", f"{name}, taken by {', '.join(takers) or 'nobody'}", width, _KEY)
     every = facts.before and len(facts.before) > len(facts.waits_for)
-    waits = ", ".join(facts.waits_for) + (" and all that stands above" if every else "")
+    waits = ", ".join(facts.waits_for) + (" and all stages above" if every else "")
     yield from label_text("waits for", waits or "nothing", width, _KEY)
     if facts.beside:
         yield from label_text("beside", ", ".join(facts.beside), width, _KEY)

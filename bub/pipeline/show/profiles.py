@@ -195,7 +195,7 @@ def _profile(facts: ProfileFacts, width: int) -> Iterator[Line]:
     if facts.at_start and all(lead.match for lead in facts.leads):
         yield from label_text(label, "every message that no route takes", width, _LABEL + 2)
     elif not facts.leads:
-        yield from label_text(label, f"nothing, unless `--profile {facts.name}` is said", width, _LABEL + 2)
+        yield from label_text(label, f"no message, unless `--profile {facts.name}` chooses it", width, _LABEL + 2)
 
 
 def _title(facts: ProfileFacts, width: int) -> Iterator[Line]:

@@ -135,7 +135,7 @@ def check(node: Node, environment: Environment | None = None, *, path: str = "")
             continue
         if re.fullmatch(_SHELL_VARIABLE, value.value):
             advice = f"write `${{env:{value.value[1:]}}}`, or `$${value.value[1:]}` for the text itself"
-            message = f"`{value.value}` is a text and no reference"
+            message = f"`{value.value}` is a string, not a reference"
             findings.add(MALFORMED, message, value.place, severity="note", path=where, help=advice)
         for piece in _split_pieces(value.value):
             if isinstance(piece, Malformed):

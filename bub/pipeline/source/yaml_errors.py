@@ -118,7 +118,7 @@ def _second_colon(text: str, at: int, opened: int) -> Fault:
     if not above:
         return Fault(
             SYNTAX,
-            "a key cannot stand here",
+            "a key cannot be here",
             f"write `key: value` on a line of its own, with a key of at most {_LONGEST_KEY:,} characters",
             *_strip(text, line, at),
         )
@@ -149,7 +149,7 @@ def _no_key(text: str, at: int, opened: int) -> Fault:
     if re.match(r"-(\s|$)", text[at:]):
         return Fault(
             SYNTAX,
-            "a list item stands where a key is expected",
+            "a key is expected here, not a list item",
             "indent the list below its key, and give that key no other value",
             at,
             at + 1,
@@ -168,7 +168,7 @@ def _no_key(text: str, at: int, opened: int) -> Fault:
 def _no_item(text: str, at: int, opened: int) -> Fault:
     return Fault(
         SYNTAX,
-        f"{_quote_token(text, at)} stands where a list item is expected",
+        f"a list item is expected here, not {_quote_token(text, at)}",
         "begin it with `- `, or give it the indentation of what it belongs to",
         *_token(text, at),
         related=("the list begins here", opened, opened + 1),
@@ -208,7 +208,7 @@ def _open_bracket(text: str, at: int, opened: int) -> Fault:
         )
     return Fault(
         SYNTAX,
-        f"{_quote_token(text, at)} stands where `,` or `{close}` is expected",
+        f"`,` or `{close}` is expected here, not {_quote_token(text, at)}",
         "put a comma between items, and quotes around text with `: ` or brackets in it",
         *_token(text, at),
         related=(f"the `{bracket}` is opened here", opened, opened + 1),
@@ -218,7 +218,7 @@ def _open_bracket(text: str, at: int, opened: int) -> Fault:
 def _no_content(text: str, at: int, opened: int) -> Fault:
     return Fault(
         SYNTAX,
-        f"{_quote_token(text, at)} stands where a value is expected",
+        f"a value is expected here, not {_quote_token(text, at)}",
         "write the value, or quotes around it if this is meant as text",
         *_token(text, at),
     )

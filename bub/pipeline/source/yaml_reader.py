@@ -286,7 +286,7 @@ class _NodeBuilder:
         if name not in self._anchors and not self._is_left_out():
             self._add(
                 "B001",
-                "what stands behind `*` names an anchor, and there is none of that name above",
+                "`*` refers to an anchor above, and there is none of this name",
                 place,
                 'if it is meant as text, put it in quotes: "*…"',
             )

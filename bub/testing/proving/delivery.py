@@ -70,7 +70,7 @@ def _behind_an_item(rules: Rules, seen: Seen, visit: Visit) -> Iterator[tuple[st
             break
     left = [content_of(reply) for reply in seen.result.outbounds or ()]
     if site.each == OUTBOUNDS and seen.error is None and not seen.is_cancelled and item in left:
-        yield f"a reply that `{site.where}` had taken out is among what the turn came to", site.where
+        yield f"a reply that `{site.where}` had taken out is among the results of the turn", site.where
 
 
 def _behind_a_claim(rules: Rules, seen: Seen, visit: Visit) -> Iterator[tuple[str, str]]:
@@ -197,7 +197,7 @@ def too_late(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
         if later:
             yield f"{later[0].site} got what {site} had answered too late", site.where
         elif LATE_TEXT in repr((result.outbounds, result.model_output, result.state, result.prompt)):
-            yield f"what {site} answered too late is among what the turn came to", site.where
+            yield f"what {site} answered too late is among the results of the turn", site.where
         elif any(LATE_TEXT in text for text in seen.shown) and _is_held(rules, site.stage):
             yield f"what {site} answered too late was shown", site.where
         elif site.kind == "claiming" and (seen.ended_by or "") == f"claimed:{site.where}":

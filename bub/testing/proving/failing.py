@@ -113,10 +113,10 @@ def policies(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
     # Of those that run at once nobody knows who was late, if all have ended.
     ended_late = site.kind == "void" and visit.fault.way is Way.LATE
     if not site.is_error_observer and not seen.told and not ended_late:
-        yield f"nobody was told that {site} had failed", site.where
+        yield f"no error observer was called when {site} had failed", site.where
     twice = [error for _, error in seen.told if sum(error is other for _, other in seen.told) > 1]
     if twice:
-        yield f"the error observers were told of {type(twice[0]).__name__} twice, when {site} had failed", site.where
+        yield f"the error observers got {type(twice[0]).__name__} twice, when {site} had failed", site.where
     if site.is_gate or site.stage is None:
         return
     if visit.fault.way is Way.BREAK and len(struck) != 1 and site.each is None:

@@ -36,6 +36,6 @@ LAWS: dict[str, Check] = {
     "exactly one outcome is delivered": one_outcome,
     "what comes too late is not taken": too_late,
     "a failure does what its policy says": policies,
-    "whoever has a say is asked": all_asked,
+    "no plugin is left out": all_asked,
 }
 """Every law, in words, with what checks it."""

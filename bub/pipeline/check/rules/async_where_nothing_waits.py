@@ -17,7 +17,7 @@ def check(plan: Plan, offers: Offers) -> None:
             plan.findings.add(
                 CODE,
                 f"plugin `{implementation.plugin}` implements `{point.name}` as `async def`,"
-                " but it is called where nothing can be awaited",
+                " but Bub calls it from code that cannot await",
                 offers.place_of(implementation),
                 help="write it as a plain `def`",
             )

@@ -87,7 +87,7 @@ def _parts(node: Node, path: str) -> Iterator[tuple[str, str, Node]]:
 
 def _problem(pattern: object) -> str | None:
     if not isinstance(pattern, str):
-        return "it is no text"
+        return "it is not a string"
     if "${" in pattern:
         return None
     try:

@@ -26,7 +26,7 @@ def check(plan: Plan) -> None:
             fault = _find_fault(plan, stage)
             plan.findings.add(
                 CODE,
-                f"{stage} is a gate, but nothing stands behind it that it could keep from running",
+                f"{stage} is a gate, but nothing comes after it that it could keep from running",
                 fault.place if fault is not None else stage.where,
                 path=fault.path if fault is not None else f"stages.{stage.id}",
                 profile=profile_of(fault.place if fault is not None else stage.where),

@@ -23,7 +23,7 @@ def check(plan: Plan) -> None:
         said = replacing.place_of(REPLACE)
         plan.findings.warn(
             CODE,
-            f"{replacing} replaces the gate `{gate.id}`, but is no gate: nothing is denied there any more",
+            f"{replacing} replaces the gate `{gate.id}`, but is not a gate: nothing is denied there any more",
             said,
             path=f"stages.{replacing.id}.{REPLACE}",
             profile=profile_of(said),

@@ -53,13 +53,16 @@ def _about_its_value(stage: StagePlan) -> Iterator[_Idle]:
     if node.get("into") is None:
         for key, said in (("combine", combine), ("default", default), ("default_if", default_if)):
             if said is not None:
-                reason = f"has a `{key}`, but no `into`, so what it comes to is thrown away"
+                reason = f"has a `{key}`, but no `into`, so its result is thrown away"
                 yield _Idle(key, said, reason, f"name the value with `into: NAME`, or take `{key}` out")
                 return
     # Over a default that is inherited, null takes that away.
     if default is not None and default.value is None and len(default.origins) < 2:
         yield _Idle(
-            "default", default, "has no `default`: null is none", 'write the value itself, such as `""`, `[]` or `{}`'
+            "default",
+            default,
+            "has no `default`: null is not one",
+            'write the value itself, such as `""`, `[]` or `{}`',
         )
     if default_if is not None and default is None and "combine" in stage.kind.keys:
         yield _Idle("default_if", default_if, "has a `default_if`, but no `default`", "add a `default`, or take it out")
@@ -90,7 +93,7 @@ def _about_cleaning_up(plan: Plan, stage: StagePlan) -> Iterator[_Idle]:
         return
     meant = [plan.stage(name) for name in plan.meant_by(target)]
     if not any(other.enabled for other in meant):
-        reason = f"cleans up for `{target}`, which is off, so it is no clean-up"
+        reason = f"cleans up for `{target}`, which is off, so it is not a clean-up"
         yield _Idle("cleanup_for", node, reason, "name a stage that is on, or take `cleanup_for` out")
 
 

@@ -77,6 +77,6 @@ def _of_nobody(settings: Node) -> Iterator[_Idle]:
         if name.lower() in known | named or node.get("api_base") is not None or not node.is_mapping:
             continue
         meant = sure_repair(name, known)
-        message = f"nobody is asked with `providers.{name}`: it has no address, and Bub knows no provider `{name}`"
-        advice = f"did you mean `{meant}`?" if meant else f"say where it is asked: `providers.{name}.api_base`"
+        message = f"`providers.{name}` is never used: it has no address, and Bub knows no provider `{name}`"
+        advice = f"did you mean `{meant}`?" if meant else f"give its address: `providers.{name}.api_base`"
         yield _Idle(f"providers.{name}", node, message, advice, "warning" if meant else "note")

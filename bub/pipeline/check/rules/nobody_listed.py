@@ -57,8 +57,8 @@ def check_sections(outline: Outline) -> None:
                 continue
             outline.findings.add_unknown(
                 SECTION,
-                f"nobody reads the settings `{name}`: it is no setting of Bub, and no plugin of that name is listed or"
-                " installed",
+                f"nobody reads the settings `{name}`: it is not a setting of Bub, and no plugin of that name is"
+                " listed or installed",
                 section.where,
                 name,
                 known,

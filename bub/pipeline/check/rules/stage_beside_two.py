@@ -19,6 +19,6 @@ def check(plan: Plan) -> None:
                     f"stage `{name}` says both `before` and `after`",
                     after.where,
                     path=f"stages.{name}",
-                    help="it stands directly beside one stage; keep one of the two",
+                    help="a stage is set directly beside one other; keep one of the two",
                     related=[Related("the other one is here", before.where.file, before.where.range)],
                 )

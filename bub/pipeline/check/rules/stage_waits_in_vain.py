@@ -67,7 +67,7 @@ def _check_below(plan: Plan, stage: StagePlan, name: str, verb: str, path: str, 
     for other in plan.standing_for(name):
         if stage.replaced_by or not _stands_below(plan, stage, other):
             continue
-        below = "which stands below it" if other == name else f"for which `{other}` stands in, below it"
+        below = "which is below it" if other == name else f"in whose place `{other}` runs, below it"
         move = find_move(plan.layers, stage.id, other)
         place, related, advice = said, [], f"move `{stage.id}` below `{other}`"
         if move is not None and not is_own(said):

@@ -24,7 +24,7 @@ def check(plan: Plan) -> None:
             if not (calls_nothing and plan.findings.did_you_mean(name, layer.inherited)):
                 plan.findings.add(
                     CODE,
-                    f"stage `{name}` is new here, but does not say where it stands",
+                    f"stage `{name}` is new here, but does not say where it belongs",
                     node.where,
                     path=f"stages.{name}",
                     help="add `before: STAGE` or `after: STAGE`, or `replace: STAGE` if it is to run in its stead",

@@ -33,7 +33,7 @@ def check(plan: Plan) -> None:
                 node.place,
                 severity="note",
                 path=path,
-                help="write it as `provider:name`, or say where it is asked: `api_base`",
+                help="write it as `provider:name`, or give the address: `api_base`",
             )
         if not colon or re.fullmatch(_PROVIDER, provider) is None:
             continue
@@ -56,7 +56,7 @@ def check(plan: Plan) -> None:
             node.place,
             severity="warning" if is_slip else "note",
             path=path,
-            help=f"did you mean `{repair}`?" if repair else f"say where it is asked: `providers.{provider}.api_base`",
+            help=f"did you mean `{repair}`?" if repair else f"give its address: `providers.{provider}.api_base`",
             fix=f"{repair}:{model.partition(':')[2]}" if is_slip else None,
         )
 

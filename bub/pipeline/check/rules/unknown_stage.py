@@ -31,10 +31,10 @@ def check(plan: Plan) -> None:
     for layer in plan.layers:
         for anchor in layer.anchors():
             if anchor.other not in layer.known:
-                what = "replace" if anchor.side == REPLACE else f"stand {anchor.side}"
+                what = "replaces" if anchor.side == REPLACE else f"is placed {anchor.side}"
                 plan.findings.add_unknown(
                     CODE,
-                    f"stage `{anchor.stage}` is to {what} `{anchor.other}`, which does not exist",
+                    f"stage `{anchor.stage}` {what} `{anchor.other}`, which does not exist",
                     anchor.place,
                     anchor.other,
                     layer.known - {anchor.stage},

@@ -61,7 +61,7 @@ def find_unmarked(offers: Offers) -> Iterator[Unmarked]:
                 yield Unmarked(plugin.name, name, function, why, advice)
         for owner, name, function in _marked_elsewhere(offers, plugin):
             if name not in implemented and name in offers.points:
-                why = f"stands in `{owner}`, which is not the plugin"
+                why = f"is in `{owner}`, which is not the plugin"
                 advice = f"choose the class: `plugin = {owner}`, or take its hooks into the plugin"
                 yield Unmarked(plugin.name, name, function, why, advice)
 

@@ -31,7 +31,7 @@ def check(plan: Plan) -> None:
                 path=missing.path,
                 profile=profile_of(missing.place),
                 help=missing.advice.format(into=stage.into),
-                related=[Related(f"`{taker.id}` stands here", taker.where.file, taker.where.range)],
+                related=[Related(f"`{taker.id}` takes it here", taker.where.file, taker.where.range)],
             )
 
 

@@ -43,7 +43,7 @@ def _compare_declarations(name: str, old: Plan, new: Plan, changes: Changes) -> 
     if was.sense != now.sense:
         kind, message, danger = "code.optional", f"{who} may no longer be missing", False
         if now.value is not False:
-            where = "" if now.value is True else f" where {quote_value(now.value)} says so"
+            where = "" if now.value is True else f" if {quote_value(now.value)} says so"
             kind, message, danger = _loss("optional", name, f"may be missing{where}", old, new)
         changes.add_differing(kind, message, f"{path}.optional", was, now, danger=danger)
     was, now = (fact("runtime", plan.root.get("plugins", name, "runtime"), unset="python") for plan in (old, new))

@@ -65,7 +65,7 @@ def _renamed_guards(old: Plan, new: Plan) -> dict[str, StagePlan]:
 def _report_added(stage: StagePlan, old: Plan, new: Plan, changes: Changes) -> None:
     where, path = describe_position(list(new.position), stage.id), f"stages.{stage.id}"
     if is_gate(stage):
-        message = f"gate `{stage.id}` is new, {where}: it stands before {list_names(_ids(stages_behind(stage, new)))}"
+        message = f"gate `{stage.id}` is new, {where}: it runs before {list_names(_ids(stages_behind(stage, new)))}"
         changes.add("gates.added", message, path, stage.node, new=GATE)
     else:
         more = "" if stage.enabled else ", switched off"
@@ -77,7 +77,7 @@ def _report_added(stage: StagePlan, old: Plan, new: Plan, changes: Changes) -> N
 def _report_removed(stage: StagePlan, plan: Plan, changes: Changes) -> None:
     path = f"stages.{stage.id}"
     if is_gate(stage):
-        message = f"gate `{stage.id}` is gone: it stood before {list_names(_ids(stages_behind(stage, plan)))}"
+        message = f"gate `{stage.id}` is gone: it ran before {list_names(_ids(stages_behind(stage, plan)))}"
         changes.add("gates.removed", message, path, stage.node, old=GATE, danger=True)
     else:
         message = f"stage `{stage.id}` ({kind_of(stage)}) is gone"
@@ -98,7 +98,7 @@ def _report_replaced(was: StagePlan, now: StagePlan, old: Plan, new: Plan, chang
     danger = not any(_is_as_strict(was, gate, old, new) for gate in gates)
     message = f"gate `{was.id}` is replaced by {list_names(_ids(gates or heirs))}"
     if not gates:
-        message += f", which denies nothing: it stood before {list_names(_ids(stages_behind(was, old)))}"
+        message += f", which denies nothing: it ran before {list_names(_ids(stages_behind(was, old)))}"
     elif danger:
         message += ", which may deny less"
     changes.add("gates.replaced", message, path, node, old=was.id, new=_ids(heirs), danger=danger)
@@ -137,11 +137,11 @@ def _report_unguarded(was: StagePlan, now: StagePlan, old: Plan, new: Plan, chan
         if stage.id in still or not stage.enabled or is_gate(stage) or (not is_gate(was) and guards(stage, new)):
             continue
         if stage.id in _ids(guarded):
-            message = f"{who} no longer stands before `{stage.id}`"
+            message = f"{who} no longer runs before `{stage.id}`"
         elif stage.id in heirs:
-            message = f"{who} does not stand before `{stage.id}`, which runs in the place of `{heirs[stage.id]}`"
+            message = f"{who} does not run before `{stage.id}`, which runs in the place of `{heirs[stage.id]}`"
         elif points & _points([stage]):
-            message = f"{who} does not stand before `{stage.id}`, which also calls `{stage.hook.point.name}`"
+            message = f"{who} does not run before `{stage.id}`, which also calls `{stage.hook.point.name}`"
         else:
             continue
         # Either may have been moved, or the stage made a clean-up.
