@@ -13,6 +13,9 @@ from bub.gateway.hangup import hold_hangup
 PROGRAM = "bub.cli.program"
 """What is loaded first, and then run."""
 
+ANSWERER = ("__complete", "bub.cli.completion.answer")
+"""What a shell calls at a Tab, and what is run then: it has to be quick, and needs nothing of the program."""
+
 
 def main() -> int:
     """Run the command line of this process and return its exit code.
@@ -26,7 +29,7 @@ def main() -> int:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.disable()  # what is being loaded is no garbage, and to look for some takes a twelfth of the start
     try:
-        program = import_module(PROGRAM)
+        program = import_module(ANSWERER[1] if sys.argv[1:2] == [ANSWERER[0]] else PROGRAM)
     except ImportError as error:
         raise explain_import(error) from None
     if is_heard:

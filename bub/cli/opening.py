@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from pathlib import Path
 
+import typer
+
 from bub.base.diagnostics import Diagnostic, PipelineError, Place
 from bub.base.locate import bub_home, find_pipeline
+from bub.cli.completion.known import keep_commands, pipeline_file
 from bub.cli.findings import ShownPipelineError
 from bub.cli.options import Options, workspace_of
 from bub.cli.prompts import can_ask, confirm_trust
@@ -74,6 +77,13 @@ def _ask_for_trust(error: NotTrustedError) -> bool:
     return True
 
 
+def _remember_commands(options: Options, profile: str, app: typer.Typer) -> None:
+    """Let completion know the commands that plugins brought."""
+    brought = typer.main.get_group(app).commands if app.registered_commands or app.registered_groups else {}
+    said = {name: command.get_short_help_str() for name, command in brought.items()}
+    keep_commands(bub_home(os.environ), pipeline_file(options.config, workspace_of(options)), profile, said)
+
+
 def _load(options: Options, routed: bool, check: Callable[[BubFramework], None] | None) -> BubFramework:
     framework = BubFramework(
         options.config,
@@ -84,7 +94,8 @@ def _load(options: Options, routed: bool, check: Callable[[BubFramework], None] 
     try:
         with redirect_stdout(sys.stderr):  # what a plugin prints while it is imported is no result of ours
             framework.load_hooks()
-            framework.create_cli_app(COMMANDS)  # two commands of one name are found at every start (BEHAVIOURS O1)
+            app = framework.create_cli_app(COMMANDS)  # two commands of one name are found here (BEHAVIOURS O1)
+            _remember_commands(options, framework.profile, app)
         if check is not None:
             check(framework)
     except PipelineError as error:

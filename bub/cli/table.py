@@ -41,12 +41,17 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "tape": Entry("bub.cli.tape:app", "What was said and done in each session."),
         "inbox": Entry("bub.cli.inbox:app", "Messages and replies that were set aside: try again, or drop."),
         "local": Entry("bub.cli.local:app", "The small model that answers on this machine, without a key."),
+        "completion": Entry("bub.cli.completion.command:completion", "Print what lets your shell complete commands."),
+        "help": Entry("bub.cli.help:help_command", "Explain a command, as its --help does."),
     }
 )
 """Every command of Bub by name, in the order of `bub --help`. Plugins add theirs with `register_cli_commands`."""
 
 PLUGIN_COMMANDS = "bub.cli.plugin_commands:plugin_command"
 """The function that finds a command that is not in the table."""
+
+NAMES = "bub.cli.completion.names:"
+"""The module that reads names from pipeline files: it takes as long to load as all else that answers a Tab."""
 
 FINDINGS = "bub.cli.findings:render_error"
 """The function that renders the findings of a pipeline that does not compile."""

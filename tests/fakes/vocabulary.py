@@ -1,0 +1,101 @@
+"""The words of the command line, as the commands declare them: what `bub/cli/completion/vocabulary.json` has to say.
+
+`python tests/fakes/vocabulary.py` writes that file.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from bub.cli.completion.answer import VOCABULARY
+from bub.cli.root import _app, command_of
+from bub.cli.table import COMMANDS
+
+_LONGEST = 80
+
+BY_METAVAR = {
+    "FILE": "files",
+    "[FILE]": "files",
+    "FOLDER": "folders",
+    "[FOLDER]": "folders",
+    "[PATH]": "pipelines",
+    "[PATH]...": "pipelines",
+    "[A]": "pipelines",
+    "[B]": "pipelines",
+    "bub:NAME": "shipped",
+    "[PATH|STAGE|CODE]": "stages",
+    "[PLUGIN]…": "plugins",
+    "TAPE": "sessions",
+    "[COMMAND]...": "commands",
+}
+"""What is offered for an option or argument that is shown so in the help."""
+
+BY_NAME = {"--config": "pipelines", "--profile": "profiles", "--from": "shipped", "--session-id": "sessions"}
+
+BY_PLACE = {("bub", "init", "path"): "files"}
+
+
+def vocabulary() -> dict[str, Any]:
+    """All commands, with their options and arguments."""
+    root: Any = command_of("bub", _app())
+    shared = {name for param in root.params for name in param.opts}
+    return _command(root, ("bub",), shared)
+
+
+def as_text(words: Any, indent: str = "") -> str:
+    """What the file has: a line for each option and argument."""
+    if not isinstance(words, dict) or not any(isinstance(each, dict) for each in words.values()):
+        return json.dumps(words, ensure_ascii=False)
+    deeper = f"{indent} "
+    lines = ",\n".join(f"{deeper}{json.dumps(name)}: {as_text(each, deeper)}" for name, each in words.items())
+    return f"{{\n{lines}\n{indent}}}"
+
+
+def _command(command: Any, path: tuple[str, ...], shared: set[str]) -> dict[str, Any]:
+    is_root = len(path) == 1
+    context = typer.Context(command)
+    said = COMMANDS[path[1]].help if len(path) == 2 else command.get_short_help_str(_LONGEST)
+    found: dict[str, Any] = {"help": said.rstrip(".")} if not is_root else {}
+    options: dict[str, Any] = {}
+    for param in command.params:
+        if param.param_type_name != "option" or (not is_root and set(param.opts) & shared):
+            continue
+        name, *others = sorted(param.opts, key=len, reverse=True)
+        takes = {} if param.is_flag else {"takes": _takes(param, path)}
+        options[name] = {**takes, "help": _first_sentence(param.help)}
+        options |= {other: {"is": name} for other in others}
+    if is_root:
+        options |= {"--help": {"help": "Show what a command does, and its options"}, "-h": {"is": "--help"}}
+    arguments = [
+        {"takes": _takes(param, path), **({"many": True} if param.nargs == -1 else {})}
+        for param in command.params
+        if param.param_type_name == "argument"
+    ]
+    found |= {name: each for name, each in (("options", options), ("arguments", arguments)) if each}
+    if isinstance(command, TyperGroup):
+        names = command.list_commands(context)
+        found["commands"] = {
+            name: _command(command.get_command(context, name), (*path, name), shared) for name in names
+        }
+    return found
+
+
+def _takes(param: Any, path: tuple[str, ...]) -> Any:
+    choices = getattr(param.type, "choices", None)
+    if choices:
+        return [str(getattr(choice, "value", choice)) for choice in choices]
+    by_name = next((BY_NAME[name] for name in param.opts if name in BY_NAME), None)
+    return BY_PLACE.get((*path, param.name)) or by_name or BY_METAVAR.get(param.metavar or "", "")
+
+
+def _first_sentence(text: str | None) -> str:
+    first = (text or "").split("; ")[0].split(". ")[0].rstrip(".")
+    return first if len(first) <= _LONGEST else f"{first[: _LONGEST - 1]}…"
+
+
+if __name__ == "__main__":
+    VOCABULARY.write_text(f"{as_text(vocabulary())}\n", encoding="utf-8")
