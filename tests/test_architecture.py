@@ -16,7 +16,9 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from fakes.vocabulary import as_text, vocabulary
 
+from bub.cli.completion.answer import VOCABULARY
 from bub.hookspecs import HOOK_POINTS
 
 ROOT = Path(__file__).parent.parent
@@ -404,6 +406,18 @@ def loaded_by(folder: Path, *arguments: str, code: int = 0) -> set[str]:
     ended, *names = done.stderr.splitlines()[-1].split()
     assert ended == str(code), done
     return set(names)
+
+
+def test_a_tab_loads_no_command_and_no_plugin(tmp_path: Path) -> None:
+    loaded = loaded_by(tmp_path, "__complete", "bash", "bub --profile ")
+    assert loaded & {*HEAVY, "typer", "bub.runtime", "bub.framework", "bub.agent"} == set()
+    assert loaded_by(tmp_path, "__complete", "bash", "bub va") & {"msgspec", "yaml"} == set()
+
+
+def test_what_a_tab_reads_is_what_the_commands_declare() -> None:
+    assert VOCABULARY.read_text(encoding="utf-8") == f"{as_text(vocabulary())}\n", (
+        "run `python tests/fakes/vocabulary.py`"
+    )
 
 
 def test_help_loads_nothing_heavy(tmp_path: Path) -> None:

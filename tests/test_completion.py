@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 from fakes.command_line import bub
-from fakes.vocabulary import as_text, vocabulary
 
-from bub.cli.completion.answer import VOCABULARY, answer
+from bub.cli.completion.answer import answer
 from bub.cli.completion.known import keep_commands, known_commands
 
 Write = Callable[[str, str], Path]
@@ -51,11 +50,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def completed(line: str) -> list[str]:
     """What bash gets for a line."""
     return list(answer("bash", [line]))
-
-
-def test_the_vocabulary_is_that_of_the_commands() -> None:
-    """`python tests/fakes/vocabulary.py` writes it."""
-    assert VOCABULARY.read_text(encoding="utf-8") == f"{as_text(vocabulary())}\n"
 
 
 @pytest.mark.parametrize(

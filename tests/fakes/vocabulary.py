@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import typer
@@ -14,8 +15,6 @@ from typer.core import TyperGroup
 from bub.cli.completion.answer import VOCABULARY
 from bub.cli.root import _app, command_of
 from bub.cli.table import COMMANDS
-
-_LONGEST = 80
 
 BY_METAVAR = {
     "FILE": "files",
@@ -58,15 +57,15 @@ def as_text(words: Any, indent: str = "") -> str:
 def _command(command: Any, path: tuple[str, ...], shared: set[str]) -> dict[str, Any]:
     is_root = len(path) == 1
     context = typer.Context(command)
-    said = COMMANDS[path[1]].help if len(path) == 2 else command.get_short_help_str(_LONGEST)
-    found: dict[str, Any] = {"help": said.rstrip(".")} if not is_root else {}
+    said = COMMANDS[path[1]].help if len(path) == 2 else command.help
+    found: dict[str, Any] = {"help": _in_short(said)} if not is_root else {}
     options: dict[str, Any] = {}
     for param in command.params:
         if param.param_type_name != "option" or (not is_root and set(param.opts) & shared):
             continue
         name, *others = sorted(param.opts, key=len, reverse=True)
         takes = {} if param.is_flag else {"takes": _takes(param, path)}
-        options[name] = {**takes, "help": _first_sentence(param.help)}
+        options[name] = {**takes, "help": _in_short(param.help)}
         options |= {other: {"is": name} for other in others}
     if is_root:
         options |= {"--help": {"help": "Show what a command does, and its options"}, "-h": {"is": "--help"}}
@@ -92,9 +91,9 @@ def _takes(param: Any, path: tuple[str, ...]) -> Any:
     return BY_PLACE.get((*path, param.name)) or by_name or BY_METAVAR.get(param.metavar or "", "")
 
 
-def _first_sentence(text: str | None) -> str:
-    first = (text or "").split("; ")[0].split(". ")[0].rstrip(".")
-    return first if len(first) <= _LONGEST else f"{first[: _LONGEST - 1]}…"
+def _in_short(text: str | None) -> str:
+    """A help up to the first sign that ends a thought, in one line."""
+    return " ".join(re.split(r"[.:;](?=\s|$)", text or "", maxsplit=1)[0].split())
 
 
 if __name__ == "__main__":
