@@ -301,6 +301,14 @@ def test_what_is_no_secret_is_shown() -> None:
     assert "settings.max_tokens: 10\n" in shown(text, "settings")
     assert "${env:T:-0.5}" in shown(text, "settings.temperature")
     assert "settings.words.key_words: [a]" in shown(text, "settings")
+    text = (
+        f"version: 1\nsettings: {{max_tokens: many, providers: {{p: {{colour: red, tokn: hush, gate: {SECRET}}}}}}}\n"
+    )
+    told = shown(text, "settings")
+    assert "settings.max_tokens: many" in told
+    assert "settings.providers.p.colour: red" in told
+    assert "hush" not in told
+    assert SECRET not in told
 
 
 # Finding what is meant

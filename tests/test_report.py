@@ -290,6 +290,29 @@ def test_no_report_shows_a_secret(text: str) -> None:
     assert SECRET not in report(text)
 
 
+@pytest.mark.parametrize("key", ["api_kye", "tokn", "passwrd", "pass", "pwd", "my-apikee", "auth", "secert"])
+def test_whatever_is_below_a_slip_for_the_name_of_a_secret_is_covered(key: str) -> None:
+    assert "hush" not in report(f"version: 1\nsettings: {{{key}: hush}}\n")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        'modle: "anthropic:claude-sonnet-4-5"',
+        "max_tokens: many",
+        'retries: "three times"',
+        "files: ./src",
+        "fallback_models: openai:gpt-5",
+        "tapes: {store: 5, runtime_events: maybe}",
+        'providers: {openai: "http://127.0.0.1:8080/v1"}',
+        "telegram: {allow_chats: -100123456}",
+        "base_url: http://localhost/v1",
+    ],
+)
+def test_a_value_in_the_wrong_place_that_is_no_secret_is_shown(setting: str) -> None:
+    assert f"3 |   {setting}\n" in report(f"version: 1\nsettings:\n  {setting}\n")
+
+
 def test_references_and_ordinary_values_are_not_covered() -> None:
     text = report('version: 1\nsettings: {modle: x, max_tokens: 5, api_key: "${env:KEY}"}\n')
     assert 'max_tokens: 5, api_key: "${env:KEY}"' in text

@@ -12,6 +12,8 @@ from bub.secrets.names import SECRET_IN_ADDRESS, SECRET_WORDS
 SHORTEST_UNMARKED = 8
 """A text of fewer characters is no secret where nobody marked it as one, nor is such a part of a secret."""
 
+_NO_KEY = r"\d{1,15}|[^\W\d_]?(?:[a-z]{1,20}|[A-Z]{1,20})|(?=.{1,7}$)[a-z]+\d+"
+
 SECRET_KEY = rf"""(?i){SECRET_WORDS}\b(?=["']?\s*:)"""
 """A key of YAML or JSON that names a secret, as a pattern."""
 
@@ -66,6 +68,15 @@ def looks_secret(value: str) -> bool:
     if len(value) < SHORTEST_UNMARKED or (value.isalpha() and value.islower()) or "://" in value:
         return False
     return not (value.startswith("/") and os.path.exists(value))  # noqa: PTH110 (raises nothing)
+
+
+def looks_like_key(text: str) -> bool:
+    """Whether a value in a place that is for something else may be a key that was pasted there.
+
+    A key has six letters and digits or more in a row that are neither a word nor a number, nor a short name with its
+    version, such as `llama3`.
+    """
+    return any(not re.fullmatch(_NO_KEY, run) for run in re.findall(r"[^\W_]{6,}", text))
 
 
 def is_prose(text: str) -> bool:

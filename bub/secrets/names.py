@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from bub.base.diagnostics import is_slip
 from bub.base.quoting import IN_ADDRESS
 
 SECRET_WORDS = "(?:key|token|secret|password|passphrase|credentials?)"
@@ -20,6 +21,17 @@ SECRET_VARIABLE = (
 
 SECRET_IN_ADDRESS = f"{IN_ADDRESS}@"
 """An address with a password, or for the web with what stands in the place of a user, which is a token."""
+
+
+_SLIPS_FOR = ("key", "token", "secret", "password", "passphrase", "credential", "apikey")
+
+
+def may_name_secret(name: str) -> bool:
+    """Whether a name that nobody knows may be a slip for that of a secret: `api_kye`, `tokn`, `pass`."""
+    if is_secret_variable(f"_{name}"):
+        return True
+    parts = re.split(r"[\W_]+", name.lower())
+    return any(part == word or is_slip(part, word) for part in parts for word in _SLIPS_FOR)
 
 
 def is_secret_variable(name: str) -> bool:

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from bub.base.json_schema import Schema, Steps, fits, schemas_along, speakers
-from bub.secrets.names import SECRET_SETTING
+from bub.secrets.literals import looks_like_key
+from bub.secrets.names import SECRET_SETTING, may_name_secret
 
 
 def is_secret(value: Any, setting: Steps, schema: Schema) -> bool:
     """Whether the `value` of a setting has to be hidden; `setting` is the way to it, `schema` that of all settings.
 
-    It is when the setting `is_kept_secret`. It is as well when no schema knows the setting, or when the value has not
-    the type that the schema wants: a misspelt `api_kye`, and a text where a number belongs, may well be a key.
-    Nothing, a truth value and a collection are no secrets, though what is in a collection may be.
+    It is if the setting `is_kept_secret`. It also is if it `may_be_secret` and no schema knows the setting, or its
+    value has not the type that the schema wants: a key may have been pasted there. Nothing, a boolean and a collection
+    are no secrets, though what is in a collection may be.
     """
     if value is None or isinstance(value, bool | dict | list | tuple):
         return False
     if is_kept_secret(setting, schema):
         return True
     *_, said = schemas_along(schema, setting)
-    return not said or not all(fits(value, one, schema) for one in said)
+    if not said:
+        return may_be_secret(str(value), [step for step in setting if isinstance(step, str)])
+    return looks_like_key(str(value)) and not all(fits(value, one, schema) for one in said)
+
+
+def may_be_secret(text: str, unknown: Iterable[str]) -> bool:
+    """Whether a value below names that no schema knows may be a secret, as far as it or these names tell."""
+    return looks_like_key(text) or any(map(may_name_secret, unknown))
 
 
 def is_kept_secret(setting: Steps, schema: Schema) -> bool:

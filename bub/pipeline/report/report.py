@@ -9,12 +9,13 @@ from pathlib import Path
 
 import msgspec
 
-from bub.base.diagnostics import NO_FILE, STDIN, Diagnostic, Position, Range, sort_diagnostics
+from bub.base.diagnostics import NO_FILE, STDIN, Diagnostic, Range, sort_diagnostics
 from bub.pipeline.plan.secret_places import secret_places
 from bub.pipeline.report.handbook import address_of
 from bub.pipeline.source.yaml_reader import parse
-from bub.secrets.literals import SECRET_KEY, looks_secret, secret_starts
+from bub.secrets.literals import SECRET_KEY, looks_like_key, looks_secret, secret_starts
 from bub.secrets.names import SECRET_WORDS
+from bub.secrets.verdict import may_be_secret
 from bub.secrets.within import secrets_within
 
 _TAB = 4
@@ -31,7 +32,7 @@ _NO_REFERENCE, _LITERAL_SECRET, _UNKNOWN_KEY, _WRONG_TYPE = "B030", "B040", "B10
 _UNPARSED = ("B001", "B003")
 """The findings about a text that cannot be parsed."""
 _SETTING = r"(?:profiles\..+\.)?settings\b"
-"""The path of a setting: what stands in the wrong place there may be a secret, whatever its name."""
+"""The path of a setting: what is in the wrong place there may be a key, whatever the setting's name."""
 _SECRET_NAME = rf"(?i){SECRET_WORDS}(?:\[\d+\])*$"
 _KEY_ENDS = r"\s*:"
 _REFERENCE = r"""["']?\$\{(?:env:\w+(?::-)?|file:(?:(?!:-)[^{}])*)\}["']?\s*(?:[],}\#]|$)"""
@@ -231,10 +232,20 @@ def _no_command(text: str) -> str:
     return text.replace("##[", "#\ufffd[")
 
 
+def _is_about_a_setting(item: Diagnostic) -> bool:
+    """Whether it is about a value that may have been put in the place of another setting."""
+    return item.code == _WRONG_TYPE and bool(re.match(_SETTING, item.path))
+
+
 def _is_about_a_secret(item: Diagnostic) -> bool:
-    if item.code in (_WRONG_TYPE, _NO_REFERENCE) and re.match(_SETTING, item.path):
+    if item.code == _NO_REFERENCE and re.match(_SETTING, item.path):
         return True
     return item.code == _LITERAL_SECRET or (item.code == _WRONG_TYPE and bool(re.search(_SECRET_NAME, item.path)))
+
+
+def _may_be_secret(value: str, path: str) -> bool:
+    """Whether the value of a key that no schema knows has to be covered; `path` is that of the key."""
+    return value.startswith(("{", "[")) or may_be_secret(value, path.split("."))
 
 
 class _SourceLines:
@@ -245,7 +256,7 @@ class _SourceLines:
         self._split: dict[str, list[str]] = {}
         self._shown: dict[tuple[str, int], str] = {}
         self._secrets: dict[tuple[str, int], set[Range]] = {}
-        self._strange: dict[tuple[str, int], list[Position]] = {}
+        self._strange: dict[tuple[str, int], dict[int, str]] = {}
         self._unparsed: set[str] = set()
         self._parsed: set[str] = set()
         self._told: dict[str, set[str]] = {}
@@ -255,10 +266,11 @@ class _SourceLines:
             for file, span in ((item.file, item.range), *((part.file, part.range) for part in item.related)):
                 key, far = (file, span.start.line), span.start.column + _NEAR
                 self._shown_up_to[key] = max(self._shown_up_to.get(key, 0), far)
-            if _is_about_a_secret(item):
+            if _is_about_a_secret(item) or (_is_about_a_setting(item) and looks_like_key(self._text_at(item))):
                 self._cover(item.file, item.range)
             elif item.code == _UNKNOWN_KEY and "settings" in item.path.split("."):
-                self._strange.setdefault((item.file, item.range.end.line), []).append(item.range.end)
+                line, column = item.range.end
+                self._strange.setdefault((item.file, line), {})[column - 1] = item.path
             elif item.code in _UNPARSED:
                 self._unparsed.add(item.file)
 
@@ -305,15 +317,20 @@ class _SourceLines:
         if file in self._unparsed:
             hidden = self._starts(file).get(number - 1, len(line))
             yield min(hidden + len(line[hidden:]) - len(line[hidden:].lstrip()), len(line)), len(line)
-        keys = [found.end() for found in re.finditer(SECRET_KEY, line)]
-        keys += [end.column - 1 for end in self._strange.get((file, number), ())]
+        strange = self._strange.get((file, number), {})
+        named = {found.end() for found in re.finditer(SECRET_KEY, line)}
         covered = 0
-        for key in sorted(keys):
+        for key in sorted(named | strange.keys()):
             # A key inside a value is a part of it: looked at again, a long line would cost its square.
             found = re.compile(_VALUE).match(line, key) if key >= covered else None
-            if found:
+            if found and (key in named or _may_be_secret(found["value"], strange[key])):
                 covered = found.end()
                 yield found.span("value")
+
+    def _text_at(self, item: Diagnostic) -> str:
+        (first, begin), (last, end) = item.range
+        lines = [self._raw(item.file, number) for number in range(first, last + 1)]
+        return "\n".join([*lines[:-1], lines[-1][: end - 1]])[begin - 1 :]
 
     def _starts(self, file: str) -> dict[int, int]:
         if file not in self._secret_starts:
