@@ -393,7 +393,7 @@ def test_every_kind_is_explained() -> None:
 
 def test_every_provider_is_listed() -> None:
     rows = table("models.md", "## Providers")
-    assert {name: [text for cell in cells for text in quoted(cell)] for name, cells in rows.items()} == {
+    assert {name: [text for cell in cells[:2] for text in quoted(cell)] for name, cells in rows.items()} == {
         provider.name: [provider.base_url, *([provider.key_variable] if provider.key_variable else [])]
         for provider in PROVIDERS.values()
     }

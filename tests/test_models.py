@@ -59,7 +59,8 @@ ANSWER: Script = [delta("Hello"), delta(" there"), finish(), USAGE, DONE]
 
 @pytest.mark.parametrize("name", sorted(PROVIDERS))
 def test_each_known_provider_is_reached_at_its_own_address(name: str) -> None:
-    endpoint = resolve_endpoint({"model": f"{name}:some/model:free", "api_key": KEY})
+    own = {"api_base": PROVIDERS[name].base_url} if PROVIDERS[name].is_own else {}
+    endpoint = resolve_endpoint({"model": f"{name}:some/model:free", "api_key": KEY, **own})
     assert (endpoint.provider, endpoint.model, endpoint.api_key) == (name, "some/model:free", KEY)
     path = "messages" if name == "anthropic" else "chat/completions"
     assert endpoint.url == f"{PROVIDERS[name].base_url}/{path}"
@@ -120,7 +121,13 @@ def test_the_general_key_and_address_go_to_no_other_provider() -> None:
         ({"model": "x:m", "api_base": "http://host/\x01v1"}, "not an http or https URL", "https://"),
         ({"model": "x:m", "api_base": "http://ho\nst/v1"}, "not an http or https URL", "https://"),
         ({"model": "x:m", "api_base": f"https://me:{KEY}@host/v1"}, "user name or a password", "api_key"),
-        ({"model": "x:m", "api_base": f"https://host/v1?key={KEY}"}, "`?`", "https://"),
+        ({"model": "x:m", "api_base": f"https://host/v1#{KEY}"}, "a `#` part", "https://"),
+        ({"model": "x:m", "api_base": f"https://host/v1?key={KEY} {KEY}"}, "not an http or https URL", "https://"),
+        ({"model": "azure:m", "api_key": KEY}, "everybody has another address of azure", "RESOURCE.openai.azure.com"),
+        ({"model": "azure:m", "api_base": "https://me.openai.azure.com/openai/v1"}, "no API key", "AZURE_OPENAI_API"),
+        ({"model": "x:m", "api_base": "http://h", "providers": {"x": {"headers": {f"a {KEY}": "b"}}}}, "a name", "X-"),
+        ({"model": "x:m", "api_base": "http://h", "providers": {"x": {"headers": {"Host": KEY}}}}, "a name in", "X-"),
+        ({"model": "x:m", "api_base": "http://h", "providers": {"x": {"headers": {"a": f"b\n{KEY}"}}}}, "`a`", "line"),
         ({"model": "groq:m", "api_key": f"{KEY} {KEY}"}, "character in it", "api_key"),
         ({"model": "groq:m", "providers": {"groq": {"api_key": {KEY: KEY}}}}, "api_key", None),
     ],

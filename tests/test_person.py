@@ -32,8 +32,18 @@ from bub.runtime.profile_settings import SettingsResolver
 
 LISTENER = Path(__file__).parent / "fakes" / "listener.py"
 
-KEYS = {"lab": "sk-from-dotenv-4711", "den": "sk-in-plain-sight-4712", "cave": "sk-from-a-file-4713"}
+KEYS = {
+    "lab": "sk-from-dotenv-4711",
+    "den": "sk-in-plain-sight-4712",
+    "cave": "sk-from-a-file-4713",
+    "attic": "sk-in-a-header-4715",
+    "loft": "sk-in-a-query-4716",
+    "shed": "sk-in-the-body-4717",
+}
 """The person's keys by provider, each given in another way."""
+
+VARIABLES = {"LAB_KEY": "lab", "ATTIC": "attic", "LOFT": "loft", "SHED": "shed"}
+"""Those that the person's `.env` holds, by their variables."""
 
 OTHER_SECRET = "the-token-of-my-bot-4714"
 """What the person's `.env` holds beside a key."""
@@ -76,15 +86,23 @@ class House:
             extends: bub:default
             settings:
               model: lab:small
-              fallback_models: [den:small, cave:small]
+              fallback_models: [den:small, cave:small, attic:small, loft:small, shed:small]
               providers:
                 lab: {{api_base: "http://127.0.0.1:{self.near}/lab", api_key: "${{env:LAB_KEY}}"}}
                 den: {{api_base: "http://127.0.0.1:{self.near}/den", api_key: {KEYS["den"]}}}
                 cave: {{api_base: "${{env:CAVE_BASE:-http://127.0.0.1:{self.near}/cave}}", api_key: "{cave}"}}
+                attic:
+                  api_base: "http://127.0.0.1:{self.near}/attic"
+                  headers: {{Authorization: "Bearer ${{env:ATTIC}}"}}
+                loft: {{api_base: "http://127.0.0.1:{self.near}/loft?api-key=${{env:LOFT}}"}}
+                shed:
+                  api_base: "http://127.0.0.1:{self.near}/shed"
+                  extra_body: {{user: {{token: "${{env:SHED}}"}}}}
               telegram: {{token: "${{env:TELEGRAM_TOKEN}}"}}
             """,
         )
-        self.put(self.home / ".env", f"LAB_KEY={KEYS['lab']}\nTELEGRAM_TOKEN={OTHER_SECRET}\n")
+        keys = "".join(f"{variable}={KEYS[name]}\n" for variable, name in VARIABLES.items())
+        self.put(self.home / ".env", f"{keys}TELEGRAM_TOKEN={OTHER_SECRET}\n")
         self.put(self.home / "cave.key", KEYS["cave"] + "\n")
 
     def put(self, path: Path, text: str) -> None:
@@ -148,7 +166,7 @@ def test_the_persons_own_addresses_get_the_keys_in_every_folder(house: House) ->
     ]
 
 
-ALL = ["lab", "den", "cave"]
+ALL = list(KEYS)
 
 
 def entries(said: str) -> str:
@@ -161,7 +179,10 @@ def address(house: House) -> None:
 
 
 def address_in_other_letters(house: House) -> None:
-    house.file(entries("api_base: FAR/v1").replace("lab:", "LAB:").replace("den:", "Den:").replace("cave:", '"cAVE":'))
+    said = entries("api_base: FAR/v1")
+    for name in ALL:
+        said = said.replace(f"{name}:", f'"{name.swapcase()}":' if name == "cave" else f"{name.title()}:")
+    house.file(said)
 
 
 def address_and_the_name_of_the_persons_variable(house: House) -> None:
@@ -545,7 +566,7 @@ def test_what_a_folder_says_counts_before_what_its_person_says(house: House, wri
     write_file(house)
     settings = settings_in(house)
     assert settings["model"] == model
-    assert settings["fallback_models"] == ["den:small", "cave:small"]
+    assert settings["fallback_models"] == [f"{name}:small" for name in ALL if name != "lab"]
     assert set(settings["providers"]) == set(KEYS)
 
 

@@ -160,9 +160,9 @@ def _usual_provider(ask: Asking) -> str:
 def _ask_for_base(provider: str, known: _Chosen, ask: Asking) -> str | None:
     """The address, asked for where it is not the same for everybody; None for the usual one."""
     there = PROVIDERS.get(provider)
-    if there is not None and there.key_variable is not None and known.base is None:
+    if there is not None and there.key_variable is not None and not there.is_own and known.base is None:
         return None
-    usual = there.base_url if there is not None else None
+    usual = there.usual_url if there is not None else None
 
     def find_problem(text: str) -> str | None:
         try:

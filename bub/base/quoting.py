@@ -22,6 +22,12 @@ It goes up to the last `@` before a blank or a quote: whoever writes it by hand 
 So it may hide too much, such as a port and a path with an `@`, rather than too little.
 """
 
+IN_QUERY = (
+    r"(?i)(?<=[?&])[^=&#?\s]*(?:key|token|secret|password|passphrase|credentials?|signature|\bsig)="
+    rf"(?!\$\{{)(?P<secret>[^&#\s\"'`<>{ELIDED}]+)"
+)
+"""What the query of an address calls a secret, but for a reference, which only stands for one."""
+
 _CUT = rf"(?!\d+[/?#])(?:(?!://)[^\s\"'`<>{ELIDED}])*{ELIDED}|[^/?#\s@{ELIDED}]*{ELIDED}"
 _CUT_ADDRESS = (
     rf"(?:{_WEB}|{_USER})".replace("://", ":/{1,2}") + rf"(?P<secret>(?(web)(?:{_TOKEN})|(?:{_CUT}|{_PASSWORD})))"
@@ -37,7 +43,12 @@ def quotable(text: str) -> str:
 
 
 def hide_passwords(text: str) -> str:
-    """The text without the passwords of its addresses, also of one that is cut short."""
+    """The text without the passwords of its addresses, in their queries too, also of one that is cut short."""
     if ":/" not in text:
         return text
-    return re.sub(_CUT_ADDRESS, lambda found: f"{found[0].removesuffix(found['secret'])}{ELIDED}", text)
+
+    def elide(found: re.Match[str]) -> str:
+        return f"{found[0].removesuffix(found['secret'])}{ELIDED}"
+
+    text = re.sub(_CUT_ADDRESS, elide, text)
+    return re.sub(IN_QUERY, elide, text) if "?" in text else text

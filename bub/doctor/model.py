@@ -25,7 +25,7 @@ MOST_SKEW = 60.0
 
 _POINT = "call_model"
 _LOCAL_PLUGIN = "local_model"
-_Access: TypeAlias = tuple[str, str, str | None]
+_Access: TypeAlias = tuple[str, str, str | None, tuple[tuple[str, str], ...]]
 """What makes one server another: how it is spoken to, its address, and the key that opens it."""
 
 _INSTALL = "`bub local install` brings it"
@@ -69,7 +69,7 @@ async def look_at_model(patient: Patient) -> Sequence[Check]:
 
 
 def _access(endpoint: Endpoint) -> _Access:
-    return (endpoint.api, endpoint.base_url, endpoint.api_key)
+    return (endpoint.api, endpoint.url, endpoint.api_key, tuple(endpoint.headers.items()))
 
 
 def _choose_model(patient: Patient) -> Endpoint | Check:

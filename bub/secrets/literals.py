@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from urllib.parse import unquote
 
+from bub.base.quoting import IN_QUERY
 from bub.secrets.names import SECRET_IN_ADDRESS, SECRET_WORDS
 
 SHORTEST_UNMARKED = 8
@@ -57,6 +58,16 @@ def secrets_in_addresses(text: str) -> Iterator[str]:
         secret = found["secret"]
         # A user may be an e-mail address, and what is behind it the password.
         yield from filter(looks_secret, (secret, unquote(secret), secret.rpartition(":")[2]))
+    for found in re.finditer(IN_QUERY, text) if "://" in text else ():
+        yield from filter(looks_secret, (found["secret"], unquote(found["secret"])))
+
+
+def credentials_in(value: str) -> Iterator[str]:
+    """A value that is a secret, and its second word if there are two, as in the header `Bearer …` (RFC 9110 §11.4)."""
+    yield value
+    scheme, _, rest = value.strip().partition(" ")
+    if scheme.isalpha() and " " not in rest and len(rest) >= SHORTEST_UNMARKED:
+        yield rest
 
 
 def looks_secret(value: str) -> bool:

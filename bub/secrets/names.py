@@ -19,6 +19,9 @@ SECRET_VARIABLE = (
 )
 """The name of a variable that may hold a secret. Of those there are more kinds, since every program has its own."""
 
+SECRET_HEADER = r"(?i)auth|key|token|secret|password|cookie|credential|signature"
+"""The name of an HTTP header that may hold a secret; the schema of `providers.NAME.headers` says the same."""
+
 SECRET_IN_ADDRESS = f"{IN_ADDRESS}@"
 """An address with a password, or for the web with what stands in the place of a user, which is a token."""
 

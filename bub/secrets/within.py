@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bub.base.quoting import ELIDED, ENV_DEFAULT, hide_passwords
+from bub.base.quoting import ELIDED, ENV_DEFAULT, IN_QUERY, hide_passwords
 from bub.secrets.names import SECRET_IN_ADDRESS, is_secret_variable
 
 
@@ -13,6 +13,8 @@ def secrets_within(text: str) -> Iterator[tuple[int, int]]:
     """Where in a text the passwords of addresses stand, and the defaults of variables that are named like secrets."""
     yield from _defaults(text)
     for found in re.finditer(SECRET_IN_ADDRESS, text) if "@" in text else ():
+        yield found.span("secret")
+    for found in re.finditer(IN_QUERY, text) if "://" in text else ():
         yield found.span("secret")
 
 

@@ -58,7 +58,7 @@ def body(endpoint: Endpoint, request: ChatRequest, names: ToolNames) -> dict[str
     begins the next request too.
     """
     limit = endpoint.max_tokens if request.max_tokens is None else request.max_tokens
-    temperature = endpoint.temperature if request.temperature is None else request.temperature
+    temperature = endpoint.temperature_of(request.temperature)
     tools, choice = _tools(request, names), _choice(request, names)
     system = _system(request.messages)
     messages = _messages(request.messages, names)

@@ -105,11 +105,13 @@ class _Call:
         self._dialect = _DIALECTS[endpoint.api]
         self._names = ToolNames(request)
         self._taken_ids = call_ids_in(request.messages)
-        self._body = write_body(self._dialect.body(endpoint, request, self._names))
+        body = {**self._dialect.body(endpoint, request, self._names), **endpoint.extra_body}
+        self._body = write_body({name: value for name, value in body.items() if value is not None})
         self._headers = {
             "content-type": "application/json",
             "accept": "text/event-stream, application/json",
             **self._dialect.headers(endpoint),
+            **endpoint.headers,
         }
         self._timeout = httpx.Timeout(endpoint.timeout, connect=CONNECT_SECONDS)
         self._may_be_stale = True

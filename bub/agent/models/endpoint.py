@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from bub.agent.models.given import check_base, check_headers, check_key, config_error
 from bub.base.diagnostics import did_you_mean
 from bub.base.duration import parse_duration
 from bub.errors import ModelError
@@ -22,54 +24,78 @@ from bub.pipeline.plan.providers import (
     provider_of,
     split_model,
 )
+from bub.secrets.literals import SHORTEST_UNMARKED, credentials_in
+from bub.secrets.names import SECRET_HEADER, is_secret_variable
 
 DEFAULT_TIMEOUT = 120.0
 """Seconds to wait for a server's next word, unless the settings say otherwise."""
 
-_LONGEST_HOST = 254  # with the dot at its end
 _PATHS = {OPENAI: "/chat/completions", ANTHROPIC: "/messages"}
+_KEPT_SECRET = ("api_key", "query", "headers", "extra_body")
 
 
 class Endpoint(msgspec.Struct, frozen=True):
     """A model and where it is asked. `timeout` (seconds) bounds each wait for the server's next word.
 
-    `retries` counts the further attempts before an answer has begun. `api` is one of `APIS`; for the rest see
-    `Provider`. The key is kept out of `repr`.
+    `retries` counts the further attempts before an answer has begun. `api` is one of `APIS`. `query` is sent with each
+    address, `headers` with each request, over those that Bub itself sends, and `extra_body` goes over the body of a
+    request for an answer. `quirks` is what is particular about the provider. What may hold a key is kept out of `repr`.
     """
 
     provider: str
     model: str
     base_url: str
     api_key: str | None = None
-    key_variable: str | None = None
     max_tokens: int | None = None
     temperature: float | None = None
     timeout: float = DEFAULT_TIMEOUT
     retries: int = 2
-    limit_field: str = "max_tokens"
-    asks_for_usage: bool = True
     api: str = OPENAI
-    call_ids: str = ".*"
+    query: str = ""
+    headers: Mapping[str, str] = {}
+    extra_body: Mapping[str, Any] = {}
+    quirks: Provider = Provider(CUSTOM, "", None)
 
     def __repr__(self) -> str:
-        shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "api_key")
+        shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name not in _KEPT_SECRET)
         return f"Endpoint({', '.join(shown)})"
 
     @property
     def url(self) -> str:
         """Where requests are posted to."""
-        return f"{self.base_url}{_PATHS[self.api]}"
+        return self.url_of(_PATHS[self.api])
+
+    def url_of(self, path: str) -> str:
+        """The address of one of its paths."""
+        return f"{self.base_url}{path}{f'?{self.query}' if self.query else ''}"
 
     @property
     def host(self) -> str:
         """The host of the address, with its port where one is given."""
         return urlsplit(self.base_url).netloc
 
+    def temperature_of(self, asked: float | None) -> float | None:
+        """The temperature of a request that asks for one, or of the settings; None if the model refuses any."""
+        temperature = self.temperature if asked is None else asked
+        return temperature if self.quirks.takes_temperature(self.model) else None
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be shown of what it is asked with."""
+        named = [value for name, value in self.headers.items() if re.search(SECRET_HEADER, name)]
+        queried = [value for name, value in parse_qsl(self.query) if is_secret_variable(name)]
+        words = [
+            word for value in (*named, *queried) for word in credentials_in(value) if len(word) >= SHORTEST_UNMARKED
+        ]
+        return tuple(filter(None, (self.api_key, *sorted(words, key=len, reverse=True))))
+
 
 class _ProviderSettings(msgspec.Struct, frozen=True):
     api: str | None = None
     api_key: str | None = None
     api_base: str | None = None
+    headers: dict[str, str] = {}
+    extra_body: dict[str, Any] = {}
 
 
 class _ModelSettings(msgspec.Struct, frozen=True):
@@ -91,8 +117,9 @@ def resolve_endpoint(settings: Mapping[str, Any], model: str | None = None, sile
     `silence` is how long, in seconds, the model may be silent if they do not say so with `timeout`.
 
     Read are `model`, `api_key`, `api_base`, `max_tokens`, `temperature`, `timeout`, `retries` and
-    `providers: {name: {api, api_key, api_base}}`. The general `api_key` and `api_base` belong to the provider of the
-    settings' own `model` and are never used for another. Raises `ModelError` (`config`) when no model can be asked.
+    `providers: {name: {api, api_key, api_base, headers, extra_body}}`. The general `api_key` and `api_base` belong to
+    the provider of the settings' own `model` and are never used for another. Raises `ModelError` (`config`) when no
+    model can be asked.
     """
     given = _read_settings(settings)
     wanted = (model or given.model or "").strip()
@@ -107,33 +134,36 @@ def resolve_endpoint(settings: Mapping[str, Any], model: str | None = None, sile
         )
     name, model_name = split_model(wanted)
     own, general = _said_of(given, wanted)
-    key = _check_key(name, own.api_key or general.api_key)
+    key = check_key(name, own.api_key or general.api_key)
+    headers = check_headers(name, own.headers)
     base = own.api_base or general.api_base
     known = PROVIDERS.get(name)
     _require_address(given, wanted)
     if not model_name:
-        raise _config(name, f"`model: {wanted}` names no model", "write it as `provider:name`")
-    if base is None and known is not None and known.key_variable is not None and key is None:
-        raise _config(
+        raise config_error(name, f"`model: {wanted}` names no model", "write it as `provider:name`")
+    is_let_in = key is not None or any(re.search(SECRET_HEADER, header) for header in headers)
+    if known is not None and known.key_variable is not None and (base is None or known.is_own) and not is_let_in:
+        raise config_error(
             name,
             f"there is no API key for {name}",
             f'set BUB_API_KEY, or in the settings `providers.{name}.api_key` to "${{env:{known.key_variable}}}"',
         )
     provider = known or Provider(name, "", None)
+    address, query = check_base(name, base or provider.base_url, _PATHS.values())
     return Endpoint(
         provider=name,
         model=model_name,
-        base_url=_check_base(name, base or provider.base_url),
+        base_url=address,
         api_key=key,
-        key_variable=provider.key_variable,
         max_tokens=given.max_tokens,
         temperature=given.temperature,
         timeout=_seconds(name, given.timeout, DEFAULT_TIMEOUT if silence is None else silence),
         retries=max(0, given.retries),
-        limit_field=provider.limit_field,
-        asks_for_usage=provider.asks_for_usage,
         api=_check_api(name, own.api or provider.api),
-        call_ids=provider.call_ids,
+        query=query,
+        headers=headers,
+        extra_body=own.extra_body,
+        quirks=provider,
     )
 
 
@@ -145,8 +175,14 @@ def require_address(settings: Mapping[str, Any], model: str) -> None:
 def _require_address(given: _ModelSettings, wanted: str) -> None:
     own, general = _said_of(given, wanted)
     name = provider_of(wanted)
-    if (own.api_base or general.api_base) is None and name not in PROVIDERS:
+    if (own.api_base or general.api_base) is not None:
+        return
+    known = PROVIDERS.get(name)
+    if known is None:
         raise _unknown_provider(wanted, name)
+    if known.is_own:
+        help = f"set `providers.{name}.api_base` to yours, which is like {known.base_url}"  # noqa: A001
+        raise config_error(name, f"everybody has another address of {name}, and yours is not set", help)
 
 
 def _said_of(given: _ModelSettings, wanted: str) -> tuple[_ProviderSettings, _ModelSettings]:
@@ -162,13 +198,13 @@ def _read_settings(settings: Mapping[str, Any]) -> _ModelSettings:
         return msgspec.convert(present, _ModelSettings, strict=False)
     except msgspec.ValidationError as error:
         # The message names a type and a path (`$.max_tokens`), never the value, which could be a key.
-        raise _config("", f"the settings of the model are wrong: {str(error).replace('`$.', '`')}", None) from None
+        raise config_error("", f"the settings of the model are wrong: {str(error).replace('`$.', '`')}", None) from None
 
 
 def _unknown_provider(wanted: str, name: str) -> ModelError:
     known = [*PROVIDERS, LOCAL]
     if name == LOCAL:
-        return _config(
+        return config_error(
             name,
             f"nobody answers for `model: {wanted}`",
             "list the plugin `local_model` in the profile, and run `bub local install`",
@@ -176,64 +212,20 @@ def _unknown_provider(wanted: str, name: str) -> ModelError:
     if name == CUSTOM and ":" not in wanted:
         problem = f"`model: {wanted}` does not say which provider to ask"
         example = did_you_mean(wanted.partition("/")[0], known) or f"write `openrouter:{wanted}`"
-        return _config(name, problem, f"{example}, one of {', '.join(known)}, or set `api_base`")
+        return config_error(name, problem, f"{example}, one of {', '.join(known)}, or set `api_base`")
     guess = did_you_mean(name, known) or f"known are {', '.join(known)}"
-    return _config(
+    return config_error(
         name, f"the provider of `model: {wanted}` is not known", f"{guess}; for any other server set `api_base`"
     )
-
-
-def _check_key(provider: str, key: str | None) -> str | None:
-    """The key without surrounding blanks; one that no HTTP header can carry is refused without being shown."""
-    key = (key or "").strip()
-    if not all("!" <= character <= "~" for character in key):
-        raise _config(
-            provider,
-            f"the API key for {provider} has a character in it that no key can have",
-            f"set `providers.{provider}.api_key` again, without blanks or quotes",
-        )
-    return key or None
 
 
 def _check_api(provider: str, api: str) -> str:
     """The name of an API that Bub speaks; any other is refused without being shown."""
     if api not in APIS:
-        raise _config(provider, f"the setting `providers.{provider}.api` names no API", f"write {' or '.join(APIS)}")
-    return api
-
-
-def _check_base(provider: str, base: str) -> str:
-    """The base URL without a trailing slash. What is wrong with it is said without showing it: it can hold a secret."""
-    where = f"the `api_base` of {provider}"
-    base = base.strip()
-    try:
-        parts = urlsplit(base)
-        has_host = bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        has_host = False
-    # `urlsplit` leaves some control characters out without a word.
-    if not has_host or not base.isprintable() or parts.scheme not in ("http", "https"):
-        raise _config(provider, f"{where} is not an http or https URL", "write it as `https://host/v1`")
-    if parts.username is not None or parts.password is not None:
-        raise _config(
-            provider, f"{where} has a user name or a password in it", f"put the key in `providers.{provider}.api_key`"
+        raise config_error(
+            provider, f"the setting `providers.{provider}.api` names no API", f"write {' or '.join(APIS)}"
         )
-    if parts.query or parts.fragment:
-        raise _config(provider, f"{where} has a `?` or a `#` part", "write it as `https://host/v1`")
-    if not _is_host(parts.hostname or ""):
-        raise _config(provider, f"{where} names a host that cannot be", "write it as `https://host/v1`")
-    path = parts.path.rstrip("/")
-    for end in _PATHS.values():
-        path = path.removesuffix(end)
-    return f"{parts.scheme}://{parts.netloc}{path}"
-
-
-def _is_host(name: str) -> bool:
-    """Whether the network's name service could be asked for it: no empty or overlong part (RFC 1035 §2.3.4)."""
-    try:
-        return len(name.encode("idna")) <= _LONGEST_HOST
-    except UnicodeError:
-        return False
+    return api
 
 
 def _seconds(provider: str, text: str | None, usual: float) -> float:
@@ -241,9 +233,5 @@ def _seconds(provider: str, text: str | None, usual: float) -> float:
         return usual
     seconds = parse_duration(text)
     if seconds is None:
-        raise _config(provider, "the setting `timeout` is not a duration", "write it as `30s` or `2m`")
+        raise config_error(provider, "the setting `timeout` is not a duration", "write it as `30s` or `2m`")
     return seconds
-
-
-def _config(provider: str, message: str, help: str | None) -> ModelError:  # noqa: A002 (the reader's word)
-    return ModelError(message, kind="config", provider=provider, help=help)

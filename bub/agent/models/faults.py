@@ -90,7 +90,7 @@ def explain_refusal(endpoint: Endpoint, status: int, said: Said, retry_after: fl
     words = f": {message}" if message else ""
     name = endpoint.provider
     if status in (401, 403):
-        usual = f", usually from {endpoint.key_variable}" if endpoint.key_variable else ""
+        usual = f", usually from {endpoint.quirks.key_variable}" if endpoint.quirks.key_variable else ""
         if endpoint.api_key is None:
             what = f"wants an API key ({status}){words}"
         else:
@@ -213,8 +213,8 @@ def read_error_body(body: bytes, content_type: str) -> Said:
 
 def quote_words(words: str, endpoint: Endpoint) -> str:
     """Somebody else's words on one line: no control characters, no key, at most `LONGEST_QUOTE` characters."""
-    if endpoint.api_key:
-        words = words.replace(endpoint.api_key, "[key]")
+    for secret in endpoint.secrets:
+        words = words.replace(secret, "[key]")
     # Category C holds control characters, invisible formatting such as bidi overrides, and lone surrogates.
     kept = "".join(" " if unicodedata.category(character)[0] == "C" else character for character in words[:4000])
     line = " ".join(kept.split())

@@ -50,23 +50,26 @@ _decoder = msgspec.json.Decoder(Completion)
 
 def headers(endpoint: Endpoint) -> dict[str, str]:
     """How the key is sent, where there is one."""
-    return {} if endpoint.api_key is None else {"authorization": f"Bearer {endpoint.api_key}"}
+    if endpoint.api_key is None:
+        return {}
+    own = endpoint.quirks.key_header
+    return {own: endpoint.api_key} if own else {"authorization": f"Bearer {endpoint.api_key}"}
 
 
 def body(endpoint: Endpoint, request: ChatRequest, names: ToolNames) -> dict[str, Any]:
     """The request as it is posted. Nothing in it changes from one step of a conversation to the next but its end."""
-    accepted = re.compile(endpoint.call_ids, re.DOTALL)
+    accepted = re.compile(endpoint.quirks.call_ids, re.DOTALL)
     asked: dict[str, Any] = {
         "model": endpoint.model,
         "messages": [_message(message, names, accepted) for message in request.messages],
         "stream": True,
     }
-    if endpoint.asks_for_usage:
+    if endpoint.quirks.asks_for_usage:
         asked["stream_options"] = {"include_usage": True}
     limit = endpoint.max_tokens if request.max_tokens is None else request.max_tokens
     if limit is not None:
-        asked[endpoint.limit_field] = limit
-    temperature = endpoint.temperature if request.temperature is None else request.temperature
+        asked[endpoint.quirks.limit_field] = limit
+    temperature = endpoint.temperature_of(request.temperature)
     if temperature is not None:
         asked["temperature"] = temperature
     if request.tools:

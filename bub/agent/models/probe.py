@@ -23,7 +23,7 @@ _LARGEST = 16 * 1024 * 1024
 _WITHOUT_LIST = frozenset({404, 405, 501})
 """What a server answers that has no list of its models."""
 
-_WHOLE_LIST: Mapping[str, str] = MappingProxyType({ANTHROPIC: "?limit=1000"})
+_WHOLE_LIST: Mapping[str, str] = MappingProxyType({ANTHROPIC: "limit=1000"})
 
 
 class _Model(msgspec.Struct, frozen=True):
@@ -62,8 +62,12 @@ async def ask_for_models(client: httpx.AsyncClient, endpoint: Endpoint, patience
     """
     import httpx
 
-    url = f"{endpoint.base_url}/models"
-    request = client.build_request("GET", url + _WHOLE_LIST.get(endpoint.api, ""), headers=_headers(endpoint))
+    url = f"{endpoint.base_url}/models"  # as it is shown: a query may hold a secret
+    asked = endpoint.url_of("/models")
+    whole = _WHOLE_LIST.get(endpoint.api)
+    if whole is not None:
+        asked += f"{'&' if endpoint.query else '?'}{whole}"
+    request = client.build_request("GET", asked, headers=_headers(endpoint))
     began = time.monotonic()
     try:
         with trio.fail_after(patience):
@@ -91,7 +95,7 @@ async def ask_for_models(client: httpx.AsyncClient, endpoint: Endpoint, patience
 
 def _headers(endpoint: Endpoint) -> dict[str, str]:
     own = anthropic.headers(endpoint) if endpoint.api == ANTHROPIC else openai.headers(endpoint)
-    return {"accept": "application/json", **own}
+    return {"accept": "application/json", **own, **endpoint.headers}
 
 
 async def _body(response: Any) -> bytes:

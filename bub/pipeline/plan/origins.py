@@ -23,15 +23,13 @@ from bub.pipeline.source.merge import Document, Layer
 from bub.pipeline.source.profiles import effective
 from bub.pipeline.source.scalars import read_scalar
 from bub.pipeline.source.schemas import pipeline_schema, whole_settings_schema
-from bub.secrets.names import SECRET_WORDS
 from bub.secrets.verdict import is_kept_secret, is_secret
 from bub.secrets.within import hide_within
 
 _OWN = ("extends", "description")
 """What a profile does not take over from the one it extends."""
 
-_SECRET_IN_URL = rf"(?i)(?<=://)[^/?#\s]*(?=@)|(?<=[?&])([^=&#\s]*{SECRET_WORDS}=)[^&#\s]+"
-"""The user of a URL, and what its query calls a secret."""
+_USER_IN_URL = r"(?<=://)[^/?#\s]*(?=@)"
 _PLAIN_TEXT = r"(?a)(?!-+$)[A-Za-z0-9_./+$-](?:[\w ./*+@:=$-]*[\w./*+@$-])?"
 _ENVIRONMENT = "the environment"
 _SETTINGS = "#/$defs/settings"
@@ -88,7 +86,7 @@ class Lookup(msgspec.Struct, frozen=True):
             return replace(node, value=_source(node))
         if not isinstance(node.value, str):
             return node
-        return replace(node, value=re.sub(_SECRET_IN_URL, r"\1…", hide_within(node.value)))
+        return replace(node, value=re.sub(_USER_IN_URL, "…", hide_within(node.value)))
 
     def is_secret(self, node: Node, steps: Steps) -> bool:
         """Whether a value is a secret: of a setting as `bub.secrets.verdict` says, of any other value by its names."""

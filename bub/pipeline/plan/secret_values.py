@@ -13,7 +13,7 @@ from bub.pipeline.source.document import Node, walk
 from bub.pipeline.source.interpolate import Environment, Reference, references, resolve
 from bub.pipeline.source.merge import Document
 from bub.pipeline.source.schemas import whole_settings_schema
-from bub.secrets.literals import is_prose, looks_secret, secrets_in_addresses
+from bub.secrets.literals import credentials_in, is_prose, looks_secret, secrets_in_addresses
 from bub.secrets.names import is_secret_variable
 from bub.secrets.redactor import Redactor
 from bub.secrets.verdict import is_kept_secret, is_marked
@@ -119,7 +119,7 @@ def secrets_among(value: Any, schema: Schema, setting: Steps = ()) -> Iterator[s
 def _secrets_of(value: Any, setting: Steps, schema: Schema) -> Iterator[str]:
     """What is secret of the value of one setting."""
     if isinstance(value, str):
-        yield from (value,) if is_kept_secret(setting, schema) else secrets_in_addresses(value)
+        yield from credentials_in(value) if is_kept_secret(setting, schema) else secrets_in_addresses(value)
     elif isinstance(value, int | float) and not isinstance(value, bool) and is_kept_secret(setting, schema):
         # `max_token: 1024` is no key, and 1024 is found everywhere.
         yield from (str(value),) if is_marked(setting, schema) or looks_secret(str(value)) else ()

@@ -8,6 +8,7 @@ is left out, so that no folder can have it sent elsewhere.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
@@ -34,6 +35,8 @@ from bub.pipeline.source.interpolate import Environment, dotenv_place, read_envi
 from bub.pipeline.source.merge import Document, Layer, load_document, merge, without
 from bub.pipeline.source.profiles import relabel
 from bub.pipeline.source.schemas import settings_schema
+from bub.secrets.literals import credentials_in, secrets_in_addresses
+from bub.secrets.names import SECRET_HEADER
 
 LEFT_OUT, UNUSABLE = "B225", "B226"
 
@@ -67,8 +70,8 @@ class Person(msgspec.Struct, frozen=True):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The keys in it, used or not."""
-        return tuple(str(entry[_KEY]) for entry in self.providers.values() if entry.get(_KEY))
+        """The keys in it, used or not, and what stands in headers."""
+        return tuple(secret for entry in self.providers.values() for secret in _keys_in(entry))
 
 
 class Inherited(msgspec.Struct, frozen=True):
@@ -208,7 +211,7 @@ def tell_left_out(inherited: Inherited, person: Person, said: Sequence[Said]) ->
     models = [settings.get("model"), *(fallback if isinstance(fallback, list) else ())]
     asked = {provider_of(model) for model in models}
     for provider in inherited.left_out:
-        if not person.providers[provider].get(_KEY):
+        if not any(True for _ in _keys_in(person.providers[provider])):
             continue
         place, what = _find_cause(provider, [one for one in said if not (one.is_shipped or one.is_assumed)])
         is_missed = provider.lower() in asked and not _has_key(settings, provider)
@@ -224,6 +227,17 @@ def tell_left_out(inherited: Inherited, person: Person, said: Sequence[Said]) ->
         yield from findings.items
 
 
+def _keys_in(entry: Mapping[str, Any]) -> Iterator[str]:
+    """What lets somebody in of an entry of a provider: its key, and the headers that may hold one."""
+    if entry.get(_KEY):
+        yield str(entry[_KEY])
+    headers = entry.get("headers")
+    for name, value in headers.items() if isinstance(headers, Mapping) else ():
+        if value and re.search(SECRET_HEADER, str(name)):
+            yield from credentials_in(str(value))
+    yield from secrets_in_addresses(str(entry.get("api_base") or ""))
+
+
 def _find_cause(provider: str, said: Sequence[Said]) -> tuple[Place, str]:
     """What keeps a person's entry for a provider out: the strongest that says something of it."""
     for one in reversed(said):
@@ -236,5 +250,5 @@ def _find_cause(provider: str, said: Sequence[Said]) -> tuple[Place, str]:
 
 def _has_key(settings: Mapping[str, Any], provider: str) -> bool:
     entry = (settings.get(PROVIDERS_KEY) or {}).get(provider.lower())
-    own = isinstance(entry, Mapping) and bool(entry.get(_KEY))
+    own = isinstance(entry, Mapping) and any(True for _ in _keys_in(entry))
     return own or (bool(settings.get(_KEY)) and provider_of(settings.get("model")) == provider.lower())

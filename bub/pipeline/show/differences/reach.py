@@ -163,6 +163,7 @@ _KNOWN: tuple[tuple[Path, str, Judge], ...] = (
     (("api_base",), _ADDRESS, _judge_provider),
     (("providers", "*", "api_base"), _ADDRESS, _judge_provider),
     (("providers", "*", "headers"), _ADDRESS, _judge_headers),
+    (("providers", "*", "extra_body"), _ADDRESS, _judge_headers),
     (("files", "folders"), _REACH, _judge_folders),
     (("bash", "env"), _REACH, _judge_variables),
     (("web", "allow_private"), _REACH, _judge_private),

@@ -35,7 +35,7 @@ def opens_provider_address(name: str | None, old: Plan, new: Plan) -> str:
     if now is None or not _leads_elsewhere(was, now) or _is_another_name(provider, now, old):
         return ""
     usual = PROVIDERS.get(provider)
-    if usual is not None and now == _normalized(usual.base_url):
+    if usual is not None and usual.usual_url is not None and now == _normalized(usual.usual_url):
         return f"messages and keys go to the usual address of `{provider}`"
     return "messages and keys go there"
 
@@ -86,7 +86,7 @@ def _address_of(provider: str, plan: Plan) -> str | None:
     if provider in (*_providers_of(_setting(plan, "model")), _UNKNOWN):
         general = _setting(plan, "api_base")
     usual = PROVIDERS.get(provider)
-    base = own or general or (usual.base_url if usual is not None else None)
+    base = own or general or (usual.usual_url if usual is not None else None)
     return _normalized(base) if isinstance(base, str) else None
 
 
