@@ -1,32 +1,12 @@
-"""What it means to ask a person: whether a tool may be called, and the questions of a set-up."""
+"""What it means to ask a person the questions of a set-up."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
-
-
-class Question(msgspec.Struct, frozen=True):
-    """Whether a tool may be called: its name, and the very arguments that it would be called with.
-
-    `is_typed` is false if anybody but the person who is asked may have said what the call comes from: another channel
-    in the name of theirs, or a turn that a tool has started. What they allow for good, they allow for their own words.
-    `call_id` is the `id` of the events of the call.
-    """
-
-    session_id: str
-    tool: str
-    arguments: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    is_typed: bool = True
-    call_id: str = ""
-
-
-Ask: TypeAlias = Callable[[Question], Awaitable[bool]]
-"""Puts a question to a person; True is a yes. Whoever cannot ask answers no."""
-
 
 Kind: TypeAlias = Literal["text", "secret", "confirm", "select", "checkbox", "autocomplete"]
 

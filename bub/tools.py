@@ -82,7 +82,8 @@ class Tool(msgspec.Struct, frozen=True):
 
     `parameters` is the JSON Schema of its arguments. One that only reads is allowed if a profile does not say
     which tools it wants. `path` names the argument that is the file it works on. One that is `for_people` is a
-    command, and no model sees it.
+    command, and no model sees it. If the process ends while one that is to be called `once` runs, it is never called
+    again for that, whoever would say yes.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Tool(msgspec.Struct, frozen=True):
     path: str | None = None
     for_people: bool = False
     takes_context: bool = False
+    once: bool = False
 
     def check(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Check the arguments of a call and give them as the function takes them (BEHAVIOURS A17).
@@ -177,6 +179,7 @@ def tool(
     path: str | None = None,
     for_people: bool = False,
     bound: bool = False,
+    once: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -190,6 +193,7 @@ def tool(
     path: str | None = None,
     for_people: bool = False,
     bound: bool = False,
+    once: bool = False,
 ) -> Any:
     """Make a tool of a function; a plugin gives it to the agent with the hook `provide_tools`.
 
@@ -197,6 +201,9 @@ def tool(
     what it does, its type hints what it takes; `Annotated[str, "what it is"]` describes an argument. The function may
     be `def` or `async def`; a parameter `context` is given the `ToolContext`. What it returns is the result: a text, or
     anything that can be written as JSON. Raise `ToolError`, or any exception, to tell the model that it failed.
+
+    Whether a call took effect is not known if the process ends during it. The turn is taken again then, and a tool that
+    is not `read_only` is called for it only after a person's new yes; one that is to be called `once` never.
 
     One that is `bound` is made once, and handed by `Tool.bind` what differs from profile to profile: the parameters
     before its `/`, which are no arguments.
@@ -214,9 +221,7 @@ def tool(
         struct, takes_context = _arguments_of(given, wrapped, bound)
         if path is not None and path not in struct.__struct_fields__:
             raise ValueError(f"the tool `{given}` has no argument `{path}`")
-        return Tool(
-            given, said, wrapped, struct, _schema_of(struct), read_only, path, for_people, takes_context=takes_context
-        )
+        return Tool(given, said, wrapped, struct, _schema_of(struct), read_only, path, for_people, takes_context, once)
 
     return make if function is None else make(function)
 

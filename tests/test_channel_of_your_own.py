@@ -27,7 +27,7 @@ from fakes.gateway import Running, gateway
 from fakes.line import opened
 from fakes.toys import Toy, Workshop
 
-from bub.asking import Question
+from bub.approval import Question
 from bub.channels import Channel, ChannelMessage
 from bub.channels.http import HttpChannel, Request
 

@@ -35,7 +35,7 @@ from fakes.scripted import OPENAI, Called, Script
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bub.asking import Question
+from bub.approval import Question
 from bub.channels.terminal.answer import Look, Printout, label_of
 from bub.channels.terminal.blocks import Blocks
 from bub.channels.terminal.completion import Completions, complete

@@ -546,6 +546,7 @@ PROFILE = {
     "settings": "settings: {model: 'x:y'}",
     "stages": "stages: {save_state: {timeout: 1s}}",
     "hooks": "hooks: {before_llm_call: {timeout: 5s}}",
+    "approvers": "approvers: {telegram: ['4711']}",
     "concurrency": "concurrency: parallel",
     "budget": "budget: {steps: 3}",
     "channels": "channels: [cli]",

@@ -10,7 +10,7 @@ import trio
 from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, outcomes
 from trio.testing import MockClock
 
-from bub.asking import Question
+from bub.approval import Question
 from bub.errors import BubError
 from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub.tools import tool

@@ -304,7 +304,7 @@ def test_nothing_above_the_mailbox_knows_its_file() -> None:
     root = Path(__file__).parent.parent
     named = {
         "bub.inbox.sqlite": {"bub/inbox/mailbox.py", "bub/cli/inbox.py"},
-        "sqlite3": {"bub/inbox/sqlite.py", "bub/inbox/notes.py"},
+        "sqlite3": {"bub/inbox/sqlite.py", "bub/inbox/notes.py", "bub/inbox/questions.py"},
     }
     paths = [*(root / "bub" / "inbox").glob("*.py"), *(root / "bub" / "cli").glob("*.py")]
     texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in paths}

@@ -497,6 +497,35 @@ MISTAKES = [
         related="it is asked for here",
         severity="warning",
     ),
+    # B231: approvers that are no persons
+    Mistake(
+        "B231",
+        f"{HEAD}profiles: {{default: {{approvers: {{telegram: [«'*'»]}}}}}}",
+        "`*` is no id of a person in the channel `telegram`",
+        "list ids, which nobody can choose; names and `*` are not; the bot tells people theirs",
+        ("'*'", "'4711'"),
+    ),
+    Mistake(
+        "B231",
+        f"{HEAD}profiles: {{default: {{approvers: {{telegram: ['4711', «ada»]}}}}}}",
+        "`ada` is no id of a person in the channel `telegram`",
+        "list ids, which nobody can choose; names and `*` are not; the bot tells people theirs",
+        ("ada", "'8'"),
+    ),
+    Mistake(
+        "B231",
+        f"{HEAD}profiles: {{default: {{approvers: {{telegram: [«'1087968824'»]}}}}}}",
+        "`1087968824` is every anonymous admin, not one person",
+        "list the id of each person who may say yes",
+        ("1087968824", "4711"),
+    ),
+    Mistake(
+        "B231",
+        f"{HEAD}profiles: {{default: {{approvers: {{«telegramm»: ['4711']}}}}}}",
+        "the channel `telegramm` vouches for nobody's id, so nobody there can say yes",
+        "did you mean `telegram`?",
+        ("telegramm", "telegram"),
+    ),
     # B195: limits beyond others
     Mistake(
         "B195",

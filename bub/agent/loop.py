@@ -17,6 +17,7 @@ from bub.agent.amendments import amend_request, copy_request
 from bub.agent.answer import ModelAnswer
 from bub.agent.budget import Budget, BudgetError, DailySpending, estimate_tokens
 from bub.agent.commands import CommandRun
+from bub.agent.interrupted import note_interrupted
 from bub.agent.journal import WRITING_PATIENCE, without_media
 from bub.agent.models.request import ChatRequest, ToolSpec
 from bub.agent.models.usage import count_directions, tokens_of
@@ -115,6 +116,7 @@ class _Loop(Run):
         if self._tape is not None:
             await self._tape.ensure_bootstrap_anchor(task.session_id, framework.workspace)
             self._model = str((await session_settings(self._tape)).get("model") or "")
+            await note_interrupted(self._tape, framework.notes)
             self._messages += await self._tape.messages()
         if task.system is None:
             self._system = framework.get_system_prompt(task.prompt, dict(task.state))

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from bub.agent.consent import Consent
 from bub.agent.journal import Journal
 from bub.agent.runtime_events import EventfulTape, are_kept, events_file
 from bub.agent.toolcalls import Caller
@@ -133,7 +134,8 @@ class Run:
             from_person=from_person,
             fire=task.fire,
         )
-        return Caller(self._box, context, task.fire, lambda: framework.ask, framework.mask.text)
+        consent = Consent(lambda: framework.ask, lambda: framework.notes, framework.rules, self._journal.event)
+        return Caller(self._box, context, task.fire, consent, framework.mask.text)
 
     async def _in_short(self, content: str) -> str:
         """A result that would fill the context is laid aside, and its beginning shown (BEHAVIOURS P22)."""

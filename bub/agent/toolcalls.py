@@ -13,7 +13,7 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
-from bub.asking import Ask, Question
+from bub.agent.consent import Consent
 from bub.base.failures import flatten_error
 from bub.base.waiting import split_cancelled
 from bub.errors import BubError
@@ -101,14 +101,14 @@ class _Stopwatch(msgspec.Struct):
 class Caller(msgspec.Struct, frozen=True):
     """Calls tools for one turn.
 
-    `fire` is the turn's; without it nobody could guard a call, so nothing is called. `ask` puts a question to the
-    person of the turn. `cover` takes secrets out of a text.
+    `fire` is the turn's; without it nobody could guard a call, so nothing is called. `consent` asks the person of the
+    turn. `cover` takes secrets out of a text.
     """
 
     box: ToolBox
     context: ToolContext
     fire: Fire | None
-    ask: Callable[[], Ask | None]
+    consent: Consent
     cover: Callable[[str], str] = str
 
     async def run(self, calls: Sequence[ToolCall], done: Callable[[int, ToolOutcome], None]) -> None:
@@ -172,7 +172,7 @@ class Caller(msgspec.Struct, frozen=True):
             arguments = msgspec.to_builtins(checked)
             await self._permit(tool, call, arguments, watch)
             runs = True
-            value = await tool.call(checked, replace(self.context, call_id=call.id))
+            value = await self._run_noted(tool, call, checked, arguments)
             content, is_error = as_text(value), False
         except ToolError as error:
             content, is_error = f"error: {error}", True
@@ -188,14 +188,29 @@ class Caller(msgspec.Struct, frozen=True):
         return outcome
 
     async def _permit(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], watch: _Stopwatch) -> None:
-        """Ask the gates, and a person where the profile wants that. Raises `ToolError`.
+        """Ask the gates, and a person where the profile wants that; note that the call begins. Raises `ToolError`.
 
         What the gates judge is what runs: nothing can change it from here on (BEHAVIOURS decision 2).
         """
         await self._judge(tool, call, freeze(arguments))
-        if self.box.policy.asks(tool) and not self.context.from_person:
+        answer = None
+        asks = self.box.policy.asks(tool) and not self.context.from_person
+        if self.consent.is_needed(tool, asks=asks):
             with watch.stopped():
-                await self._ask(tool, call, arguments)
+                answer = await self.consent.obtain(tool, call.id, arguments, self.context.session_id)
+        await self.consent.begin(tool, call.id, arguments, answer)
+
+    async def _run_noted(
+        self, tool: Tool, call: ToolCall, checked: Mapping[str, Any], arguments: Mapping[str, Any]
+    ) -> Any:
+        """Run a call that was noted, and note that it has ended unless it was cut short: nobody knows its outcome."""
+        try:
+            value = await tool.call(checked, replace(self.context, call_id=call.id))
+        except (Exception, SystemExit):
+            await self.consent.end(tool, call.id, arguments)
+            raise
+        await self.consent.end(tool, call.id, arguments)
+        return value
 
     async def _amend_arguments(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.fire is None:
@@ -222,19 +237,6 @@ class Caller(msgspec.Struct, frozen=True):
             verdict = {"deny": BROKEN_GATE}
         if verdict is not None:
             raise ToolError(str(verdict["deny"]), kind="denied")
-
-    async def _ask(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
-        """Get a person's yes. Raises `ToolError` without one; a question that breaks is a no."""
-        ask = self.ask()
-        if ask is None:
-            raise ToolError(f"`{tool.name}` needs a person's yes, and nobody can be asked here", kind="denied")
-        try:
-            allowed = await ask(Question(self.context.session_id, tool.name, arguments, call_id=call.id))
-        except Exception as error:  # noqa: BLE001 (whatever breaks, it was no yes)
-            log_exception("tool.ask_failed", error, tool=tool.name)
-            allowed = False
-        if allowed is not True:
-            raise ToolError(f"the person said no to `{tool.name}`", kind="denied")
 
     async def _observe(self, tool: Tool | None, arguments: Mapping[str, Any], outcome: ToolOutcome) -> None:
         """Tell the observers of a call, once, also where it was denied or failed (BEHAVIOURS A22)."""

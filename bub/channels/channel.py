@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Literal, Protocol
 
+import msgspec
 import trio
 
-from bub.asking import Question
+from bub.approval import Question
 from bub.channels.message import ChannelMessage
 from bub.errors import BubError
 from bub.plugins.section import HasSettings
@@ -41,8 +42,38 @@ class RefusedError(BubError):
     """
 
 
+class ShownQuestion(msgspec.Struct, frozen=True):
+    """Whether a tool may be called, to be answered later by who may: `text` is what a person reads of the call.
+
+    `id` is what people name it by. `approvers` are the ids of this channel that may answer. `shown` is the channel's
+    own name for what shows it, "" if nothing does yet. `answers` is the `message_id` of the message that led to it.
+    """
+
+    id: str
+    tool: str
+    text: str
+    chat_id: str
+    approvers: tuple[str, ...] = ()
+    is_again: bool = False
+    answers: str = ""
+    shown: str = ""
+
+
+class TakenAnswer(msgspec.Struct, frozen=True):
+    """What became of an answer: `words` for who gave it; if the question `is_over`, nobody can answer it now."""
+
+    words: str
+    is_over: bool
+
+
 class Desk(Protocol):
     """What a channel can ask of the one who runs it."""
+
+    async def answer(self, question: str, is_yes: bool, *, channel: str, by: str) -> TakenAnswer:
+        """Take an answer to a question that the channel shows, on disk when this returns.
+
+        `by` is an id that the channel vouches for: nobody can choose it or share it. Only who may answer is heard.
+        """
 
     async def keep_draft(self, message: ChannelMessage, draft: str) -> None:
         """Remember, on disk, the channel's name for the message that shows the answer to `message` while it is made.
@@ -93,6 +124,8 @@ class Channel:
     when_busy: WhenBusy = "follow_up"
     can_ask: bool = False
     """Whether `ask` reaches a person."""
+    shows_questions: bool = False
+    """Whether `show_question` shows one, which is answered later; the turn waits for that, over a restart, too."""
     desk: Desk | None = None
     """Set while the channel runs."""
 
@@ -161,3 +194,13 @@ class Channel:
     async def ask(self, question: Question, message: ChannelMessage) -> bool:
         """Put a question to the person who sent `message`; the answer is no if they cannot be asked."""
         return False
+
+    async def show_question(self, question: ShownQuestion) -> str:
+        """Show a question that is answered later, by `Desk.answer`; return the channel's name for what shows it.
+
+        One that is `shown` already, by an earlier process, need not be shown again.
+        """
+        return ""
+
+    async def close_question(self, question: ShownQuestion, words: str) -> None:
+        """Let what shows a question say what came of it. Whatever fails here, the answer is kept."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import trio
 
-from bub.asking import Question
+from bub.approval import Question
 from bub.cli.terminal import printable
 
 _TAKING_BACK = 5.0

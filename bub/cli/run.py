@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import trio
 import typer
 
-from bub.asking import Question
+from bub.approval import Question
 from bub.base.failures import flatten_error
 from bub.base.plain import plain
 from bub.base.surfaces import Surface

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import trio
 
+from bub.approval import NotedCall
 from bub.base.surfaces import Surface
 from bub.channels.message import ChannelMessage, joined
 from bub.envelope import Envelope
@@ -32,6 +33,8 @@ class Batch:
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     begun: list[Id] = field(default_factory=list)
     """The messages for which an attempt was counted."""
+    earlier: Sequence[NotedCall] = ()
+    """The calls that an earlier process noted for them."""
     is_running: bool = False
     """Whether its session is its own, so that it is being answered."""
     is_taken: bool = False

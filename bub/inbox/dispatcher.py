@@ -10,9 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import trio
-from msgspec import structs
 
-from bub.asking import Question
 from bub.base.counts import Counts
 from bub.base.failures import is_ordinary
 from bub.base.scopes import Scope
@@ -22,6 +20,7 @@ from bub.channels.commands import command_line, prefix_of
 from bub.channels.message import COMMAND, NOWHERE, ChannelMessage
 from bub.envelope import Envelope, content_of
 from bub.inbox.apology import INTERRUPTED, apology
+from bub.inbox.approvals import Approvals, TurnCalls
 from bub.inbox.batch import Batch, as_one, surface_of, with_draft
 from bub.inbox.framework import Framework
 from bub.inbox.ledger import Ledger, origin_of
@@ -56,7 +55,9 @@ class Dispatcher:
         most: int | None,
         start_soon: Callable[..., Any],
         settled: Callable[[], None],
+        approvals: Approvals,
     ) -> None:
+        self._approvals = approvals
         self._framework = framework
         self._ledger = ledger
         self._mailbox = mailbox
@@ -118,14 +119,16 @@ class Dispatcher:
             return
         taken = Batch(batch, as_one(batch), self._is_admitted)
         channel = self._channels[taken.message.channel]
+        calls = TurnCalls(self._approvals, channel, taken)
         taken.turn = self._framework.begin(
             taken.message,
             on_event=lambda event, _: channel.on_event(event, taken.message),
-            ask=partial(_ask, channel, taken) if channel.can_ask else None,
+            ask=calls.ask if channel.can_ask or channel.shows_questions else None,
             dispatch=partial(self._take_reply, taken),
             steering=taken,
             surface=surface_of(batch),
             complete=partial(_complete, channel, taken),
+            notes=calls,
         )
         self._batches.add(taken)
         self._start_soon(self._see_to, taken)
@@ -261,7 +264,7 @@ class Dispatcher:
     async def _begin(self, batch: Batch) -> None:
         """Count an attempt: one whose turn the end of the process interrupts is not begun for ever."""
         ids = batch.ids
-        await self._ledger.begin(ids)
+        batch.earlier = await self._ledger.begin(ids)
         batch.begun = ids
 
     async def _let_wait(self, batch: Batch) -> None:
@@ -363,8 +366,10 @@ def _may_steer(batch: Batch, other: Batch) -> bool:
     """Whether the turn of another batch may take a message: only if no check and no other profile would be passed by.
 
     What a turn takes goes to the model as it is, so a message that a gate is to judge has a turn of its own; so has one
-    of a profile that may do less, or more.
+    of a profile that may do less, or more, and one whose turn was interrupted, since calls are noted for it.
     """
+    if any(item.attempts for item in batch.items):
+        return False
     return batch.turn.profile.name == other.turn.profile.name and not batch.turn.is_judged
 
 
@@ -372,12 +377,6 @@ def is_quit(content: str, settings: Mapping[str, Any]) -> bool:
     """Whether a text is the command that ends what a session does."""
     line = command_line(content, prefix_of(settings))
     return line is not None and line.split(maxsplit=1)[:1] in ([word] for word in _QUIT)
-
-
-async def _ask(channel: Channel, batch: Batch, question: Question) -> bool:
-    # Asked now: what came in since, and from whom, may have steered the turn.
-    is_typed = question.is_typed and surface_of(batch.items).is_operator
-    return await channel.ask(structs.replace(question, is_typed=is_typed), batch.message)
 
 
 async def _complete(channel: Channel, batch: Batch, came: Envelope) -> Envelope:

@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from bub.asking import Ask
+from bub.approval import Approval, Ask, CallNotes
 from bub.base.surfaces import Surface
 from bub.envelope import Envelope
 from bub.hooks.admission import Admission
+from bub.secrets.redactor import Redactor
 from bub.streaming import StreamEvent
 
 
@@ -49,6 +50,10 @@ class MessageTurn(Protocol):
         self, *, alone: bool | None = None, on_wait: Callable[[], Awaitable[None]] | None = None
     ) -> None: ...
 
+    def park(self) -> None: ...
+
+    async def unpark(self) -> None: ...
+
     async def answer(self) -> Any: ...
 
     async def close(self) -> None: ...
@@ -86,6 +91,12 @@ class Framework(Protocol):
         steering: Any = None,
         surface: Surface = Surface.PROGRAM,
         complete: Callable[[Envelope], Awaitable[Envelope]] | None = None,
+        notes: CallNotes | None = None,
     ) -> MessageTurn: ...
+
+    def rebind(self, approval: Approval) -> Approval: ...
+
+    @property
+    def mask(self) -> Redactor: ...
 
     def limit_turns(self, most: int | None) -> None: ...

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import trio
 
+from bub.approval import NotedCall
 from bub.base.counts import Counts
 from bub.channels.message import ChannelMessage
 from bub.errors import BubError
@@ -170,11 +171,15 @@ class Ledger:
         """The session of the messages is known, and they are let in."""
         self._entries.advance(ids, State.ADMITTED)
 
-    async def begin(self, ids: Sequence[Id]) -> None:
-        """A turn that answers the messages begins, and is counted first. Raises MailboxError if it cannot be."""
+    async def begin(self, ids: Sequence[Id]) -> Sequence[NotedCall]:
+        """A turn that answers the messages begins, and is counted first; return the calls noted for it before.
+
+        Raises MailboxError if it cannot be counted.
+        """
         self._entries.check(ids, State.RUNNING)
-        await self._store.begin(ids, token=self._token)
+        earlier = await self._store.begin(ids, token=self._token)
         self._entries.advance(ids, State.RUNNING)
+        return earlier
 
     async def finish(self, ids: Sequence[Id], replies: Sequence[ChannelMessage] = ()) -> None:
         """The messages are done with, and their replies are on their way: in one step, as soon as the disk takes it."""

@@ -14,9 +14,11 @@ from uuid import uuid4
 
 import trio
 
+from bub.approval import NotedCall
 from bub.base.failures import explain_os_error
 from bub.base.private import lock_file, make_private, open_private
 from bub.channels.message import ChannelMessage
+from bub.inbox.questions import AskedQuestion
 from bub.inbox.sqlite import SqliteInbox, inbox_file
 from bub.inbox.store import Claim, FencedError, Id, MailboxError, Outgoing, Received, Token
 
@@ -106,10 +108,10 @@ class Mailbox:
         messages = [one for one in await self.waiting() if one.message.channel in partitions]
         return Claim(self._token, tuple(messages), tuple(replies))
 
-    async def begin(self, ids: Sequence[Id], *, token: Token | None = None) -> None:
-        """Count one attempt more, before the turn begins."""
+    async def begin(self, ids: Sequence[Id], *, token: Token | None = None) -> Sequence[NotedCall]:
+        """Count one attempt more, before the turn begins; return the calls noted for it before."""
         self._check(token)
-        await self._do(self._store.begin, ids)
+        return await self._do(self._store.begin, ids)
 
     async def give_back(self, ids: Sequence[Id], *, token: Token | None = None) -> None:
         """Count one attempt less: the turn was cancelled, and is not to blame."""
@@ -137,6 +139,40 @@ class Mailbox:
     def as_kept(self, message: ChannelMessage) -> ChannelMessage:
         """A message as it comes out again. Raises MailboxError for one that cannot be kept, since it is no JSON."""
         return self._store.texts.write(message)[1]
+
+    # Questions and calls.
+
+    async def ask(self, question: AskedQuestion, *, other_than: Collection[str] = ()) -> AskedQuestion:
+        """Keep a question, or take up one of an earlier process that is bound to just the same."""
+        return await self._do(self._store.questions.ask, question, frozenset(other_than))
+
+    async def open_questions(self) -> list[AskedQuestion]:
+        """Return the questions that nobody has answered yet."""
+        return await self._do(self._store.questions.open)
+
+    async def find_question(self, name: str) -> AskedQuestion | None:
+        """Return a question by what people name it by."""
+        return await self._do(self._store.questions.find, name)
+
+    async def answer(self, name: str, is_yes: bool, by: str) -> bool:
+        """Keep what a person said to an open question; says whether it was open."""
+        return await self._do(self._store.questions.answer, name, is_yes, by)
+
+    async def end_question(self, name: str) -> None:
+        """Let a question be over whose answer nobody waits for."""
+        await self._do(self._store.questions.end, name)
+
+    async def note_shown(self, name: str, shown: str) -> None:
+        """Keep the channel's name for what shows a question."""
+        await self._do(self._store.questions.note_shown, name, shown)
+
+    async def begin_call(self, turn: Id, call: NotedCall, approval: str = "") -> None:
+        """Note that a call begins and use up its yes, in one transaction."""
+        await self._do(self._store.questions.begin_call, turn, call, approval)
+
+    async def end_call(self, turn: Id, call: NotedCall) -> None:
+        """Note that a call has ended."""
+        await self._do(self._store.questions.end_call, turn, call)
 
     # The outbox.
 

@@ -12,7 +12,7 @@ from bub.base.counts import Counts
 from bub.base.duration import parse_duration
 from bub.base.failures import unwrap_group
 from bub.base.surfaces import Surface
-from bub.channels.channel import Channel, RefusedError
+from bub.channels.channel import Channel, RefusedError, TakenAnswer
 from bub.channels.commands import command_line, prefix_of
 from bub.channels.enabling import ALL, choose_channels
 from bub.channels.message import COMMAND, ChannelMessage
@@ -21,6 +21,7 @@ from bub.channels.supervisor import ENDING, RunningChannels
 from bub.channels.terminal.channel import Terminal
 from bub.envelope import Envelope
 from bub.errors import BubError
+from bub.inbox.approvals import Approvals
 from bub.inbox.debounce import Timing
 from bub.inbox.dispatcher import MOST_INTERRUPTIONS, Dispatcher, is_quit
 from bub.inbox.framework import Framework
@@ -76,6 +77,7 @@ class ChannelManager:
         start_soon, settled = self._start_soon, self._note_settled
         self._outbox = Outbox(mailbox, channels, counts, start_soon=start_soon, settled=settled)
         self._ledger = Ledger(mailbox, self._outbox, counts, settled=settled, overtakes=self._overtakes)
+        self._approvals = Approvals(framework, mailbox, channels, start_soon=start_soon)
         self._dispatcher = Dispatcher(
             framework,
             self._ledger,
@@ -85,6 +87,7 @@ class ChannelManager:
             most=int(said["turns"]) if said.get("turns") else None,
             start_soon=start_soon,
             settled=settled,
+            approvals=self._approvals,
         )
         self._intake = Intake(
             self._ledger,
@@ -221,6 +224,7 @@ class ChannelManager:
                 if await self._ledger.has_changed():
                     await self._take_up(self._intake.take_up)
                 await self._hand_on(await self._ledger.take_up_left(), self._intake.take_up)
+                await self._approvals.look()
             except BubError as error:
                 log_exception("inbox.unreadable", error)
 
@@ -245,6 +249,10 @@ class ChannelManager:
         return message.kind == COMMAND and is_quit(message.content, self._framework.settings)
 
     # What channels ask (`Desk`).
+
+    async def answer(self, question: str, is_yes: bool, *, channel: str, by: str) -> TakenAnswer:
+        """Take an answer to a question that a channel shows."""
+        return await self._approvals.answer(question, is_yes, channel=channel, by=by)
 
     async def keep_draft(self, message: ChannelMessage, draft: str) -> None:
         """Remember what a channel notes of an answer: while it is made, or while it is sent."""

@@ -13,10 +13,12 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from bub.approval import NotedCall
 from bub.base.database import PATIENCE, explain_failure, make_tables, open_database, transaction
 from bub.base.private import make_private
 from bub.channels.message import ChannelMessage
 from bub.inbox import notes
+from bub.inbox.questions import Questions
 from bub.inbox.store import MailboxError, Outgoing, Received
 from bub.inbox.texts import UNREADABLE, MessageTexts
 from bub.tape.entry import mend
@@ -92,6 +94,7 @@ class SqliteInbox:
         self._connection: sqlite3.Connection | None = None
         self._key = 0
         self.texts = MessageTexts()
+        self.questions = Questions(lambda: self._db, lambda: self._key)
 
     # The file.
 
@@ -209,9 +212,10 @@ class SqliteInbox:
             )
         return bool(new)
 
-    def begin(self, ids: Sequence[int]) -> None:
-        """Count a turn that is about to begin."""
+    def begin(self, ids: Sequence[int]) -> list[NotedCall]:
+        """Count a turn that is about to begin; return the calls that were noted for it before."""
         self._each("update messages set attempts = attempts + 1 where id = ?", ids)
+        return self.questions.calls(ids)
 
     def give_back(self, ids: Sequence[int]) -> None:
         """Do not count a turn that was begun."""
@@ -226,6 +230,7 @@ class SqliteInbox:
 
         Nothing where the messages are out already: a disk that was given up did it after all, and the replies are in.
         """
+        self.questions.forget(ids)
         if self._each("delete from messages where id = ?", ids) == 0 and ids:
             return []
         return [self._post(body, message) for body, message in replies]
@@ -337,6 +342,8 @@ class SqliteInbox:
     def drop(self, kind: Kind, ids: Sequence[int]) -> None:
         """Remove entries for good."""
         self._each(f"delete from {_TABLE_OF[kind]} where id = ?", ids)
+        if kind == "message":
+            self.questions.forget(ids)
         self._count_requeued()
 
     def _count_requeued(self) -> None:

@@ -10,9 +10,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from bub.approval import NotedCall
 from bub.base.surfaces import Surface
 from bub.channels.message import ChannelMessage
 from bub.errors import BubError
+from bub.inbox.questions import AskedQuestion
 
 Id: TypeAlias = int
 """Names a message or a reply in its store. Nobody reads more from it than its order: what came later is greater."""
@@ -91,8 +93,8 @@ class InboxStore(Protocol):
     async def fetch(self, ids: Sequence[Id]) -> list[Received]:
         """Give those of these messages that still wait, in order; what cannot be read is set aside."""
 
-    async def begin(self, ids: Sequence[Id], *, token: Token | None = None) -> None:
-        """Count one attempt more for each message, before its turn begins."""
+    async def begin(self, ids: Sequence[Id], *, token: Token | None = None) -> Sequence[NotedCall]:
+        """Count one attempt more for each message, before its turn begins; give the calls noted for it before."""
 
     async def give_back(self, ids: Sequence[Id], *, token: Token | None = None) -> None:
         """Count one attempt less: the turn was cancelled, and is not to blame."""
@@ -100,12 +102,39 @@ class InboxStore(Protocol):
     async def finish(
         self, ids: Sequence[Id], replies: Sequence[ChannelMessage] = (), *, token: Token | None = None
     ) -> list[Outgoing]:
-        """Take messages out and put their replies into the outbox, all or nothing; nothing if they were out already."""
+        """Take messages out and put their replies into the outbox, all or nothing; nothing if they were out already.
+
+        What was asked and called for them is forgotten.
+        """
 
     async def set_aside(
         self, ids: Sequence[Id], reason: str, replies: Sequence[ChannelMessage] = (), *, token: Token | None = None
     ) -> list[Outgoing]:
         """Make dead letters of messages, and put what is replied into the outbox, all or nothing."""
+
+    async def ask(self, question: AskedQuestion, *, other_than: Collection[str] = ()) -> AskedQuestion:
+        """Keep a question of a turn, or take up one of an earlier process that is bound to just the same."""
+
+    async def open_questions(self) -> list[AskedQuestion]:
+        """Give the questions that nobody has answered yet."""
+
+    async def find_question(self, name: str) -> AskedQuestion | None:
+        """Give a question by what people name it by; None for one that is not there."""
+
+    async def answer(self, name: str, is_yes: bool, by: str) -> bool:
+        """Keep what a person said to an open question; says whether it was open."""
+
+    async def end_question(self, name: str) -> None:
+        """Let a question be over whose answer nobody waits for."""
+
+    async def note_shown(self, name: str, shown: str) -> None:
+        """Keep the channel's name for what shows a question."""
+
+    async def begin_call(self, turn: Id, call: NotedCall, approval: str = "") -> None:
+        """Note that a call of a turn begins and use up its yes, all or nothing. Raises `NotSpentError` without one."""
+
+    async def end_call(self, turn: Id, call: NotedCall) -> None:
+        """Note that a call of a turn has ended."""
 
     async def keep_draft(self, id: Id, draft: str) -> None:  # noqa: A002 (what a message in a store is known by)
         """Keep the channel's name for what shows the answer to a message."""

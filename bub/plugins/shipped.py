@@ -17,6 +17,18 @@ TERMINAL = "cli"
 SHIPPED_CHANNELS = frozenset({TERMINAL, "telegram"})
 """The channels that `builtin` and the shipped plugins bring."""
 
+VOUCHED_IDS: Mapping[str, str] = MappingProxyType({"telegram": r"[1-9][0-9]{0,15}"})
+"""The channels that vouch for an id of who writes, which nobody can choose, each with what such an id looks like."""
+
+SHARED_IDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "telegram": MappingProxyType(
+            {"1087968824": "every anonymous admin", "136817688": "every channel", "777000": "Telegram itself"}
+        )
+    }
+)
+"""Ids that look as if they were one person's, and are not: who is behind each."""
+
 BY_NAME = "bash"
 """The tool that no glob allows: only its own name does (DESIGN §6)."""
 

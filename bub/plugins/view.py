@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from bub.asking import Ask
+from bub.approval import Ask, CallNotes, Rules
 from bub.base.counts import Counts
 from bub.base.surfaces import Surface
 from bub.envelope import Envelope
@@ -82,6 +82,10 @@ class ProfileView(Protocol):
         """What the profile may use: its `budget:`."""
 
     @property
+    def rules(self) -> Rules:
+        """What a yes to a tool of this profile is bound to, and who may give it."""
+
+    @property
     def own_files(self) -> tuple[Path, ...]:
         """The files that say what the agent may do: the pipeline file, those it extends, and plugins with a `path`."""
 
@@ -113,6 +117,10 @@ class ProfileView(Protocol):
     @property
     def ask(self) -> Ask | None:
         """Puts a question to the person who started the turn under way; None if nobody can be asked."""
+
+    @property
+    def notes(self) -> CallNotes | None:
+        """Keeps which calls of the turn under way have begun; None if nobody does."""
 
     @property
     def typed(self) -> str | None:

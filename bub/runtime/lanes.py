@@ -72,6 +72,23 @@ class Lanes:
             raise
         return place
 
+    def park(self, place: Ticket) -> None:
+        """Let somebody else run instead of the owner of a place, who keeps the lane and waits for something long."""
+        if place.is_reached:
+            place.is_reached = False
+            self._busy -= 1
+            self._give_room()
+
+    async def unpark(self, place: Ticket) -> None:
+        """Wait until the owner of a place that was parked may run again; nothing for one that was not."""
+        if place.is_reached:
+            return
+        if self._has_room(place):
+            self._run(place)
+        else:
+            self._roomless[place] = None
+        await self.reach(place)
+
     def leave(self, place: Ticket) -> None:
         """Give a place back, wherever it stood, and let the next ones run, in its lane and in all."""
         queue = self._queues.get(place.lane)
@@ -81,7 +98,7 @@ class Lanes:
                 del self._queues[place.lane]
             return
         if not place.is_reached:
-            del self._roomless[place]
+            self._roomless.pop(place, None)  # one that is parked waits for no room
         else:
             place.is_reached = False
             self._busy -= 1
@@ -111,10 +128,13 @@ class Lanes:
         """Let a place have its lane beside those who have it, and its owner run if there is room."""
         held = self._held.get(place.lane)
         self._held[place.lane] = (place,) if held is None else (*held, place)
-        if place.beyond or self._limit is None or self._busy < self._limit:
+        if self._has_room(place):
             self._run(place)
         else:
             self._roomless[place] = None
+
+    def _has_room(self, place: Ticket) -> bool:
+        return place.beyond or self._limit is None or self._busy < self._limit
 
     def _run(self, place: Ticket) -> None:
         self._busy += 1

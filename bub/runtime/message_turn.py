@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from bub.asking import Ask
+from bub.approval import Ask, CallNotes
 from bub.base.surfaces import Surface
 from bub.base.trace import TurnRecord
 from bub.base.waiting import MovingDeadline, one_at_a_time
@@ -101,13 +101,14 @@ class MessageTurn(TurnUnderWay):
         surface: Surface = Surface.PROGRAM,
         complete: Complete | None = None,
         *,
+        notes: CallNotes | None = None,
         keeps_order: bool = False,
     ) -> None:
         inbound = dict(message) if type(message) is dict or isinstance(message, Mapping) else message
         current = add_address(inbound)
         asking = one_at_a_time(ask) if ask is not None else None  # a person reads one question at a time
         typed = content_of(current) if surface.is_operator else None
-        super().__init__(above, field_of(current, "lifespan"), asking, dispatch, steering, typed)
+        super().__init__(above, field_of(current, "lifespan"), asking, dispatch, steering, typed, notes)
         self._turns = turns
         self._inbound = inbound
         self._current = current
@@ -238,6 +239,14 @@ class MessageTurn(TurnUnderWay):
             finally:
                 current_turn.reset(token)
             raise
+
+    def park(self) -> None:
+        """Give the place among the running turns away while a person is waited for; the session goes on waiting."""
+        self._turns.sessions.park(self)
+
+    async def unpark(self) -> None:
+        """Take a place again before anything more is done; at once for a turn that was not parked."""
+        await self._turns.sessions.unpark(self)
 
     async def answer(self) -> TurnResult:
         """Run the other stages; what the turn came to.

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from bub.asking import Ask
+from bub.approval import Ask, CallNotes
 from bub.base.scopes import Scope, as_manager
 from bub.base.waiting import MovingDeadline
 from bub.envelope import Envelope
@@ -30,6 +30,7 @@ class TurnUnderWay:
     `lifespan` is what its message brought along to be open while it runs; what is no context manager is left alone.
     `ask` puts a question to who sent the message, None where nobody can be asked. `dispatch` takes its replies, None
     where nobody does. `steering` holds what comes while it runs, None where nothing can. `loaded` is what it runs on.
+    `notes` keeps which of its calls have begun, None where nobody does.
     `typed` is the text of the message if the operator handed it over, else None.
     """
 
@@ -40,6 +41,7 @@ class TurnUnderWay:
         "dispatch",
         "lifespan",
         "loaded",
+        "notes",
         "place",
         "runs",
         "scope",
@@ -55,11 +57,13 @@ class TurnUnderWay:
         dispatch: Dispatch | None = None,
         steering: Steering | None = None,
         typed: str | None = None,
+        notes: CallNotes | None = None,
     ) -> None:
         self.typed: str | None = typed
         self.ask: Ask | None = ask
         self.dispatch: Dispatch | None = dispatch
         self.steering: Steering | None = steering
+        self.notes: CallNotes | None = notes
         self.loaded: Any = None
         self.runs: bool = True
         self.above: TurnUnderWay | None = above if above is not None and above.runs else None
@@ -142,6 +146,16 @@ class Sessions:
             await on_wait()
         await self._wait(turn, place)
         return True
+
+    def park(self, turn: TurnUnderWay) -> None:
+        """Give the place of a turn among those that run to another one; its session goes on waiting for it."""
+        if turn.place is not None:
+            self._lanes.park(turn.place)
+
+    async def unpark(self, turn: TurnUnderWay) -> None:
+        """Wait until a turn that was parked may run again."""
+        if turn.place is not None:
+            await self._lanes.unpark(turn.place)
 
     def let_arrive(self, turn: TurnUnderWay) -> None:
         """Let the next message of a turn's origin look for its session."""

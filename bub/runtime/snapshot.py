@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from bub.approval import Rules
 from bub.base.diagnostics import Diagnostic
 from bub.base.resources import shipped_pipeline
 from bub.envelope import Envelope
@@ -59,6 +60,8 @@ class Profile(msgspec.Struct, frozen=True, eq=False):
     view: OwnView
     models: Calls
     admissions: Calls
+    rules: Rules = Rules()
+    """What a yes to one of its tools is bound to, and who may give it."""
     is_parallel: bool = False
     """Whether turns of one session run side by side."""
     channels: tuple[str, ...] | None = None

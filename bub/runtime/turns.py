@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from bub.asking import Ask
+from bub.approval import Ask, CallNotes
 from bub.base.surfaces import Surface
 from bub.envelope import Envelope, add_address
 from bub.hooks.admission import Steering
@@ -63,14 +63,17 @@ class Turns(TurnHost):
         steering: Steering | None = None,
         surface: Surface = Surface.PROGRAM,
         complete: Complete | None = None,
+        notes: CallNotes | None = None,
     ) -> MessageTurn:
         """A turn for a message, in line behind those that came before from the same place; `close` it in any case.
 
         `complete` completes the message before a stage looks into it: only finding its session needs no more than what
-        came. All else is as for `process_inbound`.
+        came. `notes` keeps which of its calls have begun. All else is as for `process_inbound`.
         """
         # Whoever handed it over in a turn does not wait for its answer: it is a message as any other.
-        return MessageTurn(self, message, None, on_event, ask, dispatch, steering, surface, complete, keeps_order=True)
+        return MessageTurn(
+            self, message, None, on_event, ask, dispatch, steering, surface, complete, notes=notes, keeps_order=True
+        )
 
     def profile_of(self, message: Envelope) -> str:
         """The name of the profile that a message is routed to."""

@@ -7,7 +7,7 @@ from functools import partial
 
 from msgspec import structs
 
-from bub.asking import Ask, Question
+from bub.approval import Answer, Ask, CallNotes, Question
 from bub.base.waiting import stopped_above
 from bub.envelope import Envelope
 from bub.hooks.admission import Steering
@@ -36,10 +36,16 @@ def ask_under_way() -> Ask | None:
     return None
 
 
-async def _ask(turn: TurnUnderWay, ask: Ask, is_own: bool, question: Question) -> bool:
+async def _ask(turn: TurnUnderWay, ask: Ask, is_own: bool, question: Question) -> bool | Answer:
     """Ask a person, whose time counts for no stage that waits for the answer (DESIGN §13, Time)."""
     with stopped_above([limit for one in turn.chain() for limit in one.bounds]):
         return await ask(question if is_own else structs.replace(question, is_typed=False))
+
+
+def notes_under_way() -> CallNotes | None:
+    """Keeps which calls of the turn under way, or of one it was started from, have begun; None where nobody does."""
+    turn = current_turn.get()
+    return next((one.notes for one in turn.chain() if one.notes is not None), None) if turn is not None else None
 
 
 def typed_under_way() -> str | None:

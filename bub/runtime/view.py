@@ -10,7 +10,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bub.asking import Ask, Asking
+from msgspec.structs import replace
+
+from bub.approval import Approval, Ask, CallNotes, Rules, digest
+from bub.asking import Asking
 from bub.base.counts import Counts
 from bub.base.locate import bub_home
 from bub.base.surfaces import Surface
@@ -34,7 +37,14 @@ from bub.runtime.result import TurnResult
 from bub.runtime.runtime import Runtime, TooEarlyError
 from bub.runtime.sessions import Dispatch
 from bub.runtime.snapshot import Profile, Snapshot
-from bub.runtime.under_way import ask_under_way, dispatch_reply, receiver_under_way, steering_under_way, typed_under_way
+from bub.runtime.under_way import (
+    ask_under_way,
+    dispatch_reply,
+    notes_under_way,
+    receiver_under_way,
+    steering_under_way,
+    typed_under_way,
+)
 from bub.secrets.redactor import Redactor
 from bub.streaming import AsyncStreamEvents
 from bub.tools import ToolBox
@@ -109,6 +119,20 @@ class RuntimeView(ABC):
     def budget(self) -> Mapping[str, int]:
         """What the profile may use: its `budget:`."""
         return self._get_profile().budget
+
+    @property
+    def rules(self) -> Rules:
+        """What a yes to a tool of this profile is bound to, and who may give it."""
+        return self._get_profile().rules
+
+    def rebind(self, approval: Approval) -> Approval:
+        """What an approval would be bound to now: it counts no longer if that differs."""
+        profile = self._snapshot().profiles.get(approval.profile)
+        tool = profile.tools.tools.get(approval.tool) if profile is not None else None
+        if profile is None or tool is None:
+            return replace(approval, schema="", rules="", approvers=())
+        rules = profile.rules
+        return replace(approval, schema=digest(tool.parameters), rules=rules.digest, approvers=rules.approvers)
 
     @property
     def own_files(self) -> tuple[Path, ...]:
@@ -245,6 +269,7 @@ class RuntimeView(ABC):
         steering: Steering | None = None,
         surface: Surface = Surface.PROGRAM,
         complete: Complete | None = None,
+        notes: CallNotes | None = None,
     ) -> MessageTurn:
         """A turn that its caller takes from step to step, as channels do (`Turns.begin`)."""
         return self._in_use().turns.begin(
@@ -255,6 +280,7 @@ class RuntimeView(ABC):
             steering=steering,
             surface=surface,
             complete=complete,
+            notes=notes,
         )
 
     def limit_turns(self, most: int | None) -> None:
@@ -281,6 +307,11 @@ class RuntimeView(ABC):
     def ask(self) -> Ask | None:
         """How the person who started the turn under way is asked; None if they cannot be."""
         return ask_under_way()
+
+    @property
+    def notes(self) -> CallNotes | None:
+        """Keeps which calls of the turn under way have begun; None if nobody does."""
+        return notes_under_way()
 
     @property
     def typed(self) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 from bub.tape.entry import TapeEntry
 from bub.tape.query import LAST_ANCHOR, AnchorSelector, TapeQuery
 
-LOST = "This call was interrupted, so whether it took effect is not known."
+LOST = "outcome unknown: the process ended during it, or it was cancelled"
 """What stands in for the result of a call that has none, because providers refuse a call without one."""
 
 Select = Callable[[Sequence[TapeEntry], "TapeContext"], Iterable[Mapping[str, Any]]]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import trio
 
-from bub.asking import Question
+from bub.approval import Question
 from bub.channels.channel import Channel, Role, WhenBusy
 from bub.channels.message import COMMAND, ERROR, ChannelMessage
 from bub.channels.terminal.answer import LiveAnswer, Look, Printout

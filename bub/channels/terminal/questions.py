@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bub.asking import Question
+from bub.approval import Question
 from bub.base.plain import plain
 from bub.channels.terminal.escaping import escape_invisible
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from bub.pipeline.check.outline import Outline
 from bub.pipeline.check.rules import (
+    approver_unknown,
     ask_in_vain,
     bash_by_glob,
     changes_nothing,
@@ -123,6 +124,7 @@ PROFILE_RULES: tuple[Callable[[Plan], None], ...] = (
     plugin_not_allowed.check,
     unknown_tool.check,
     ask_in_vain.check,
+    approver_unknown.check,
     bash_by_glob.check,
     unknown_provider.check,
     model_setting_in_vain.check,

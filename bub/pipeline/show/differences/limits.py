@@ -8,7 +8,7 @@ from bub.base.json_schema import join_steps
 from bub.pipeline.plan.limits import DEFAULT_LIMITS
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.show.differences.changes import Changes, describe_change
-from bub.pipeline.show.differences.facts import fact, leaves_of
+from bub.pipeline.show.differences.facts import Fact, fact, leaves_of
 from bub.pipeline.source.document import Node, Plain
 from bub.pipeline.source.merge import without
 
@@ -20,13 +20,13 @@ _AS_GOOD_AS_NONE = 10
 
 
 def compare(old: Plan, new: Plan, changes: Changes) -> None:
-    """Tell what changes in the `concurrency`, `budget` and `channels` of the profile."""
+    """Tell what changes in the `concurrency`, `budget`, `channels` and `approvers` of the profile."""
     before, after = (dict(leaves_of(_limits(plan))) for plan in (old, new))
     for path in dict.fromkeys((*after, *before)):
         was, now = fact(path[0], before.get(path)), fact(path[0], after.get(path))
         if was.sense != now.sense:
             name = join_steps(path)
-            danger = _frees(path[-1], was.value, now.value) if path[0] == "budget" else False
+            danger = _frees(path[-1], was.value, now.value) if path[0] == "budget" else _lets_approve(path, was, now)
             message = describe_change(name, "the profile", was, now)
             where = f"profiles.{new.profile}.{name}"
             changes.add_differing(f"limits.{path[0]}", message, where, was, now, danger=danger)
@@ -40,6 +40,13 @@ def _frees(limit: str, was: Plain, now: Plain) -> bool | str:
     if after == math.inf:
         return "nothing bounds what is spent"
     return f"the usual {after:.0f} holds in its place" if now is None else "it bounds next to nothing"
+
+
+def _lets_approve(path: tuple[str, ...], was: Fact, now: Fact) -> bool | str:
+    """Return who may say yes to calls of tools now, if somebody may who could not."""
+    had, has = ({str(one) for one in of.value} if isinstance(of.value, list) else set() for of in (was, now))
+    more = sorted(has - had) if path[0] == "approvers" else []
+    return f"{', '.join(more)} may say yes to every call that is asked about" if more else False
 
 
 def _number(limit: str, value: Plain) -> float:

@@ -1,0 +1,104 @@
+"""What a call needs before it runs: a person's yes if the profile or a crash wants one, and a note that it begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import trio
+
+from bub.approval import Answer, Approval, Ask, CallNotes, NotedCall, NotSpentError, Question, Rules, digest
+from bub.log import log_exception
+from bub.tools import Tool, ToolError
+
+_NOTING = 10.0
+"""How long, in seconds, it may take to note that a call has ended while everything is being ended."""
+
+_AGAIN = "the process ended when `{}` had been called for this, and whether that took effect is not known"
+
+
+class Consent(msgspec.Struct, frozen=True):
+    """Asks about the calls of one turn, and has them noted.
+
+    `ask` puts a question to a person, None where nobody can be asked. `notes` keeps the calls, None where nobody does.
+    `rules` are the profile's. `tell` puts on the tape what a person said.
+    """
+
+    ask: Callable[[], Ask | None]
+    notes: Callable[[], CallNotes | None]
+    rules: Rules
+    tell: Callable[..., None]
+
+    def is_needed(self, tool: Tool, *, asks: bool) -> bool:
+        """Whether a person has to be asked: the profile `asks`, or the tool may have taken effect before a crash.
+
+        Raises `ToolError` for one that is never to be called a second time.
+        """
+        if not self._was_called(tool):
+            return asks
+        if tool.once:
+            words = f"{_AGAIN.format(tool.name)}; it is never called twice"
+            raise ToolError(words, help="say so to the person, who can look what came of it", kind="denied")
+        return True
+
+    async def obtain(self, tool: Tool, call_id: str, arguments: Mapping[str, Any], session_id: str) -> Answer:
+        """Get a person's yes. Raises `ToolError` without one; a question that breaks is a no."""
+        again = self._was_called(tool)
+        ask = self.ask()
+        if ask is None:
+            why = f"{_AGAIN.format(tool.name)}: calling it again" if again else f"`{tool.name}`"
+            raise ToolError(f"{why} needs a person's yes, and nobody can be asked here", kind="denied")
+        rules = self.rules
+        approval = Approval(
+            session_id,
+            tool.name,
+            digest(tool.parameters),
+            digest(arguments),
+            rules.profile,
+            rules.digest,
+            rules.approvers,
+            again,
+        )
+        try:
+            said = await ask(Question(session_id, tool.name, arguments, call_id=call_id, approval=approval))
+        except Exception as error:  # noqa: BLE001 (whatever breaks, it was no yes)
+            log_exception("tool.ask_failed", error, tool=tool.name)
+            said = False
+        answer = said if isinstance(said, Answer) else Answer(said is True)
+        self.tell("approval", id=call_id, tool=tool.name, answer="yes" if answer.is_yes else "no", by=answer.by)
+        if not answer.is_yes:
+            words = f": {answer.words}" if answer.words else ""
+            raise ToolError(f"the person said no to `{tool.name}`{words}", kind="denied")
+        return answer
+
+    async def begin(self, tool: Tool, call_id: str, arguments: Mapping[str, Any], answer: Answer | None) -> None:
+        """Note that a call begins, and spend the yes to it in the same step. Raises `ToolError` if it does not count.
+
+        One that only reads is not noted, unless a yes has to be spent.
+        """
+        notes, approval = self.notes(), answer.approval if answer is not None else ""
+        if notes is None or (tool.read_only and not approval):
+            return
+        try:
+            await notes.begin(NotedCall(call_id, tool.name, digest(arguments)), approval)
+        except NotSpentError as error:
+            raise ToolError(f"the yes to `{tool.name}` does not count: {error}", kind="denied") from None
+
+    async def end(self, tool: Tool, call_id: str, arguments: Mapping[str, Any]) -> None:
+        """Note that a call has ended, whatever came of it. That it cannot be noted keeps no result."""
+        notes = self.notes()
+        if notes is None or tool.read_only:
+            return
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + _NOTING):
+            try:
+                await notes.end(NotedCall(call_id, tool.name, digest(arguments)))
+            except Exception as error:  # noqa: BLE001 (at worst it is asked about once more)
+                log_exception("tool.end_not_noted", error, tool=tool.name)
+
+    def _was_called(self, tool: Tool) -> bool:
+        """Whether a tool that changes things was called in this turn before the process ended."""
+        notes = self.notes()
+        if notes is None or tool.read_only:
+            return False
+        return any(call.tool == tool.name and call.has_begun for call in notes.earlier)

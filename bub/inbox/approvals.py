@@ -1,0 +1,231 @@
+"""Asking people about calls, wherever they are: who waits for which answer, who may give it, and when it counts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import trio
+from msgspec import structs
+
+from bub.approval import OPERATOR, Answer, Approval, NotedCall, NotSpentError, Question
+from bub.channels.channel import Channel, ShownQuestion, TakenAnswer
+from bub.channels.terminal.questions import arguments_of
+from bub.inbox.batch import Batch, surface_of
+from bub.inbox.framework import Framework
+from bub.inbox.questions import NO, OPEN, OVER, YES, AskedQuestion
+from bub.inbox.store import InboxStore
+from bub.log import log_exception
+
+LASTS = 24 * 3600.0
+"""How long, in seconds, a question may be answered."""
+
+PARKED_AFTER = 600.0
+"""How long, in seconds, a turn that waits for a person keeps its place among those that run."""
+
+_CLOSING = 10.0
+"""How long, in seconds, it may take to close a question of a turn that was cancelled."""
+
+_CHANGED = "the pipeline file or the tool has changed since it was asked"
+
+
+class Approvals:
+    """The questions of all turns. `start_soon` starts a task."""
+
+    def __init__(
+        self,
+        framework: Framework,
+        store: InboxStore,
+        channels: Mapping[str, Channel],
+        *,
+        start_soon: Callable[..., Any],
+    ) -> None:
+        self._framework = framework
+        self.store = store
+        self._channels = channels
+        self._start_soon = start_soon
+        self._waiting: dict[str, trio.Event] = {}
+
+    async def wait(self, kept: AskedQuestion, batch: Batch) -> Answer:
+        """Wait until somebody has answered a question, or it is too late."""
+        answered = self._waiting[kept.id] = trio.Event()
+        try:
+            with trio.move_on_after(max(kept.approval.until - time.time(), 0)):
+                with trio.move_on_after(PARKED_AFTER):
+                    await answered.wait()
+                if not answered.is_set():
+                    batch.turn.park()
+                    await answered.wait()
+        except trio.Cancelled:
+            if batch.is_cancelled:
+                self._start_soon(self._give_up, kept)
+            raise
+        finally:
+            del self._waiting[kept.id]
+        await batch.turn.unpark()
+        now = await self.store.find_question(kept.id)
+        if now is None or now.state == OPEN:
+            await self._give_up(kept)
+            return Answer(False, words="nobody answered in time")
+        if now.state == OVER:
+            return Answer(False, words=_CHANGED)
+        return Answer(now.state == YES, now.by, kept.id)
+
+    async def answer(self, name: str, is_yes: bool, *, channel: str, by: str) -> TakenAnswer:
+        """Take an answer that a channel brings (`Desk.answer`)."""
+        kept = await self.store.find_question(name)
+        if kept is None:
+            return TakenAnswer(f"There is no question {name} any more: what asked it is over.", True)
+        if kept.state != OPEN or kept.approval.until <= time.time():
+            return TakenAnswer(_describe(kept), True)
+        if not self._may_answer(kept.approval, channel, by):
+            return TakenAnswer(f"You may not answer {kept.id}. Who may is listed in `approvers`.", False)
+        if is_yes and self.has_changed(kept.approval):
+            await self.store.end_question(kept.id)
+            words = f"{kept.id} is over: {_CHANGED}. Nothing was done."
+            self._wake(kept, words)
+            return TakenAnswer(words, True)
+        await self.store.answer(kept.id, is_yes, f"{channel}:{by}")
+        now = await self.store.find_question(kept.id) or kept
+        self._wake(now, _describe(now))
+        return TakenAnswer(_describe(now), True)
+
+    async def look(self) -> None:
+        """Go on with what was answered elsewhere: by `bub inbox`."""
+        if not self._waiting:
+            return
+        still_open = {one.id for one in await self.store.open_questions()}
+        for name in [one for one in self._waiting if one not in still_open]:
+            now = await self.store.find_question(name)
+            if now is not None:
+                self._wake(now, _describe(now))
+            elif name in self._waiting:
+                self._waiting[name].set()
+
+    def has_changed(self, approval: Approval) -> bool:
+        """Whether what a yes would be for is not what it was when it was asked."""
+        now = self._framework.rebind(approval)
+        return (now.schema, now.rules) != (approval.schema, approval.rules)
+
+    def describe(self, question: Question) -> str:
+        """Describe a call for a person, secrets covered."""
+        return self._framework.mask.text(arguments_of(question))
+
+    async def show(self, kept: AskedQuestion, channel: Channel, answers: str) -> AskedQuestion:
+        """Show a question in its chat. One that cannot be shown waits all the same, for the operator."""
+        try:
+            shown = await channel.show_question(_as_shown(kept, answers))
+        except Exception as error:  # noqa: BLE001 (whatever it is, `bub inbox` shows the question)
+            log_exception("question.not_shown", error, id=kept.id, channel=channel.name)
+            return kept
+        if shown and shown != kept.shown:
+            await self.store.note_shown(kept.id, shown)
+        return replace(kept, shown=shown)
+
+    def _may_answer(self, approval: Approval, channel: str, by: str) -> bool:
+        """Whether somebody was an approver when it was asked, and is one now."""
+        return (channel, by) in approval.approvers and (channel, by) in self._framework.rebind(approval).approvers
+
+    def _wake(self, kept: AskedQuestion, words: str) -> None:
+        if kept.id in self._waiting:
+            self._waiting[kept.id].set()
+        self._start_soon(self._close, kept, words)
+
+    async def _give_up(self, kept: AskedQuestion) -> None:
+        """Let a question be over that nobody has to answer any more."""
+        with trio.move_on_after(_CLOSING):
+            await self.store.end_question(kept.id)
+            await self._close(await self.store.find_question(kept.id) or kept, f"{kept.id} is over: nothing was done.")
+
+    async def _close(self, kept: AskedQuestion, words: str) -> None:
+        channel = self._channels.get(kept.channel)
+        if channel is None or not channel.shows_questions:
+            return
+        try:
+            await channel.close_question(_as_shown(kept), words)
+        except Exception as error:  # noqa: BLE001 (the answer is kept)
+            log_exception("question.not_closed", error, id=kept.id, channel=channel.name)
+
+
+class TurnCalls:
+    """The calls of one turn, and what is asked about them (`CallNotes`)."""
+
+    def __init__(self, approvals: Approvals, channel: Channel, batch: Batch) -> None:
+        self._approvals = approvals
+        self._store = approvals.store
+        self._channel = channel
+        self._batch = batch
+        self._asked: set[str] = set()
+
+    @property
+    def earlier(self) -> Sequence[NotedCall]:
+        """The calls that an earlier process noted for this turn."""
+        return self._batch.earlier
+
+    async def begin(self, call: NotedCall, approval: str) -> None:
+        """Note that a call begins, and spend its yes. Raises `NotSpentError` if that does not count any more."""
+        if approval:
+            kept = await self._store.find_question(approval)
+            if kept is not None and self._approvals.has_changed(kept.approval):
+                raise NotSpentError(_CHANGED)
+        await self._store.begin_call(self._batch.ids[0], call, approval)
+
+    async def end(self, call: NotedCall) -> None:
+        """Note that a call has ended."""
+        await self._store.end_call(self._batch.ids[0], call)
+
+    async def ask(self, question: Question) -> Answer | bool:
+        """Put a question to who may answer it, and wait for that; an answer from before a crash is one."""
+        batch, channel, approval = self._batch, self._channel, question.approval
+        if approval is None:
+            return await self._ask_at_once(question)
+        message, now = batch.message, time.time()
+        asked = AskedQuestion(
+            structs.replace(approval, until=now + LASTS),
+            batch.ids[0],
+            question.call_id,
+            self._approvals.describe(question),
+            message.channel,
+            message.chat_id,
+            now,
+        )
+        kept = await self._store.ask(asked, other_than=self._asked)
+        self._asked.add(kept.id)
+        if kept.state == YES:
+            return Answer(True, kept.by, kept.id)
+        if channel.can_ask:
+            is_yes = await self._ask_at_once(question)
+            by = OPERATOR if channel.role == "interface" else channel.name
+            await self._store.answer(kept.id, is_yes, by)
+            return Answer(is_yes, by, kept.id)
+        begun = list(batch.begun)
+        await self._store.give_back(begun)  # what ends the process while a person thinks is none of its fault
+        kept = await self._approvals.show(kept, channel, message.message_id)
+        answer = await self._approvals.wait(kept, batch)
+        await self._store.begin(begun)
+        return answer
+
+    async def _ask_at_once(self, question: Question) -> bool:
+        # What came in since, and from whom, may have steered the turn.
+        batch = self._batch
+        is_typed = question.is_typed and surface_of(batch.items).is_operator
+        return await self._channel.ask(structs.replace(question, is_typed=is_typed), batch.message) is True
+
+
+def _as_shown(kept: AskedQuestion, answers: str = "") -> ShownQuestion:
+    approval = kept.approval
+    own = tuple(one for channel, one in approval.approvers if channel == kept.channel)
+    return ShownQuestion(kept.id, approval.tool, kept.asked, kept.chat_id, own, approval.again, answers, kept.shown)
+
+
+def _describe(kept: AskedQuestion) -> str:
+    """Say what came of a question, in a sentence."""
+    who = "the operator" if kept.by == OPERATOR else kept.by.rpartition(":")[2]
+    said = {
+        OPEN: f"{kept.id} was not answered in time.",
+        NO: f"{kept.id}: {who} said no to {kept.approval.tool}.",
+        OVER: f"{kept.id} is over: nothing was done.",
+    }
+    return said.get(kept.state, f"{kept.id}: {who} said yes to {kept.approval.tool}.")

@@ -1,0 +1,363 @@
+"""Who says yes to a call, where they are, what it is for, and what is left of it when the process ends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from fakes.line import Line, lines, opened
+from fakes.toys import Toy, Workshop
+from trio.testing import MockClock
+
+from bub import tool
+from bub.approval import Approval, NotedCall, NotSpentError
+from bub.channels import ChannelManager
+from bub.channels.channel import ShownQuestion
+from bub.inbox import approvals
+from bub.inbox.approvals import PARKED_AFTER
+from bub.inbox.mailbox import Mailbox
+from bub.inbox.questions import NO, SPENT, YES, AskedQuestion
+
+pytestmark = pytest.mark.anyio
+
+ADA, BOB = "7", "8"
+
+
+@pytest.fixture
+def anyio_backend() -> Any:
+    return ("trio", {"clock": MockClock(autojump_threshold=0)})
+
+
+PIPELINE = """
+extends: bub:default
+profiles:
+  default:
+    plugins: [office]
+    tools: {{allow: ["*"], ask: [{ask}]}}
+    approvers: {{telegram: ["{approver}"]}}
+plugins: {{office: {{path: office.py}}}}
+"""
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    with trio.fail_after(60):
+        while not holds():  # noqa: ASYNC110 (nothing tells of it)
+            await trio.sleep(0.01)
+
+
+class Chat(Line):
+    """A chat that shows questions, and in which people answer."""
+
+    def __init__(self) -> None:
+        super().__init__("telegram", shows_questions=True)
+        self.questions: list[ShownQuestion] = []
+        self.closed: list[str] = []
+
+    async def show_question(self, question: ShownQuestion) -> str:
+        self.questions.append(question)
+        return f"shown {question.id}"
+
+    async def close_question(self, question: ShownQuestion, words: str) -> None:
+        assert question.shown == f"shown {question.id}"
+        self.closed.append(words)
+
+    async def answer(self, is_yes: bool, by: str, question: str = "") -> str:
+        assert self.desk is not None
+        name = question or self.questions[-1].id
+        return (await self.desk.answer(name, is_yes, channel=self.name, by=by)).words
+
+    async def until_asked(self, count: int = 1) -> ShownQuestion:
+        await until(lambda: len(self.questions) >= count)
+        return self.questions[-1]
+
+
+@tool(read_only=True)
+async def peek() -> str:
+    """Look at something."""
+    return "nothing new"
+
+
+class Office:
+    """A chat with an agent that has a tool which changes things; `done` is what it did."""
+
+    def __init__(self, workshop: Workshop, mailbox: Mailbox | None = None) -> None:
+        self.workshop = workshop
+        self.done: list[str] = []
+        self.hangs = False
+        self.once = False
+
+    def file(self, *, ask: str = "work", approver: str = ADA) -> str:
+        return PIPELINE.format(ask=ask, approver=approver)
+
+    @asynccontextmanager
+    async def opened(self, chat: Chat, mailbox: Mailbox | None = None, **file: str) -> AsyncIterator[ChannelManager]:
+        @tool(once=self.once)
+        async def work(what: str) -> str:
+            """Do something."""
+            self.done.append(what)
+            if self.hangs:
+                await trio.sleep_forever()
+            return f"did {what}"
+
+        office = Toy(provide_channels=lines(chat), provide_tools=lambda: [work, peek])
+        framework = self.workshop(self.file(**file), office=office)
+        async with opened(framework, mailbox=mailbox) as manager:
+            yield manager
+
+
+@pytest.fixture
+def office(workshop: Workshop) -> Office:
+    return Office(workshop)
+
+
+async def test_a_call_runs_once_an_approver_says_yes_where_they_are(office: Office) -> None:
+    chat = Chat()
+    async with office.opened(chat) as manager:
+        await chat.say(",work tidy", sender_id=BOB)
+        question = await chat.until_asked()
+        assert (question.tool, question.text, question.approvers) == ("work", "  what: tidy", (ADA,))
+        assert office.done == []
+        assert "said yes to work" in await chat.answer(True, ADA)
+        await manager.settled()
+    assert office.done == ["tidy"]
+    assert chat.said == ["did tidy"]
+    assert chat.closed == [f"{question.id}: {ADA} said yes to work."]
+
+
+async def test_a_no_is_told_to_the_agent(office: Office) -> None:
+    chat = Chat()
+    async with office.opened(chat) as manager:
+        await chat.say(",work tidy", sender_id=ADA)
+        await chat.until_asked()
+        await chat.answer(False, ADA)
+        await manager.settled()
+    assert office.done == []
+    assert chat.said == ["error: the person said no to `work`"]
+
+
+async def test_nobody_else_and_not_the_asker_because_they_asked_can_say_yes(office: Office) -> None:
+    chat = Chat()
+    async with office.opened(chat) as manager:
+        await chat.say(",work tidy", sender_id=BOB)
+        await chat.until_asked()
+        for somebody in (BOB, "", "*", "operator"):
+            assert "may not answer" in await chat.answer(True, somebody)
+        assert office.done == []
+        await chat.answer(False, ADA)
+        await manager.settled()
+    assert office.done == []
+
+
+async def test_a_second_answer_changes_nothing(office: Office) -> None:
+    chat = Chat()
+    async with office.opened(chat) as manager:
+        await chat.say(",work tidy")
+        question = await chat.until_asked()
+        await chat.answer(False, ADA)
+        assert "said no" in await chat.answer(True, ADA)
+        await manager.settled()
+        assert "no question" in await chat.answer(True, ADA, question.id)
+        assert "no question" in await chat.answer(True, ADA, "q9999")
+    assert office.done == []
+
+
+@pytest.mark.parametrize("changed", [{"ask": '"*"'}, {"approver": BOB}], ids=["rules", "approvers"])
+async def test_a_click_that_is_late_says_that_the_file_has_changed(office: Office, changed: dict[str, str]) -> None:
+    chat = Chat()
+    async with office.opened(chat) as manager:
+        await chat.say(",work tidy")
+        await chat.until_asked()
+        (office.workshop.folder / "pipelines.yaml").write_text("version: 1\n" + office.file(**changed))
+        manager._framework.reload()  # type: ignore[attr-defined]
+        said = await chat.answer(True, ADA)
+        assert ("changed since" in said) if "ask" in changed else ("may not answer" in said)
+        if "approver" in changed:
+            await chat.say(",quit")
+        await manager.settled()
+    assert office.done == []
+
+
+async def test_a_quit_closes_the_question(office: Office) -> None:
+    chat = Chat()
+    async with office.opened(chat) as manager:
+        await chat.say(",work tidy")
+        question = await chat.until_asked()
+        await chat.say(",quit")
+        await manager.settled()
+        await trio.sleep(1)
+        assert "no question" in await chat.answer(True, ADA)
+    assert chat.closed == [f"{question.id} is over: nothing was done."]
+    assert office.done == []
+
+
+async def test_a_question_that_nobody_answers_in_time_is_a_no(office: Office, monkeypatch: Any) -> None:
+    monkeypatch.setattr(approvals, "LASTS", 900.0)  # a day takes the test's clock too many steps
+    chat = Chat()
+    async with office.opened(chat) as manager:
+        await chat.say(",work tidy")
+        await chat.until_asked()
+        await trio.sleep(960)
+        await manager.settled()
+    assert chat.said == ["error: the person said no to `work`: nobody answered in time"]
+
+
+async def test_a_question_open_for_ten_minutes_leaves_room_for_another_turn(office: Office) -> None:
+    chat = Chat()
+    async with office.opened(chat) as manager:
+        manager._framework.limit_turns(1)
+        await chat.say(",work tidy")
+        await chat.until_asked()
+        await chat.say(",peek", chat_id="2")
+        await trio.sleep(PARKED_AFTER - 60)
+        assert chat.sent == []
+        await trio.sleep(120)
+        assert [message.chat_id for message in chat.sent] == ["2"]
+        await chat.say(",peek")  # its own session goes on waiting
+        await trio.sleep(60)
+        assert len(chat.sent) == 1
+        await chat.answer(True, ADA)
+        await manager.settled()
+    assert [message.chat_id for message in chat.sent] == ["2", "1", "1"]
+    assert office.done == ["tidy"]
+
+
+# What is left when the process ends: the inbox of the first manager is taken up by the next one.
+
+
+async def killed(office: Office, mailbox: Callable[[], Mailbox], until: Callable[[Chat], Any], **file: str) -> Chat:
+    """A manager that is cancelled as a kill would, with nothing put in order."""
+    chat = Chat()
+    with trio.CancelScope() as scope:
+        async with office.opened(chat, mailbox(), **file):
+            await chat.say(",work tidy")
+            await until(chat)
+            scope.cancel()
+    return chat
+
+
+@pytest.fixture
+def mailbox(tmp_path: Path) -> Callable[[], Mailbox]:
+    return lambda: Mailbox(tmp_path / "inbox.db", tmp_path)
+
+
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+class TestAfterACrash:
+    async def test_an_open_question_is_taken_up_and_nobody_is_asked_twice(
+        self, office: Office, mailbox: Callable[[], Mailbox]
+    ) -> None:
+        first = await killed(office, mailbox, Chat.until_asked)
+        second = Chat()
+        async with office.opened(second, mailbox()) as manager:
+            question = await second.until_asked()
+            assert (question.id, question.shown) == (first.questions[0].id, f"shown {question.id}")
+            await second.answer(True, ADA)
+            await manager.settled()
+        assert office.done == ["tidy"]
+
+    async def test_a_yes_that_was_not_used_up_counts_for_the_same_call(
+        self, office: Office, mailbox: Callable[[], Mailbox]
+    ) -> None:
+        first = await killed(office, mailbox, Chat.until_asked)
+        store = mailbox()
+        await store.open()
+        assert await store.answer(first.questions[0].id, True, "operator")
+        await store.close()
+        second = Chat()
+        async with office.opened(second, mailbox()) as manager:
+            await manager.settled()
+        assert (office.done, second.questions) == (["tidy"], [])
+
+    async def test_what_was_cut_short_is_not_done_again_without_a_new_yes(
+        self, office: Office, mailbox: Callable[[], Mailbox]
+    ) -> None:
+        office.hangs = True
+
+        async def begun(_: Chat) -> None:
+            await until(lambda: bool(office.done))
+
+        await killed(office, mailbox, begun, ask="")
+        office.hangs = False
+        chat = Chat()
+        async with office.opened(chat, mailbox(), ask="") as manager:
+            question = await chat.until_asked()
+            assert question.is_again
+            assert office.done == ["tidy"]
+            await chat.answer(True, ADA)
+            await manager.settled()
+        assert office.done == ["tidy", "tidy"]
+
+    async def test_what_is_to_be_called_once_is_never_called_again(
+        self, office: Office, mailbox: Callable[[], Mailbox]
+    ) -> None:
+        office.hangs = office.once = True
+
+        async def begun(_: Chat) -> None:
+            await until(lambda: bool(office.done))
+
+        await killed(office, mailbox, begun, ask="")
+        chat = Chat()
+        async with office.opened(chat, mailbox(), ask="") as manager:
+            await manager.settled()
+        assert office.done == ["tidy"]
+        assert "never called twice" in chat.said[0]
+
+
+# The store
+
+
+def asked(**more: Any) -> AskedQuestion:
+    approval = Approval("s", "work", "schema", "arguments", "default", "rules", until=4e9)
+    return AskedQuestion(**{"approval": approval, "turn": 1, "call_id": "c1", "asked": "what: tidy", **more}, **WHERE)
+
+
+WHERE: dict[str, Any] = {"channel": "line", "chat_id": "1", "at": 1.0}
+CALL = NotedCall("c1", "work", "arguments")
+
+
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+@pytest.mark.parametrize("is_file", [True, False])
+async def test_a_yes_is_used_up_with_the_note_that_the_call_begins_or_neither(tmp_path: Path, is_file: bool) -> None:
+    store = Mailbox(tmp_path / "inbox.db" if is_file else None, tmp_path)
+    await store.open()
+    kept = await store.ask(asked())
+    for answer in (None, False):
+        if answer is not None:
+            assert await store.answer(kept.id, answer, "operator")
+        with pytest.raises(NotSpentError):
+            await store.begin_call(1, CALL, kept.id)
+        assert [call.has_begun for call in await store.begin([1])] == ([False] if answer is None else [])
+    other = await store.ask(asked(), other_than=[kept.id])
+    assert other.id != kept.id
+    assert await store.answer(other.id, True, "operator")
+    await store.begin_call(1, CALL, other.id)
+    assert await store.begin([1]) == [CALL]
+    with pytest.raises(NotSpentError):
+        await store.begin_call(1, CALL, other.id)
+    await store.end_call(1, CALL)
+    assert [call.has_ended for call in await store.begin([1])] == [True]
+    found = [await store.find_question(one.id) for one in (kept, other)]
+    assert [one.state for one in found if one] == [NO, SPENT]
+    await store.finish([1])
+    assert await store.begin([1]) == []
+    assert await store.find_question(other.id) is None
+    await store.close()
+
+
+async def test_a_question_is_taken_up_only_if_it_is_bound_to_just_the_same(tmp_path: Path) -> None:
+    store = Mailbox(None, tmp_path)
+    await store.open()
+    first = await store.ask(asked())
+    assert (await store.ask(asked())).id == first.id
+    for name in ("session_id", "tool", "schema", "arguments", "profile", "rules", "again"):
+        differs: dict[str, Any] = {**{key: getattr(first.approval, key) for key in first.approval.__struct_fields__}}
+        differs[name] = True if name == "again" else "another"
+        assert (await store.ask(asked(approval=Approval(**differs)))).id != first.id
+    assert (await store.ask(asked(turn=2))).id != first.id
+    await store.answer(first.id, True, "operator")
+    assert (await store.ask(asked())).state == YES
+    assert not await store.answer(first.id, False, "operator")
+    await store.close()
