@@ -56,7 +56,7 @@ types: $(VENV)/.bub $(VENV)/.lint $(VENV)/.test ## mypy --strict over bub, bub_p
 	$(PY) -m mypy
 
 pictures: $(VENV)/.bub $(VENV)/.test ## draw the pictures of the documentation anew
-	$(PY) -m tests.pictures
+	PYTHONPATH=tests $(PY) -m pictures
 
 fuzz: $(VENV)/.bub $(VENV)/.test ## validate files nobody would write: make fuzz FUZZ_SECONDS=60
 	$(PY) -m tests.fuzz.validate

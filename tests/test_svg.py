@@ -11,7 +11,6 @@ import pytest
 from fakes.command_line import bub
 from hypothesis import given
 from hypothesis import strategies as st
-from pictures import FOLDER, draw_pictures
 
 from bub.pipeline.plan.plan import make_plan
 from bub.pipeline.show.drawing import Box, Drawing, Edge, Point, drawing_of
@@ -133,9 +132,3 @@ def test_no_two_waits_share_a_stretch_of_a_rail_and_none_passes_through_a_stage(
         between = [box.id for box in drawing.boxes if at[edge.start] < at[box.id] < at[edge.end]]
         assert rails.of_edge[edge] not in {rails.of_stage[box] for box in between}
     assert max([0, *rails.of_edge.values(), *rails.of_stage.values()]) + 1 == rails.number
-
-
-@pytest.mark.parametrize("name", draw_pictures())
-def test_the_pictures_of_the_documentation_show_what_is(name: str) -> None:
-    kept = (FOLDER / name).read_text(encoding="utf-8") if (FOLDER / name).exists() else ""
-    assert kept == draw_pictures()[name], "run `make pictures`, and look at what has changed"

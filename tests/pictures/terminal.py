@@ -1,0 +1,61 @@
+"""What a command printed at a terminal, as a picture of that terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from bub.base.layout import cells
+
+from .paper import box, sheet, words
+
+CELL, LINE, SIZE = 7.5, 18, 30
+"""The width of a letter, the height of a line and of the bar above them, in pixels."""
+_MARGIN = 16
+_SIGN = re.compile(r"\x1b\[(\d*)m")
+_UNCOLOURED = ("", "strong")
+_STYLES = {"1": "strong", "2": "faint", "31": "red", "32": "green", "33": "yellow", "34": "blue"}
+
+
+class Run(NamedTuple):
+    """Letters of one look, from a column on."""
+
+    column: int
+    text: str
+    style: str
+
+
+def draw_terminal(command: str, printed: str) -> str:
+    """Draw the window of a terminal with a command and all that it printed, in its colours."""
+    lines = [[Run(0, "$", "faint"), Run(2, command, "ink strong")], *read_lines(printed)]
+    width = 2 * _MARGIN + CELL * max(run.column + cells(run.text) for line in lines for run in line)
+    body = [box("bar", 1, 1, width - 2, SIZE - 2, 8)]
+    body += [
+        f'<circle class="faint" cx="{_MARGIN + 4 + 16 * number}" cy="{SIZE / 2:g}" r="4.5"/>' for number in range(3)
+    ]
+    for number, line in enumerate(lines, 1):
+        for run in line:
+            at = _MARGIN + CELL * run.column
+            body.append(words(run.style, at, SIZE + LINE * number + 3, run.text, CELL * cells(run.text)))
+    return sheet(f"The output of: {command}", width, SIZE + LINE * len(lines) + _MARGIN, body)
+
+
+def read_lines(printed: str) -> Iterator[list[Run]]:
+    """Yield each line that was printed as its runs, without the blanks around them; raise for any other sign."""
+    style = ""
+    for line in printed.replace("\r\n", "\n").rstrip("\n").split("\n"):
+        runs, column = [], 0
+        for number, part in enumerate(_SIGN.split(line)):
+            if number % 2:
+                style = "" if part in ("", "0") else f"{style} {_STYLES[part]}".strip()
+                continue
+            if not part.isprintable():
+                raise ValueError(f"a picture cannot show {part!r}")
+            if part.strip():
+                before = len(part) - len(part.lstrip())
+                runs.append(
+                    Run(column + before, part.strip(), style if style not in _UNCOLOURED else f"ink {style}".strip())
+                )
+            column += cells(part)
+        yield runs
