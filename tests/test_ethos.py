@@ -319,7 +319,7 @@ async def test_E21_three_denials_in_a_row_stop_the_turn(talk: Talk, how: str) ->
     guard, more = denying(how)
     async with talk.open(extends="ethos", guard=guard, toy=bringing(adding()), **more):
         script = [OPENAI.answer(calls=[add(1, number)]) for number in range(5)]
-        with pytest.raises(BudgetError, match="3 tool calls in a row came to nothing") as caught:
+        with pytest.raises(BudgetError, match="a rule or a person denied 3 tool calls in a row") as caught:
             await talk.say(*script)
         results = [entry for entry in await talk.tape() if entry.kind == "tool_result"]
     assert caught.value.limit == "denials"
@@ -349,7 +349,7 @@ async def test_E21_a_persons_no_counts_as_a_denial_and_a_failing_tool_does_not(t
     async with talk.open(extends="ethos", toy=bringing(burn)):
         assert (await talk.say(*calls, OPENAI.answer("done"))).model_output == "done"
     async with talk.open(extends="ethos", tools='{allow: ["*"], ask: [burn]}', toy=bringing(burn)):
-        with pytest.raises(BudgetError, match="a rule or a person was against it"):
+        with pytest.raises(BudgetError, match="a rule or a person denied"):
             await talk.say(*calls, session="other", ask=no)
 
 
@@ -378,7 +378,7 @@ async def test_E21_limits_are_settings_of_the_profile(talk: Talk) -> None:
     limits = ", budget: {denials: 1, calls_per_tool: 2}"
     guard, more = denying("hook")
     async with talk.open(extends="ethos", profile=limits, guard=guard, toy=bringing(adding()), **more):
-        with pytest.raises(BudgetError, match="1 tool call in a row came to nothing"):
+        with pytest.raises(BudgetError, match="a rule or a person denied 1 tool call in a row"):
             await talk.say(OPENAI.answer(calls=[add(1, 1)]))
         with pytest.raises(BudgetError, match="it called the same tool 2 times"):
             await talk.say(OPENAI.answer(calls=[add(2, number, id=f"c{number}") for number in range(3)]), session="b")
