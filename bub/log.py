@@ -211,7 +211,8 @@ def _tell_of_no_file(destination: _Destination, error: BaseException | None) -> 
     event, why = "no log is written", _to_text(error)
     line: dict[str, Any] = {"time": datetime.now().astimezone().isoformat(timespec="milliseconds")}
     line |= {"level": "WARNING", "event": event, "logger": __name__, "error": why}
-    text = _to_json(line) if destination.shown == "json" else f"bub: {event}: {why}"
+    told = f"bub: {event}: {why} (BUB_HOME names another folder for Bub's own files)"
+    text = _to_json(line) if destination.shown == "json" else told
     with contextlib.suppress(OSError):
         print(text, file=sys.stderr)  # noqa: T201
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 
 from bub.base.failures import explain_os_error
+from bub.base.locate import remedy_for
 
 PATIENCE = 10.0
 """How long, in seconds, a writer waits for another process's transaction."""
@@ -23,6 +24,9 @@ _REMEDIES: Mapping[int, str] = MappingProxyType(
         sqlite3.SQLITE_NOTADB: "move the file away to start over",
     }
 )
+
+
+_NOT_WRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL)
 
 
 class NewerFileError(sqlite3.DatabaseError):
@@ -85,15 +89,16 @@ class transaction:  # noqa: N801 (used as `closing` and `suppress` are)
                 self._db.execute("rollback")
 
 
-def explain_failure(error: sqlite3.Error | OSError) -> tuple[str, str]:
+def explain_failure(path: Path | None, error: sqlite3.Error | OSError) -> tuple[str, str]:
     """What went wrong with a file, and what to do about it."""
     if isinstance(error, OSError):
-        return explain_os_error(error), "see that the disk has room and the folder is yours"
+        return explain_os_error(error), remedy_for(path, "see that the disk has room and the folder is yours")
     if isinstance(error, NewerFileError):
         return str(error), "update Bub, or name another file"
     # The low byte is what happened; what is above it says where.
-    remedy = _REMEDIES.get(getattr(error, "sqlite_errorcode", 0) & 0xFF)
-    return str(error), remedy or "see that the disk has room and the file is yours"
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    remedy = _REMEDIES.get(code, "see that the disk has room and the file is yours")
+    return str(error), remedy_for(path, remedy) if code in _NOT_WRITABLE else remedy
 
 
 def _switch_to_wal(db: sqlite3.Connection, patience: float) -> None:

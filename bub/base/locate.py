@@ -40,6 +40,15 @@ def bub_home(environ: Mapping[str, str]) -> Path:
         raise UsageError("your home folder cannot be found", help="set BUB_HOME to a folder for Bub's files") from error
 
 
+def remedy_for(path: Path | None, remedy: str) -> str:
+    """What to do about a file that cannot be written: a `remedy`, and for one of Bub's own files another folder too."""
+    try:
+        is_own = path is not None and path.absolute().is_relative_to(bub_home(os.environ))
+    except (UsageError, OSError):
+        return remedy
+    return f"{remedy}, or set BUB_HOME to a folder that you can write to" if is_own else remedy
+
+
 def leads_home(path: Path, folder: Path | None) -> bool:
     """Whether a file in `folder` names one of Bub's own files with `path`, by its name or through a link.
 

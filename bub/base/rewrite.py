@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bub.base.failures import explain_os_error
+from bub.base.locate import remedy_for
 from bub.errors import BubError
 
 _LEFT_OVER = re.compile(r"\.bub-([0-9]{1,10})-[0-9a-f]{16}")
@@ -149,5 +150,5 @@ def _explain_failure(path: Path, target: Path, new: bytes) -> Iterator[None]:
     except OSError as error:
         raise BubError(
             f"{path} cannot be written: {explain_os_error(error)}",
-            help="it is as it was; look at the permissions of its folder and the room on the disk",
+            help=remedy_for(path, "it is as it was; look at the permissions of its folder and the room on the disk"),
         ) from error

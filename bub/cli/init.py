@@ -13,7 +13,7 @@ import typer
 from bub.base.locate import FILE_NAME, bub_home
 from bub.cli.options import options_of, workspace_of
 from bub.cli.terminal import printable
-from bub.errors import UsageError
+from bub.errors import BubError, UsageError
 from bub.pipeline.check.editor_schema import editor_schema
 from bub.pipeline.edit.starter import start
 from bub.pipeline.source.merge import DEFAULT_PROFILE, SHIPPED
@@ -44,7 +44,11 @@ def init(
     file = named if named.suffix in _ENDINGS else named / FILE_NAME
     schema = json.dumps(editor_schema(section.plugin for section in installed_sections()), indent=2) + "\n"
     written = start(file, parent, schema)
-    names, trusted = " and ".join(map(str, written)), _trust_folder(file)
+    names = " and ".join(map(str, written))
+    try:
+        trusted = _trust_folder(file)
+    except BubError as error:
+        raise BubError(f"wrote {names}, but {error}", help=f"{error.help}; then `bub trust` lets it run") from error
     option = _option_for(file)
     print(printable(f"wrote {names}{'; the folder is trusted now' if trusted else ''}"))
     print(printable(f"next: `bub{option} doctor` says what is missing for a first answer, such as a model"))

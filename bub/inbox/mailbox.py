@@ -16,6 +16,7 @@ import trio
 
 from bub.approval import NotedCall
 from bub.base.failures import explain_os_error
+from bub.base.locate import remedy_for
 from bub.base.private import lock_file, make_private, open_private
 from bub.channels.message import ChannelMessage
 from bub.inbox.questions import AskedQuestion
@@ -324,7 +325,7 @@ def _lock_workspace(path: Path, workspace: str) -> FileIO:
         file = FileIO(open_private(beside), "r+")
     except OSError as error:
         problem = f"{beside} cannot be opened: {explain_os_error(error)}"
-        raise MailboxError(problem, help="see that the folder is yours to write") from error
+        raise MailboxError(problem, help=remedy_for(beside, "see that the folder is yours to write")) from error
     try:
         lock_file(file.fileno(), wait=False)
     except OSError as error:

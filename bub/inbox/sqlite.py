@@ -177,7 +177,7 @@ class SqliteInbox:
             raise self._unusable(error) from error
 
     def _unusable(self, error: sqlite3.Error | OSError) -> MailboxError:
-        problem, remedy = explain_failure(error)
+        problem, remedy = explain_failure(self.path, error)
         unusable = MailboxError(f"the inbox {self.path or 'in memory'} cannot be used: {problem}", help=remedy)
         unusable.__cause__ = error
         return unusable

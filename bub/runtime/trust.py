@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from bub.base.failures import explain_os_error
-from bub.base.locate import Found
+from bub.base.locate import Found, remedy_for
 from bub.base.private import lock_file, open_private
 from bub.base.rewrite import write_private
 from bub.errors import BubError, NotTrustedError, UsageError
@@ -178,5 +178,6 @@ def _lock_store(home: Path) -> Iterator[None]:
 
 def _not_writable(path: Path, error: OSError) -> BubError:
     return BubError(
-        f"{path} cannot be written: {explain_os_error(error)}", help="correct the permissions of its folder"
+        f"{path} cannot be written: {explain_os_error(error)}",
+        help=remedy_for(path, "correct the permissions of its folder"),
     )

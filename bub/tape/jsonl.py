@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from bub.base.failures import explain_os_error
+from bub.base.locate import remedy_for
 from bub.base.private import lock_file, make_private, open_private
 from bub.errors import TapeError
 from bub.log import log_warning
@@ -246,6 +247,6 @@ def _explain_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         raise TapeError(
             f"the tape {path} cannot be used: {explain_os_error(error)}",
-            help="see that the disk has room and the file is yours",
+            help=remedy_for(path, "see that the disk has room and the file is yours"),
             reason="unavailable",
         ) from error

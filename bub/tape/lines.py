@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from bub.base.failures import explain_os_error
+from bub.base.locate import remedy_for
 from bub.base.private import make_private, open_private
 from bub.errors import TapeError
 from bub.tape.entry import TapeEntry
@@ -119,6 +120,6 @@ def _explain_write_failure(path: Path) -> Iterator[None]:
     except OSError as error:
         raise TapeError(
             f"{path} cannot be written: {explain_os_error(error)}",
-            help="see that the disk has room and the folder is yours",
+            help=remedy_for(path, "see that the disk has room and the folder is yours"),
             reason="unavailable",
         ) from error

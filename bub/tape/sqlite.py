@@ -369,5 +369,5 @@ def _explain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        problem, remedy = explain_failure(error)
+        problem, remedy = explain_failure(path, error)
         raise TapeError(f"the tapes in {path} cannot be used: {problem}", help=remedy, reason="unavailable") from error

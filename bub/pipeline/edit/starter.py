@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bub.base.failures import explain_os_error
+from bub.base.locate import remedy_for
 from bub.errors import BubError, UsageError
 from bub.pipeline.edit.modeline import SCHEMA_FILE, with_modeline, write_schema_beside
 from bub.pipeline.source.merge import SHIPPED, load_shipped
@@ -79,7 +80,7 @@ def start(path: Path, parent: str, schema: str) -> tuple[Path, ...]:
     except OSError as error:
         raise BubError(
             f"{path} cannot be written: {explain_os_error(error)}",
-            help="look at the permissions of its folder and the room on the disk",
+            help=remedy_for(path, "look at the permissions of its folder and the room on the disk"),
         ) from error
     return (path, beside) if beside is not None else (path,)
 
