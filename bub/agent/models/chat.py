@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
-from bub.agent.models import anthropic, faults, openai
+from bub.agent.models import faults
 from bub.agent.models.answer import Answer, Reader, unwind
+from bub.agent.models.apis import anthropic, openai
 from bub.agent.models.client import CONNECT_SECONDS
 from bub.agent.models.draft import Draft
 from bub.agent.models.endpoint import Endpoint

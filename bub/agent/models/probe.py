@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 
-from bub.agent.models import anthropic, faults, openai
+from bub.agent.models import faults
+from bub.agent.models.apis import anthropic, openai
 from bub.agent.models.endpoint import Endpoint
 from bub.errors import ModelError
 from bub.pipeline.plan.providers import ANTHROPIC
