@@ -90,8 +90,8 @@ def test_an_id_that_is_made_up_is_taken_by_every_provider() -> None:
 Piece = tuple[Any, ...]
 
 
-def put_together(*pieces: Piece) -> list[tuple[str, str, str]]:
-    calls = PartialCalls()
+def put_together(*pieces: Piece, offered: tuple[str, ...] = ()) -> list[tuple[str, str, str]]:
+    calls = PartialCalls(offered)
     for piece in pieces:
         calls.add(*piece)
     return [(call.id, call.name, call.raw) for call in calls.list_calls()]
@@ -136,6 +136,36 @@ def test_calls_without_ids_are_told_apart_by_their_names_and_by_what_is_complete
     assert [raw for _, _, raw in put_together(*again)] == ['{"a": {}}']
 
 
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [(0, "1", "fs_", None), (0, None, "read", None), (0, None, None, "{}")],
+        [(0, "1", "f", ""), (0, "1", "s_r", ""), (0, "1", "ead", "{}")],
+        [(None, "1", "fs_", None), (None, None, "read", "{}")],
+        [(0, "", "fs_", ""), (0, "", "read", ""), (0, "", "", "{}")],
+        [(0, "1", "fs_", ""), (0, "1", "fs_read", "{}")],  # the name so far
+        [(0, "1", "fs", ""), (0, "1", "_read", "{}")],  # `fs` is a tool as well
+    ],
+)
+def test_a_name_that_is_streamed_in_pieces_is_of_one_call(pieces: list[Piece]) -> None:
+    [(_, name, raw)] = put_together(*pieces, offered=("fs", "fs_read", "fs_write"))
+    assert (name, raw) == ("fs_read", "{}")
+
+
+def test_a_name_in_pieces_that_no_tool_has_is_of_one_call_too() -> None:
+    pieces = [(0, "1", "fs_", ""), (0, None, "delete", ""), (0, None, None, "{}")]
+    assert put_together(*pieces, offered=("fs_read",)) == [("1", "fs_delete", "{}")]
+
+
+def test_names_of_two_tools_are_two_calls() -> None:
+    pieces = [(0, "", "fs", ""), (0, "", "fs_read", ""), (0, "", "bash", "")]
+    assert [name for _, name, _ in put_together(*pieces, offered=("bash", "fs", "fs_read"))] == [
+        "fs",
+        "fs_read",
+        "bash",
+    ]
+
+
 JSON_OBJECTS = st.dictionaries(st.text(), st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=5))
 
 
@@ -165,7 +195,9 @@ def test_half_characters_become_whole_or_are_replaced() -> None:
     assert arguments_of('{"a": "\\ud83d\\ude00"}') == {"a": "\N{GRINNING FACE}"}
 
 
-@pytest.mark.parametrize("raw", ["{", "[]", "null", '"text"', "{}{}", '{"a": NaN}', "fs_read", '{"a":' * 100_000])
+@pytest.mark.parametrize(
+    "raw", ["{", "[]", "null", '"text"', "{}{}", '{"a": NaN}', "fs_read", '{"a": 1e999}', '{"a":' * 100_000]
+)
 def test_A17_arguments_that_are_no_object_are_none(raw: str) -> None:
     assert arguments_of(raw) is None
 

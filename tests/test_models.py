@@ -21,7 +21,7 @@ import trio
 from fakes.scripted import Script, Server, collect, serving, text_of
 
 from bub.agent.models import faults
-from bub.agent.models.chat import ChatRequest, stream_chat
+from bub.agent.models.chat import LONGEST_PAUSE, Chat, ChatRequest, Pause, stream_chat
 from bub.agent.models.client import open_client
 from bub.agent.models.endpoint import Endpoint, resolve_endpoint
 from bub.errors import ModelError
@@ -322,7 +322,9 @@ def error_body(message: str, **more: Any) -> str:
     ("status", "body", "kind", "says", "helps"),
     [
         (401, error_body("bad key"), "refused_key", "refused the API key (401): bad key", "providers.test.api_key"),
-        (403, error_body("no"), "refused_key", "refused the API key (403): no", "providers.test.api_key"),
+        (403, error_body("bad key"), "refused_key", "refused the API key (403): bad key", "providers.test.api_key"),
+        (403, error_body("no"), "request", "does not allow this (403): no", "what the key may do"),
+        (403, error_body("your country is not supported"), "request", "does not allow this (403)", "countries"),
         (404, error_body("no such model"), "request", "(404): no such model", "model: test:"),
         (400, error_body("bad `top_p`"), "request", "refused the request (400): bad `top_p`", "settings"),
         (422, json.dumps({"detail": [{"msg": "extra"}]}), "request", "(422): extra", "settings"),
@@ -359,6 +361,26 @@ async def test_what_a_server_says_is_cleaned_and_cut_and_shows_no_key(server: Se
 
 
 @pytest.mark.anyio
+async def test_a_key_of_a_letter_or_two_is_not_covered_in_every_word(server: Server) -> None:
+    said = error_body("no such option")
+    for key in ("o", "no"):
+        assert "test (127.0.0.1" in str(error := await server.fail([{"status": 400, "body": said}], api_key=key))
+        assert "no such option" in str(error)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("api", ["anthropic", "openai"])
+async def test_an_address_without_its_version_is_named(server: Server, api: str) -> None:
+    nothing: Script = [{"status": 404, "body": error_body("Not Found")}]
+    own = {"api": api, "api_base": server.address}
+    error = await server.fail(nothing, api_base=None, providers={"test": own})
+    assert f"`{server.address}/v1`" in (error.help or "")
+    own = {"api": api, "api_base": f"{server.address}/v1"}
+    error = await server.fail(nothing, api_base=None, providers={"test": own})
+    assert "/v1" not in (error.help or "")
+
+
+@pytest.mark.anyio
 async def test_a_web_page_is_not_quoted(server: Server) -> None:
     page: Script = [{"status": 502, "body": "<html><h1>Oops", "headers": {"content-type": "text/html"}}]
     assert "html" not in str(await server.fail(page))
@@ -388,6 +410,35 @@ async def test_a_retry_waits_as_long_as_the_server_asks(server: Server) -> None:
     assert 0.9 < time.monotonic() - started < 3
 
 
+def begin(server: Server, headers: dict[str, str], longest_pause: float = LONGEST_PAUSE) -> Chat:
+    """A request that the server always turns away."""
+    script: list[Script] = [[{"status": 429, "headers": headers}]]
+    asked = ChatRequest.of_prompt(json.dumps(script))
+    return Chat(server.client, server.endpoint(retries=5), asked, longest_pause)
+
+
+@pytest.mark.anyio
+async def test_a_pause_of_minutes_is_told_before_it_begins_and_can_be_cancelled(server: Server) -> None:
+    chat = begin(server, {"retry-after": "160"})
+    pause = await chat.go_on()
+    assert isinstance(pause, Pause)
+    assert 160 <= pause.seconds <= 160 * 1.1
+    assert "asked too often (429); it asks to wait 160 s" in str(pause.reason)
+    with trio.move_on_after(0.05) as scope:
+        await chat.go_on()
+    assert scope.cancelled_caught
+    assert len(await server.log()) == 1
+
+
+@pytest.mark.anyio
+async def test_pauses_are_bounded_in_all(server: Server) -> None:
+    chat = begin(server, {"retry-after": "0.2"}, longest_pause=0.3)
+    assert isinstance(await chat.go_on(), Pause)
+    with pytest.raises(ModelError, match="asked too often"):
+        await chat.go_on()
+    assert len(await server.log()) == 2
+
+
 @pytest.mark.anyio
 async def test_a_server_that_wants_a_long_pause_is_not_asked_again(server: Server) -> None:
     error = await server.fail([{"status": 429, "headers": {"retry-after": "3600"}}], retries=2)
@@ -401,6 +452,30 @@ def test_a_pause_can_be_asked_for_in_seconds_or_as_a_date() -> None:
     assert faults.retry_after_seconds(formatdate(time.time() - 60, usegmt=True)) == 0
     assert faults.retry_after_seconds("soon") is None
     assert faults.retry_after_seconds(None) is None
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "broken",
+    [
+        [finish("stop"), DONE],
+        [delta("\n\n"), finish("stop"), DONE],
+        [delta(" "), {"cut": True}],
+        [{"sse": "not json"}],
+        [{"body": "not json"}],
+        [{"sse": {"error": {"message": "upstream went away"}}}],
+    ],
+)
+async def test_a_broken_answer_that_nobody_has_seen_is_asked_for_again(server: Server, broken: Script) -> None:
+    assert text_of(await server.ask(broken, ANSWER, retries=1)) == "Hello there"
+    assert len(await server.log()) == 2
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+async def test_an_answer_without_a_word_that_would_be_the_same_again_is_not(server: Server, reason: str) -> None:
+    await server.fail([finish(reason), DONE], ANSWER, retries=1)
+    assert len(await server.log()) == 1
 
 
 @pytest.mark.anyio

@@ -252,5 +252,6 @@ def _text(values: Mapping[str, object], key: str) -> str:
 
 
 def _render_list(skills: Iterable[Skill]) -> str:
-    lines = [f"- {skill.name}: {skill.description}" for skill in skills]
+    # Without a `<` nothing in a description can end the list, or begin another one.
+    lines = [f"- {skill.name}: {skill.description.replace('<', '&lt;')}" for skill in skills]
     return "\n".join(["<skills>", _HOW_TO_USE, *lines, "</skills>"]) if lines else ""

@@ -16,7 +16,7 @@ from bub.secrets.literals import SHORTEST_UNMARKED
 COVER = "***"
 """What stands in the place of a secret."""
 
-_SHORTEST = 4
+SHORTEST = 4
 """A text of fewer characters is no secret, and would be found everywhere."""
 
 
@@ -34,7 +34,7 @@ class Redactor(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, values: Iterable[str]) -> Redactor:
         """What covers these secret values however they are written: quoted, in an address, in base64, by the line."""
-        told = {text for secret in values for text in _spellings(secret.strip()) if len(text) >= _SHORTEST}
+        told = {text for secret in values for text in _spellings(secret.strip()) if len(text) >= SHORTEST}
         return cls(tuple(sorted(told, key=lambda text: (-len(text), text))))
 
     def beside(self, other: Redactor) -> Redactor:

@@ -152,7 +152,7 @@ class Answer:
 
     def _no_answer(self) -> AttemptError:
         what = "sent something that is not a model's answer"
-        return AttemptError(faults.not_a_model_server(self._endpoint, what))
+        return AttemptError(faults.not_a_model_server(self._endpoint, what), again=True)
 
 
 async def unwind(reading: AsyncIterator[Any]) -> None:

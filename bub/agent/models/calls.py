@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import string
+from collections.abc import Collection
 from typing import Any, NoReturn
 
 from bub.agent.models.wire import mend, mend_all
@@ -34,12 +36,14 @@ class PartialCalls:
     """The calls of one answer, in the order they began.
 
     Servers differ in how they cut calls: a piece belongs to the call that its `index` names, or to the last one where
-    there is no index; and a piece that names a tool begins a new call where it cannot be the same one again.
+    there is no index; and a piece that names a tool begins a new call where it cannot be the same one again, nor a
+    further piece of its name. `offered` are the names that calls can have.
     """
 
-    __slots__ = ("_all", "_by_index")
+    __slots__ = ("_all", "_by_index", "_offered")
 
-    def __init__(self) -> None:
+    def __init__(self, offered: Collection[str] = ()) -> None:
+        self._offered = offered
         self._all: list[PartialCall] = []
         self._by_index: dict[int, PartialCall] = {}
 
@@ -51,6 +55,9 @@ class PartialCalls:
             arguments = json.dumps(arguments)
         piece = arguments if isinstance(arguments, str) else ""
         call = self._of(index)
+        whole_name = self._continue_name(call, text_id, text_name) if call is not None else ""
+        if call is not None and whole_name:
+            call.name = text_name = whole_name
         if call is None or _begins_another(call, text_id, text_name, piece):
             call = PartialCall(text_id, text_name)
             self._all.append(call)
@@ -66,6 +73,23 @@ class PartialCalls:
         """List the calls that say anything at all: a name, or arguments."""
         return [call for call in self._all if call.name or call.pieces]
 
+    def _continue_name(self, call: PartialCall, call_id: str, name: str) -> str:
+        """The name of a call with one more piece of it; "" if what came is none."""
+        if not call.name or not name or call.pieces or (call_id and call.id and call_id != call.id):
+            return ""
+        is_whole, joined = call.name in self._offered, call.name + name
+        if is_whole and (name == call.name or name in self._offered):
+            return ""  # the same one again, or another tool
+        if self._is_beginning(joined):
+            return joined
+        if not is_whole and name.startswith(call.name):
+            return name  # some say the name so far with every piece
+        is_unknown = not is_whole and name not in self._offered
+        return joined if is_unknown and call.id else ""
+
+    def _is_beginning(self, name: str) -> bool:
+        return any(offered.startswith(name) for offered in self._offered)
+
     def _of(self, index: object) -> PartialCall | None:
         if isinstance(index, int):
             return self._by_index.get(index)
@@ -78,7 +102,7 @@ def arguments_of(raw: str) -> dict[str, Any] | None:
         return {}
     try:
         # The standard library's parser takes integers of any size and halves of characters, which msgspec's does not.
-        arguments = json.loads(raw, parse_constant=_refuse)
+        arguments = json.loads(raw, parse_constant=_refuse, parse_float=_read_float)
     except (ValueError, RecursionError):
         return None
     return mend_all(arguments) if isinstance(arguments, dict) else None
@@ -104,3 +128,10 @@ def _begins_another(call: PartialCall, call_id: str, name: str, piece: str) -> b
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
+
+
+def _read_float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):  # nothing could write it as JSON again
+        raise ValueError(f"{text} is too large")
+    return number

@@ -27,6 +27,7 @@ class Draft:
     """
 
     __slots__ = (
+        "_blank",
         "_calls",
         "_endpoint",
         "_has_text",
@@ -50,6 +51,7 @@ class Draft:
         self._joiners = {"text": Joiner(), "reasoning": Joiner()}
         self._calls: PartialCalls | None = None
         self._has_text = False
+        self._blank = ""
 
     def text(self, delta: str) -> None:
         """A piece of the answer."""
@@ -62,7 +64,7 @@ class Draft:
     def call(self, index: object, call_id: object, name: object, arguments: object, extra: Any = None) -> None:
         """A piece of a tool call, or a whole one; see `PartialCalls.add`."""
         if self._calls is None:
-            self._calls = PartialCalls()
+            self._calls = PartialCalls(self._names.offered)
         self._calls.add(index, call_id, name, arguments, extra)
 
     def usage(self, counts: dict[str, Any]) -> None:
@@ -76,7 +78,7 @@ class Draft:
         self.ended = True
         for kind, joiner in self._joiners.items():
             self._add(kind, joiner.rest())
-        calls = self._calls.list_calls() if self._calls is not None and self._names.any_offered else []
+        calls = self._calls.list_calls() if self._calls is not None and self._names.offered else []
         if not self._has_text and not calls:
             raise self._nothing_said()
         for call in calls:
@@ -88,8 +90,14 @@ class Draft:
         self.ready.append(StreamEvent("final", {"finish_reason": self.finish_reason}))
 
     def _add(self, kind: str, delta: str) -> None:
+        if kind == "text" and not self._has_text:
+            # Blanks are no answer yet: they wait for the first word.
+            delta = self._blank + delta
+            self._has_text = bool(delta.strip())
+            self._blank = "" if self._has_text else delta
+            if not self._has_text:
+                return
         if delta:
-            self._has_text = self._has_text or kind == "text"
             self.ready.append(StreamEvent(kind, {"delta": delta}))
 
     def _tell(self, call: PartialCall, *, is_last: bool) -> None:
@@ -108,4 +116,6 @@ class Draft:
         reason = self.finish_reason
         if reason is not None and is_overflow(None, reason):
             return faults.overflow(self._endpoint, "")
-        return AttemptError(faults.empty(self._endpoint, reason, called_tools=self._calls is not None))
+        # What ended by itself without a word may say one if it is asked again; a limit and a filter stay the same.
+        error = faults.empty(self._endpoint, reason, called_tools=self._calls is not None)
+        return AttemptError(error, again=reason not in _CUT_SHORT)

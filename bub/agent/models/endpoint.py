@@ -70,6 +70,11 @@ class Endpoint(msgspec.Struct, frozen=True):
         return f"{self.base_url}{path}{f'?{self.query}' if self.query else ''}"
 
     @property
+    def has_version(self) -> bool:
+        """Whether the address names a version of the API, as nearly all do (`/v1`)."""
+        return re.search(r"/v\d", self.base_url) is not None
+
+    @property
     def host(self) -> str:
         """The host of the address, with its port where one is given."""
         return urlsplit(self.base_url).netloc

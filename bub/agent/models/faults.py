@@ -19,6 +19,7 @@ from bub.agent.models.client import CONNECT_SECONDS
 from bub.agent.models.endpoint import Endpoint
 from bub.agent.models.overflow import is_overflow
 from bub.errors import ModelError
+from bub.secrets.redactor import SHORTEST
 
 if TYPE_CHECKING:
     import httpx
@@ -41,6 +42,9 @@ _STATUSES = {
     "overloaded_error": 529,
 }
 """What the types of errors in a stream mean, as the statuses that they have elsewhere."""
+
+_KEY = r"(?i)api[ _-]?key|\bkey\b|\btoken\b|authenticat|unauthorized|credential"
+"""What a server says with 403 if it is the key that it refuses."""
 
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?")
 
@@ -89,6 +93,9 @@ def explain_refusal(endpoint: Endpoint, status: int, said: Said, retry_after: fl
     message = quote_words(said.message, endpoint)
     words = f": {message}" if message else ""
     name = endpoint.provider
+    if status == 403 and endpoint.api_key is not None and not re.search(_KEY, str(said)):
+        do = f"check what the key may do there (models, countries, networks), and `providers.{name}.api_key` itself"
+        return AttemptError(fault(endpoint, "request", f"does not allow this (403){words}", do))
     if status in (401, 403):
         usual = f", usually from {endpoint.quirks.key_variable}" if endpoint.quirks.key_variable else ""
         if endpoint.api_key is None:
@@ -100,6 +107,9 @@ def explain_refusal(endpoint: Endpoint, status: int, said: Said, retry_after: fl
     if status == 404:
         what = f"does not know the model `{endpoint.model}` or the path of `api_base` (404){words}"
         do = f"check the name behind `model: {name}:…`, and `providers.{name}.api_base` if you set it"
+        if not endpoint.has_version:
+            base = quote_words(endpoint.base_url, endpoint)
+            do = f"write `api_base` with the version of the API at its end, usually `{base}/v1`; {do}"
         return AttemptError(fault(endpoint, "request", what, do))
     if status == 402 or _NO_CREDIT in said.codes:
         do = "check your credit there, or choose another model with `model:`"
@@ -135,7 +145,7 @@ def explain_stream_error(endpoint: Endpoint, error: Any) -> AttemptError:
             return explain_refusal(endpoint, int(code), said)
     message = quote_words(said.message, endpoint)
     words = f": {message}" if message else ""
-    return AttemptError(fault(endpoint, "server", f"broke off with an error{words}", "try again later"))
+    return AttemptError(fault(endpoint, "server", f"broke off with an error{words}", "try again later"), again=True)
 
 
 def unreachable(endpoint: Endpoint, error: httpx.TransportError) -> AttemptError:
@@ -214,7 +224,8 @@ def read_error_body(body: bytes, content_type: str) -> Said:
 def quote_words(words: str, endpoint: Endpoint) -> str:
     """Somebody else's words on one line: no control characters, no key, at most `LONGEST_QUOTE` characters."""
     for secret in endpoint.secrets:
-        words = words.replace(secret, "[key]")
+        if len(secret) >= SHORTEST:  # a letter or two would be found in every word
+            words = words.replace(secret, "[key]")
     # Category C holds control characters, invisible formatting such as bidi overrides, and lone surrogates.
     kept = "".join(" " if unicodedata.category(character)[0] == "C" else character for character in words[:4000])
     line = " ".join(kept.split())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from bub.agent.models.request import ChatRequest, calls_in, name_in
@@ -36,9 +36,9 @@ class ToolNames:
             self._give(name)
 
     @property
-    def any_offered(self) -> bool:
-        """Whether the model may call anything at all."""
-        return bool(self._own)
+    def offered(self) -> Collection[str]:
+        """What the model may call, by the names on the wire."""
+        return self._own.keys()
 
     def wire(self, name: str) -> str:
         """What providers are told for a tool's name."""
