@@ -28,6 +28,7 @@ from fakes.scripted import (
 
 from bub.agent.models.chat import ChatRequest, ToolSpec, stream_chat
 from bub.agent.models.client import open_client
+from bub.agent.models.conversation import NO_ANSWER
 from bub.agent.models.endpoint import resolve_endpoint
 from bub.agent.models.usage import tokens_of
 from bub.errors import ModelError
@@ -287,7 +288,8 @@ async def test_a_request_in_openais_form(openai: Speaking) -> None:
     body = await openai.send(ChatRequest(messages(), 50, 0.5, TOOLS, "fs.read"), api_key=KEY)
     wanted = messages()
     wanted[2]["tool_calls"][0]["function"]["name"] = "fs_read"
-    wanted[2]["tool_calls"][1]["function"]["name"] = "gone_tool"
+    wanted[2]["tool_calls"][1]["function"] = {"name": "gone_tool", "arguments": '{"arguments": "oops"}'}
+    wanted[5:] = [{"role": "assistant", "content": NO_ANSWER}, {"role": "user", "content": "Go on.\n\nNow."}]
     assert body == {
         "model": openai.model,
         "messages": wanted,
@@ -351,8 +353,7 @@ async def test_a_request_in_anthropics_form(anthropic: Speaking) -> None:
                 "content": [
                     {"type": "tool_result", "tool_use_id": "call_1", "content": [{"type": "text", "text": "alpha"}]},
                     {"type": "tool_result"},
-                    {"type": "text", "text": "Go on."},
-                    {"type": "text", "text": "Now.", **cached},
+                    {"type": "text", "text": "Go on.\n\nNow.", **cached},
                 ],
             },
         ],

@@ -31,7 +31,9 @@ class Inbox:
 
 
 def said_by_user(request: dict[str, Any]) -> list[Any]:
-    return [message["content"] for message in request["messages"] if message["role"] == "user"]
+    """What the user says, by the paragraph."""
+    said = [message["content"] for message in request["messages"] if message["role"] == "user"]
+    return [each for content in said for each in (content.split("\n\n") if isinstance(content, str) else [content])]
 
 
 async def test_A10_what_comes_while_tools_run_is_in_the_next_request_in_its_order(talk: Talk) -> None:
@@ -39,7 +41,7 @@ async def test_A10_what_comes_while_tools_run_is_in_the_next_request_in_its_orde
     async with talk.open(toy=bringing(adding())):
         await talk.say(OPENAI.answer(calls=[add(1, 2)]), OPENAI.answer("done"), steering=inbox)
         _, second = await talk.asked()
-        assert [message["role"] for message in second["messages"]][-3:] == ["tool", "user", "user"]
+        assert [message["role"] for message in second["messages"]][-3:] == ["tool", "assistant", "user"]
         assert said_by_user(second)[-2:] == ["and in red", "no, blue"]
         noted = [entry for entry in await talk.tape() if entry.meta.get("steered")]
         assert [entry.payload["content"] for entry in noted] == ["and in red", "no, blue"]

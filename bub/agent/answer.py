@@ -8,11 +8,15 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
+from msgspec.structs import replace
 
 from bub.agent.models.request import call_ids_in
 from bub.agent.toolcalls import ToolCall, ToolOutcome
 from bub.errors import ModelError
 from bub.streaming import StreamEvent
+
+LONGEST_NAME = 200
+"""How many characters of a tool's name that a model calls are kept."""
 
 
 class ModelAnswer(msgspec.Struct):
@@ -62,6 +66,8 @@ class ModelAnswer(msgspec.Struct):
                 self.usage = dict(data)
             case "final":
                 self.finish_reason = data.get("finish_reason")
+                if self.finish_reason == "length" and self.calls and self.calls[-1].arguments is None:
+                    self.calls[-1] = replace(self.calls[-1], is_cut=True)
                 return None
         return event
 
@@ -83,11 +89,16 @@ class ModelAnswer(msgspec.Struct):
             call_id = uuid4().hex[:9]
         return ToolCall(
             call_id,
-            str(data.get("name") or ""),
+            _cut_name(str(data.get("name") or "")),
             arguments if isinstance(arguments, Mapping) else None,
             str(data.get("raw") or ("" if arguments is None else arguments)),
             data.get("extra_content"),
         )
+
+
+def _cut_name(name: str) -> str:
+    """The name of a tool as far as anybody reads it: what a model makes up may have no end."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def _refuse(what: str) -> ModelError:

@@ -34,6 +34,8 @@ class ToolCall(msgspec.Struct, frozen=True):
     written: str = ""
     extra: Any = None
     """What the provider wants back with the call, such as a signature."""
+    is_cut: bool = False
+    """Whether the answer had reached its longest before the arguments were complete."""
 
     @property
     def in_short(self) -> str:
@@ -148,13 +150,19 @@ class Caller(msgspec.Struct, frozen=True):
         began, tool = perf_counter(), None
         try:
             if call.arguments is None:
-                problem = f"the arguments of `{call.name}` are not a JSON object: {self.cover(call.written)[:200]}"
-                raise ToolError(problem, help="write them as one", kind="invalid_input")
+                raise self._explain_arguments(call)
             tool = self.box.find(call.name)
             given = await self._amend_arguments(tool, call, call.arguments)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (it is an outcome, at its turn)
             return _Announced(call, tool, call.arguments or {}, error, perf_counter() - began)
         return _Announced(call, tool, given, None, perf_counter() - began)
+
+    def _explain_arguments(self, call: ToolCall) -> ToolError:
+        if call.is_cut:
+            problem = f"not called, since your answer was cut (`max_tokens`) within the arguments of `{call.name}`"
+            return ToolError(problem, help="write less at once, in several calls", kind="invalid_input")
+        problem = f"the arguments of `{call.name}` are not a JSON object: {self.cover(call.written)[:200]}"
+        return ToolError(problem, help="write them as one", kind="invalid_input")
 
     async def _carry_out(self, announced: _Announced, done: Callable[[ToolOutcome], None]) -> ToolOutcome:
         """Judge a call, ask about it and run it.

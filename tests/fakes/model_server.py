@@ -1,6 +1,7 @@
 """A model server to test against: it speaks the real protocol, in a process of its own, and does what it is told.
 
-Run it as `python model_server.py [CERTIFICATE KEY]`; it prints its address and lives until its stdin closes.
+Run it as `python model_server.py [CERTIFICATE KEY]`; it prints its address and lives until its stdin closes. It refuses
+the conversations that real servers refuse (`strictness.py`).
 
 A request in OpenAI's form (`/chat/completions`) or Anthropic's (`/messages`) is answered by the script in the newest
 message of the user: a JSON list of scripts, of which the first request with it plays the first, the second the second,
@@ -31,6 +32,8 @@ from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from strictness import refuse
 
 LONGEST_WAIT = 10.0
 MODELS = ("small", "large")
@@ -99,6 +102,9 @@ class Handler(BaseHTTPRequestHandler):
         written, scripts = script_for(request["messages"])
         if scripts is None:
             scripts = [echo(written, anthropic=self.path.endswith("/messages"))]
+        refused = refuse(self.path, request)
+        if refused is not None:
+            scripts = [[{"status": refused[0], "body": json.dumps(refused[1])}]]
         asked = self.log.add(request["model"], written, entry)
         self.streaming = False
         try:
@@ -166,15 +172,15 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def script_for(messages: list[dict[str, Any]]) -> tuple[str, list[list[dict[str, Any]]] | None]:
-    """The newest of the user's texts that is a list of scripts, and what it lists; else the last text, and None."""
+    """The user's newest paragraph that is a list of scripts, and what it lists; else the last text, and None."""
     texts = [text for message in messages if message["role"] == "user" for text in texts_in(message["content"])]
-    for text in reversed(texts):
+    for written in reversed([paragraph for text in texts for paragraph in text.split("\n\n")]):
         try:
-            scripts = json.loads(text)
+            scripts = json.loads(written)
         except ValueError:
             continue
         if isinstance(scripts, list):
-            return text, scripts
+            return written, scripts
     return (texts or [""])[-1], None
 
 

@@ -71,8 +71,9 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def has_version(self) -> bool:
-        """Whether the address names a version of the API, as nearly all do (`/v1`)."""
-        return re.search(r"/v\d", self.base_url) is not None
+        """Whether the address names a version of the API, as nearly all do (`/v1`), or is known to need none."""
+        known = self.base_url == self.quirks.base_url or bool(self.query)
+        return known or re.search(r"/v\d", self.base_url) is not None
 
     @property
     def host(self) -> str:

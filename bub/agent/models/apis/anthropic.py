@@ -40,7 +40,6 @@ _REASONS = {
     "refusal": "content_filter",
 }
 _IMAGES = ("image/gif", "image/jpeg", "image/png", "image/webp")
-_BEGINNING = "[What was said before is left out.]"
 
 Block = dict[str, Any]
 
@@ -122,7 +121,7 @@ def _is_system(message: Mapping[str, Any]) -> bool:
 
 
 def _messages(messages: Iterable[Mapping[str, Any]], names: ToolNames) -> list[dict[str, Any]]:
-    """The conversation with its two sides in turns, the user's first; what one side says in a row is one message."""
+    """The conversation with its two sides in turns: results are the user's, and what is said behind them goes along."""
     turns: list[dict[str, Any]] = []
     for message in messages:
         if _is_system(message):
@@ -131,8 +130,6 @@ def _messages(messages: Iterable[Mapping[str, Any]], names: ToolNames) -> list[d
         blocks = _of_assistant(message, names) if role == "assistant" else _of_user(message)
         if not blocks:
             continue
-        if not turns and role == "assistant":
-            turns.append({"role": "user", "content": [_text(_BEGINNING)]})
         if turns and turns[-1]["role"] == role:
             turns[-1]["content"] += blocks
         else:
@@ -151,15 +148,12 @@ def _is_no_result(block: Block) -> bool:
 def _of_assistant(message: Mapping[str, Any], names: ToolNames) -> list[Block]:
     blocks = _blocks(message.get("content"))
     for call in calls_in(message):
-        raw = str(call["function"].get("arguments") or "") if isinstance(call.get("function"), Mapping) else ""
-        arguments = arguments_of(raw)
         blocks.append(
             {
                 "type": "tool_use",
                 "id": fit_id(call.get("id"), _CALL_IDS),
                 "name": names.wire(name_in(call)),
-                # Only a mapping is taken; what a model wrote instead of one is kept for it to see.
-                "input": {"arguments": raw} if arguments is None else arguments,
+                "input": arguments_of(call["function"]["arguments"]),
             }
         )
     return blocks

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from bub.agent.models import faults
+from bub.agent.models.conversation import answered
 from bub.agent.models.draft import Draft
 from bub.agent.models.endpoint import Endpoint
 from bub.agent.models.names import ToolNames, fit_id
@@ -61,7 +62,7 @@ def body(endpoint: Endpoint, request: ChatRequest, names: ToolNames) -> dict[str
     accepted = re.compile(endpoint.quirks.call_ids, re.DOTALL)
     asked: dict[str, Any] = {
         "model": endpoint.model,
-        "messages": [_message(message, names, accepted) for message in request.messages],
+        "messages": [_message(message, names, accepted) for message in answered(request.messages)],
         "stream": True,
     }
     if endpoint.quirks.asks_for_usage:

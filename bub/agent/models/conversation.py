@@ -1,0 +1,118 @@
+"""A conversation in a shape that every provider takes, whatever a model sent and wherever a turn ended.
+
+Servers that fill in a template (Mistral's and Gemma's among them) want one system prompt at the beginning, then the
+user's messages and the model's in turns, the user's first; llama.cpp wants arguments that are JSON. What one of them
+refuses once would be refused with every later request of the session.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from bub.agent.models.calls import arguments_of
+from bub.agent.models.parts import text_part
+from bub.agent.models.request import calls_in
+
+BEGINNING = "[What was said before is left out.]"
+"""What the user says if a conversation would begin with the model."""
+
+NO_ANSWER = "[I have not answered this yet.]"
+"""What the model says if the user goes on behind the results of tools."""
+
+Message = Mapping[str, Any]
+
+
+def well_formed(messages: Iterable[Message]) -> list[Message]:
+    """The messages with one system prompt in front, then the two sides in turns, and arguments that are JSON.
+
+    What says nothing is left out, and what one side says in a row is one message. A result belongs to the call before
+    it and stays there.
+    """
+    said = [message for message in messages if not _is_empty(message)]
+    system = [message for message in said if _is_system(message)]
+    shaped = [_join(system)] if system else []
+    turns: list[Message] = []
+    for message in said:
+        if _is_system(message):
+            continue
+        if not turns and message.get("role") == "assistant":
+            turns.append({"role": "user", "content": BEGINNING})
+        message = _with_json(message)
+        if turns and _is_continued(turns[-1], message):
+            turns[-1] = _join([turns[-1], message])
+        else:
+            turns.append(message)
+    return [*shaped, *turns]
+
+
+def answered(messages: Iterable[Message]) -> Iterator[Message]:
+    """The messages, with an answer between the results of tools and what the user says behind them."""
+    before = None
+    for message in messages:
+        if before == "tool" and message.get("role") == "user":
+            yield {"role": "assistant", "content": NO_ANSWER}
+        yield message
+        before = message.get("role")
+
+
+def _is_system(message: Message) -> bool:
+    return message.get("role") in ("system", "developer")
+
+
+def _is_empty(message: Message) -> bool:
+    """Whether a message says and does nothing; a result that is empty is one."""
+    content = message.get("content")
+    blank = not content.strip() if isinstance(content, str) else not content
+    return blank and message.get("role") != "tool" and not calls_in(message)
+
+
+def _is_continued(before: Message, message: Message) -> bool:
+    """Whether a message goes on with what the same side has said; behind calls come their results."""
+    role = message.get("role")
+    return role == before.get("role") and role in ("user", "assistant") and not calls_in(before)
+
+
+def _join(messages: Sequence[Message]) -> Message:
+    """Messages of one side as one; what the last one has beside its content counts."""
+    if len(messages) == 1:
+        return messages[0]
+    contents = [message["content"] for message in messages if message.get("content")]
+    joined: Any
+    if all(isinstance(content, str) for content in contents):
+        joined = "\n\n".join(contents) or None
+    else:
+        joined = [part for content in contents for part in _parts(content)]
+    merged: dict[str, Any] = {}
+    for message in messages:
+        merged |= message
+    return {**merged, "content": joined}
+
+
+def _parts(content: Any) -> Sequence[Any]:
+    return content if isinstance(content, list | tuple) else [text_part(str(content))]
+
+
+def _with_json(message: Message) -> Message:
+    """A message with calls whose arguments are JSON objects: what a model wrote instead of one is kept in it."""
+    calls = calls_in(message)
+    if not calls:
+        return message
+    return {**message, "tool_calls": [_call_with_json(call) for call in calls]}
+
+
+def _call_with_json(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    function = call.get("function")
+    function = function if isinstance(function, Mapping) else {}
+    written = function.get("arguments")
+    if isinstance(written, Mapping):
+        text = json.dumps(written, ensure_ascii=False, default=str)
+    else:
+        raw = str(written or "")
+        text = (raw if raw.strip() else "{}") if arguments_of(raw) is not None else _wrap(raw)
+    return {**call, "function": {**function, "arguments": text}}
+
+
+def _wrap(raw: str) -> str:
+    return json.dumps({"arguments": raw}, ensure_ascii=False)
