@@ -230,6 +230,17 @@ async def test_A14_other_models_are_asked_when_the_configured_one_fails_before_i
         assert len(await talk.asked()) == 1
 
 
+async def test_A14_nobody_waits_for_minutes_while_another_model_could_answer(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUB_RETRIES", "1")
+    monkeypatch.setenv("BUB_PROVIDERS_OTHER_API_BASE", "http://127.0.0.1:9/v1")
+    async with talk.open(more="  fallback_models: [other:m]"):
+        with pytest.raises(ModelError, match=r"other .* cannot be reached"), trio.fail_after(30):
+            await talk.say(refusal(OPENAI.error("rate_limit_error", "slow down"), 429, retry_after="60"))
+    assert len(await talk.asked()) == 1
+
+
 async def test_A14_a_failure_after_the_first_word_is_not_tried_again(talk: Talk) -> None:
     other = uuid.uuid4().hex
     async with talk.open(more=f'  fallback_models: ["test:{other}"]'):
@@ -634,7 +645,8 @@ async def test_a_handoff_in_a_turn_begins_the_context_anew_behind_its_step(talk:
         assert "swordfish" not in json.dumps(request["messages"])
         assert "we know enough" in json.dumps(request["messages"])
     assert results_in(after) == ["the conversation starts over at `phase two`"]
-    assert [message["role"] for message in after["messages"]] == ["system", "assistant", "user", "assistant", "tool"]
+    said = ["system", "user", "assistant", "user", "assistant", "tool"]
+    assert [message["role"] for message in after["messages"]] == said
 
 
 async def test_fifty_messages_of_one_session_at_once_are_fifty_turns_that_never_interleave(talk: Talk) -> None:

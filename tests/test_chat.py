@@ -31,7 +31,7 @@ from fakes.screen import (
     Sitting,
     paste,
 )
-from fakes.scripted import OPENAI, Called, Script
+from fakes.scripted import OPENAI, Called, Script, refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -432,6 +432,18 @@ def test_markdown_is_shown_block_by_block_and_what_is_unfinished_below_it(room: 
         ]
         chat.type(CTRL_C)
         chat.see("Then it *sto\n\nstopped\n\n>")
+
+
+def test_a_pause_that_the_server_wants_is_in_the_line_of_what_is_under_way(room: Room) -> None:
+    busy = refusal({"error": {"message": "slow down"}}, 429, retry_after="3")
+    room.script("hurry", busy, OPENAI.answer("Here."))
+    with room.sit(BUB_RETRIES="1", columns=100) as chat:
+        chat.see_prompt()
+        chat.say("hurry")
+        chat.see("Ctrl-C stops · waiting 2.")
+        chat.see("is asked too often (429)")
+        chat.see("Here.")
+        assert "waiting" not in "\n".join(chat.rows)
 
 
 def test_reasoning_tools_and_their_failures_are_shown_as_they_happen(room: Room) -> None:

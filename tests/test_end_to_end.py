@@ -239,6 +239,13 @@ def test_json_is_one_object_with_everything_a_program_needs(shell: Shell, server
     assert (done.code, done.err) == (0, "")
 
 
+def test_a_person_reads_that_the_server_wants_a_pause_and_how_long(shell: Shell, server: Server) -> None:
+    busy = [refusal(429, "slow down", **{"retry-after": "3"})]
+    done = shell.bub("run", scripts(busy, [delta("Here"), finish(), DONE]), **server.environment(BUB_RETRIES="1"))
+    assert done.out.endswith("Here\n")
+    assert re.fullmatch(r"bub: waiting 3 s: openai \(.*\) is asked too often \(429\); .*: slow down\n", done.err)
+
+
 def test_text_is_shown_while_the_server_still_thinks(shell: Shell, server: Server) -> None:
     message = scripts([delta("one "), delta("two "), HOLD])
     with shell.under_way("run", message, "--stream", **server.environment()) as process:

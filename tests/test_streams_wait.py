@@ -189,10 +189,16 @@ async def test_what_nobody_knows_may_hold_words_and_waits(bub: Workshop) -> None
 
 async def test_tools_are_told_at_once(bub: Workshop) -> None:
     script = ("a", StreamEvent("tool_call", {"id": "1", "name": "bash"}), 1.0)
-    script = (*script, StreamEvent("tool_result", {"id": "1"}), StreamEvent("usage", {}), 1.0)
+    script = (
+        StreamEvent("waiting", {"seconds": 9.0}),
+        *script,
+        StreamEvent("tool_result", {"id": "1"}),
+        StreamEvent("usage", {}),
+        1.0,
+    )
     listener, _ = await hear(bub(GATED, model=model(*script), guard=Toy(judge=denying)))
-    assert listener.kinds == ["tool_call", "tool_result", "usage", "text"]
-    assert listener.times == [0.0, 1.0, 1.0, 2.0]
+    assert listener.kinds == ["waiting", "tool_call", "tool_result", "usage", "text"]
+    assert listener.times == [0.0, 0.0, 1.0, 1.0, 2.0]
 
 
 @pytest.mark.parametrize("said", ["fine", SECRET])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_HOMES = {"ask_for_model": "bub.agent.onboarding", "ask_model": "bub.agent.models.asking"}
+_HOMES = {"ask_for_model": "bub.agent.onboarding", "Asking": "bub.agent.models.asking"}
 
 
 def __getattr__(name: str) -> Any:

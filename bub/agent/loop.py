@@ -39,6 +39,9 @@ from bub.tools import ToolBox
 OVERFLOW = "auto_handoff/context_overflow"
 """The anchor that is set when the context has become too long for the model (BEHAVIOURS A13)."""
 
+SHORTEST_TOLD = 3.0
+"""How many seconds a pause has, before the model is asked again, that a person is told of."""
+
 TALLY = f"{RESERVED_STATE}turn"
 """Where the state of a turn tells what its agent has done so far: `steps`, `tokens`, and what it called."""
 
@@ -154,15 +157,23 @@ class _Loop(Run):
             request["tool_choice"],
         )
         self._answer.is_asked = True
+        asking = late.Asking(self._framework, request["model"], asked, self._task.session_id, self._silence)
+        await self._await_answer(asking)
+
+    async def _await_answer(self, asking: Any) -> None:
+        """Let the answer begin; the person hears of a pause before it is waited for."""
         try:
-            self._events, model = await late.ask_model(
-                self._framework, request["model"], asked, self._task.session_id, self._silence
-            )
+            came = await asking.go_on()
         except ModelError as error:
             await self._go_on_after(error)
             return
-        request["model"] = model
-        self._reading, self._next = aiter(self._events), self._take_answer
+        if not isinstance(came, AsyncStreamEvents):
+            if came.seconds >= SHORTEST_TOLD:
+                self._tell("waiting", seconds=came.seconds, reason=str(came.reason))
+            self._next = partial(self._await_answer, asking)
+            return
+        self._events, self._answer.request["model"] = came, asking.model
+        self._reading, self._next = aiter(came), self._take_answer
 
     async def _go_on_after(self, error: Exception) -> None:
         """Where the context was too long for the model, begin anew, once; any other failure is raised."""

@@ -148,9 +148,11 @@ class _Outcome:
         self._end = StreamEvent("final")
 
     def hear(self, event: StreamEvent, message: Envelope) -> None:
-        """Listen to the events of the answer."""
+        """Listen to the events of the answer, and say so if it has to be waited for."""
         if event.kind == "final":
             self._end = event
+        elif event.kind == "waiting":
+            print(f"bub: waiting {event.data['seconds']:.0f} s: {printable(event.data['reason'])}", file=sys.stderr)
 
     @property
     def failed(self) -> bool:

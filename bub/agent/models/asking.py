@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bub.agent.models.chat import ChatRequest, stream_chat
+import msgspec
+
+from bub.agent.models.chat import LONGEST_PAUSE, Chat, ChatRequest, Pause
 from bub.agent.models.client import open_client
+from bub.agent.models.conversation import well_formed
 from bub.agent.models.endpoint import resolve_endpoint
 from bub.errors import ModelError
 from bub.hooks.kinds.silence import Silence
@@ -14,25 +17,75 @@ from bub.log import log_warning
 from bub.plugins.view import ProfileView
 from bub.streaming import AsyncStreamEvents
 
+PAUSE_BEFORE_ANOTHER = 30.0
+"""Seconds that a model may let wait in all if there is another one to ask."""
 
-async def ask_model(
-    view: ProfileView, model: str, request: ChatRequest, session_id: str, silence: float | None = None
-) -> tuple[AsyncStreamEvents, str]:
-    """The answer, once it has begun, and the model that gives it; `model` is "" for that of the settings.
 
-    A model that says nothing for `silence` seconds is given up, unless the settings say another `timeout`.
-    Where the settings' own model fails before its answer began, their `fallback_models` are asked in turn (BEHAVIOURS
-    A14). Raises `ModelError`; a context that is too long is one at once, since another model is no way out of it.
+class Asking:
+    """A request on its way to an answer; `model` is who is asked, "" at first for that of the settings.
+
+    A model that says nothing for `silence` seconds is given up, unless the settings say another `timeout`. If the
+    settings' own model fails before its answer began, their `fallback_models` are asked in turn (BEHAVIOURS A14).
     """
-    candidates = list(_candidates(view.settings, model))
-    for index, candidate in enumerate(candidates, start=1):
-        try:
-            return await _ask(view, candidate, request, session_id, silence), candidate
-        except ModelError as error:
-            if error.kind == "context_overflow" or index == len(candidates):
-                raise
-            log_warning("model.fallback", model=candidate, next=candidates[index], error=error)
-    raise AssertionError("there is always a model to ask")
+
+    def __init__(
+        self, view: ProfileView, model: str, request: ChatRequest, session_id: str, silence: float | None = None
+    ) -> None:
+        self.model, *self._others = _candidates(view.settings, model)
+        self._view = view
+        self._request = msgspec.structs.replace(request, messages=well_formed(request.messages))
+        self._session_id = session_id
+        self._silence = silence
+        self._chat: Chat | None = None
+
+    async def go_on(self) -> AsyncStreamEvents | Pause:
+        """The answer once it has begun; or a pause that begins with the next call of this, and why there is one.
+
+        Raises `ModelError`; a context that is too long is one at once, since another model is no way out of it.
+        """
+        while True:
+            try:
+                came = await self._ask()
+            except ModelError as error:
+                if error.kind == "context_overflow" or not self._others:
+                    raise
+                log_warning("model.fallback", model=self.model, next=self._others[0], error=error)
+                self.model, self._chat = self._others.pop(0), None
+                continue
+            if isinstance(came, Pause):
+                log_warning("model.paused", model=self.model, seconds=round(came.seconds, 1), error=came.reason)
+            return came
+
+    async def _ask(self) -> AsyncStreamEvents | Pause:
+        if self._chat is None:
+            events = await self._ask_plugin()
+            if events is not None:
+                return events
+            view = self._view
+            endpoint = resolve_endpoint(view.settings, self.model or None, self._silence)
+            # Who can ask another model need not wait for minutes.
+            longest = PAUSE_BEFORE_ANOTHER if self._others else LONGEST_PAUSE
+            self._chat = Chat(await view.shared(open_client), endpoint, self._request, longest)
+        return await self._chat.go_on()
+
+    async def _ask_plugin(self) -> AsyncStreamEvents | None:
+        """The answer of the plugin that brings the model itself, if there is one."""
+        request = self._request
+        asked = {
+            "model": self.model,
+            "messages": list(request.messages),
+            "tools": [
+                {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+                for tool in request.tools
+            ],
+            "tool_choice": request.tool_choice,
+            "max_tokens": request.max_tokens,
+            "temperature": request.temperature,
+        }
+        events = await self._view.call_model(asked, self._session_id)
+        if events is None or self._silence is None:
+            return events
+        return Silence(self._silence).within("the model", events)
 
 
 def _candidates(settings: Mapping[str, Any], model: str) -> Iterator[str]:
@@ -40,24 +93,3 @@ def _candidates(settings: Mapping[str, Any], model: str) -> Iterator[str]:
     yield model or own
     if not model or model == own:
         yield from (str(other) for other in settings.get("fallback_models") or () if other != own)
-
-
-async def _ask(
-    view: ProfileView, model: str, request: ChatRequest, session_id: str, silence: float | None
-) -> AsyncStreamEvents:
-    asked = {
-        "model": model,
-        "messages": list(request.messages),
-        "tools": [
-            {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-            for tool in request.tools
-        ],
-        "tool_choice": request.tool_choice,
-        "max_tokens": request.max_tokens,
-        "temperature": request.temperature,
-    }
-    events = await view.call_model(asked, session_id)
-    if events is not None:
-        return events if silence is None else Silence(silence).within("the model", events)
-    endpoint = resolve_endpoint(view.settings, model or None, silence)
-    return await stream_chat(await view.shared(open_client), endpoint, request)

@@ -1,4 +1,4 @@
-"""Asking a model: one request, retried until the answer begins, then the answer as a stream of events."""
+"""Asking a model: one request, sent again until the answer begins, then the answer as a stream of events."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
 import trio
 
 from bub.agent.models import faults
 from bub.agent.models.answer import Answer, Reader, unwind
 from bub.agent.models.apis import anthropic, openai
 from bub.agent.models.client import CONNECT_SECONDS
+from bub.agent.models.conversation import well_formed
 from bub.agent.models.draft import Draft
 from bub.agent.models.endpoint import Endpoint
 from bub.agent.models.faults import AttemptError
@@ -20,15 +22,16 @@ from bub.agent.models.names import ToolNames
 from bub.agent.models.request import ChatRequest, ToolSpec, call_ids_in
 from bub.agent.models.wire import write_body
 from bub.base.backoff import Backoff
+from bub.errors import ModelError
 from bub.streaming import AsyncStreamEvents
 
 if TYPE_CHECKING:  # imported where a model is asked: a turn that asks none, or one in this process, does without
     import httpx
 
-__all__ = ["LONGEST_PAUSE", "ChatRequest", "ToolSpec", "stream_chat"]
+__all__ = ["LONGEST_PAUSE", "Chat", "ChatRequest", "Pause", "ToolSpec", "stream_chat"]
 
-LONGEST_PAUSE = 30.0
-"""Seconds that a `Retry-After` may ask for; a server that wants more is not asked again in this turn."""
+LONGEST_PAUSE = 300.0
+"""Seconds that are waited in all before one answer; if a server asks for more (`Retry-After`), the request fails."""
 
 _BACKOFF = Backoff(1.0, longest=8.0, spread=0.5)
 _LONGEST_ERROR = 64 * 1024
@@ -54,6 +57,54 @@ class Dialect(Protocol):
 _DIALECTS: Mapping[str, Dialect] = MappingProxyType({"openai": openai, "anthropic": anthropic})
 
 
+class Pause(msgspec.Struct, frozen=True):
+    """No answer has begun: `reason` is why, and the server is asked again in so many `seconds`."""
+
+    seconds: float
+    reason: ModelError
+
+
+class Chat:
+    """One request, whose `messages` are well-formed, on its way to an answer.
+
+    Until the answer begins, what may pass is tried again as often as the endpoint allows, and within `longest_pause`
+    seconds of waiting in all.
+    """
+
+    def __init__(
+        self,
+        client: httpx.AsyncClient,
+        endpoint: Endpoint,
+        request: ChatRequest,
+        longest_pause: float = LONGEST_PAUSE,
+    ) -> None:
+        self._call = _Call(client, endpoint, request)
+        self._left = endpoint.retries
+        self._longest_pause = longest_pause
+        self._pauses: list[float] = []
+
+    async def go_on(self) -> AsyncStreamEvents | Pause:
+        """The answer once it has begun; or a pause that begins with the next call of this. Raises `ModelError`."""
+        if self._pauses:
+            await trio.sleep(self._pauses[-1])
+        try:
+            answer = await self._call.attempt()
+        except AttemptError as failed:
+            asked = sum(self._pauses) + (failed.retry_after or 0)
+            if not self._left or not failed.again or asked > self._longest_pause:
+                raise failed.error from failed.__cause__
+            self._left -= 1
+            self._pauses.append(self._pause_after(failed))
+            return Pause(self._pauses[-1], failed.error)
+        return AsyncStreamEvents(answer, answer.state)
+
+    def _pause_after(self, failed: AttemptError) -> float:
+        if failed.retry_after is not None:
+            # Everybody who was turned away is told the same time, and should not come back at the same moment.
+            return failed.retry_after * random.uniform(1.0, 1.1)
+        return _BACKOFF.pause_after(len(self._pauses) + 1)
+
+
 async def stream_chat(client: httpx.AsyncClient, endpoint: Endpoint, request: ChatRequest) -> AsyncStreamEvents:
     """The model's answer, once it has begun: `text` and `reasoning`, each `tool_call`, `usage` if counted, `final`.
 
@@ -62,25 +113,11 @@ async def stream_chat(client: httpx.AsyncClient, endpoint: Endpoint, request: Ch
     connection ends at once, and with it the server's work. Every failure is one `ModelError`, raised here or while
     iterating; `state.error` keeps it.
     """
-    call = _Call(client, endpoint, request)
-    attempt = 0
-    while True:
-        try:
-            answer = await call.attempt()
-            return AsyncStreamEvents(answer, answer.state)
-        except AttemptError as failed:
-            if attempt == endpoint.retries or not failed.again or (failed.retry_after or 0) > LONGEST_PAUSE:
-                raise failed.error from failed.__cause__
-            pause = _pause(attempt, failed)
-        attempt += 1
-        await trio.sleep(pause)
-
-
-def _pause(attempt: int, failed: AttemptError) -> float:
-    if failed.retry_after is not None:
-        # Everybody who was turned away is told the same time, and should not come back at the same moment.
-        return failed.retry_after * random.uniform(1.0, 1.1)
-    return _BACKOFF.pause_after(attempt + 1)
+    shaped = msgspec.structs.replace(request, messages=well_formed(request.messages))
+    chat = Chat(client, endpoint, shaped)
+    while isinstance(came := await chat.go_on(), Pause):
+        pass
+    return came
 
 
 class _Call:

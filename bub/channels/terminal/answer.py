@@ -41,6 +41,7 @@ class LiveAnswer:
         self.since = time.monotonic()
         self.calls: dict[str, RunningCall] = {}
         self.of_command = of_command
+        self._pause: tuple[str, float] | None = None
         self._working_since: dict[str, float | None] = {}
         self._blocks = Blocks()
         self._thoughts = Blocks()
@@ -69,10 +70,21 @@ class LiveAnswer:
         calls = list(self.calls.items())
         return [RunningCall(call.label, self._working_since.get(id, call.since)) for id, call in calls]  # noqa: A001
 
+    def pause(self, now: float) -> str:
+        """Return for how long the model is not asked, and why; "" if it is at work."""
+        if self._pause is None or now >= self._pause[1]:
+            return ""
+        reason, end = self._pause
+        return f"waiting {duration_in_words(end - now)}: {reason}"
+
     def take(self, event: StreamEvent) -> Iterator[Printout]:
         """Yield what is finished by an event."""
         data = event.data
+        self._pause = None
         match event.kind:
+            case "waiting":
+                reason = " ".join(escape_controls(str(data.get("reason") or "")).split())
+                self._pause = reason, time.monotonic() + float(data.get("seconds") or 0)
             case "text":
                 yield from self._finish_thought()
                 yield from self._print_blocks(self._blocks.feed(str(data.get("delta") or "")))

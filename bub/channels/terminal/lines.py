@@ -6,6 +6,7 @@ import codecs
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from typing import TextIO
 
@@ -50,6 +51,8 @@ class _PrintingSurface:
             self._print(text, self._out)
             self._is_in_a_line = not text.endswith("\n")
         self._show_doings(answer.take(event))
+        if pause := answer.pause(time.monotonic()):
+            self.show(Printout("note", pause))
 
     def end(self, answer: LiveAnswer) -> None:
         self._show_doings(answer.end())

@@ -517,20 +517,23 @@ class Screen:
         width, most = size.columns, max(3, size.rows - _ROWS_BESIDE)
         rows: list[tuple[str, str]] = []
         calls: list[RunningCall] = []
+        pauses: list[str] = []
+        since, now = self._busy_since, time.monotonic()
         for answer in list(self._answers):
             rows += (("class:dim", row) for row in last_rows(answer.thinking, width, _MOST_THOUGHTS))
             rows += (("", row) for row in last_rows(answer.unfinished, width, most))
             calls += answer.running()
+            pauses += filter(None, [answer.pause(now)])
         rows = _rows_in_any_width(rows[-most:], size.rows // 2 - 2, min(self._rows_above, size.rows // 2) - _SPARE)
-        since, now = self._busy_since, time.monotonic()
         frames = _FRAMES if encodable(_FRAMES, self._out.encoding) == _FRAMES else _PLAIN_FRAMES
         frame = frames[int(now / _TICK) % len(frames)]
         for label, began in calls:
             took = f" {duration_in_words(now - began)}" if began is not None else ""
             rows.append(("class:dim", f"{frame} {shorten(label, width - len(took) - 3)}{took}"))
         if since is not None and self._asked is None:
-            doing = "leaving when this is done" if self._is_leaving else "Ctrl-C stops"
-            rows.append(("class:dim", shorten(f"{frame} {duration_in_words(now - since)} · {doing}", width - 1)))
+            doing = ["leaving when this is done" if self._is_leaving else "Ctrl-C stops", *pauses]
+            spun = " · ".join([f"{frame} {duration_in_words(now - since)}", *doing])
+            rows.append(("class:dim", shorten(spun, width - 1)))
         fragments = [("", "\n")] if rows else []
         for at, (style, row) in enumerate(rows):
             fragments.append((style, encodable(row, self._out.encoding) + ("\n" if at < len(rows) - 1 else "")))
