@@ -8,9 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from bub.agent.builtin import DEFAULT_SYSTEM_PROMPT, BuiltinPlugin
+from bub.agent.builtin import BuiltinPlugin
+from bub.agent.prompting.instructions import SMALL_TEMPLATE
 from bub.plugins.view import ProfileView
 from bub.tools import ToolBox, ToolPolicy
+
+DEFAULT_SYSTEM_PROMPT = SMALL_TEMPLATE.read_text(encoding="utf-8").strip()
 
 
 class Workspace:

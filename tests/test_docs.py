@@ -410,6 +410,10 @@ def test_every_setting_of_the_model_is_listed() -> None:
     assert {name: quoted(cells[0]) for name, cells in table("gateway.md", "## Settings").items()} == {
         f"gateway.{name}": [variable_of(("gateway", name))] for name in gateway
     }
+    prompt = schema.pop("prompt")["properties"]
+    assert {name: quoted(cells[0]) for name, cells in table("agent.md", "### Settings of the prompt").items()} == {
+        f"prompt.{name}": [variable_of(("prompt", name))] for name in prompt
+    }
     tools = {section: schema.pop(section)["properties"] for section in ("files", "bash", "web")}
     assert {name: quoted(cells[0]) for name, cells in table("tools.md", "## Settings").items()} == {
         f"{section}.{name}": [variable_of((section, name))] for section, names in tools.items() for name in names

@@ -28,6 +28,7 @@ import pexpect
 import pytest
 
 from bub.agent import local_install
+from bub.agent.prompting.instructions import SMALL_TEMPLATE
 
 ROOT = Path(__file__).parent.parent
 FAKES = Path(__file__).parent / "fakes"
@@ -215,7 +216,8 @@ def test_any_compatible_server_answers_with_three_variables(shell: Shell, server
     assert (done.code, done.out, done.err) == (0, "[cli:local]\nYou said: hello\n", "")
     [request] = server.log(ended=1)
     assert (request["path"], request["headers"]["authorization"]) == ("/v1/chat/completions", f"Bearer {KEY}")
-    assert request["body"]["messages"][-1] == {"role": "user", "content": "hello"}
+    asked = request["body"]["messages"][-1]
+    assert (asked["role"], asked["content"].partition("\n\n<now>")[0]) == ("user", "hello")
 
 
 def test_the_key_is_in_no_log_even_when_all_is_logged(shell: Shell, server: Server) -> None:
@@ -619,6 +621,9 @@ class TestLocalModel:
         weights = local_install.status().weights
         with serving("local_server.py", str(weights), "sesame") as address:
             environment = {"BUB_MODEL": "openai:x", "BUB_API_BASE": f"{address}/v1", "BUB_MAX_TOKENS": "30"}
+            environment["BUB_PROMPT_NOW"] = "false"
+            # Nobody else knows that this is the small model, for which the usual prompt is too long.
+            (shell.home / "prompt.md").write_text(SMALL_TEMPLATE.read_text(encoding="utf-8"), encoding="utf-8")
             paris = shell.bub("run", "What is the capital of France?", BUB_API_KEY="sesame", **environment)
             other = ("--stream", "--session-id", "another")  # where the first answer is not there to be repeated
             colours = shell.bub("run", "Name three colours.", *other, BUB_API_KEY="sesame", **environment)

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bub.agent.builtin import DEFAULT_SYSTEM_PROMPT, BuiltinPlugin
+from bub.agent.builtin import BuiltinPlugin
+from bub.agent.prompting.instructions import SMALL_TEMPLATE
 from bub.agent.skills import Root, Skills, skill_roots
 from bub.errors import BubError
 from bub.framework import BubFramework
@@ -338,6 +339,8 @@ def test_a_prompt_is_never_changed_and_only_whole_words_are_names(tmp_path_facto
 
 # In the system prompt
 
+DEFAULT_SYSTEM_PROMPT = SMALL_TEMPLATE.read_text(encoding="utf-8").strip()
+
 
 @tool(name="skill", read_only=True)
 def read_skill(name: str) -> str:
@@ -366,11 +369,8 @@ def test_T35_the_system_prompt_lists_each_skill_in_one_line_and_says_how_to_read
 ) -> None:
     (tmp_path / "work" / "AGENTS.md").write_text("Speak softly.")
     put(project, "deploy", "How to deploy.")
-    base, instructions, listed = system_prompt(tmp_path).split("\n\n")
-    assert (base, instructions) == (
-        DEFAULT_SYSTEM_PROMPT,
-        "<workspace_instruction>\nSpeak softly.\n</workspace_instruction>",
-    )
+    *_, instructions, listed = system_prompt(tmp_path).split("\n\n")
+    assert instructions == "<workspace_instruction>\nSpeak softly.\n</workspace_instruction>"
     first, how, shipped, deploy, last = listed.splitlines()
     assert (first, deploy, last) == ("<skills>", "- deploy: How to deploy.", "</skills>")
     assert "tool `skill`" in how and shipped.startswith(f"- {SHIPPED}: ")
@@ -379,7 +379,7 @@ def test_T35_the_system_prompt_lists_each_skill_in_one_line_and_says_how_to_read
 
 def test_skills_that_may_not_be_read_are_not_listed(skills: Skills, project: Path, tmp_path: Path) -> None:
     put(project, "deploy")
-    assert system_prompt(tmp_path, may_read=False) == DEFAULT_SYSTEM_PROMPT
+    assert "- deploy: " not in system_prompt(tmp_path, may_read=False)
 
 
 @pytest.mark.parametrize("model", ["", "local:smollm2"])

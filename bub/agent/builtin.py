@@ -10,11 +10,13 @@ from typing import Any
 from bub.agent import late
 from bub.agent.loop import answer
 from bub.agent.models.parts import Part
-from bub.agent.prompt import prompt_of
+from bub.agent.prompting.instructions import Instructions, Template
+from bub.agent.prompting.message import prompt_of
+from bub.agent.prompting.prefix import Prefixes
+from bub.agent.prompting.surroundings import describe_now
 from bub.agent.skills import SKILL_TOOL, Skills, skill_roots
 from bub.agent.task import Task
 from bub.agent.tools.files import file_tools
-from bub.agent.tools.reach import ElsewhereError, regular_file
 from bub.agent.tools.session import session_tools
 from bub.agent.tools.shell import Shells, open_shells, shell_tools
 from bub.agent.tools.tape import tape_tools
@@ -25,20 +27,13 @@ from bub.channels.commands import command_line, prefix_of
 from bub.envelope import Envelope, content_of, field_of
 from bub.hooks.facts import SESSION
 from bub.hookspecs import Fire, MessageHandler, hookimpl
-from bub.log import log_warning
 from bub.pipeline.plan.providers import LOCAL
+from bub.pipeline.source.template import NOW, SECTION
 from bub.plugins.view import ProfileView
 from bub.streaming import AsyncStreamEvents
 from bub.tape import TapeContext, TapeStore
 from bub.tape.opening import open_tape_store
 from bub.tools import Tool
-
-# Worded so that the small local model keeps to it too: others make it drift into French or into a name of its own.
-DEFAULT_SYSTEM_PROMPT = "You are Bub, a helpful assistant. Be brief, and use the language of the person you talk to."
-
-INSTRUCTIONS_FILE = "AGENTS.md"
-LONGEST_INSTRUCTIONS = 256 * 1024
-"""How many bytes of the workspace's instructions are read; what comes after is left out, and said in the log."""
 
 
 class BuiltinPlugin:
@@ -46,7 +41,11 @@ class BuiltinPlugin:
 
     def __init__(self, framework: ProfileView) -> None:
         self._framework = framework
-        self._instructions: tuple[tuple[int, int], str] | None = None
+        settings, workspace = framework.settings, framework.workspace
+        self._is_small = str(settings.get("model") or LOCAL).partition(":")[0] == LOCAL
+        self._template = Template(workspace, framework.home, settings, small=self._is_small)
+        self._instructions = Instructions(workspace)
+        self._prefixes = Prefixes(framework)
         self.skills = Skills(skill_roots(framework.workspace, framework.home))
 
     @hookimpl
@@ -81,13 +80,9 @@ class BuiltinPlugin:
 
     @hookimpl
     def system_prompt(self) -> str:
-        """A short default, what the workspace says in its `AGENTS.md` (BEHAVIOURS T35), and which skills there are."""
-        parts = [DEFAULT_SYSTEM_PROMPT]
-        if instructions := self._read_instructions():
-            parts.append(f"<workspace_instruction>\n{instructions}\n</workspace_instruction>")
-        if skills := self._list_skills():
-            parts.append(skills)
-        return "\n\n".join(parts)
+        """The template, what the workspace says in its `AGENTS.md` (BEHAVIOURS T35), and which skills there are."""
+        parts = (self._template.fill(self._framework.tools.usable()), self._instructions.read(), self._list_skills())
+        return "\n\n".join(filter(None, parts))
 
     @hookimpl
     def run_model_stream(
@@ -105,10 +100,21 @@ class BuiltinPlugin:
         makes no prompt asks what the message says.
         """
         prompt = prompt_of(message) if prompt is None else prompt
-        if self._may_read_skills() and command_line(prompt, prefix_of(self._framework.settings)) is None:
-            prompt = self.skills.expand(prompt)
-        known = state if state is not None else {}
-        task = Task(prompt, session_id or "default", known, message, system, fire, self._framework.steering)
+        now = ""
+        if command_line(prompt, prefix_of(self._framework.settings)) is None:
+            prompt = self.skills.expand(prompt) if self._may_read_skills() else prompt
+            now = self._describe_now()
+        task = Task(
+            prompt,
+            session_id or "default",
+            state if state is not None else {},
+            message,
+            system,
+            fire,
+            self._framework.steering,
+            now=now,
+            prefixes=self._prefixes,
+        )
         return answer(self._framework, task)
 
     @hookimpl
@@ -180,34 +186,17 @@ class BuiltinPlugin:
     async def _stop_session(self, session_id: str) -> None:
         await (await self._shells()).kill_session(session_id)
 
-    def _read_instructions(self) -> str:
-        """The workspace's instructions, read again when the file has changed; "" when it has none of its own."""
-        file = self._framework.workspace / INSTRUCTIONS_FILE
-        try:
-            real, status = regular_file(file, within=file.parent)
-            version = (status.st_mtime_ns, status.st_size)
-            if self._instructions is None or self._instructions[0] != version:
-                with real.open("rb") as opened:
-                    data = opened.read(LONGEST_INSTRUCTIONS)
-                if status.st_size > LONGEST_INSTRUCTIONS:
-                    log_warning("workspace.instructions_cut", file=file, bytes=status.st_size)
-                self._instructions = (version, data.decode("utf-8", errors="replace").strip())
-        except FileNotFoundError:
-            return ""
-        except ElsewhereError as error:
-            log_warning("workspace.instructions_elsewhere", file=file, real=error.real)
-            return ""
-        except OSError as error:
-            log_warning("workspace.instructions_unreadable", file=file, error=error)
-            return ""
-        return self._instructions[1]
+    def _describe_now(self) -> str:
+        """What goes with a message; "" if the settings say so, or for the small local model, which it confuses."""
+        said = (self._framework.settings.get(SECTION) or {}).get(NOW)
+        is_wanted = not self._is_small if said is None else bool(said)
+        return describe_now(self._framework.workspace) if is_wanted else ""
 
     def _list_skills(self) -> str:
         """The list of skills, where they may be read. The small local model is spared those that merely ship."""
         if not self._may_read_skills():
             return ""
-        model = str(self._framework.settings.get("model") or LOCAL)
-        return self.skills.fragment(shipped=model.partition(":")[0] != LOCAL)
+        return self.skills.fragment(shipped=not self._is_small)
 
     def _may_read_skills(self) -> bool:
         box = self._framework.tools

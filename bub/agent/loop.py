@@ -21,7 +21,7 @@ from bub.agent.interrupted import note_interrupted
 from bub.agent.journal import WRITING_PATIENCE, without_media
 from bub.agent.models.request import ChatRequest, ToolSpec
 from bub.agent.models.usage import count_directions, tokens_of
-from bub.agent.prompt import is_said, prompt_of
+from bub.agent.prompting.message import is_said, prompt_of
 from bub.agent.subagents import Subagents
 from bub.agent.task import Run, Task
 from bub.agent.toolcalls import ToolOutcome
@@ -33,6 +33,7 @@ from bub.log import log_exception
 from bub.plugins.view import ProfileView
 from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub.tape import TapeContext, TapeEntry
+from bub.tape.context import NOW, tell_now
 from bub.tape.settings import session_settings
 from bub.tools import ToolBox
 
@@ -76,6 +77,7 @@ class _Loop(Run):
         self._model = ""
         self._system = ""
         self._messages = list(inherited)
+        self._asked: dict[str, Any] = {"role": "user", "content": task.prompt}
         self._steps = 0
         self._answer = ModelAnswer(is_observed=True, is_noted=True)
         self._events: AsyncStreamEvents | None = None
@@ -126,8 +128,8 @@ class _Loop(Run):
         else:
             self._system = task.system
         await self._journal.note_system(self._system)
-        self._messages.append({"role": "user", "content": task.prompt})
-        self._journal.note(TapeEntry.message(without_media({"role": "user", "content": task.prompt})))
+        self._messages.append(tell_now(self._asked, task.now))
+        self._journal.note(self._note_asked())
         self._journal.event("loop.start", model=self._model or str(framework.settings.get("model") or ""))
         self._next = self._ask
 
@@ -354,7 +356,11 @@ class _Loop(Run):
             "temperature": None,
             "step": self._steps,
         }
-        return await amend_request(request, self._fire)
+        amended, finish = await amend_request(request, self._fire)
+        if self._task.prefixes is not None and finish is None:
+            own = request["messages"]
+            self._task.prefixes.watch(self._task.session_id, self._system, own, amended["messages"])
+        return amended, finish
 
     async def _observe(self, answer: ModelAnswer, error: Exception | None = None) -> None:
         """Tell of an answer, or of why there is none, once (BEHAVIOURS A22)."""
@@ -400,11 +406,18 @@ class _Loop(Run):
     async def _begin_anew(self, name: str, state: Mapping[str, Any]) -> None:
         """Set an anchor: what came before is left behind, but for what a person said in this turn."""
         anchor = TapeEntry.anchor(name, state)
-        prompts = [{"role": "user", "content": self._task.prompt}, *self._heard]
+        prompts = [tell_now(self._asked, self._task.now), *self._heard]
         self._journal.note(anchor, TapeEntry.event("handoff", {"name": name, "state": dict(state)}))
-        self._journal.note(*(TapeEntry.message(without_media(prompt), repeated=True) for prompt in prompts))
+        repeated = (TapeEntry.message(without_media(prompt), repeated=True) for prompt in self._heard)
+        self._journal.note(self._note_asked(repeated=True), *repeated)
         await self._journal.write()
         self._messages = [*TapeContext().messages([anchor]), *prompts]
+
+    def _note_asked(self, **meta: Any) -> TapeEntry:
+        """The prompt as the tape keeps it: what goes below it for the model stands beside it."""
+        return TapeEntry.message(
+            without_media(self._asked), **meta, **({NOW: self._task.now} if self._task.now else {})
+        )
 
     # What tools ask of the turn (`AgentTurn`).
 

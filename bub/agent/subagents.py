@@ -76,4 +76,4 @@ class Subagents:
         framework = framework.seen_by(chosen)
         own = framework.tools.for_model()
         box = own.narrow([name for name in own.usable() if name in box.usable()])
-        return framework, replace(task, system=None), box
+        return framework, replace(task, system=None, prefixes=None), box

@@ -10,6 +10,7 @@ import msgspec
 
 from bub.agent.consent import Consent
 from bub.agent.journal import Journal
+from bub.agent.prompting.prefix import Prefixes
 from bub.agent.runtime_events import EventfulTape, are_kept, events_file
 from bub.agent.toolcalls import Caller
 from bub.envelope import Envelope
@@ -37,7 +38,8 @@ _T = TypeVar("_T")
 class Task(msgspec.Struct, frozen=True):
     """What an agent is asked to do: the prompt, and the turn that asks.
 
-    `steering` holds what comes while it is done.
+    `steering` holds what comes while it is done. `now` is what the model is told of the moment, below the prompt;
+    `prefixes` watches what plugins make of the requests.
     """
 
     prompt: str | list[dict[str, Any]]
@@ -47,6 +49,8 @@ class Task(msgspec.Struct, frozen=True):
     system: str | None = None
     fire: Fire | None = None
     steering: Steering | None = None
+    now: str = ""
+    prefixes: Prefixes | None = None
 
 
 class Run:

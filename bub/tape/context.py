@@ -13,6 +13,9 @@ from bub.tape.query import LAST_ANCHOR, AnchorSelector, TapeQuery
 LOST = "outcome unknown: the process ended during it, or it was cancelled"
 """What stands in for the result of a call that has none, because providers refuse a call without one."""
 
+NOW = "now"
+"""The key of `meta` under which a message keeps when and where it came: a model reads it below the message."""
+
 Select = Callable[[Sequence[TapeEntry], "TapeContext"], Iterable[Mapping[str, Any]]]
 
 
@@ -52,12 +55,22 @@ def messages_of(entries: Iterable[TapeEntry]) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     for entry in entries:
         if entry.kind == "message":
-            messages.append(dict(entry.payload))
+            messages.append(tell_now(entry.payload, entry.meta.get(NOW)))
         elif entry.kind == "anchor":
             messages += _of_anchor(entry)
         elif entry.kind == "tool_call":
             messages += _of_calls(entry, results)
     return messages
+
+
+def tell_now(message: Mapping[str, Any], now: Any) -> dict[str, Any]:
+    """Return a message as a model reads it: with what it keeps of its moment below it."""
+    if not isinstance(now, str) or not now:
+        return dict(message)
+    content, said = message.get("content"), f"<now>{now}</now>"
+    if isinstance(content, list):
+        return {**message, "content": [*content, {"type": "text", "text": said}]}
+    return {**message, "content": f"{content}\n\n{said}"}
 
 
 def _without_failed(entries: Iterable[TapeEntry]) -> list[TapeEntry]:

@@ -24,6 +24,7 @@ for a model; with `&ended=N` it waits until N requests have ended. `fakes/script
 from __future__ import annotations
 
 import json
+import re
 import select
 import ssl
 import sys
@@ -185,9 +186,11 @@ def script_for(messages: list[dict[str, Any]]) -> tuple[str, list[list[dict[str,
 
 
 def texts_in(content: Any) -> list[str]:
+    """The texts of a message, without what Bub remarks below it."""
     if isinstance(content, str):
-        return [content]
-    return [part["text"] for part in content or () if part.get("type") == "text"]
+        return [re.sub(r"\n\n<now>.*</now>$", "", content)]
+    texts = [part["text"] for part in content or () if part.get("type") == "text"]
+    return [text for text in texts if not text.startswith("<now>")]
 
 
 def echo(text: str, *, anthropic: bool) -> list[dict[str, Any]]:

@@ -41,6 +41,7 @@ class Talk:
         entry: str = "",
         providers: str = "",
         extends: str = "default",
+        now: bool = False,
         **toys: object,
     ) -> AsyncIterator[BubFramework]:
         """A running framework; `tools` and `profile` are what the profile says, `extends` is a shipped pipeline.
@@ -54,6 +55,7 @@ class Talk:
                 "settings:",
                 f'  model: "test:{self.model}"',
                 "  retries: 0",
+                f"  prompt: {{now: {str(now).lower()}}}",
                 f"  providers: {{test: {{{', '.join(filter(None, (own, entry)))}}}, {providers}}}",
                 more,
                 "plugins: {" + ", ".join(f"{name}: {{path: {name}.py}}" for name in toys) + "}",

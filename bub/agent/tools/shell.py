@@ -44,6 +44,11 @@ _NOT_FOR_CHILDREN = frozenset({"BASH_ENV", "ENV"})
 """Files that every shell would run first."""
 
 
+def find_shell() -> str:
+    """The program that commands are handed to."""
+    return shutil.which("bash") or "/bin/sh"
+
+
 def child_environment(environ: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, str]:
     """The environment for a command: without Bub's own variables and without what can be a key (BEHAVIOURS A26).
 
@@ -150,7 +155,7 @@ class ShellProcess(msgspec.Struct):
             # First of all: who cannot be read from must not run.
             output.read_in_thread(reading)
             process = await trio.lowlevel.open_process(
-                guard.announced([shutil.which("bash") or "/bin/sh", "-c", command]),
+                guard.announced([find_shell(), "-c", command]),
                 stdin=guard.pipe(),
                 stdout=writing,
                 stderr=writing,

@@ -7,6 +7,7 @@ from typing import Any
 
 _HOMES = {
     "CASE_RULES": "bub.pipeline.check.case_rules",
+    "LONGEST_TEMPLATE": "bub.pipeline.source.template",
     "Case": "bub.pipeline.check.cases",
     "cases_by_profile": "bub.pipeline.check.cases",
     "check_sections": "bub.pipeline.check.sections",
@@ -15,6 +16,7 @@ _HOMES = {
     "explain_layer": "bub.pipeline.check.schema_errors",
     "literal_secrets": "bub.pipeline.check.literal_secrets",
     "sections_of": "bub.pipeline.check.sections",
+    "template_mistakes": "bub.pipeline.source.template",
 }
 
 

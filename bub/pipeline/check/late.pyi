@@ -7,3 +7,5 @@ from bub.pipeline.check.schema_errors import explain_layer as explain_layer
 from bub.pipeline.check.sections import check_sections as check_sections
 from bub.pipeline.check.sections import sections_of as sections_of
 from bub.pipeline.report.handbook import codes as codes
+from bub.pipeline.source.template import LONGEST_TEMPLATE as LONGEST_TEMPLATE
+from bub.pipeline.source.template import template_mistakes as template_mistakes

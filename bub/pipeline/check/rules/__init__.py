@@ -41,6 +41,7 @@ from bub.pipeline.check.rules import (
     only_for_nobody,
     plugin_not_allowed,
     policy_of_another_kind,
+    prompt_template,
     replaced_twice,
     reply_without_address,
     route_never_matches,
@@ -128,6 +129,7 @@ PROFILE_RULES: tuple[Callable[[Plan], None], ...] = (
     bash_by_glob.check,
     unknown_provider.check,
     model_setting_in_vain.check,
+    prompt_template.check,
     limit_never_reached.check,
     no_stages.check,
 )
