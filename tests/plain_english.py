@@ -22,6 +22,7 @@ PAGES = (
     "docs/agent.md",
     "docs/tools.md",
     "docs/two-bubs.md",
+    "docs/upgrade.md",
 )
 """To be widened page by page."""
 CODE = "bub"

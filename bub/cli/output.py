@@ -32,6 +32,14 @@ def page_width() -> int:
     return max(_NARROWEST, min(shutil.get_terminal_size().columns, _WIDEST))
 
 
+def file_size(size: int) -> str:
+    """Return a number of bytes as people read it."""
+    for unit, one in (("MB", 1_000_000), ("kB", 1_000)):
+        if size >= one:
+            return f"{size / one:,.1f} {unit}"
+    return f"{size} bytes"
+
+
 def show(lines: Iterable[Line]) -> None:
     """Print the lines of a page."""
     colored = in_color(sys.stdout)

@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "tape": Entry("bub.cli.tape:app", "What was said and done in each session."),
         "inbox": Entry("bub.cli.inbox:app", "Messages and replies that were set aside: try again, or drop."),
         "local": Entry("bub.cli.local:app", "The small model that answers on this machine, without a key."),
+        "uninstall": Entry("bub.cli.uninstall:uninstall", "Remove what Bub left in its own folder, after asking."),
         "completion": Entry("bub.cli.completion.command:completion", "Print what lets your shell complete commands."),
         "help": Entry("bub.cli.help:help_command", "Explain a command, as its --help does."),
     }

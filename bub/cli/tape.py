@@ -17,7 +17,7 @@ from bub.base.failures import explain_os_error
 from bub.base.layout import Line, Span, columns, line
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
-from bub.cli.output import page_width, show, show_json
+from bub.cli.output import file_size, page_width, show, show_json
 from bub.cli.terminal import printable
 from bub.errors import TapeError, UsageError
 from bub.tape.entry import TapeEntry
@@ -214,7 +214,7 @@ def stats_of_all(ctx: typer.Context, as_json: Annotated[bool, _JSON] = False) ->
         "tapes": f"{found.tapes:,}",
         "sidecars": f"{found.sidecars:,}",
         "entries": f"{found.entries:,}",
-        "size": _size(found.size) if found.size is not None else None,
+        "size": file_size(found.size) if found.size is not None else None,
         "bad lines": f"{bad:,}" if bad is not None else None,
     }
     show(columns([(Span(label, "faint"), Span(value)) for label, value in rows.items() if value is not None]))
@@ -258,13 +258,6 @@ def _hits(hits: list[tuple[str, TapeEntry]], known: dict[str, Summary], text: st
         when, what = Span(f"{moment(entry.date)}  ", "faint"), Span(f"  #{entry.id} {entry.kind}", "faint")
         lines += [(when, Span(session or name, "strong"), what), (Span("  "), *excerpt(entry, text, width - 2))]
     return lines
-
-
-def _size(size: int) -> str:
-    for unit, one in (("MB", 1_000_000), ("kB", 1_000)):
-        if size >= one:
-            return f"{size / one:,.1f} {unit}"
-    return f"{size} bytes"
 
 
 def _say(text: str) -> None:

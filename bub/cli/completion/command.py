@@ -33,6 +33,9 @@ _LINES = {
 }
 """Where each reads what it does at its start, and the line to put there."""
 
+STARTS = tuple(file for file, _ in _LINES.values())
+"""The files that a person may have put such a line into."""
+
 
 def completion(
     shell: Annotated[Shell | None, typer.Argument(metavar="[SHELL]", help="bash, zsh or fish.")] = None,
