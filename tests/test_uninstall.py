@@ -16,7 +16,6 @@ from fakes.command_line import ROOT, bub
 from fakes.screen import CTRL_C, ENTER, Sitting
 
 from bub.base.locate import DOTENV, FILE_NAME
-from bub.base.own_files import LOCKS, OWN_FILES, find_own_files, is_path_of
 from bub.base.private import lock_file
 from bub.channels.terminal.history import history_file
 from bub.cli.completion import known
@@ -26,6 +25,7 @@ from bub.log import FILE_NAME as LOG
 from bub.pipeline.edit.modeline import SCHEMA_FILE
 from bub.runtime.trust import STORE_NAME
 from bub.setup.installed import removal_of_program
+from bub.setup.own_files import LOCKS, OWN_FILES, find_own_files, is_path_of
 from bub.setup.removal import plan_removal, remove_files
 from bub.tape.opening import archive_folder
 

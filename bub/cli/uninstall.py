@@ -12,7 +12,6 @@ import typer
 
 from bub.base.layout import EMPTY, Line, Span, columns, indent_text, line
 from bub.base.locate import bub_home
-from bub.base.own_files import FoundFile, OwnFiles
 from bub.cli.completion.command import STARTS
 from bub.cli.exits import FAILED
 from bub.cli.output import file_size, page_width, show
@@ -21,6 +20,7 @@ from bub.cli.terminal import printable
 from bub.errors import UsageError
 from bub.runtime.trust import trusted_folders
 from bub.setup.installed import removal_of_program
+from bub.setup.own_files import FoundFile, OwnFiles
 from bub.setup.removal import Removal, by_kind, hold_locks, plan_removal, remove_files
 
 UNIT = "~/.config/systemd/user/bub.service"

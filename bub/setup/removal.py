@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 
 from bub.base.failures import explain_os_error
-from bub.base.own_files import LOCKS, OWN_FILES, TAPES, FoundFile, OwnFiles, find_own_files, is_path_of, own_folders
 from bub.base.private import lock_file
 from bub.errors import BubError
+from bub.setup.own_files import LOCKS, OWN_FILES, TAPES, FoundFile, OwnFiles, find_own_files, is_path_of, own_folders
 
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
