@@ -43,8 +43,8 @@ def chat(
 ) -> int:
     """Talk with the agent at this terminal. Ctrl-D leaves, Ctrl-C stops an answer.
 
-    What is piped in is one message, below PROMPT if both are given; its answer is printed as it is. It begins a session
-    of its own, unless an option says which one goes on.
+    Bub reads what is piped in as one message, below PROMPT if there is one, and prints the answer as it is. The message
+    begins a new session, unless an option says which one to continue.
     """
     if resume and session_id:
         raise UsageError("--resume and --session-id cannot be used together", help="the last one, or the one you name")

@@ -71,7 +71,7 @@ def get(
     as_json: Annotated[bool, typer.Option("--json", help="Print the value as JSON.")] = False,
     person: Annotated[bool, _PERSON] = False,
 ) -> None:
-    """Print the value that counts, whatever sets it; of a secret only its source, a reference as it is written."""
+    """Print the value that counts, whatever sets it; of a secret only the reference, as it is written."""
     lookup = _lookup(options_of(ctx), person=person, effective=True)
     keys = keys_of(lookup, path)
     found = [(leaf[len(keys) :], origin.value.plain()) for leaf, origin in leaves_of(lookup, keys)]
@@ -130,12 +130,12 @@ def set_value(
 
 @app.command("unset")
 def unset(ctx: typer.Context, path: Annotated[str, _PATH], person: Annotated[bool, _PERSON] = False) -> None:
-    """Take a value out of the file, or with --profile out of that profile, so that its parent or a default holds."""
+    """Remove a value from the file, or with --profile from that profile, so that its parent or a default counts."""
     options = options_of(ctx)
     _, keys = _locate(options, path, person=person)
     own = _own(options, person=person)
     text = amend(own.text, {keys: REMOVED}, file=own.file)
-    _write(own, text, f"took {'.'.join(keys)} out of", f"{'.'.join(keys)} is not set in")
+    _write(own, text, f"removed {'.'.join(keys)} from", f"{'.'.join(keys)} is not set in")
 
 
 @app.command("path")

@@ -52,9 +52,9 @@ def diff(
 ) -> int:
     """Show what changes in behaviour from one pipeline to another, the dangerous first.
 
-    Comments, layout, and which of its files says something make no difference. Nothing is imported or run. A file with
-    mistakes is compared as far as it can be read. Ends with 0 when both do the same, with 1 when they differ, with 2
-    when one of them cannot be read at all.
+    Comments, layout, and which of its files sets a value make no difference. Bub imports and runs nothing, and compares
+    a file with mistakes as far as it can read it. Ends with 0 if both do the same, with 1 if they differ, with 2 if one
+    of them cannot be read at all.
     """
     options = options_of(ctx)
     sides = two_sides(old, new)

@@ -25,8 +25,8 @@ def doctor(
 ) -> int:
     """Look at everything that a turn needs, one line each, and say what to do about what is broken.
 
-    The plugins of the profile are imported, if the file may be used. The model's server is asked which models it has,
-    with the key; nothing else is sent. Ends with 1 if something is broken.
+    Bub imports the plugins of the profile, if the file may be used. It asks the model's server which models it has,
+    with the key, and sends nothing else. Ends with 1 if something is broken.
     """
     options = options_of(ctx)
     workspace = workspace_of(options)

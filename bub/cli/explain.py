@@ -33,7 +33,7 @@ def explain(
 ) -> None:
     """Show a profile's pipeline once all files are merged, and which file and line set each value.
 
-    A file with errors is shown as far as it can be read. Secrets are never shown, and references stay as they are.
+    Bub shows a file with errors as far as it can read it. It never shows secrets, and leaves references as they are.
     """
     code = about_code(topic or "")
     if code is not None:

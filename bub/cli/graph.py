@@ -46,8 +46,8 @@ def graph(
 ) -> None:
     """Draw the stages of a pipeline: what waits for what, kinds, time-outs, and how long a turn may take.
 
-    Nothing is run, no plugin is imported without --plugins, and no network is used; a file with errors is drawn as far
-    as it can be read.
+    Bub runs nothing, uses no network, and imports plugins only with --plugins. It draws a file with errors as far as it
+    can read it.
     """
     if path is not None and pipeline is not None:
         raise UsageError("a path and --pipeline name two pipelines", help="leave one of them out")

@@ -35,7 +35,7 @@ def init(
 ) -> None:
     """Write a pipelines.yaml to begin with, and the schema that editors read beside it.
 
-    Nothing is written over. The folder is trusted from then on, since you wrote the file there yourself.
+    Bub overwrites no file. It trusts the folder from then on, since you wrote the file there yourself.
     """
     options = options_of(ctx)
     if options.config is not None:

@@ -17,7 +17,7 @@ from bub.lsp.server import LanguageServer
 def lsp(ctx: typer.Context) -> int:
     """Serve an editor: findings while you type, repairs, explanations, completion, renaming.
 
-    It speaks the Language Server Protocol on standard input and output. No plugin is imported, unless the editor's
+    It speaks the Language Server Protocol on standard input and output. Bub imports plugins only if the editor's
     settings say so and the folder is trusted. See docs/editors.md.
     """
     del ctx

@@ -53,7 +53,7 @@ def onboard(
 ) -> int:
     """Set Bub up by answering a few questions; the next time, keep the answers with Enter or change some.
 
-    Only what the answers change is written, after it was shown and found to compile.
+    Bub writes only what your answers change, after it has compiled the new file and shown the difference.
     """
     is_script = non_interactive or answers is not None
     if not is_script and not can_ask():

@@ -19,7 +19,7 @@ def plugins(
     ctx: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
 ) -> None:
-    """Show every plugin that is installed or listed, what became of it, where it comes from, and why.
+    """Show every plugin that is installed or listed, its state, where it comes from, and why.
 
     A file whose routes name several profiles has a list for each: a plugin is called only for profiles that list it.
     """

@@ -22,7 +22,7 @@ def profiles(
 ) -> None:
     """Show every profile of the pipeline file: its plugins, tools, model and limits, and the messages it gets.
 
-    No plugin is imported. A file with errors is shown as far as it can be read. Secrets are never shown.
+    Bub imports no plugin, shows a file with errors as far as it can read it, and never shows secrets.
     """
     options = options_of(ctx)
     document, errors = read_document(options)

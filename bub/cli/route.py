@@ -27,7 +27,7 @@ def route(
 ) -> None:
     """Show which profile a message gets: the first route that matches it, and what kept the earlier ones from it.
 
-    Nothing is run, no plugin is imported, and the message goes nowhere. The channel and the chat are `default` if
+    Bub runs nothing, imports no plugin and sends the message nowhere. The channel and the chat are `default` if
     the message has none, as in a turn.
     """
     fields = _fields(sys.stdin.read() if message == "-" else message)

@@ -55,8 +55,8 @@ def test(
 ) -> int:
     """Run the `tests:` of pipeline files, each test in its own framework and on virtual time.
 
-    Without PATH those of the file that `bub run` would use. Ends with 1 if a test failed or a file has errors, with 2
-    if there are no tests, unless --pass-with-no-tests lets that pass.
+    Without PATH, Bub runs those of the file that `bub run` would use. Ends with 1 if a test failed or a file has
+    errors, with 2 if there are no tests, unless --pass-with-no-tests lets that pass.
     """
     options = options_of(ctx)
     try:

@@ -76,9 +76,8 @@ def validate(
 ) -> int:
     """Check pipeline files, all profiles of each, and print every finding.
 
-    Without PATH the file that `bub run` would use is checked. Without --plugins nothing of it is run and no plugin is
-    imported, so files of strangers are safe to check. Ends with 1 if a file has errors (with --strict: warnings), else
-    with 0.
+    Without PATH, Bub checks the file that `bub run` would use. Without --plugins it runs nothing and imports no plugin,
+    so files of strangers are safe to check. Ends with 1 if a file has errors (with --strict: warnings), else with 0.
     """
     options = options_of(ctx)
     fix = fix or fix_all

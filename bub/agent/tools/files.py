@@ -102,7 +102,7 @@ def read(
     *,
     context: ToolContext,
 ) -> str:
-    """Read a text file. What is long is cut, and it is said how to go on."""
+    """Read a text file. Long output is cut, and its end says how to go on."""
     place = Reach.of(context).place(path)
     with place.parent() as folder:
         file, status = place.open(folder)
