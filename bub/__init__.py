@@ -24,6 +24,7 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import_module("bub.log").keep_quiet()
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value

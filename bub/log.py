@@ -1,7 +1,7 @@
 """The log: what happened, for whoever has to find out later; loguru is imported when the first line is written.
 
 Any module writes through the functions below. Only the command line's `main()` says where the lines go
-(`log_to`); a program that embeds Bub sets loguru up as it likes.
+(`log_to`); a program that embeds Bub sets loguru up as it likes, and reads nothing of Bub before it enables that.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ FILE_NAME = "bub.log"
 _LARGEST, _OLD_ONES = 5_000_000, 4
 _LARGEST_NUMBER = 2**63
 
+_OURS = ("bub", "bub_plugins")
+"""The packages whose lines are Bub's own."""
+
 _LINE = "{time:YYYY-MM-DDTHH:mm:ss.SSSZZ} {level: <7} {name}: {message}"  # loguru adds the traceback
 
 
@@ -53,6 +56,19 @@ class _Destination(NamedTuple):
     folder: Path
     debug: bool
     shown: Form | None
+
+
+@functools.cache
+def keep_quiet() -> None:
+    """Let Bub write nothing in a program that embeds it, unless that says `logger.enable("bub")` from now on.
+
+    That is loguru's own way for libraries. If this process logs to a file of Bub's (`log_to`), nothing changes.
+    """
+    if _destination is None:
+        from loguru import logger
+
+        for name in _OURS:
+            logger.disable(name)
 
 
 @contextlib.contextmanager
@@ -146,21 +162,27 @@ def _logger() -> Logger:
         for sink in _sinks:
             with contextlib.suppress(ValueError):  # gone if somebody else removed it
                 logger.remove(sink)
+        for name in _OURS:
+            logger.enable(name)
         _sinks = tuple(_open_sinks(logger, _destination))
         logger.configure(patcher=_cover)
         _take_in_others(logger, _destination)
         return logger
+    keep_quiet()
     return logger.patch(_cover)
 
 
 def _cover(record: Record) -> None:
-    """Cover the secrets of a line before it goes anywhere."""
+    """Cover the secrets of a line before it goes anywhere.
+
+    The sinks of a program may show the values of variables in a traceback, so they get its text.
+    """
     record["message"] = redact_text(record["message"])
     failure = record["exception"]
     if failure is not None and failure.value is not None:
         told = "".join(traceback.format_exception(failure.value)).rstrip("\n")
         shown = redact_text(told)
-        if shown != told:  # an exception cannot be changed for those who hold it, so its text takes its place
+        if shown != told or _destination is None:  # others hold the exception too, so its text takes its place
             record["message"] += f"\n{shown}"
             record["exception"] = None
             record["extra"][_TRACEBACK] = shown

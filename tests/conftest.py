@@ -15,6 +15,7 @@ from fakes.toys import Workshop
 from hypothesis import HealthCheck, settings
 from loguru import logger
 
+from bub import log as bub_log
 from bub.inbox.sqlite import SqliteInbox
 from bub.pipeline.plan.providers import PROVIDERS
 
@@ -28,6 +29,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# Bub as a library is quiet; the tests read what it would say.
+bub_log.keep_quiet()
+for _package in ("bub", "bub_plugins"):
+    logger.enable(_package)
 
 # How long an example takes says more about what else the machine does than about Bub.
 settings.register_profile("bub", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -245,11 +245,54 @@ def test_a_program_that_embeds_bub_keeps_its_own_log_and_gets_the_lines_of_bub_c
         f"before.masks key={KEY} | -",
         "with.masks key=*** other=*** | -",
         f"its own line with {KEY} | -",
-        "it.failed error='ValueError: no secret' | ValueError",
+        "it.failed error='ValueError: no secret'",
+        "ValueError: no secret | -",
         "it.failed error='ValueError: ***'",
         "ValueError: *** | -",
     ]
     assert done.stdout.count("patched") == 5
+
+
+LIBRARY = """
+    import sys
+    import trio
+    from loguru import logger
+    from bub import BubFramework
+
+    if "enabled" in sys.argv:
+        logger.enable("bub")
+
+    async def main():
+        framework = BubFramework("pipelines.yaml")
+        async with framework.running():
+            await framework.process_inbound({"channel": "cli", "chat_id": "x", "content": "hello"})
+
+    try:
+        trio.run(main)
+    except RuntimeError as error:
+        print(error)
+"""
+
+UNLUCKY = """
+    from bub import hookimpl
+
+    @hookimpl
+    def run_model(prompt):
+        password = "a-" + "local-value"
+        raise RuntimeError("the parrot is silent")
+"""
+
+
+def test_as_a_library_bub_logs_nothing_and_if_enabled_no_values_of_variables(write: Write) -> None:
+    write("parrot.py", UNLUCKY)
+    write("pipelines.yaml", PIPELINE)
+    file = write("program.py", LIBRARY)
+    quiet = run(file.parent, "program.py")
+    assert (quiet.stdout, quiet.stderr) == ("the parrot is silent\n", "")
+    enabled = run(file.parent, "program.py", "enabled")
+    assert "RuntimeError: the parrot is silent" in enabled.stderr
+    assert "Traceback" in enabled.stderr
+    assert "a-local-value" not in enabled.stderr
 
 
 # References
