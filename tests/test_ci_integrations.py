@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from fakes.ci import ACTION, ROOT, VERSION, Repository, act, clone_bub, run, verdicts, write_wheel
+from fakes.ci import ACTION, OWNER_AND_NAME, ROOT, VERSION, Repository, act, clone_bub, run, verdicts, write_wheel
+from fakes.release import ADDRESS
 
 pytestmark = pytest.mark.timeout(400)  # environments are set up
 
@@ -220,7 +221,7 @@ SHOWN = re.compile(r"^<!-- file: (\S+) -->\n```\w+\n(.*?)^```$", re.DOTALL | re.
 README = dict(SHOWN.findall((ROOT / "README.md").read_text(encoding="utf-8")))
 PAGE = dict(SHOWN.findall((ROOT / "docs" / "ci.md").read_text(encoding="utf-8")))
 CONFIG, WORKFLOW = ".pre-commit-config.yaml", ".github/workflows/pipelines.yaml"
-SOURCES = "https://example.com/bub.git"
+SOURCES = ADDRESS
 ANSWERS = """\
 model: {provider: openrouter, key: sk-or-of-nobody, name: openrouter/free, check: false}
 telegram: {token: "123456:abcdefghijklmnopqrstuvwxyz012345678", allow_users: ada}
@@ -244,7 +245,7 @@ def recipe(files: dict[str, str], bub: Path) -> dict[str, str]:
 def inputs_of(files: dict[str, str]) -> dict[str, str]:
     """What the workflow of a page hands to the action."""
     steps = yaml.safe_load(files[WORKFLOW])["jobs"]["pipelines"]["steps"]
-    assert steps[-1]["uses"].startswith(f"OWNER/bub@{VERSION}")
+    assert steps[-1]["uses"].startswith(f"{OWNER_AND_NAME}@{VERSION}")
     inputs: dict[str, str] = steps[-1]["with"]
     return inputs
 

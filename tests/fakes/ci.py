@@ -15,14 +15,19 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from fakes.release import ADDRESS
+
+from bub import __version__
 
 ROOT = Path(__file__).parent.parent.parent
 HOOKS, ACTION = ROOT / ".pre-commit-hooks.yaml", ROOT / "action.yml"
 if not (ACTION.exists() and (ROOT / ".git").exists()):
     pytest.skip("the hooks and the action are part of a git checkout only", allow_module_level=True)
 
-VERSION = "v0.1.0"
+VERSION = f"v{__version__}"
 """What the README calls the version whose hooks are used."""
+
+SERVER, OWNER_AND_NAME = ADDRESS.rsplit("/", 2)[0], "/".join(ADDRESS.rsplit("/", 2)[1:])
 
 
 def run(
@@ -125,7 +130,7 @@ def act(
     }
     assert set(inputs) <= set(given)
 
-    github = {"server_url": "https://github.com", "action_repository": "OWNER/bub", "action_ref": VERSION}
+    github = {"server_url": SERVER, "action_repository": OWNER_AND_NAME, "action_ref": VERSION}
 
     def filled_in(text: str) -> str:
         text = re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda found: given[found[1]], text)
