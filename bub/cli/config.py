@@ -21,7 +21,7 @@ from bub.cli.exits import FAILED
 from bub.cli.findings import ShownPipelineError, render_error
 from bub.cli.options import Options, options_of, workspace_of
 from bub.cli.output import show_json
-from bub.cli.prompts import can_ask
+from bub.cli.prompts import can_ask, require_person
 from bub.cli.questions import TerminalVoice
 from bub.cli.reading import read_plan
 from bub.cli.terminal import for_reader, printable
@@ -107,6 +107,7 @@ def set_value(
 
     One line of the file changes. If you have no file yet, Bub makes one in $BUB_HOME.
     """
+    require_person()
     options = options_of(ctx)
     if bool(words) == (secret or variable is not None):
         raise UsageError("give VALUE, --secret or --env NAME", help="`bub config set model local:smollm2`")
@@ -131,6 +132,7 @@ def set_value(
 @app.command("unset")
 def unset(ctx: typer.Context, path: Annotated[str, _PATH], person: Annotated[bool, _PERSON] = False) -> None:
     """Remove a value from the file, or with --profile from that profile, so that its parent or a default counts."""
+    require_person()
     options = options_of(ctx)
     _, keys = _locate(options, path, person=person)
     own = _own(options, person=person)
@@ -165,6 +167,7 @@ def path(ctx: typer.Context) -> None:
 @app.command("edit")
 def edit(ctx: typer.Context) -> int:
     """Open the file in $VISUAL or $EDITOR, and check what you wrote before it counts."""
+    require_person()
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
     if not can_ask():
         raise UsageError("there is no terminal to edit in", help="`bub config set PATH VALUE` changes one value")

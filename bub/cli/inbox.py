@@ -1,4 +1,4 @@
-"""`bub inbox`: shows dead letters, messages and replies that were set aside, and tries them again or drops them."""
+"""`bub inbox`: answers questions about tools; shows dead letters, and tries them again or drops them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ from typing import Annotated, Any
 
 import typer
 
+from bub.approval import OPERATOR
 from bub.base.diagnostics import did_you_mean
 from bub.base.layout import Line, Span, cells, columns, indent_text
 from bub.base.locate import bub_home
 from bub.channels.message import ChannelMessage
 from bub.cli.options import options_of, workspace_of
 from bub.cli.output import page_width, show, show_json
-from bub.cli.prompts import can_ask, confirm
+from bub.cli.prompts import can_ask, confirm, require_person
 from bub.cli.terminal import printable
 from bub.errors import UsageError
+from bub.inbox.questions import AskedQuestion
 from bub.inbox.sqlite import InboxEntry, Kind, SqliteInbox, inbox_file
 from bub.inbox.store import MailboxError
 
 app = typer.Typer(
-    rich_markup_mode=None, add_completion=False, help="Messages and replies that were set aside: try again, or drop."
+    rich_markup_mode=None,
+    add_completion=False,
+    help="Questions of agents, and what was set aside: answer, retry, drop.",
 )
 
 _IDS = typer.Argument(metavar="[ID]...", help="Which ones, such as m12 or r7.")
@@ -37,7 +41,7 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 @app.callback()
 def inbox() -> None:
-    """Messages and replies of the workspace that were set aside."""
+    """Questions of the workspace's agents, and messages and replies that were set aside."""
 
 
 @app.command("list")
@@ -46,19 +50,46 @@ def list_them(
     everything: Annotated[bool, typer.Option("--all", help="Also what waits for its turn or its delivery.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program.")] = False,
 ) -> None:
-    """Show what was set aside and why, the oldest first: messages (m1, m2 …), then replies (r1, r2 …).
+    """Show questions that wait for an answer (q1 …), then what was set aside and why: messages (m1 …), replies (r1 …).
 
     A message is set aside when its turn was cut short three times, a reply when it can never be delivered.
     """
     with _open_inbox(ctx) as inbox:
         found, elsewhere = inbox.alone(inbox.list_entries), inbox.alone(inbox.count_dead_letters_elsewhere)
+        questions = inbox.alone(inbox.questions.open)
     shown = [entry for entry in found if everything or entry.reason is not None]
     if as_json:
-        show_json([_as_json(entry) for entry in shown])
-    elif shown:
+        show_json([*map(_question_as_json, questions), *map(_as_json, shown)])
+        return
+    for question in questions:
+        show(_describe_question(question, page_width()))
+    if shown:
         show(_list_entries(shown, page_width() if sys.stdout.isatty() else None))
-    else:
+    elif not questions:
         _say(_describe_empty(inbox.workspace, len(found), elsewhere))
+
+
+@app.command("approve")
+def approve(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="ID", help="Which one, as q7.")]) -> None:
+    """Say yes to one call of a tool. Wants a terminal that you opened yourself, and shows the call before it counts."""
+    require_person()
+    if not can_ask():
+        raise UsageError("a yes wants a terminal, since a person has to see what it is for", help="run it in one")
+    with _open_inbox(ctx) as inbox:
+        question = inbox.alone(lambda: _find_question(inbox, name))
+        for line in _describe_question(question, page_width()):
+            _say("".join(span.text for span in line))
+        if not confirm("Allow it?"):
+            _say(f"{question.id} is still open (`bub inbox deny {question.id}` says no)")
+            return
+        _answer(inbox, question, is_yes=True)
+
+
+@app.command("deny")
+def deny(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="ID", help="Which one, as q7.")]) -> None:
+    """Say no to one call of a tool."""
+    with _open_inbox(ctx) as inbox:
+        _answer(inbox, inbox.alone(lambda: _find_question(inbox, name)), is_yes=False)
 
 
 @app.command("retry")
@@ -108,6 +139,44 @@ def _open_inbox(ctx: typer.Context) -> Iterator[SqliteInbox]:
         yield inbox
     finally:
         inbox.close()
+
+
+def _find_question(inbox: SqliteInbox, name: str) -> AskedQuestion:
+    waiting = {question.id: question for question in inbox.questions.open()}
+    if name not in waiting:
+        known = f"these do: {', '.join(waiting)}" if waiting else "no question does"
+        raise MailboxError(f"`{name}` waits for no answer", help=known)
+    return waiting[name]
+
+
+def _answer(inbox: SqliteInbox, question: AskedQuestion, *, is_yes: bool) -> None:
+    """Keep an answer; a gateway that runs finds it within seconds, another one at its start."""
+    if not inbox.alone(lambda: inbox.questions.answer(question.id, is_yes, OPERATOR)):
+        raise MailboxError(f"somebody else has answered {question.id} meanwhile")
+    _say(f"{question.id}: {'yes' if is_yes else 'no'} to {question.approval.tool}")
+
+
+def _describe_question(question: AskedQuestion, width: int) -> list[Line]:
+    where = printable(f"{question.channel}:{question.chat_id}")
+    tool = printable(question.approval.tool)
+    again = ", again: the process ended during it" if question.approval.again else ""
+    head = f"  {where}  {_age_of(question.at)}  {tool} is to be called{again} with"
+    told = [line for text in question.asked.splitlines() for line in indent_text(printable(text), width, 4)]
+    return [(Span(question.id, "strong"), Span(head)), *told]
+
+
+def _question_as_json(question: AskedQuestion) -> dict[str, Any]:
+    return {
+        "id": question.id,
+        "kind": "question",
+        "channel": question.channel,
+        "chat_id": question.chat_id,
+        "at": datetime.fromtimestamp(question.at, UTC).isoformat(timespec="milliseconds"),
+        "session": question.approval.session_id,
+        "tool": question.approval.tool,
+        "asked": question.asked,
+        "again": question.approval.again,
+    }
 
 
 def _change(
@@ -191,7 +260,11 @@ def _chat(entry: InboxEntry) -> str:
 
 
 def _age(entry: InboxEntry) -> str:
-    seconds = max(time.time() - entry.at, 0)
+    return _age_of(entry.at)
+
+
+def _age_of(at: float) -> str:
+    seconds = max(time.time() - at, 0)
     for unit, one in _UNITS:
         if seconds >= one:
             return f"{seconds // one:.0f}{unit}"

@@ -12,6 +12,7 @@ import typer
 
 from bub.base.diagnostics import Diagnostic, PipelineError, Place
 from bub.base.locate import bub_home, find_pipeline
+from bub.base.started import is_started_by_bub
 from bub.cli.completion.known import keep_commands, pipeline_file
 from bub.cli.findings import ShownPipelineError
 from bub.cli.options import Options, workspace_of
@@ -71,7 +72,7 @@ def usual_file(options: Options) -> Path | None:
 
 def _ask_for_trust(error: NotTrustedError) -> bool:
     """Ask the person at the terminal to trust the folder, and remember a yes."""
-    if not (can_ask() and confirm_trust(error.folder, error.file)):
+    if is_started_by_bub(os.environ) or not (can_ask() and confirm_trust(error.folder, error.file)):
         return False
     trust(Path(error.folder), bub_home(os.environ))
     return True

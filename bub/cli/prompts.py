@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any
 
 import trio
 
 from bub.approval import Question
+from bub.base.started import is_started_by_bub
 from bub.cli.terminal import printable
+from bub.errors import UsageError
 
 _TAKING_BACK = 5.0
 """How long, in seconds, a question may take to leave the terminal as it was."""
@@ -18,6 +21,14 @@ _TAKING_BACK = 5.0
 def can_ask() -> bool:
     """Return whether a person can answer: questions need a terminal to read from and one to appear on."""
     return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def require_person() -> None:
+    """Raise `UsageError` in a process that Bub started: what an agent runs cannot say yes for a person."""
+    if is_started_by_bub(os.environ):
+        raise UsageError(
+            "this was started by Bub, and only a person may do it", help="run it in a terminal that you opened yourself"
+        )
 
 
 def confirm_trust(folder: str, file: str) -> bool:

@@ -11,6 +11,7 @@ import typer
 from bub.base.locate import bub_home
 from bub.cli.exits import FAILED
 from bub.cli.options import options_of, workspace_of
+from bub.cli.prompts import require_person
 from bub.cli.terminal import for_reader, printable
 from bub.errors import UsageError
 from bub.runtime import trust as trusting
@@ -41,6 +42,7 @@ def trust(
             raise UsageError(f"{taken} was not trusted", help="`bub trust --list` shows the folders that are")
         print(for_reader(f"{taken.absolute()} is not trusted any more"))
         return 0
+    require_person()
     chosen = _parse_folder(folder) if folder is not None else workspace_of(options_of(ctx))
     trusting.trust(chosen, home)
     print(for_reader(f"{os.path.realpath(chosen)} is trusted"))

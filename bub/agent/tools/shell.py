@@ -17,6 +17,7 @@ from msgspec import Meta
 
 from bub.agent.tools.guard import Guard
 from bub.agent.tools.reach import Reach
+from bub.base.started import MARK
 from bub.pipeline.plan.secret_values import secrets_among
 from bub.pipeline.source.schemas import whole_settings_schema
 from bub.secrets.names import SECRET_IN_ADDRESS, SECRET_VARIABLE
@@ -304,7 +305,7 @@ async def bash(
     """Run a shell command and return what it prints. It cannot ask anything; what it leaves running is ended."""
     place = Reach.of(context).place(cwd)
     with place.folder():
-        env = child_environment(os.environ, context.settings)
+        env = {**child_environment(os.environ, context.settings), MARK: str(os.getpid())}
     if background:
         key = await (await shells()).start(context.session_id, command, cwd=str(place.path), env=env)
         return f"started in the background as `{key}`; bash.output shows what it prints, bash.kill ends it"
