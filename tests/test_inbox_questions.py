@@ -14,9 +14,9 @@ import trio
 from fakes.command_line import ROOT, bub
 
 from bub.approval import Approval
-from bub.base.started import MARK, is_started_by_bub
 from bub.inbox.mailbox import Mailbox, inbox_file
 from bub.inbox.questions import AskedQuestion
+from bub.inbox.started import MARK, is_started_by_bub
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_nothing_that_bub_started_says_yes_for_a_person(mailbox: Mailbox, words:
     assert state_of(mailbox) == ("open", "")
 
 
-CHILD = "from bub.base.started import is_started_by_bub; print(is_started_by_bub({}))"
+CHILD = "from bub.inbox.started import is_started_by_bub; print(is_started_by_bub({}))"
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads what Linux says of processes")

@@ -12,7 +12,6 @@ import typer
 
 from bub.base.diagnostics import Diagnostic, PipelineError, Place
 from bub.base.locate import bub_home, find_pipeline
-from bub.base.started import is_started_by_bub
 from bub.cli.completion.known import keep_commands, pipeline_file
 from bub.cli.findings import ShownPipelineError
 from bub.cli.options import Options, workspace_of
@@ -21,6 +20,7 @@ from bub.cli.table import COMMANDS
 from bub.cli.terminal import printable
 from bub.errors import NotTrustedError
 from bub.framework import BubFramework
+from bub.inbox.started import is_started_by_bub
 from bub.runtime.trust import require_trust, trust
 
 

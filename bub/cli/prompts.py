@@ -10,9 +10,9 @@ from typing import Any
 import trio
 
 from bub.approval import Question
-from bub.base.started import is_started_by_bub
 from bub.cli.terminal import printable
 from bub.errors import UsageError
+from bub.inbox.started import is_started_by_bub
 
 _TAKING_BACK = 5.0
 """How long, in seconds, a question may take to leave the terminal as it was."""

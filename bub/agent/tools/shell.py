@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from bub.agent.tools.guard import Guard
 from bub.agent.tools.reach import Reach
-from bub.base.started import MARK
+from bub.inbox.started import MARK
 from bub.pipeline.plan.secret_values import secrets_among
 from bub.pipeline.source.schemas import whole_settings_schema
 from bub.secrets.names import SECRET_IN_ADDRESS, SECRET_VARIABLE
