@@ -279,7 +279,7 @@ async def test_a_turn_that_a_person_stopped_is_in_the_next_request(talk: Talk) -
         with trio.move_on_after(0.2):
             await talk.say("look at a.txt")
         await talk.say("I mean b.txt")
-    assert spoken(model.asked[-1]) == ["look at a.txt", "I mean b.txt"]
+    assert spoken(model.asked[-1]) == ["look at a.txt\n\nI mean b.txt"]
 
 
 def spoken(messages: list[dict[str, Any]]) -> list[str | None]:

@@ -230,7 +230,8 @@ def test_the_key_is_in_no_log_even_when_all_is_logged(shell: Shell, server: Serv
 def test_json_is_one_object_with_everything_a_program_needs(shell: Shell, server: Server) -> None:
     done = shell.bub("run", "hello", "--json", "--chat-id", "7", **server.environment())
     result = json.loads(done.out)
-    assert list(result) == ["session_id", "prompt", "model_output", "outbounds", "profile", "ended_by", "trace"]
+    assert set(result) >= {"session_id", "prompt", "model_output", "outbounds", "profile", "ended_by", "trace"}
+    assert (result["finish_reason"], result["steps"]) == ("stop", 1)
     reply = {"content": "You said: hello", "session_id": "cli:7", "channel": "cli", "chat_id": "7"}
     assert (result["session_id"], result["prompt"], result["model_output"]) == ("cli:7", "hello", reply["content"])
     assert (result["outbounds"], result["profile"], result["ended_by"]) == ([reply], "default", None)
@@ -245,6 +246,7 @@ def test_a_person_reads_that_the_server_wants_a_pause_and_how_long(shell: Shell,
     busy = [refusal(429, "slow down", **{"retry-after": "3"})]
     done = shell.bub("run", scripts(busy, [delta("Here"), finish(), DONE]), **server.environment(BUB_RETRIES="1"))
     assert done.out.endswith("Here\n")
+    assert "model.paused model=openai:" in done.log
     assert re.fullmatch(r"bub: waiting 3 s: openai \(.*\) is asked too often \(429\); .*: slow down\n", done.err)
 
 
