@@ -625,6 +625,7 @@ class TestLocalModel:
             environment = {"BUB_MODEL": "openai:x", "BUB_API_BASE": f"{address}/v1", "BUB_MAX_TOKENS": "30"}
             environment["BUB_PROMPT_NOW"] = "false"
             # Nobody else knows that this is the small model, for which the usual prompt is too long.
+            shell.home.mkdir(parents=True, exist_ok=True)
             (shell.home / "prompt.md").write_text(SMALL_TEMPLATE.read_text(encoding="utf-8"), encoding="utf-8")
             paris = shell.bub("run", "What is the capital of France?", BUB_API_KEY="sesame", **environment)
             other = ("--stream", "--session-id", "another")  # where the first answer is not there to be repeated
