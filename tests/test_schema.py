@@ -154,7 +154,7 @@ MISTAKES = [
         "B100",
         "unknown key `foo` in `settings`",
         "known keys: `model`, `api_key`, `api_base`, `fallback_models`, `command_prefix`, `max_tokens`, `temperature`, "
-        "`timeout`, `retries`, `tapes`, `prompt`, `files`, `bash`, `web`, `gateway`, `providers`; "
+        "`reasoning`, `timeout`, `retries`, `tapes`, `prompt`, `files`, `bash`, `web`, `gateway`, `providers`; "
         "the settings of a plugin are a mapping under its name",
         "settings.foo",
     ),

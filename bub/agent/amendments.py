@@ -14,6 +14,7 @@ _AMENDABLE: Mapping[str, tuple[str, type | UnionType]] = {
     "tool_choice": ("a text", str),
     "max_tokens": ("a whole number", int),
     "temperature": ("a number", int | float),
+    "reasoning": ("a level of thinking", str | int),
 }
 """What `before_llm_call` may change in a request, and what it has to be."""
 

@@ -11,8 +11,10 @@ import msgspec
 from msgspec.structs import replace
 
 from bub.agent.models.request import call_ids_in
+from bub.agent.models.thoughts import thoughts_of
 from bub.agent.toolcalls import ToolCall, ToolOutcome
 from bub.errors import ModelError
+from bub.pipeline.plan.providers import split_model
 from bub.streaming import StreamEvent
 
 LONGEST_NAME = 200
@@ -24,6 +26,9 @@ class ModelAnswer(msgspec.Struct):
 
     request: dict[str, Any] = msgspec.field(default_factory=dict)
     parts: list[str] = msgspec.field(default_factory=list)
+    thoughts: list[str] = msgspec.field(default_factory=list)
+    signed: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    """The thoughts that go back to the provider as they are."""
     calls: list[ToolCall] = msgspec.field(default_factory=list)
     outcomes: list[ToolOutcome | None] = msgspec.field(default_factory=list)
     usage: dict[str, Any] | None = None
@@ -44,6 +49,11 @@ class ModelAnswer(msgspec.Struct):
         """What the answer says so far."""
         return "".join(self.parts)
 
+    def with_thoughts(self, said: dict[str, Any]) -> dict[str, Any]:
+        """Add to what the answer says what the model thought before."""
+        by = ":".join(split_model(str(self.request.get("model") or "")))
+        return {**said, **thoughts_of(by, "".join(self.thoughts), self.signed)}
+
     def keep(self, event: Any, messages: Sequence[Mapping[str, Any]]) -> StreamEvent | None:
         """Keep what an event says, and return the event that is passed on for it, if any.
 
@@ -58,6 +68,8 @@ class ModelAnswer(msgspec.Struct):
                 if not isinstance(data.get("delta"), str):
                     raise _refuse("a text event without a text")
                 self.parts.append(data["delta"])
+            case "reasoning":
+                self.thoughts.append(str(data.get("delta") or ""))
             case "tool_call":
                 call = self._make_call(data, messages)
                 self.calls.append(call)
@@ -66,6 +78,7 @@ class ModelAnswer(msgspec.Struct):
                 self.usage = dict(data)
             case "final":
                 self.finish_reason = data.get("finish_reason")
+                self.signed = list(data.get("thoughts") or ())
                 if self.finish_reason == "length" and self.calls and self.calls[-1].arguments is None:
                     self.calls[-1] = replace(self.calls[-1], is_cut=True)
                 return None

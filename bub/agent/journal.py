@@ -13,6 +13,7 @@ from bub.agent.models.parts import name_part, text_part
 from bub.errors import TapeError
 from bub.log import log_exception
 from bub.tape import Tape, TapeEntry
+from bub.tape.entry import THOUGHTS
 
 WRITING_PATIENCE = 20.0
 """How long, in seconds, writing may take, whoever wants to leave meanwhile."""
@@ -81,7 +82,11 @@ class Journal:
             log_exception("tape.write_failed", error)
 
     def _cover_entry(self, entry: TapeEntry) -> TapeEntry:
-        return replace(entry, payload={name: self._cover(value) for name, value in entry.payload.items()})
+        payload = {name: self._cover(value) for name, value in entry.payload.items()}
+        thoughts = payload.get(THOUGHTS)
+        if thoughts and thoughts != entry.payload[THOUGHTS]:
+            thoughts.pop("blocks", None)  # their provider refuses any that was changed
+        return replace(entry, payload=payload)
 
 
 def without_media(message: dict[str, Any]) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class _Loop(Run):
         self._budget = budget or Budget(framework.budget)
         self._spending = DailySpending(framework.get_tape_store(), framework.profile)
         self._offered = [self._box.tools[name] for name in self._box.usable()]
-        self._model = ""
+        self._chosen: Mapping[str, Any] = {}
         self._system = ""
         self._messages = list(inherited)
         self._asked: dict[str, Any] = {"role": "user", "content": task.prompt}
@@ -120,7 +120,7 @@ class _Loop(Run):
             return
         if self._tape is not None:
             await self._tape.ensure_bootstrap_anchor(task.session_id, framework.workspace)
-            self._model = str((await session_settings(self._tape)).get("model") or "")
+            self._chosen = await session_settings(self._tape)
             await note_interrupted(self._tape, framework.notes)
             self._messages += await self._tape.messages()
         if task.system is None:
@@ -130,7 +130,8 @@ class _Loop(Run):
         await self._journal.note_system(self._system)
         self._messages.append(tell_now(self._asked, task.now))
         self._journal.note(self._note_asked())
-        self._journal.event("loop.start", model=self._model or str(framework.settings.get("model") or ""))
+        model = self._chosen.get("model") or framework.settings.get("model") or ""
+        self._journal.event("loop.start", model=str(model))
         self._next = self._ask
 
     async def _ask(self) -> None:
@@ -157,6 +158,7 @@ class _Loop(Run):
             request["temperature"],
             [ToolSpec(tool.name, tool.description, tool.parameters) for tool in self._offered],
             request["tool_choice"],
+            request["reasoning"],
         )
         self._answer.is_asked = True
         asking = late.Asking(self._framework, request["model"], asked, self._task.session_id, self._silence)
@@ -203,7 +205,7 @@ class _Loop(Run):
             self._next = self._run_tools
             return
         answer.is_noted = True
-        said = {"role": "assistant", "content": answer.text}
+        said = answer.with_thoughts({"role": "assistant", "content": answer.text})
         self._journal.note(TapeEntry.message(said))
         if not answer.is_last and self._hear(behind=said):
             self._note_step("continue")
@@ -221,6 +223,7 @@ class _Loop(Run):
         answer = self._answer
         answer.is_noted = True
         asked = TapeEntry.tool_call([call.as_dict() for call in answer.calls], content=answer.text or None)
+        asked.payload.update(answer.with_thoughts({}))
         self._journal.note(asked)
         # On the tape before anything is done: should this process die, nothing is done twice (BEHAVIOURS P14).
         await self._journal.write()
@@ -348,12 +351,13 @@ class _Loop(Run):
         """The request of this step as the plugins want it, and the text to finish with instead of asking (A19)."""
         system = [{"role": "system", "content": self._system}] if self._system else []
         request: dict[str, Any] = {
-            "model": self._model,
+            "model": str(self._chosen.get("model") or ""),
             "messages": [*system, *self._messages],
             "tools": [tool.name for tool in self._offered],
             "tool_choice": None,
             "max_tokens": None,
             "temperature": None,
+            "reasoning": self._chosen.get("reasoning"),
             "step": self._steps,
         }
         amended, finish = await amend_request(request, self._fire)

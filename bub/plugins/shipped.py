@@ -56,6 +56,7 @@ SHIPPED_TOOLS: Mapping[str, bool] = MappingProxyType(
         "sessions": True,
         "personality": True,
         "model": False,
+        "reasoning": False,
     }
 )
 """The tools of `builtin` by name, each with whether it only reads, which a profile without `allow` allows."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bub.tape.entry import TapeEntry
+from bub.tape.entry import THOUGHTS, TapeEntry
 from bub.tape.query import LAST_ANCHOR, AnchorSelector, TapeQuery
 
 LOST = "outcome unknown: the process ended during it, or it was cancelled"
@@ -112,8 +112,9 @@ def _results(entries: Iterable[TapeEntry]) -> dict[str, Any]:
 def _of_calls(entry: TapeEntry, results: Mapping[str, Any]) -> list[dict[str, Any]]:
     calls = [call for call in _items_of(entry.payload.get("calls")) if isinstance(call, Mapping) and call.get("id")]
     content = entry.payload.get("content")
+    thoughts = {THOUGHTS: entry.payload[THOUGHTS]} if entry.payload.get(THOUGHTS) else {}
     if not calls:
-        return [{"role": "assistant", "content": content}] if content else []
+        return [{"role": "assistant", "content": content, **thoughts}] if content else []
     asked = [
         {
             "id": str(call["id"]),
@@ -125,7 +126,7 @@ def _of_calls(entry: TapeEntry, results: Mapping[str, Any]) -> list[dict[str, An
     ]
     ids = [str(call["id"]) for call in calls]
     answers = [{"role": "tool", "tool_call_id": key, "content": _text(results.get(key, LOST))} for key in ids]
-    return [{"role": "assistant", "content": content, "tool_calls": asked}, *answers]
+    return [{"role": "assistant", "content": content, "tool_calls": asked, **thoughts}, *answers]
 
 
 def _items_of(value: Any) -> list[Any]:

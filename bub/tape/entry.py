@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+THOUGHTS = "thoughts"
+"""What a message of the model has beside its content: what it thought, and which model that was."""
+
 _MEDIA = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,")
 
 _WITHIN_A_TURN = ("continued", "steered", "repeated")
@@ -87,8 +90,9 @@ class TapeEntry:
 
 
 def words_of(payload: Mapping[str, Any]) -> str:
-    """All texts of a payload, one a line: what a search looks through. Images and such are no text."""
-    return "\n".join(_texts(payload))
+    """All texts of a payload, one a line: what a search looks through. Images and thoughts are not among them."""
+    said = {name: value for name, value in payload.items() if name != THOUGHTS}
+    return "\n".join(_texts(said))
 
 
 def text_of(content: Any) -> str:

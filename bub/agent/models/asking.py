@@ -81,6 +81,7 @@ class Asking:
             "tool_choice": request.tool_choice,
             "max_tokens": request.max_tokens,
             "temperature": request.temperature,
+            "reasoning": request.reasoning,
         }
         events = await self._view.call_model(asked, self._session_id)
         if events is None or self._silence is None:

@@ -12,6 +12,7 @@ from bub.agent.models.endpoint import Endpoint
 from bub.agent.models.faults import AttemptError
 from bub.agent.models.names import ToolNames
 from bub.agent.models.overflow import is_overflow
+from bub.agent.models.thoughts import Blocks, ThoughtSplitter
 from bub.agent.models.wire import Joiner
 from bub.streaming import StreamEvent, StreamState
 
@@ -33,7 +34,9 @@ class Draft:
         "_has_text",
         "_joiners",
         "_names",
+        "_splitter",
         "_taken",
+        "_thoughts",
         "ended",
         "finish_reason",
         "ready",
@@ -52,14 +55,21 @@ class Draft:
         self._calls: PartialCalls | None = None
         self._has_text = False
         self._blank = ""
+        self._splitter = ThoughtSplitter()
+        self._thoughts: Blocks = []
 
     def text(self, delta: str) -> None:
         """A piece of the answer."""
-        self._add("text", self._joiners["text"].feed(delta))
+        self._say(self._joiners["text"].feed(delta))
 
     def reasoning(self, delta: str) -> None:
         """A piece of what the model thinks before it answers."""
         self._add("reasoning", self._joiners["reasoning"].feed(delta))
+
+    def thought(self, block: dict[str, Any]) -> None:
+        """A thought that goes back to the provider as it is; a dialect may add to the block until the answer ends."""
+        calls = len(self._calls.list_calls()) if self._calls is not None else 0
+        self._thoughts.append({"at": self._has_text + calls, "block": block})
 
     def call(self, index: object, call_id: object, name: object, arguments: object, extra: Any = None) -> None:
         """A piece of a tool call, or a whole one; see `PartialCalls.add`."""
@@ -76,8 +86,10 @@ class Draft:
     def end(self) -> None:
         """Nothing more comes: tell what is left. Raises AttemptError when the answer says nothing."""
         self.ended = True
-        for kind, joiner in self._joiners.items():
-            self._add(kind, joiner.rest())
+        self._say(self._joiners["text"].rest())
+        for kind, held in self._splitter.rest():
+            self._add(kind, held)
+        self._add("reasoning", self._joiners["reasoning"].rest())
         calls = self._calls.list_calls() if self._calls is not None and self._names.offered else []
         if not self._has_text and not calls:
             raise self._nothing_said()
@@ -87,7 +99,15 @@ class Draft:
             self.finish_reason = "tool_calls"
         if self.state.usage is not None:
             self.ready.append(StreamEvent("usage", self.state.usage))
-        self.ready.append(StreamEvent("final", {"finish_reason": self.finish_reason}))
+        thoughts = {"thoughts": self._thoughts} if self._thoughts else {}
+        self.ready.append(StreamEvent("final", {"finish_reason": self.finish_reason, **thoughts}))
+
+    def _say(self, text: str) -> None:
+        if self._splitter.is_settled:
+            self._add("text", text)
+            return
+        for kind, part in self._splitter.feed(text):
+            self._add(kind, part)
 
     def _add(self, kind: str, delta: str) -> None:
         if kind == "text" and not self._has_text:

@@ -21,7 +21,10 @@ from bub.pipeline.plan.providers import (
     OPENAI,
     PROVIDERS,
     Provider,
+    Thinking,
     provider_of,
+    quirks_of,
+    read_reasoning,
     split_model,
 )
 from bub.secrets.literals import SHORTEST_UNMARKED, credentials_in
@@ -39,7 +42,8 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     `retries` counts the further attempts before an answer has begun. `api` is one of `APIS`. `query` is sent with each
     address, `headers` with each request, over those that Bub itself sends, and `extra_body` goes over the body of a
-    request for an answer. `quirks` is what is particular about the provider. What may hold a key is kept out of `repr`.
+    request for an answer. `quirks` is what is particular about the provider. `reasoning` is how much the model is to
+    think: a level, a number of tokens, or None if it is left to the provider. `repr` leaves out what may hold a key.
     """
 
     provider: str
@@ -55,6 +59,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     headers: Mapping[str, str] = {}
     extra_body: Mapping[str, Any] = {}
     quirks: Provider = Provider(CUSTOM, "", None)
+    reasoning: str | int | None = None
 
     def __repr__(self) -> str:
         shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name not in _KEPT_SECRET)
@@ -86,6 +91,11 @@ class Endpoint(msgspec.Struct, frozen=True):
         return temperature if self.quirks.takes_temperature(self.model) else None
 
     @property
+    def thinking(self) -> Thinking:
+        """What the model understands of how much it is to think."""
+        return self.quirks.thinking_of(self.model)
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """What must not be shown of what it is asked with."""
         named = [value for name, value in self.headers.items() if re.search(SECRET_HEADER, name)]
@@ -114,6 +124,7 @@ class _ModelSettings(msgspec.Struct, frozen=True):
     temperature: float | None = None
     timeout: str | None = None
     retries: int = 2
+    reasoning: str | int | bool | None = None
     providers: dict[str, _ProviderSettings] = {}
 
 
@@ -122,7 +133,7 @@ def resolve_endpoint(settings: Mapping[str, Any], model: str | None = None, sile
 
     `silence` is how long, in seconds, the model may be silent if they do not say so with `timeout`.
 
-    Read are `model`, `api_key`, `api_base`, `max_tokens`, `temperature`, `timeout`, `retries` and
+    Read are `model`, `api_key`, `api_base`, `max_tokens`, `temperature`, `timeout`, `retries`, `reasoning` and
     `providers: {name: {api, api_key, api_base, headers, extra_body}}`. The general `api_key` and `api_base` belong to
     the provider of the settings' own `model` and are never used for another. Raises `ModelError` (`config`) when no
     model can be asked.
@@ -154,7 +165,8 @@ def resolve_endpoint(settings: Mapping[str, Any], model: str | None = None, sile
             f"there is no API key for {name}",
             f'set BUB_API_KEY, or in the settings `providers.{name}.api_key` to "${{env:{known.key_variable}}}"',
         )
-    provider = known or Provider(name, "", None)
+    api = _check_api(name, own.api or (known.api if known is not None else OPENAI))
+    provider = quirks_of(name, api)
     address, query = check_base(name, base or provider.base_url, _PATHS.values())
     return Endpoint(
         provider=name,
@@ -165,11 +177,12 @@ def resolve_endpoint(settings: Mapping[str, Any], model: str | None = None, sile
         temperature=given.temperature,
         timeout=_seconds(name, given.timeout, DEFAULT_TIMEOUT if silence is None else silence),
         retries=max(0, given.retries),
-        api=_check_api(name, own.api or provider.api),
+        api=api,
         query=query,
         headers=headers,
         extra_body=own.extra_body,
         quirks=provider,
+        reasoning=_check_reasoning(name, given.reasoning),
     )
 
 
@@ -232,6 +245,13 @@ def _check_api(provider: str, api: str) -> str:
             provider, f"the setting `providers.{provider}.api` names no API", f"write {' or '.join(APIS)}"
         )
     return api
+
+
+def _check_reasoning(provider: str, said: object) -> str | int | None:
+    try:
+        return read_reasoning(said)
+    except ValueError as error:
+        raise config_error(provider, "the setting `reasoning` is no level of thinking", f"write {error}") from None
 
 
 def _seconds(provider: str, text: str | None, usual: float) -> float:

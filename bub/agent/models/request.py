@@ -21,6 +21,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
 
     `messages` have the form of OpenAI's chat completions, whichever API is asked. `tools` are offered in this order;
     `tool_choice` is "auto", "required", "none" or the dotted name of one of them, None leaves it to the provider.
+    `reasoning` is how much the model is to think: a level, or a number of tokens.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -28,6 +29,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
     temperature: float | None = None
     tools: Sequence[ToolSpec] = ()
     tool_choice: str | None = None
+    reasoning: str | int | None = None
 
     @classmethod
     def of_prompt(cls, prompt: str | Sequence[Mapping[str, Any]], system: str | None = None) -> ChatRequest:

@@ -10,7 +10,7 @@ from msgspec import Meta
 from bub.agent.models.endpoint import resolve_endpoint
 from bub.base.diagnostics import did_you_mean
 from bub.hookspecs import PERSONALITY_POINT
-from bub.pipeline.plan.providers import LOCAL
+from bub.pipeline.plan.providers import LOCAL, quirks_of, read_reasoning, split_model
 from bub.plugins.view import ProfileView
 from bub.tape.conversations import Conversation, conversations
 from bub.tape.settings import PERSONALITY, session_settings, set_session_setting
@@ -29,6 +29,7 @@ def session_tools(
         show_help.bind(framework),
         skill.bind(read_skill),
         model.bind(framework),
+        reasoning.bind(framework),
         personality.bind(framework),
         sessions.bind(framework),
         subagent,
@@ -76,6 +77,35 @@ async def model(
         resolve_endpoint(framework.settings, name)  # says what is wrong with it
     await set_session_setting(context.tape, "model", name)
     return f"the model of this session is {name} from now on"
+
+
+@tool(name="reasoning", bound=True, for_people=True)
+async def reasoning(
+    framework: ProfileView,
+    /,
+    level: Annotated[str, "off, low, medium, high or a number of tokens; `default` for that of the settings"] = "",
+    *,
+    context: ToolContext,
+) -> str:
+    """Show how much the model thinks before it answers in this session, or choose it."""
+    configured = framework.settings.get("reasoning")
+    usual = "left to the provider" if configured is None else str(configured)
+    if context.tape is None:
+        raise ToolError("this session has no tape that could keep a choice")
+    settings = await session_settings(context.tape)
+    if not level:
+        chosen = settings.get("reasoning")
+        return usual if chosen is None else f"{chosen} (the settings say: {usual})"
+    if level == "default":
+        await set_session_setting(context.tape, "reasoning", None)
+        return f"how much the model thinks is as in the settings again: {usual}"
+    try:
+        wanted = read_reasoning(level)
+    except ValueError as error:
+        raise ToolError(f"`{level}` is no level of thinking", help=f"write {error}", kind="invalid_input") from None
+    await set_session_setting(context.tape, "reasoning", wanted)
+    name = str(settings.get("model") or framework.settings.get("model") or LOCAL)
+    return f"the reasoning of this session is {wanted} from now on{_tell_problem(name, wanted)}"
 
 
 @tool(name="personality", bound=True, for_people=True, read_only=True)
@@ -148,6 +178,13 @@ async def leave(stop_session: Callable[[str], Awaitable[None]], /, *, context: T
     """End what this session has running."""
     await stop_session(context.session_id)
     return "Session tasks stopped."
+
+
+def _tell_problem(model: str, wanted: str | int | None) -> str:
+    """What to tell of a model that cannot think as it is wanted to; "" of one that can."""
+    provider, name = split_model(model)
+    problem = quirks_of(provider).thinking_of(name).find_problem(wanted) if wanted and provider != LOCAL else None
+    return f", but `{model}` {problem}" if problem else ""
 
 
 def _in_short(one: Conversation) -> str:

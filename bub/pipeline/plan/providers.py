@@ -1,4 +1,6 @@
-"""The model providers Bub knows by name: where each is reached and how its key is usually called."""
+"""The model providers Bub knows by name: where each is reached, how its key is called, and how it is spoken to."""
+
+# Long because it is a table: what is particular about each provider is in one place, whoever needs to know it.
 
 from __future__ import annotations
 
@@ -14,6 +16,50 @@ ANTHROPIC = "anthropic"
 APIS = (OPENAI, ANTHROPIC)
 """The two ways to ask a model: OpenAI's chat completions, which most servers speak, and Anthropic's Messages."""
 
+OFF = "off"
+LEVELS = ("low", "medium", "high")
+"""What people say; a number of tokens is the other way."""
+
+MOST_OF = (4096, 16384)
+"""Up to how many tokens are little thinking, and up to how many a medium amount, for models that know levels alone."""
+
+EFFORT, TOGGLE, BOTH, ROUTED, TEMPLATE, SWITCHED = "effort", "toggle", "both", "routed", "template", "switched"
+BUDGET, ADAPTIVE = "budget", "adaptive"
+"""How a level is written; `bub/agent/models/apis/effort.py` does it."""
+
+
+class Thinking(msgspec.Struct, frozen=True):
+    """What one kind of model understands.
+
+    `models` is a pattern of their names, `style` how a level is written, "" if there is no way to say one. `levels` are
+    the words for low, medium and high, `off` the one for none; None if the model always thinks.
+    """
+
+    models: str = ""
+    style: str = EFFORT
+    levels: tuple[str, str, str] = LEVELS
+    off: str | None = "none"
+
+    def word_for(self, wanted: str | int) -> str | None:
+        """The word for a level or a number of tokens; None if it has none."""
+        if wanted == OFF:
+            return self.off
+        return self.levels[LEVELS.index(level_of(wanted))]
+
+    def find_problem(self, wanted: str | int) -> str | None:
+        """Why a model of this kind cannot do what is wanted, as the end of a sentence; None if it can."""
+        if not self.style:
+            return "cannot be told how much to think"
+        if wanted == OFF and self.off is None:
+            return "always thinks"
+        if isinstance(wanted, int) and self.style not in (ROUTED, BUDGET):
+            return f"knows no number of tokens, and takes `{level_of(wanted)}` for it"
+        return None
+
+
+ANY = Thinking()
+UNTOLD = Thinking(style="")
+
 
 class Provider(msgspec.Struct, frozen=True):
     """A provider, and what is particular about the way it speaks.
@@ -23,7 +69,9 @@ class Provider(msgspec.Struct, frozen=True):
     `key_header` the header that carries it. `api` is one of `APIS`. The rest matters for OpenAI's chat completions, but
     for `untempered`, a pattern of the models that refuse a temperature: `limit_field` is its word for the longest
     answer, `asks_for_usage` says whether token counts must be asked for, and `call_ids` is a pattern of the ids of tool
-    calls that it accepts.
+    calls that it accepts. `thinking` are the kinds of its models, of which the first that fits counts; one that fits
+    none cannot be told how much to think. `echo` is the field in which thoughts go back with what was said, "" if
+    they do not, and `wants_echo` a pattern of the models that refuse a tool call without it.
     """
 
     name: str
@@ -36,6 +84,9 @@ class Provider(msgspec.Struct, frozen=True):
     is_own: bool = False
     key_header: str | None = None
     untempered: str = "(?!)"
+    thinking: tuple[Thinking, ...] = (ANY,)
+    echo: str = ""
+    wants_echo: str = "(?!)"
 
     @property
     def usual_url(self) -> str | None:
@@ -45,6 +96,10 @@ class Provider(msgspec.Struct, frozen=True):
     def takes_temperature(self, model: str) -> bool:
         """Whether it takes a temperature for a model."""
         return re.match(self.untempered, model) is None
+
+    def thinking_of(self, model: str) -> Thinking:
+        """What a model understands of how much it is to think."""
+        return next((kind for kind in self.thinking if re.match(kind.models, model)), UNTOLD)
 
 
 CUSTOM = "custom"
@@ -58,11 +113,38 @@ _OPENAI_IDS = ".{1,40}"
 _OPENAI_THINKERS = r"o[1-9]|gpt-(5(?!.*chat)|[6-9])"
 _NEWER_CLAUDES = r"claude-(opus-4-[7-9](?!\d)|[a-z]+-([5-9]|[1-9]\d)(?!\d))"
 
+_OF_OPENAI = (
+    Thinking(r"gpt-5(\.\d+)?-chat|gpt-[34]|chatgpt", style=""),
+    Thinking("o[1-9]", off=None),
+    Thinking(r"gpt-5(?!\.)", off="minimal"),
+    ANY,
+)
+_OF_GEMINI = (
+    Thinking(r"(google/)?gemini-2\.5-flash"),
+    Thinking(r"(google/)?gemini-(2\.5|[3-9])", off=None),
+)
+_OF_GPT_OSS = Thinking(r"(openai[./])?gpt-oss", off=None)
+_OF_CLAUDE = (
+    Thinking(r"claude-3-[05]|claude-3-(opus|sonnet|haiku)|claude-[12]", style=""),
+    Thinking(r"claude-(3-7|[a-z]+-4(-[0-5])?(-\d{8}|@|$|-latest|-v))", BUDGET, off=""),
+    Thinking(r"claude-[a-z]+-4-[6-9]", ADAPTIVE, off=""),
+    Thinking(r"claude-[a-z]+-5(-\d{8}|@|$|-latest|-v)", ADAPTIVE, off="disabled"),
+    Thinking("claude-", ADAPTIVE, off=None),
+    Thinking(style=BUDGET, off=""),
+)
+_KEPT = "reasoning_content"
+
 PROVIDERS: Mapping[str, Provider] = MappingProxyType(
     {
         provider.name: provider
         for provider in (
-            Provider("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+            Provider(
+                "openrouter",
+                "https://openrouter.ai/api/v1",
+                "OPENROUTER_API_KEY",
+                thinking=(Thinking(style=ROUTED),),
+                echo="reasoning_details",
+            ),
             # The newer models of OpenAI refuse `max_tokens`, those that think also a temperature.
             Provider(
                 "openai",
@@ -71,6 +153,7 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
                 limit_field=_COMPLETION_LIMIT,
                 call_ids=_OPENAI_IDS,
                 untempered=_OPENAI_THINKERS,
+                thinking=_OF_OPENAI,
             ),
             # Claude refuses a temperature from Opus 4.7 and the models of version 5 on.
             Provider(
@@ -79,8 +162,14 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
                 "ANTHROPIC_API_KEY",
                 api=ANTHROPIC,
                 untempered=_NEWER_CLAUDES,
+                thinking=_OF_CLAUDE,
             ),
-            Provider("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+            Provider(
+                "groq",
+                "https://api.groq.com/openai/v1",
+                "GROQ_API_KEY",
+                thinking=(_OF_GPT_OSS, Thinking("qwen/", levels=("default", "default", "default"))),
+            ),
             # Mistral counts tokens unasked and is strict about fields it does not know.
             Provider(
                 "mistral",
@@ -88,9 +177,24 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
                 "MISTRAL_API_KEY",
                 asks_for_usage=False,
                 call_ids="[A-Za-z0-9]{9}",
+                thinking=(Thinking("mistral-large-[4-9]"), Thinking("mistral-(small|medium)", levels=("high",) * 3)),
+                echo="content",
             ),
-            Provider("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
-            Provider("gemini", "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+            # A model of DeepSeek that thinks refuses a tool call of its own that comes back without its thoughts.
+            Provider(
+                "deepseek",
+                "https://api.deepseek.com/v1",
+                "DEEPSEEK_API_KEY",
+                thinking=(Thinking(style=BOTH),),
+                echo=_KEPT,
+                wants_echo="",
+            ),
+            Provider(
+                "gemini",
+                "https://generativelanguage.googleapis.com/v1beta/openai",
+                "GEMINI_API_KEY",
+                thinking=_OF_GEMINI,
+            ),
             Provider("ollama", "http://127.0.0.1:11434/v1", None),
             # Azure wants its key in a header of its own; the model is the name of a deployment.
             Provider(
@@ -102,6 +206,7 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
                 limit_field=_COMPLETION_LIMIT,
                 call_ids=_OPENAI_IDS,
                 untempered=_OPENAI_THINKERS,
+                thinking=_OF_OPENAI,
             ),
             Provider(
                 "bedrock",
@@ -109,6 +214,7 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
                 "AWS_BEARER_TOKEN_BEDROCK",
                 is_own=True,
                 limit_field=_COMPLETION_LIMIT,
+                thinking=(_OF_GPT_OSS,),
             ),
             # The key is a token that `gcloud auth print-access-token` prints; it holds for an hour.
             Provider(
@@ -116,10 +222,26 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
                 "https://REGION-aiplatform.googleapis.com/v1/projects/PROJECT/locations/REGION/endpoints/openapi",
                 "GOOGLE_OAUTH_ACCESS_TOKEN",
                 is_own=True,
+                thinking=_OF_GEMINI,
             ),
-            Provider("xai", "https://api.x.ai/v1", "XAI_API_KEY", limit_field=_COMPLETION_LIMIT),
-            Provider("together", "https://api.together.xyz/v1", "TOGETHER_API_KEY"),
-            Provider("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),
+            Provider(
+                "xai",
+                "https://api.x.ai/v1",
+                "XAI_API_KEY",
+                limit_field=_COMPLETION_LIMIT,
+                thinking=(
+                    Thinking("grok-3-mini", levels=("low", "high", "high"), off=None),
+                    Thinking(r"grok-(4\.[3-9]|[5-9]|latest)"),
+                ),
+            ),
+            Provider(
+                "together",
+                "https://api.together.xyz/v1",
+                "TOGETHER_API_KEY",
+                thinking=(Thinking(style=SWITCHED),),
+                echo=_KEPT,
+            ),
+            Provider("fireworks", "https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY", echo=_KEPT),
             # Kimi has a fixed temperature and refuses any other.
             Provider(
                 "moonshot",
@@ -127,12 +249,29 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
                 "MOONSHOT_API_KEY",
                 limit_field=_COMPLETION_LIMIT,
                 untempered="kimi-",
+                thinking=(
+                    Thinking("kimi-k[3-9]", levels=("low", "high", "high"), off=None),
+                    Thinking(r"kimi-k2\.[56]", TOGGLE),
+                ),
+                echo=_KEPT,
+                wants_echo="kimi-",
             ),
             # Z.ai counts tokens unasked and does not know `stream_options`.
-            Provider("zai", "https://api.z.ai/api/paas/v4", "ZAI_API_KEY", asks_for_usage=False),
+            Provider(
+                "zai",
+                "https://api.z.ai/api/paas/v4",
+                "ZAI_API_KEY",
+                asks_for_usage=False,
+                thinking=(
+                    Thinking(r"glm-5\.[3-9]", BOTH, levels=("low", "high", "max"), off=None),
+                    Thinking(r"glm-5\.2", BOTH),
+                    Thinking("glm-", TOGGLE),
+                ),
+                echo=_KEPT,
+            ),
             Provider("lmstudio", "http://127.0.0.1:1234/v1", None),
-            Provider("vllm", "http://127.0.0.1:8000/v1", None),
-            Provider("llamacpp", "http://127.0.0.1:8080/v1", None),
+            Provider("vllm", "http://127.0.0.1:8000/v1", None, thinking=(Thinking(style=TEMPLATE),), echo=_KEPT),
+            Provider("llamacpp", "http://127.0.0.1:8080/v1", None, thinking=(Thinking(style=TEMPLATE),), echo=_KEPT),
         )
     }
 )
@@ -152,3 +291,33 @@ def provider_of(model: Any) -> str:
     """The provider that a model of the settings is asked at; "" if there is no model."""
     text = str(model or "").strip()
     return split_model(text)[0] if text else ""
+
+
+def quirks_of(provider: str, api: str | None = None) -> Provider:
+    """What is particular about a provider, also about one that Bub does not know; `api` is the way it is asked."""
+    known = PROVIDERS.get(provider)
+    if known is not None and api in (None, known.api):
+        return known
+    kinds = _OF_CLAUDE if api == ANTHROPIC else (ANY,)
+    return msgspec.structs.replace(known or Provider(provider, "", None, echo=_KEPT), thinking=kinds)
+
+
+def read_reasoning(said: object) -> str | int | None:
+    """The level or the number of tokens that a setting says; None for nothing. Raises ValueError for anything else."""
+    if said is None or said == "":
+        return None
+    if said is False:  # `off`, as YAML 1.1 reads it
+        return OFF
+    text = str(said).strip().lower()
+    if text in (OFF, *LEVELS):
+        return text
+    if re.fullmatch("[1-9][0-9]{0,6}", text):
+        return int(text)
+    raise ValueError(f"one of {OFF}, {', '.join(LEVELS)}, or a number of tokens")
+
+
+def level_of(wanted: str | int) -> str:
+    """The level that comes closest to what is wanted."""
+    if isinstance(wanted, str):
+        return wanted
+    return LEVELS[sum(wanted > most for most in MOST_OF)]

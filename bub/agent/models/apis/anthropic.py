@@ -13,12 +13,14 @@ from typing import Any
 import msgspec
 
 from bub.agent.models import faults
+from bub.agent.models.apis.effort import thinking_of_claude
 from bub.agent.models.calls import arguments_of
 from bub.agent.models.draft import Draft
 from bub.agent.models.endpoint import Endpoint
 from bub.agent.models.names import ToolNames, fit_id
 from bub.agent.models.parts import AUDIO, VIDEO, not_sent
 from bub.agent.models.request import ChatRequest, calls_in, name_in
+from bub.agent.models.thoughts import own_blocks, put_in_place
 from bub.agent.models.wire import read_json
 
 VERSION = "2023-06-01"
@@ -59,13 +61,15 @@ def body(endpoint: Endpoint, request: ChatRequest, names: ToolNames) -> dict[str
     limit = endpoint.max_tokens if request.max_tokens is None else request.max_tokens
     temperature = endpoint.temperature_of(request.temperature)
     tools, choice = _tools(request, names), _choice(request, names)
+    is_forced = choice is not None and choice["type"] in ("any", "tool")
+    thinking = thinking_of_claude(endpoint, request, limit, DEFAULT_MAX_TOKENS, is_forced=is_forced)
     system = _system(request.messages)
-    messages = _messages(request.messages, names)
+    messages = _messages(request.messages, names, endpoint if thinking.keeps_thoughts else None)
     _mark(tools)
     _mark(system)
     if messages:
         _mark(messages[-1]["content"])
-    asked: dict[str, Any] = {"model": endpoint.model, "max_tokens": DEFAULT_MAX_TOKENS if limit is None else limit}
+    asked: dict[str, Any] = {"model": endpoint.model, "max_tokens": thinking.limit, **thinking.fields}
     if tools:
         asked["tools"] = tools
         if choice is not None:
@@ -73,7 +77,7 @@ def body(endpoint: Endpoint, request: ChatRequest, names: ToolNames) -> dict[str
     if system:
         asked["system"] = system
     asked |= {"messages": messages, "stream": True}
-    if temperature is not None:
+    if temperature is not None and not thinking.on:
         asked["temperature"] = min(temperature, HIGHEST_TEMPERATURE)
     return asked
 
@@ -120,14 +124,14 @@ def _is_system(message: Mapping[str, Any]) -> bool:
     return message.get("role") in ("system", "developer")
 
 
-def _messages(messages: Iterable[Mapping[str, Any]], names: ToolNames) -> list[dict[str, Any]]:
+def _messages(messages: Iterable[Mapping[str, Any]], names: ToolNames, keeper: Endpoint | None) -> list[dict[str, Any]]:
     """The conversation with its two sides in turns: results are the user's, and what is said behind them goes along."""
     turns: list[dict[str, Any]] = []
     for message in messages:
         if _is_system(message):
             continue
         role = "assistant" if message.get("role") == "assistant" else "user"
-        blocks = _of_assistant(message, names) if role == "assistant" else _of_user(message)
+        blocks = _of_assistant(message, names, keeper) if role == "assistant" else _of_user(message)
         if not blocks:
             continue
         if turns and turns[-1]["role"] == role:
@@ -145,7 +149,8 @@ def _is_no_result(block: Block) -> bool:
     return block.get("type") != "tool_result"
 
 
-def _of_assistant(message: Mapping[str, Any], names: ToolNames) -> list[Block]:
+def _of_assistant(message: Mapping[str, Any], names: ToolNames, keeper: Endpoint | None) -> list[Block]:
+    """What the model said, called and thought; its thoughts only for the `keeper` who signed them."""
     blocks = _blocks(message.get("content"))
     for call in calls_in(message):
         blocks.append(
@@ -156,7 +161,9 @@ def _of_assistant(message: Mapping[str, Any], names: ToolNames) -> list[Block]:
                 "input": arguments_of(call["function"]["arguments"]),
             }
         )
-    return blocks
+    if keeper is None or not blocks:
+        return blocks
+    return put_in_place(blocks, own_blocks(message, keeper.provider, keeper.model))
 
 
 def _of_user(message: Mapping[str, Any]) -> list[Block]:
@@ -209,6 +216,8 @@ class Piece(msgspec.Struct, frozen=True):
     type: str | None = None
     text: str | None = None
     thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
     partial_json: str | None = None
     id: str | None = None
     name: str | None = None
@@ -236,12 +245,13 @@ _decoder = msgspec.json.Decoder(Event)
 class EventReader:
     """Reads the events of a stream, or a whole message, into a draft. Events it does not know are skipped."""
 
-    __slots__ = ("_draft", "_endpoint", "_given")
+    __slots__ = ("_draft", "_endpoint", "_given", "_thoughts")
 
     def __init__(self, endpoint: Endpoint, draft: Draft) -> None:
         self._endpoint = endpoint
         self._draft = draft
         self._given: dict[int | None, Any] = {}
+        self._thoughts: dict[int | None, Block] = {}
 
     def take(self, data: str) -> None:
         """Take the data of one event."""
@@ -287,8 +297,13 @@ class EventReader:
     def _take_delta(self, index: int | None, delta: Piece) -> None:
         if delta.text:
             self._draft.text(delta.text)
-        elif delta.thinking:
-            self._draft.reasoning(delta.thinking)
+        elif delta.thinking or delta.signature:
+            thought = self._thoughts.get(index)
+            if thought is not None:
+                thought["thinking"] += delta.thinking or ""
+                thought["signature"] += delta.signature or ""
+            if delta.thinking:
+                self._draft.reasoning(delta.thinking)
         elif delta.partial_json:
             self._given.pop(index, None)
             self._draft.call(index, None, None, delta.partial_json)
@@ -298,7 +313,12 @@ class EventReader:
             self._draft.call(index, block.id, block.name, None)
             # Whole arguments may come with the block, but are only a place holder where pieces follow.
             self._given[index] = block.input
+        elif block.type == "redacted_thinking":
+            self._draft.thought({"type": block.type, "data": block.data})
         else:
+            if block.type == "thinking":
+                thought = self._thoughts[index] = {"type": block.type, "thinking": "", "signature": ""}
+                self._draft.thought(thought)
             self._take_delta(index, block)
 
     def _take_given(self, index: int | None) -> None:
