@@ -343,6 +343,33 @@ MISTAKES = [
         related="this one counts",
         severity="note",
     ),
+    Mistake(
+        "B107",
+        f'{HEAD}settings: {{model: "openai:gpt-4o", «reasoning»: high}}',
+        "`openai:gpt-4o` cannot be told how much to think",
+        "choose another level, or leave `reasoning` to the provider",
+        ("openai:gpt-4o", "openai:gpt-5"),
+        related="the model",
+        severity="warning",
+    ),
+    Mistake(
+        "B107",
+        f'{HEAD}settings: {{model: "openai:gpt-5", fallback_models: ["moonshot:kimi-k3"], «reasoning»: "off"}}',
+        "`moonshot:kimi-k3` always thinks",
+        "choose another level, or leave `reasoning` to the provider",
+        ("kimi-k3", "kimi-k2.6"),
+        related="the model",
+        severity="warning",
+    ),
+    Mistake(
+        "B107",
+        f'{HEAD}settings: {{model: "deepseek:v4", «reasoning»: 3000}}',
+        "`deepseek:v4` knows no number of tokens, and takes `low` for it",
+        "choose another level, or leave `reasoning` to the provider",
+        ("deepseek:v4", "openrouter:deepseek/v4"),
+        related="the model",
+        severity="warning",
+    ),
     # B190, B191: what is said of plugins that nobody lists
     Mistake(
         "B190",

@@ -8,7 +8,7 @@ import msgspec
 
 from bub.base.diagnostics import Related, Severity, sure_repair
 from bub.pipeline.plan.plan import Plan
-from bub.pipeline.plan.providers import LOCAL, PROVIDERS
+from bub.pipeline.plan.providers import APIS, LOCAL, PROVIDERS, quirks_of, read_reasoning, split_model
 from bub.pipeline.plan.scalars import text_of
 from bub.pipeline.source.document import Node
 
@@ -27,14 +27,15 @@ class _Idle(msgspec.Struct, frozen=True):
 
 
 def check(plan: Plan) -> None:
-    """Find fallbacks that fall back on the same model, and keys and addresses that no model is asked with.
+    """Find fallbacks that fall back on the same model, keys and addresses that no model is asked with, and what a
+    model cannot do of the thinking that it is told to do.
 
     A variable may choose another model, so what depends on which it is is a note.
     """
     settings = plan.root.get("settings")
     if settings is None or not settings.is_mapping:
         return
-    for idle in (*_fallbacks(settings), *_overruled(settings), *_of_nobody(settings)):
+    for idle in (*_fallbacks(settings), *_overruled(settings), *_of_nobody(settings), *_unheeded_reasoning(settings)):
         plan.findings.add(
             CODE,
             idle.message,
@@ -80,3 +81,26 @@ def _of_nobody(settings: Node) -> Iterator[_Idle]:
         message = f"`providers.{name}` is never used: it has no address, and Bub knows no provider `{name}`"
         advice = f"did you mean `{meant}`?" if meant else f"give its address: `providers.{name}.api_base`"
         yield _Idle(f"providers.{name}", node, message, advice, "warning" if meant else "note")
+
+
+def _unheeded_reasoning(settings: Node) -> Iterator[_Idle]:
+    """The reasoning that the model, or one to fall back on, cannot do; nothing of models that a variable chooses."""
+    node = settings.get("reasoning")
+    try:
+        wanted = read_reasoning(node.value if node is not None else None)
+    except ValueError:
+        return  # the schema says so, or a reference stands there
+    if node is None or wanted is None:
+        return
+    others = settings.get("fallback_models")
+    for model in (settings.get("model"), *(others.elements() if others is not None else ())):
+        text = text_of(model) or ""
+        provider, name = split_model(text)
+        if model is None or "$" in text or ":" not in text or provider == LOCAL:
+            continue
+        api = text_of(settings.get("providers", provider, "api"))
+        problem = quirks_of(provider, api if api in APIS else None).thinking_of(name).find_problem(wanted)
+        if problem:
+            related = (Related("the model", model.place.file, model.place.range),)
+            message, advice = f"`{text}` {problem}", "choose another level, or leave `reasoning` to the provider"
+            yield _Idle("reasoning", node, message, advice, "warning", related)
