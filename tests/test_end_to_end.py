@@ -631,8 +631,9 @@ class TestLocalModel:
             other = ("--stream", "--session-id", "another")  # where the first answer is not there to be repeated
             colours = shell.bub("run", "Name three colours.", *other, BUB_API_KEY="sesame", **environment)
             refused = shell.bub("run", "hello", BUB_API_KEY=KEY, **environment)
-        assert (paris.code, paris.err, colours.code, colours.err) == (0, "", 0, "")
         for done in (paris, colours):
+            assert done.code == 0
+            assert not done.err or "max_tokens" in done.err  # so small a model may go on until it is cut
             assert done.out.startswith("[cli:local]\n")
             assert done.out.removeprefix("[cli:local]").strip()
         assert paris.out != colours.out

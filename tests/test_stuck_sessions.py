@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.scripted import ANTHROPIC, OPENAI, Api, Called, collect, refusal
+from fakes.scripted import ANTHROPIC, OPENAI, Api, Called, collect, events_of, refusal
 from fakes.talk import Talk, add, adding, bringing
 from fakes.toys import Toy
 
@@ -106,7 +106,29 @@ async def test_blanks_before_the_first_word_are_kept(talk: Talk) -> None:
         assert (await talk.say(OPENAI.answer("\n\n    code", at_once=1))).model_output == "\n\n    code"
 
 
+async def test_a_name_that_comes_in_pieces_is_of_one_call(talk: Talk) -> None:
+    pieces = [
+        {"index": 0, "id": "call_1", "function": {"name": "math_"}},
+        {"index": 0, "function": {"name": "add"}},
+        {"index": 0, "function": {"arguments": '{"a": 1, "b": 2}'}},
+    ]
+    chunks = [{"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]} for piece in pieces]
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+    async with talk.open(toy=bringing(adding())):
+        await talk.say(events_of(*chunks, end, "[DONE]"), OPENAI.answer("three"))
+    assert [(call["name"], call["content"]) for call in talk.of_kind("tool_result")] == [("math.add", "3")]
+
+
 # Where a turn ended.
+
+
+async def test_a_pause_that_the_server_wants_is_not_the_silence_of_a_model(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUB_RETRIES", "1")
+    busy = refusal(OPENAI.error("rate_limit_error", "slow down"), 429, retry_after="1")
+    async with talk.open(more="stages: {run_model: {idle_timeout: 500ms}}"):
+        assert (await talk.say(busy, OPENAI.answer("Here."))).model_output == "Here."
 
 
 @each_api
