@@ -20,9 +20,10 @@ from fakes.toys import Toy, Workshop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bub.agent.models.apis import anthropic
+from bub.agent.models.apis import anthropic, responses
 from bub.agent.models.apis.effort import effort_fields
 from bub.agent.models.chat import ChatRequest
+from bub.agent.models.draft import Draft
 from bub.agent.models.endpoint import resolve_endpoint
 from bub.agent.models.names import ToolNames
 from bub.agent.models.thoughts import ThoughtSplitter
@@ -52,12 +53,13 @@ class Thinker(Talk):
         super().__init__(workshop, address)
         self.name = f"{provider}:{model}"
         self.provider = provider
+        self.api = ", api: responses" if provider == "openai" else ""
 
     def opened(self, *, more: str = "", home: str = "", **toys: Any) -> Any:
         pipeline = (
             "extends: bub:default\n"
             f"settings:\n  model: {self.name}\n  retries: 0\n  providers:\n"
-            f"    {self.provider}: {{api_base: '{self.address}/{self.provider}', api_key: sk-secret-key}}\n"
+            f"    {self.provider}: {{api_base: '{self.address}/{self.provider}', api_key: sk-secret-key{self.api}}}\n"
             f"{more}\n"
             f"plugins: {{{', '.join(f'{name}: {{path: {name}.py}}' for name in toys)}}}\n"
             f"profiles: {{default: {{plugins: [{', '.join(toys)}], tools: {{allow: [math.add, reasoning, model]}}}}}}\n"
@@ -94,6 +96,7 @@ def think(workshop: Workshop, thinker: str) -> Any:
         ("anthropic:claude-sonnet-4-5", "  reasoning: 4000\n  max_tokens: 3000"),
         ("anthropic:claude-opus-4-8", "  reasoning: medium\n  temperature: 0.5"),
         ("openrouter:openai/gpt-5", "  reasoning: high"),
+        ("openai:gpt-5.1", "  reasoning: high\n  temperature: 0.5"),
     ],
 )
 async def test_thoughts_go_back_in_the_same_turn_in_the_next_and_from_the_tape(
@@ -145,6 +148,52 @@ async def test_thoughts_with_a_secret_in_them_are_kept_without_it_and_without_wh
     calls = [entry.payload["thoughts"] for entry in tape if entry.kind == "tool_call"]
     assert all("surely" not in kept["text"] and "***" in kept["text"] for kept in calls)
     assert not any("blocks" in kept for kept in calls)
+
+
+# Responses
+
+
+@pytest.mark.anyio
+async def test_responses_stores_nothing_and_tells_how_it_ended(think: Any) -> None:
+    talk = think("openai:gpt-5.1")
+    async with talk.opened(more="  reasoning: off\n  max_tokens: 50", toy=bringing(adding())):
+        cut = await talk.say("go on for ever")
+        asked, ended = await talk.last(), talk.of_kind("final")[0]
+        with pytest.raises(ModelError, match=r"It is too late"):
+            await talk.say("fail")
+    assert cut.model_output == "On and on"
+    assert (ended["finish_reason"], ended["usage"]["cached_tokens"]) == ("length", 4)
+    assert (asked["store"], asked["reasoning"], asked["max_output_tokens"]) == (False, {"effort": "none"}, 50)
+    assert asked["tools"][0]["name"] == "math_add"
+    assert asked["instructions"].startswith("You are Bub")
+
+
+def test_responses_asks_a_model_that_does_not_think_for_no_thoughts_and_sends_images() -> None:
+    endpoint = resolve_endpoint(
+        {"model": "openai:gpt-4o", "api_key": "k", "providers": {"openai": {"api": "responses"}}}
+    )
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+    request = ChatRequest.of_prompt([{"type": "text", "text": "look"}, image, {"type": "video_url", "video_url": "x"}])
+    body = responses.body(endpoint, request, ToolNames(request))
+    assert endpoint.url == "https://api.openai.com/v1/responses"
+    assert not {"include", "reasoning"} & set(body)
+    text, picture, film = body["input"][0]["content"]
+    assert (text["type"], picture["image_url"]) == ("input_text", "data:image/png;base64,AA==")
+    assert "which this model cannot be sent" in film["text"]
+
+
+def test_a_response_that_comes_at_once_is_read_as_well() -> None:
+    endpoint = resolve_endpoint({"model": "lab:m", "api_base": "http://h", "providers": {"lab": {"api": "responses"}}})
+    request = ChatRequest.of_prompt("hi")
+    draft = Draft(endpoint, ToolNames(request), ())
+    said = {"type": "message", "content": [{"type": "output_text", "text": "Hello."}]}
+    sealed = {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "x", "status": None}
+    whole = {"object": "response", "output": [sealed, said], "usage": {"input_tokens": 1, "output_tokens": 2}}
+    responses.reader(endpoint, draft).take_whole(json.dumps(whole).encode())
+    draft.end()
+    assert [event.kind for event in draft.ready] == ["text", "usage", "final"]
+    kept = {"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "x"}
+    assert draft.ready[-1].data == {"finish_reason": "stop", "thoughts": [{"at": 0, "block": kept}]}
 
 
 # How a model is told

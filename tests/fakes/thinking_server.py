@@ -161,7 +161,54 @@ def anthropic(body: dict[str, Any], number: int) -> Iterator[Any]:
     yield {"type": "message_stop"}
 
 
-PROVIDERS = {"deepseek": deepseek, "openrouter": openrouter, "anthropic": anthropic}
+# Responses
+
+
+def responses(body: dict[str, Any], number: int) -> Iterator[Any]:
+    expect(body["store"] is False, "this server stores nothing")
+    expect(body.get("include") == ["reasoning.encrypted_content"], "the reasoning could not be sealed")
+    items, before = body["input"], ""
+    for item in items:
+        kind = item.get("type", "message")
+        if kind == "reasoning":
+            ok = item["encrypted_content"] == seal(item["id"]) and item["summary"] == []
+            expect(ok, "The encrypted content could not be verified.")
+        if kind == "function_call" and item["call_id"].startswith("fc_"):
+            what = f"Item '{item['call_id']}' was provided without its required 'reasoning' item"
+            expect(before == f"rs_{item['call_id']}", what)
+        expect(kind != "message" or item["content"][0]["type"].startswith(("input_", "output_")), "a wrong part")
+        before = item.get("id", "")
+    said = items[-1]["content"][0]["text"] if items[-1].get("role") == "user" else ""
+    yield {"type": "response.created", "response": {"object": "response", "status": "in_progress"}}
+    if said.startswith("fail"):
+        error = {"code": "server_error", "message": "It is too late."}
+        yield {"type": "response.failed", "response": {"object": "response", "error": error}}
+        return
+    usage = {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 3, "total_tokens": 12}
+    end: dict[str, Any] = {"object": "response", "usage": usage}
+    if items[-1].get("type") == "function_call_output":
+        words = f"It is {items[-1]['output']}."
+    elif said.startswith("go on for ever"):
+        words, end["incomplete_details"] = "On and on", {"reason": "max_output_tokens"}
+    else:
+        words, call = "", f"fc_{number}"
+        sealed = {"type": "reasoning", "id": f"rs_{call}", "summary": [], "encrypted_content": seal(f"rs_{call}")}
+        yield {"type": "response.output_item.added", "output_index": 0, "item": {**sealed, "encrypted_content": None}}
+        for piece in pieces(THOUGHT):
+            yield {"type": "response.reasoning_text.delta", "output_index": 0, "delta": piece}
+        yield {"type": "response.output_item.done", "output_index": 0, "item": sealed}
+        item = {"type": "function_call", "call_id": call, "name": "math_add", "arguments": ""}
+        yield {"type": "response.output_item.added", "output_index": 1, "item": item}
+        for piece in pieces('{"a": 17, "b": 25}'):
+            yield {"type": "response.function_call_arguments.delta", "output_index": 1, "delta": piece}
+        done = {**item, "arguments": '{"a": 17, "b": 25}'}
+        yield {"type": "response.output_item.done", "output_index": 1, "item": done}
+    for piece in pieces(words):
+        yield {"type": "response.output_text.delta", "output_index": 0, "delta": piece}
+    yield {"type": "response.incomplete" if "incomplete_details" in end else "response.completed", "response": end}
+
+
+PROVIDERS = {"openai": responses, "deepseek": deepseek, "openrouter": openrouter, "anthropic": anthropic}
 
 
 LOG: list[dict[str, Any]] = []

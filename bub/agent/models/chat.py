@@ -12,7 +12,7 @@ import trio
 
 from bub.agent.models import faults
 from bub.agent.models.answer import Answer, Reader, unwind
-from bub.agent.models.apis import anthropic, openai
+from bub.agent.models.apis import anthropic, openai, responses
 from bub.agent.models.client import CONNECT_SECONDS
 from bub.agent.models.conversation import well_formed
 from bub.agent.models.draft import Draft
@@ -54,7 +54,7 @@ class Dialect(Protocol):
         ...
 
 
-_DIALECTS: Mapping[str, Dialect] = MappingProxyType({"openai": openai, "anthropic": anthropic})
+_DIALECTS: Mapping[str, Dialect] = MappingProxyType({"openai": openai, "anthropic": anthropic, "responses": responses})
 
 
 class Pause(msgspec.Struct, frozen=True):

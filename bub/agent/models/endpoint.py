@@ -20,6 +20,7 @@ from bub.pipeline.plan.providers import (
     LOCAL,
     OPENAI,
     PROVIDERS,
+    RESPONSES,
     Provider,
     Thinking,
     provider_of,
@@ -33,7 +34,7 @@ from bub.secrets.names import SECRET_HEADER, is_secret_variable
 DEFAULT_TIMEOUT = 120.0
 """Seconds to wait for a server's next word, unless the settings say otherwise."""
 
-_PATHS = {OPENAI: "/chat/completions", ANTHROPIC: "/messages"}
+_PATHS = {OPENAI: "/chat/completions", ANTHROPIC: "/messages", RESPONSES: "/responses"}
 _KEPT_SECRET = ("api_key", "query", "headers", "extra_body")
 
 

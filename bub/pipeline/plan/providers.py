@@ -13,8 +13,10 @@ import msgspec
 
 OPENAI = "openai"
 ANTHROPIC = "anthropic"
-APIS = (OPENAI, ANTHROPIC)
-"""The two ways to ask a model: OpenAI's chat completions, which most servers speak, and Anthropic's Messages."""
+RESPONSES = "responses"
+APIS = (OPENAI, ANTHROPIC, RESPONSES)
+"""The ways to ask a model: OpenAI's chat completions, which most servers speak, Anthropic's Messages, and OpenAI's
+Responses."""
 
 OFF = "off"
 LEVELS = ("low", "medium", "high")
@@ -296,7 +298,7 @@ def provider_of(model: Any) -> str:
 def quirks_of(provider: str, api: str | None = None) -> Provider:
     """What is particular about a provider, also about one that Bub does not know; `api` is the way it is asked."""
     known = PROVIDERS.get(provider)
-    if known is not None and api in (None, known.api):
+    if known is not None and (api is None or (api == ANTHROPIC) == (known.api == ANTHROPIC)):
         return known
     kinds = _OF_CLAUDE if api == ANTHROPIC else (ANY,)
     return msgspec.structs.replace(known or Provider(provider, "", None, echo=_KEPT), thinking=kinds)
