@@ -467,7 +467,7 @@ def test_anthropic_is_asked_natively_and_any_server_can_be() -> None:
 def test_an_api_that_is_none_is_refused_without_being_shown() -> None:
     with pytest.raises(ModelError, match=r"`providers.box.api` names no API") as caught:
         resolve_endpoint({"model": "box:m", "api_base": "http://box/v1", "providers": {"box": {"api": KEY}}})
-    assert caught.value.help == "write openai or anthropic"
+    assert caught.value.help == "write openai, anthropic or responses"
     assert KEY not in f"{caught.value!r} {caught.value.help}"
 
 

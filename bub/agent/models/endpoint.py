@@ -242,9 +242,8 @@ def _unknown_provider(wanted: str, name: str) -> ModelError:
 def _check_api(provider: str, api: str) -> str:
     """The name of an API that Bub speaks; any other is refused without being shown."""
     if api not in APIS:
-        raise config_error(
-            provider, f"the setting `providers.{provider}.api` names no API", f"write {' or '.join(APIS)}"
-        )
+        problem = f"the setting `providers.{provider}.api` names no API"
+        raise config_error(provider, problem, f"write {', '.join(APIS[:-1])} or {APIS[-1]}")
     return api
 
 
