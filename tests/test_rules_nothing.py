@@ -354,7 +354,7 @@ MISTAKES = [
     ),
     Mistake(
         "B107",
-        f'{HEAD}settings: {{model: "openai:gpt-5", fallback_models: ["moonshot:kimi-k3"], «reasoning»: "off"}}',
+        f'{HEAD}settings: {{model: "openai:gpt-4o", fallback_models: ["moonshot:kimi-k3"], «reasoning»: "off"}}',
         "`moonshot:kimi-k3` always thinks",
         "choose another level, or leave `reasoning` to the provider",
         ("kimi-k3", "kimi-k2.6"),

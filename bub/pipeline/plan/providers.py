@@ -34,7 +34,8 @@ class Thinking(msgspec.Struct, frozen=True):
     """What one kind of model understands.
 
     `models` is a pattern of their names, `style` how a level is written, "" if there is no way to say one. `levels` are
-    the words for low, medium and high, `off` the one for none; None if the model always thinks.
+    the words for low, medium and high, `off` the one for none; "" if nothing need be said for it, and None if the model
+    always thinks.
     """
 
     models: str = ""
@@ -50,6 +51,8 @@ class Thinking(msgspec.Struct, frozen=True):
 
     def find_problem(self, wanted: str | int) -> str | None:
         """Why a model of this kind cannot do what is wanted, as the end of a sentence; None if it can."""
+        if wanted == OFF and self.off == "":
+            return None
         if not self.style:
             return "cannot be told how much to think"
         if wanted == OFF and self.off is None:
@@ -116,7 +119,7 @@ _OPENAI_THINKERS = r"o[1-9]|gpt-(5(?!.*chat)|[6-9])"
 _NEWER_CLAUDES = r"claude-(opus-4-[7-9](?!\d)|[a-z]+-([5-9]|[1-9]\d)(?!\d))"
 
 _OF_OPENAI = (
-    Thinking(r"gpt-5(\.\d+)?-chat|gpt-[34]|chatgpt", style=""),
+    Thinking(r"gpt-5(\.\d+)?-chat|gpt-[34]|chatgpt", style="", off=""),
     Thinking("o[1-9]", off=None),
     Thinking(r"gpt-5(?!\.)", off="minimal"),
     ANY,
@@ -127,7 +130,7 @@ _OF_GEMINI = (
 )
 _OF_GPT_OSS = Thinking(r"(openai[./])?gpt-oss", off=None)
 _OF_CLAUDE = (
-    Thinking(r"claude-3-[05]|claude-3-(opus|sonnet|haiku)|claude-[12]", style=""),
+    Thinking(r"claude-3-[05]|claude-3-(opus|sonnet|haiku)|claude-[12]", style="", off=""),
     Thinking(r"claude-(3-7|[a-z]+-4(-[0-5])?(-\d{8}|@|$|-latest|-v))", BUDGET, off=""),
     Thinking(r"claude-[a-z]+-4-[6-9]", ADAPTIVE, off=""),
     Thinking(r"claude-[a-z]+-5(-\d{8}|@|$|-latest|-v)", ADAPTIVE, off="disabled"),
