@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from typing import Any
 
 import pytest
+from fakes.scripted import OPENAI, Called
 from fakes.talk import Talk
 from fakes.toys import HELLO, Toy, Workshop
 
 from bub.agent.models.parts import name_part
 from bub.channels import ChannelMessage
+from bub.tape.media import first_that_stays
 
 pytestmark = pytest.mark.anyio
 
@@ -149,3 +152,53 @@ async def test_P19_the_tape_names_what_was_sent(talk: Talk) -> None:
 )
 def test_how_a_part_is_named(part: dict[str, Any], line: str) -> None:
     assert name_part(part) == line
+
+
+# In the turns that follow
+
+PIXEL = data("image/png", b"a picture")
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+async def test_a_picture_is_sent_in_every_later_request_and_leaves_at_an_anchor(talk: Talk, api: str) -> None:
+    async with talk.open(api=api):
+        await talk.say("look", media=[media("image", "image/png", PIXEL, name="cat.png")])
+        await talk.say("and now?")
+        await talk.say(",tape.reset")
+        await talk.say("what was it?")
+    first, later, anew = await talk.asked()
+    assert list(later["messages"][: len(first["messages"])]) == first["messages"] or api == "anthropic"
+    assert json.dumps(later).count("YSBwaWN0dXJl") == 1
+    assert "cat.png" in json.dumps(later)
+    assert "YSBwaWN0dXJl" not in json.dumps(anew)
+
+
+async def test_a_handoff_names_the_pictures_that_it_leaves_behind(talk: Talk) -> None:
+    call = Called("tape_handoff", json.dumps({"name": "phase two", "summary": "enough"}))
+    async with talk.open():
+        await talk.say("look", media=[media("image", "image/png", PIXEL)])
+        await talk.say(OPENAI.answer(calls=[call]), OPENAI.answer("anew"))
+    *_, after = await talk.asked()
+    assert "YSBwaWN0dXJl" not in json.dumps(after)
+    assert "[image: image/png, 9 bytes]" in json.dumps(after)
+
+
+async def test_pictures_beyond_the_budget_leave_the_oldest_first_and_half_at_once(talk: Talk) -> None:
+    async with talk.open():
+        for number in range(23):
+            await talk.say(f"look {number}", media=[media("image", "image/png", data("image/png", b"%5d" % number))])
+    sent = [[part for part in parts_of(request) if part["type"] == "image_url"] for request in await talk.asked()]
+    assert [len(each) for each in sent] == [*range(1, 21), 10, 11, 12]
+    named = [part for part in parts_of((await talk.asked())[-1]) if part.get("text") == "[image: image/png, 5 bytes]"]
+    assert len(named) == 11
+    assert sent[-1][0]["image_url"]["url"] == data("image/png", b"%5d" % 11)
+
+
+def parts_of(request: dict[str, Any]) -> list[dict[str, Any]]:
+    contents = [message["content"] for message in request["messages"]]
+    return [part for content in contents if isinstance(content, list) for part in content]
+
+
+def test_what_stays_of_many_large_files_depends_on_nothing_but_their_sizes() -> None:
+    sizes = [7_000_000, 7_000_000, 7_000_000, 1, 1, 25_000_000, 1]
+    assert [first_that_stays(sizes[:number]) for number in range(8)] == [0, 0, 0, 2, 2, 2, 5, 6]

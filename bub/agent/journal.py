@@ -13,10 +13,15 @@ from bub.agent.models.parts import name_part, text_part
 from bub.errors import TapeError
 from bub.log import log_exception
 from bub.tape import Tape, TapeEntry
+from bub.tape.context import MEDIA
 from bub.tape.entry import THOUGHTS
+from bub.tape.media import keep_media, size_of
 
 WRITING_PATIENCE = 20.0
 """How long, in seconds, writing may take, whoever wants to leave meanwhile."""
+
+
+_LONGEST_ADDRESS = 10_000
 
 
 class Journal:
@@ -39,6 +44,20 @@ class Journal:
     def event(self, name: str, /, **data: Any) -> None:
         """Hold an event."""
         self.note(TapeEntry.event(name, data))
+
+    async def note_message(self, message: dict[str, Any], **meta: Any) -> None:
+        """Hold a message: what is no text is named in it, and kept beside the tape."""
+        if self._tape is None:
+            return
+        content = message["content"]
+        parts = {} if isinstance(content, str) else dict(enumerate(content))
+        parts = {place: self._cover_part(part) for place, part in parts.items() if part.get("type") != "text"}
+        if parts:
+            try:
+                meta[MEDIA] = await keep_media(self._tape, parts)
+            except TapeError as error:  # what stands beside the tape never breaks a turn (P21)
+                log_exception("tape.media_failed", error, tape=self._tape.name)
+        self.note(TapeEntry.message(without_media(message), **meta))
 
     async def note_system(self, system: str) -> None:
         """Hold the system prompt, unless it stands behind the last anchor already: it is kept once, not at every turn.
@@ -80,6 +99,10 @@ class Journal:
             await self.write()
         except Exception as error:  # noqa: BLE001 (it must not mask how the turn ended)
             log_exception("tape.write_failed", error)
+
+    def _cover_part(self, part: dict[str, Any]) -> Any:
+        # What is longer is the thing itself and no address, which can hold a secret.
+        return self._cover(part) if size_of(part) <= _LONGEST_ADDRESS else part
 
     def _cover_entry(self, entry: TapeEntry) -> TapeEntry:
         payload = {name: self._cover(value) for name, value in entry.payload.items()}

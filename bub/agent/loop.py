@@ -18,9 +18,10 @@ from bub.agent.answer import ModelAnswer
 from bub.agent.budget import Budget, BudgetError, DailySpending, estimate_tokens
 from bub.agent.commands import CommandRun
 from bub.agent.interrupted import note_interrupted
-from bub.agent.journal import WRITING_PATIENCE, without_media
+from bub.agent.journal import WRITING_PATIENCE
 from bub.agent.models.request import ChatRequest, ToolSpec
 from bub.agent.models.usage import count_directions, tokens_of
+from bub.agent.prompting.media import fit_media, left_behind
 from bub.agent.prompting.message import is_said, prompt_of
 from bub.agent.subagents import Subagents
 from bub.agent.task import Run, Task
@@ -34,6 +35,7 @@ from bub.plugins.view import ProfileView
 from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub.tape import TapeContext, TapeEntry
 from bub.tape.context import NOW, tell_now
+from bub.tape.media import put_back
 from bub.tape.settings import session_settings
 from bub.tools import ToolBox
 
@@ -122,14 +124,14 @@ class _Loop(Run):
             await self._tape.ensure_bootstrap_anchor(task.session_id, framework.workspace)
             self._chosen = await session_settings(self._tape)
             await note_interrupted(self._tape, framework.notes)
-            self._messages += await self._tape.messages()
+            self._messages += await put_back(self._tape, await self._tape.messages())
         if task.system is None:
             self._system = framework.get_system_prompt(task.prompt, dict(task.state))
         else:
             self._system = task.system
         await self._journal.note_system(self._system)
         self._messages.append(tell_now(self._asked, task.now))
-        self._journal.note(self._note_asked())
+        await self._journal.note_message(self._asked, **self._moment)
         model = self._chosen.get("model") or framework.settings.get("model") or ""
         self._journal.event("loop.start", model=str(model))
         self._next = self._ask
@@ -207,7 +209,7 @@ class _Loop(Run):
         answer.is_noted = True
         said = answer.with_thoughts({"role": "assistant", "content": answer.text})
         self._journal.note(TapeEntry.message(said))
-        if not answer.is_last and self._hear(behind=said):
+        if not answer.is_last and await self._hear(behind=said):
             self._note_step("continue")
             self._next = self._ask
             return
@@ -256,7 +258,7 @@ class _Loop(Run):
         if said_next:
             self._messages.append({"role": "user", "content": said_next})
             self._journal.note(TapeEntry.message({"role": "user", "content": said_next}, continued=True))
-        self._hear()
+        await self._hear()
         self._next = self._ask
 
     # The answer under way.
@@ -352,7 +354,7 @@ class _Loop(Run):
         system = [{"role": "system", "content": self._system}] if self._system else []
         request: dict[str, Any] = {
             "model": str(self._chosen.get("model") or ""),
-            "messages": [*system, *self._messages],
+            "messages": [*system, *fit_media(self._messages)],
             "tools": [tool.name for tool in self._offered],
             "tool_choice": None,
             "max_tokens": None,
@@ -372,7 +374,7 @@ class _Loop(Run):
             answer.is_observed = True
             await self._fire("after_llm_call", request=copy_request(answer.request), response=answer.as_response(error))
 
-    def _hear(self, *, behind: dict[str, Any] | None = None) -> bool:
+    async def _hear(self, *, behind: dict[str, Any] | None = None) -> bool:
         """Put what came for the turn meanwhile before the model (BEHAVIOURS A10); says whether anything did.
 
         It stands `behind` what the model said last, if that is given. Where the model may not be asked any more, it is
@@ -388,7 +390,7 @@ class _Loop(Run):
         self._messages += [*([behind] if behind is not None and behind["content"] else []), *told]
         self._heard += told
         for message in told:
-            self._journal.note(TapeEntry.message(without_media(message), steered=True))
+            await self._journal.note_message(message, steered=True)
         return True
 
     async def _continue_prompt(self) -> str | None:
@@ -409,19 +411,21 @@ class _Loop(Run):
 
     async def _begin_anew(self, name: str, state: Mapping[str, Any]) -> None:
         """Set an anchor: what came before is left behind, but for what a person said in this turn."""
+        left = left_behind(self._messages, (self._task.prompt, *(heard["content"] for heard in self._heard)))
+        state = {**state, "seen before": left} if left else state
         anchor = TapeEntry.anchor(name, state)
         prompts = [tell_now(self._asked, self._task.now), *self._heard]
         self._journal.note(anchor, TapeEntry.event("handoff", {"name": name, "state": dict(state)}))
-        repeated = (TapeEntry.message(without_media(prompt), repeated=True) for prompt in self._heard)
-        self._journal.note(self._note_asked(repeated=True), *repeated)
+        await self._journal.note_message(self._asked, repeated=True, **self._moment)
+        for heard in self._heard:
+            await self._journal.note_message(heard, repeated=True)
         await self._journal.write()
         self._messages = [*TapeContext().messages([anchor]), *prompts]
 
-    def _note_asked(self, **meta: Any) -> TapeEntry:
-        """The prompt as the tape keeps it: what goes below it for the model stands beside it."""
-        return TapeEntry.message(
-            without_media(self._asked), **meta, **({NOW: self._task.now} if self._task.now else {})
-        )
+    @property
+    def _moment(self) -> dict[str, Any]:
+        """What the tape keeps beside the prompt, and puts below it for the model."""
+        return {NOW: self._task.now} if self._task.now else {}
 
     # What tools ask of the turn (`AgentTurn`).
 

@@ -16,6 +16,9 @@ LOST = "outcome unknown: the process ended during it, or it was cancelled"
 NOW = "now"
 """The key of `meta` under which a message keeps when and where it came: a model reads it below the message."""
 
+MEDIA = "media"
+"""The key of `meta`, and then of the message, under which it says which of its parts lie beside the tape."""
+
 Select = Callable[[Sequence[TapeEntry], "TapeContext"], Iterable[Mapping[str, Any]]]
 
 
@@ -55,7 +58,9 @@ def messages_of(entries: Iterable[TapeEntry]) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = []
     for entry in entries:
         if entry.kind == "message":
-            messages.append(tell_now(entry.payload, entry.meta.get(NOW)))
+            message = tell_now(entry.payload, entry.meta.get(NOW))
+            kept = entry.meta.get(MEDIA)
+            messages.append({**message, MEDIA: kept} if kept else message)
         elif entry.kind == "anchor":
             messages += _of_anchor(entry)
         elif entry.kind == "tool_call":

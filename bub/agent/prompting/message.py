@@ -47,6 +47,8 @@ def _media(message: Envelope) -> Iterator[Part]:
         kind = kind or "document"
         part = part_of(kind, mime_type, url) if url else None
         if part is not None:
+            if name:
+                yield text_part(describe_attachment(kind, url, name, mime_type))
             yield part
             continue
         document = _text_of(mime_type, url) if kind == "document" else None
