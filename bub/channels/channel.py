@@ -60,10 +60,11 @@ class ShownQuestion(msgspec.Struct, frozen=True):
 
 
 class TakenAnswer(msgspec.Struct, frozen=True):
-    """What became of an answer: `words` for who gave it; if the question `is_over`, nobody can answer it now."""
+    """What became of an answer: `words` for who gave it, whether it `counts`; nobody can answer what `is_over`."""
 
     words: str
     is_over: bool
+    counts: bool = False
 
 
 class Desk(Protocol):

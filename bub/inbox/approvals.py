@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import trio
 from msgspec import structs
 
 from bub.approval import OPERATOR, Answer, Approval, NotedCall, NotSpentError, Question
+from bub.base.backoff import Backoff
 from bub.channels.channel import Channel, ShownQuestion, TakenAnswer
 from bub.channels.terminal.questions import arguments_of
 from bub.inbox.batch import Batch, surface_of
@@ -28,7 +29,17 @@ PARKED_AFTER = 600.0
 _CLOSING = 10.0
 """How long, in seconds, it may take to close a question of a turn that was cancelled."""
 
+_AGAIN = Backoff(3.0, longest=60.0)
+
 _CHANGED = "the pipeline file or the tool has changed since it was asked"
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    """A question that a turn waits for, with the channel's name for what shows it."""
+
+    kept: AskedQuestion
+    answered: trio.Event = field(default_factory=trio.Event)
 
 
 class Approvals:
@@ -46,11 +57,13 @@ class Approvals:
         self.store = store
         self._channels = channels
         self._start_soon = start_soon
-        self._waiting: dict[str, trio.Event] = {}
+        self._waiting: dict[str, _Waiting] = {}
 
     async def wait(self, kept: AskedQuestion, batch: Batch) -> Answer:
-        """Wait until somebody has answered a question, or it is too late."""
-        answered = self._waiting[kept.id] = trio.Event()
+        """Show a question and wait until somebody has answered it, or it is too late."""
+        waiting = self._waiting[kept.id] = _Waiting(kept)
+        answered = waiting.answered
+        self._start_soon(self._show, waiting, batch.message.message_id)
         try:
             with trio.move_on_after(max(kept.approval.until - time.time(), 0)):
                 with trio.move_on_after(PARKED_AFTER):
@@ -60,14 +73,14 @@ class Approvals:
                     await answered.wait()
         except trio.Cancelled:
             if batch.is_cancelled:
-                self._start_soon(self._give_up, kept)
+                self._start_soon(self._give_up, waiting.kept)
             raise
         finally:
             del self._waiting[kept.id]
         await batch.turn.unpark()
         now = await self.store.find_question(kept.id)
         if now is None or now.state == OPEN:
-            await self._give_up(kept)
+            await self._give_up(waiting.kept)
             return Answer(False, words="nobody answered in time")
         if now.state == OVER:
             return Answer(False, words=_CHANGED)
@@ -90,7 +103,7 @@ class Approvals:
         await self.store.answer(kept.id, is_yes, f"{channel}:{by}")
         now = await self.store.find_question(kept.id) or kept
         self._wake(now, _describe(now))
-        return TakenAnswer(_describe(now), True)
+        return TakenAnswer(_describe(now), True, counts=now.by == f"{channel}:{by}")
 
     async def look(self) -> None:
         """Go on with what was answered elsewhere: by `bub inbox`."""
@@ -102,7 +115,7 @@ class Approvals:
             if now is not None:
                 self._wake(now, _describe(now))
             elif name in self._waiting:
-                self._waiting[name].set()
+                self._waiting[name].answered.set()
 
     def has_changed(self, approval: Approval) -> bool:
         """Whether what a yes would be for is not what it was when it was asked."""
@@ -113,16 +126,23 @@ class Approvals:
         """Describe a call for a person, secrets covered."""
         return self._framework.mask.text(arguments_of(question))
 
-    async def show(self, kept: AskedQuestion, channel: Channel, answers: str) -> AskedQuestion:
-        """Show a question in its chat. One that cannot be shown waits all the same, for the operator."""
-        try:
-            shown = await channel.show_question(_as_shown(kept, answers))
-        except Exception as error:  # noqa: BLE001 (whatever it is, `bub inbox` shows the question)
-            log_exception("question.not_shown", error, id=kept.id, channel=channel.name)
-            return kept
-        if shown and shown != kept.shown:
-            await self.store.note_shown(kept.id, shown)
-        return replace(kept, shown=shown)
+    async def _show(self, waiting: _Waiting, answers: str) -> None:
+        """Show a question in its chat as soon as that can be done; until then, the operator can answer it."""
+        kept, failures = waiting.kept, 0
+        channel = self._channels[kept.channel]
+        while not waiting.answered.is_set() and self._waiting.get(kept.id) is waiting:
+            try:
+                shown = await channel.show_question(_as_shown(kept, answers))
+                if shown and shown != kept.shown:
+                    waiting.kept = replace(kept, shown=shown)
+                    await self.store.note_shown(kept.id, shown)
+            except Exception as error:  # noqa: BLE001 (whatever it is, `bub inbox` shows the question)
+                failures += 1
+                pause = _AGAIN.pause_after(failures)
+                log_exception("question.not_shown", error, id=kept.id, channel=channel.name, again_in=pause)
+                await trio.sleep(pause)
+            else:
+                return
 
     def _may_answer(self, approval: Approval, channel: str, by: str) -> bool:
         """Whether somebody was an approver when it was asked, and is one now."""
@@ -130,14 +150,14 @@ class Approvals:
 
     def _wake(self, kept: AskedQuestion, words: str) -> None:
         if kept.id in self._waiting:
-            self._waiting[kept.id].set()
+            self._waiting[kept.id].answered.set()
         self._start_soon(self._close, kept, words)
 
     async def _give_up(self, kept: AskedQuestion) -> None:
         """Let a question be over that nobody has to answer any more."""
         with trio.move_on_after(_CLOSING):
             await self.store.end_question(kept.id)
-            await self._close(await self.store.find_question(kept.id) or kept, f"{kept.id} is over: nothing was done.")
+            await self._close(kept, f"{kept.id} is over: nothing was done.")
 
     async def _close(self, kept: AskedQuestion, words: str) -> None:
         channel = self._channels.get(kept.channel)
@@ -202,7 +222,6 @@ class TurnCalls:
             return Answer(is_yes, by, kept.id)
         begun = list(batch.begun)
         await self._store.give_back(begun)  # what ends the process while a person thinks is none of its fault
-        kept = await self._approvals.show(kept, channel, message.message_id)
         answer = await self._approvals.wait(kept, batch)
         await self._store.begin(begun)
         return answer

@@ -10,6 +10,7 @@ import msgspec
 import trio
 
 from bub.channels import Channel, ChannelMessage, TryLaterError
+from bub.channels.channel import ShownQuestion, TakenAnswer
 from bub.log import log_warning
 from bub.streaming import StreamEvent
 from bub_plugins.telegram.settings import TelegramSettings
@@ -39,6 +40,7 @@ class TelegramChannel(Channel):
 
     name = "telegram"
     needs_debounce = True
+    shows_questions = True
 
     def __init__(self, settings: TelegramSettings, message_handler: Callable[[Any], Awaitable[None]]) -> None:
         self._settings = settings
@@ -101,6 +103,17 @@ class TelegramChannel(Channel):
             raise TryLaterError("Telegram is not connected", seconds=_NOT_CONNECTED_FOR)
         await self._connection.sender.send(message)
 
+    async def show_question(self, question: ShownQuestion) -> str:
+        """Show a question in its chat, with buttons for those who may answer it."""
+        if self._connection is None:
+            raise TryLaterError("Telegram is not connected", seconds=_NOT_CONNECTED_FOR)
+        return await self._connection.questions.show(question)
+
+    async def close_question(self, question: ShownQuestion, words: str) -> None:
+        """Let the message of a question say what came of it."""
+        if self._connection is not None:
+            await self._connection.questions.close(question, words)
+
     def admits(self, message: ChannelMessage) -> bool:
         """Whether who wrote a message may still talk to the bot."""
         chat, _, _ = message.chat_id.partition(":")
@@ -162,3 +175,8 @@ class _Desk:
     async def replies_sent(self, message: ChannelMessage) -> None:
         if self._channel.desk is not None:
             await self._channel.desk.replies_sent(message)
+
+    async def answer(self, question: str, is_yes: bool, *, by: str) -> TakenAnswer:
+        if self._channel.desk is None:
+            raise TryLaterError("the channel is being ended", seconds=_NOT_CONNECTED_FOR)
+        return await self._channel.desk.answer(question, is_yes, channel=self._channel.name, by=by)

@@ -17,6 +17,7 @@ from bub_plugins.telegram.limits import ChatAddress
 from bub_plugins.telegram.lost import KnownMessages
 from bub_plugins.telegram.media import with_media
 from bub_plugins.telegram.polling import HOLD_SECONDS, MOST_REFUSALS, Polling, Trouble, is_refusal, pause_of
+from bub_plugins.telegram.questions import AnswerDesk, Questions
 from bub_plugins.telegram.request import Request, open_bot
 from bub_plugins.telegram.sending import Sender
 from bub_plugins.telegram.settings import TelegramSettings
@@ -27,6 +28,10 @@ __all__ = ["Connection", "introduce_bot", "open_bot"]
 _REFUSED = "Telegram refuses the token of the bot"
 _HELP = "get one from @BotFather, then run `bub config set telegram.token --secret`"
 _MOST_NOTICES = 100
+
+
+class ConnectionDesk(DraftDesk, AnswerDesk, Protocol):
+    """What a connection asks of the channel's desk."""
 
 
 class Beginning(Protocol):
@@ -48,7 +53,7 @@ class Connection:
         me: User,
         settings: TelegramSettings,
         handle: Callable[[Any], Awaitable[None]],
-        desk: DraftDesk,
+        desk: ConnectionDesk,
         known: KnownMessages,
         start_soon: Callable[..., object],
     ) -> None:
@@ -61,6 +66,8 @@ class Connection:
         self._notices, waiting = trio.open_memory_channel[Notice](_MOST_NOTICES)
         self.typing = TypingSigns(bot, start_soon)
         self.sender = Sender(bot, stream=settings.stream, start_soon=start_soon, desk=desk, known=known)
+        self.questions = Questions(bot, self.sender.writer, desk, me, say=self._notice, start_soon=start_soon)
+        self._guests = settings.guests
         start_soon(self._say, waiting)
 
     async def receive(self) -> RefusedError:
@@ -74,6 +81,7 @@ class Connection:
     def take_over(self, settings: TelegramSettings) -> None:
         """Go on with other settings, from the next message on; one that is shown already is shown on."""
         self._media_limit = settings.media_limit
+        self._guests = settings.guests
         self._reader.take_over(settings)
         self.sender.stream = settings.stream
 
@@ -92,18 +100,26 @@ class Connection:
     async def _take(self, raw: Mapping[str, Any]) -> None:
         """Hand an update on. One that cannot be understood is put into the log and left there."""
         try:
-            found = self._reader.read(raw, trio.current_time())
+            said = self.questions.read(raw)
+            found = None if said is not None else self._reader.read(raw, trio.current_time())
         except Exception as error:  # noqa: BLE001 (whatever is wrong with one update, the next one may be right)
             log_exception("telegram.update_set_aside", error, update=str(dict(raw))[:4000])
             return
-        if isinstance(found, Notice):
-            try:
-                self._notices.send_nowait(found)
-            except trio.WouldBlock:
-                log_warning("telegram.notice_dropped", chat=found.chat_id)
+        if said is not None:
+            chat, _, _ = said.chat_id.partition(":")
+            await self.questions.take(said, is_guest=self._guests.admits(chat, said.by, None))
+        elif isinstance(found, Notice):
+            self._notice(found.chat_id, found.text)
         elif found is not None:
             self.sender.note(ChatAddress.of(found.chat_id), int(found.message_id))
             await self._handle(found)
+
+    def _notice(self, chat_id: str, text: str) -> None:
+        """Say something without a turn, in its time."""
+        try:
+            self._notices.send_nowait(Notice(chat_id, text))
+        except trio.WouldBlock:
+            log_warning("telegram.notice_dropped", chat=chat_id)
 
     async def _say(self, notices: trio.MemoryReceiveChannel[Notice]) -> None:
         """Send notices, one after another; one that cannot be sent is missed by nobody."""

@@ -31,7 +31,7 @@ _CONFLICT_PAUSE = 5.0
 _LEAST_HOLD = 0.5
 _MOST = 100
 _LATE = 10.0
-_KINDS = ("message", "edited_message")
+_KINDS = ("message", "edited_message", "callback_query")
 
 
 class Trouble:

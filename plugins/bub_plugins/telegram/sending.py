@@ -71,7 +71,7 @@ class Sender:
         known: KnownMessages,
         first_after: float = FIRST_AFTER,
     ) -> None:
-        self._writer = Writer(bot, Pace(), known)
+        self._writer = self.writer = Writer(bot, Pace(), known)
         self.stream = stream
         self._start_soon = start_soon
         self._desk = desk

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from telegram import (
     Bot,
+    InlineKeyboardMarkup,
     InputMediaPhoto,
     InputMediaVideo,
     LinkPreviewOptions,
@@ -111,6 +112,21 @@ class Writer:
             self._note_sent(where, sent.message_id)
 
         await self._send_styled(where, styled, send)
+
+    async def ask(
+        self, where: ChatAddress, styled: Styled, buttons: InlineKeyboardMarkup | None, *, answers: int | None = None
+    ) -> int:
+        """Send a text with buttons below it; return the id of its message."""
+        numbers: list[int] = []
+
+        async def send(chat: str, entities: Sequence[Any]) -> None:
+            place = _place(where, answers)
+            sent = await self._bot.send_message(chat, styled.text, entities=entities, reply_markup=buttons, **place)
+            self._note_sent(where, sent.message_id)
+            numbers.append(sent.message_id)
+
+        await self._send_styled(where, styled, send)
+        return numbers[-1]
 
     def spare_turn(self, where: ChatAddress) -> AbstractAsyncContextManager[None]:
         """Return a block for one call that could be left out: `place`, or `edit` for a draft."""

@@ -1,0 +1,180 @@
+"""Questions about tools: shown with buttons, and answered by those, by `/yes ID` and `/no ID`, or in a reply."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, Message, User
+from telegram.error import BadRequest, TelegramError
+
+from bub.channels.channel import ShownQuestion, TakenAnswer
+from bub.log import log_info
+from bub_plugins.telegram.limits import ChatAddress
+from bub_plugins.telegram.markup import Styled
+from bub_plugins.telegram.writing import GoneError, Writer
+
+WHICH = "Which question? Reply to it, or write /yes and its id, such as /yes q7."
+
+_SAID = re.compile(r"/(?P<word>yes|no)(?:@(?P<bot>\w+))?(?:\s+(?P<id>q\d{1,15}))?\s*", re.IGNORECASE)
+_PRESSED = re.compile(r"(?P<word>yes|no) (?P<id>q\d{1,15})")
+_MOST_TEXT = 3_000
+_MOST_WORDS = 200
+"""What Telegram shows when a button was pressed."""
+
+
+class AnswerDesk(Protocol):
+    """Takes answers, on disk when it returns."""
+
+    async def answer(self, question: str, is_yes: bool, *, by: str) -> TakenAnswer: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An answer to a question, by whom; `question` is "" if they did not say which. `pressed` is the id of the press.
+
+    `below` is the message that the button is part of, and its text.
+    """
+
+    question: str
+    is_yes: bool
+    by: str
+    chat_id: str
+    pressed: str = ""
+    below: tuple[int, str] | None = None
+
+
+class Questions:
+    """Shows questions in chats and takes what people say to them. `say` sends a text to a chat."""
+
+    def __init__(
+        self,
+        bot: Bot,
+        writer: Writer,
+        desk: AnswerDesk,
+        me: User,
+        *,
+        say: Callable[[str, str], None],
+        start_soon: Callable[..., object],
+    ) -> None:
+        self._bot = bot
+        self._writer = writer
+        self._desk = desk
+        self._me = me
+        self._say = say
+        self._start_soon = start_soon
+
+    async def show(self, question: ShownQuestion) -> str:
+        """Send a question, unless it is shown; return the id of its message."""
+        if question.shown:
+            return question.shown
+        where = ChatAddress.of(question.chat_id)
+        answers = int(question.answers) if question.answers.isdecimal() else None
+        text = f"{_describe(question)}\n\n{_how_to_answer(question)}"
+        return str(await self._writer.ask(where, Styled(text), _buttons(question), answers=answers))
+
+    async def close(self, question: ShownQuestion, words: str) -> None:
+        """Let a question say what came of it, without buttons."""
+        if question.shown.isdecimal():
+            await self._change(question.chat_id, int(question.shown), f"{_describe(question)}\n\n{words}")
+
+    def read(self, raw: Mapping[str, Any]) -> Said | None:
+        """Return what somebody says to a question in an update; None if it is about something else.
+
+        Who it is, Telegram says: nobody for who writes in the name of a group, and for what is forwarded or of a bot.
+        """
+        if (query := raw.get("callback_query")) is not None:
+            return _read_press(query)
+        given = raw.get("message")
+        text = given.get("text") if isinstance(given, dict) else None
+        found = _SAID.fullmatch(text.strip()) if isinstance(text, str) else None
+        if found is None or (found["bot"] or "").casefold() not in ("", (self._me.username or "").casefold()):
+            return None
+        assert isinstance(given, dict)
+        message = Message.de_json(given, None)
+        sender, is_own = message.from_user, message.forward_origin is None and message.via_bot is None
+        is_person = sender is not None and not sender.is_bot and message.sender_chat is None and is_own
+        by = str(sender.id) if sender is not None and is_person else ""
+        topic = f":{message.message_thread_id}" if message.is_topic_message and message.message_thread_id else ""
+        named = (found["id"] or self._asked_in(message.reply_to_message)).casefold()
+        return Said(named, found["word"].casefold() == "yes", by, f"{message.chat.id}{topic}")
+
+    async def take(self, said: Said, *, is_guest: bool) -> None:
+        """Hand an answer on; what came of it is told. Raises `BubError` if it cannot be kept, and comes again then."""
+        if not said.question:
+            if is_guest:
+                self._say(said.chat_id, WHICH)
+            return
+        taken = await self._desk.answer(said.question, said.is_yes, by=said.by)
+        if said.pressed:
+            self._start_soon(self._tell_who_pressed, said, taken)
+        elif is_guest and not taken.counts:
+            self._say(said.chat_id, taken.words)
+
+    def _asked_in(self, message: Message | None) -> str:
+        """Return the question that a message of the bot asks: only Bub puts buttons below one."""
+        if message is None or message.from_user is None or message.from_user.id != self._me.id:
+            return ""
+        rows = message.reply_markup.inline_keyboard if message.reply_markup is not None else ()
+        data = str(rows[0][0].callback_data) if rows and rows[0] else ""
+        found = _PRESSED.fullmatch(data)
+        return found["id"] if found is not None else ""
+
+    async def _tell_who_pressed(self, said: Said, taken: TakenAnswer) -> None:
+        async def answer() -> None:
+            await self._bot.answer_callback_query(said.pressed, taken.words[:_MOST_WORDS], show_alert=not taken.counts)
+
+        await _try(answer)
+        if taken.is_over and not taken.counts and said.below is not None:
+            number, text = said.below
+            await _try(lambda: self._change(said.chat_id, number, f"{text}\n\n{taken.words}"))
+
+    async def _change(self, chat_id: str, number: int, text: str) -> None:
+        try:
+            await self._writer.edit(ChatAddress.of(chat_id), number, Styled(text))
+        except (GoneError, BadRequest) as error:  # somebody deleted it
+            log_info("telegram.question_gone", chat=chat_id, error=str(error))
+
+
+def _read_press(query: Any) -> Said | None:
+    found = _PRESSED.fullmatch(str(query.get("data")))
+    sender, message = query.get("from") or {}, query.get("message") or {}
+    if found is None or sender.get("is_bot") or not isinstance(sender.get("id"), int):
+        return None
+    chat, number = (message.get("chat") or {}).get("id", ""), message.get("message_id")
+    below = (number, str(message.get("text") or "")) if isinstance(number, int) else None
+    return Said(found["id"], found["word"] == "yes", str(sender["id"]), str(chat), str(query.get("id")), below)
+
+
+def _describe(question: ShownQuestion) -> str:
+    text, more = question.text[:_MOST_TEXT], len(question.text) - _MOST_TEXT
+    lines = [f"{question.id}: may I call {question.tool} with", text]
+    if more > 0:
+        lines.append(f"… and {more:,} more characters, which `bub inbox list` shows at the machine?")
+    if question.is_again:
+        lines.append("\nThe process ended when it was called before, and whether that took effect is not known.")
+    return "\n".join(lines)
+
+
+def _how_to_answer(question: ShownQuestion) -> str:
+    if not question.approvers:
+        return f"It waits for the operator: bub inbox approve {question.id}"
+    return f"Who may answer: press a button, or write /yes {question.id} or /no {question.id}"
+
+
+def _buttons(question: ShownQuestion) -> InlineKeyboardMarkup | None:
+    if not question.approvers:
+        return None
+    pairs = (("Yes", "yes"), ("No", "no"))
+    row = [InlineKeyboardButton(text, callback_data=f"{word} {question.id}") for text, word in pairs]
+    return InlineKeyboardMarkup([row])
+
+
+async def _try(call: Callable[[], Awaitable[None]]) -> None:
+    """Make a call that is missed by nobody if it fails: what was answered is kept."""
+    try:
+        await call()
+    except TelegramError as error:
+        log_info("telegram.answer_not_told", error=f"{type(error).__name__}: {error}")
