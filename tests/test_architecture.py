@@ -96,6 +96,8 @@ PUBLIC = {
             "ChannelManager",
             "ChannelMessage",
             "RefusedError",
+            "ShownQuestion",
+            "TakenAnswer",
             "TryLaterError",
             "UndeliverableError",
             "joined",

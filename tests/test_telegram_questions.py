@@ -259,7 +259,7 @@ def test_nothing_runs_twice_or_without_a_yes_whenever_kill_9_comes(tmp_path: Pat
             question = _until(lambda: office.questions())[-1]
             office.press(question, yes=True, user=BOB)
             office.press(question, yes=True, user=ADA)
-            time.sleep(chance.random() * 0.25)
+            time.sleep(chance.random() ** 2 * 0.15)
             gateway.send_signal(signal.SIGKILL)
             gateway.wait()
             before = office.done.count(what)

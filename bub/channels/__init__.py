@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from bub.channels.channel import Channel, RefusedError, TryLaterError, UndeliverableError
+from bub.channels.channel import Channel, RefusedError, ShownQuestion, TakenAnswer, TryLaterError, UndeliverableError
 from bub.channels.message import ChannelMessage, joined
 
 __all__ = [
@@ -16,6 +16,8 @@ __all__ = [
     "ChannelManager",
     "ChannelMessage",
     "RefusedError",
+    "ShownQuestion",
+    "TakenAnswer",
     "TryLaterError",
     "UndeliverableError",
     "joined",

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import trio
 
-from bub.channels import Channel, ChannelMessage, TryLaterError
-from bub.channels.channel import ShownQuestion, TakenAnswer
+from bub.channels import Channel, ChannelMessage, ShownQuestion, TakenAnswer, TryLaterError
 from bub.log import log_warning
 from bub.streaming import StreamEvent
 from bub_plugins.telegram.settings import TelegramSettings

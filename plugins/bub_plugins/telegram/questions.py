@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, Message, User
 from telegram.error import BadRequest, TelegramError
 
-from bub.channels.channel import ShownQuestion, TakenAnswer
+from bub.channels import ShownQuestion, TakenAnswer
 from bub.log import log_info
 from bub_plugins.telegram.limits import ChatAddress
 from bub_plugins.telegram.markup import Styled
