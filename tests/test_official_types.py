@@ -79,6 +79,8 @@ def exhaust(value: Any) -> str:
 async def test_bodies_are_of_the_types_of_the_package_openai(talk: Talk) -> None:
     types = pytest.importorskip("openai.types.chat.completion_create_params")
     bodies = await hold_session(talk, OPENAI)
+    for message in [message for body in bodies for message in body["messages"]]:
+        message.pop("reasoning_content", None)  # DeepSeek and Kimi want it back; the types of OpenAI do not know it
     assert [reason for body in bodies if (reason := refused(body, types.CompletionCreateParamsStreaming))] == []
     assert "math_add" in json.dumps(bodies[-1])
     assert refused({**bodies[-1], "messages": [{"role": "user"}]}, types.CompletionCreateParamsStreaming)
