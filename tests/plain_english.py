@@ -22,6 +22,8 @@ PAGES = (
     "docs/agent.md",
     "docs/tools.md",
     "docs/two-bubs.md",
+    "docs/cli.md",
+    "docs/diagnostics.md",
     "docs/upgrade.md",
 )
 """To be widened page by page."""
@@ -54,7 +56,7 @@ _FENCE = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)
 _DESCRIPTION = re.compile(r' *"(?:description|title)": "(.*)",?$')
 _NO_PROSE = re.compile(r"\s*(?:select|insert|update|delete|create) ")
 """How the strings begin that a database reads, in which `where` is a word of its language."""
-_QUOTED = re.compile(r"``.*?``|`[^`\n]*`")
+_QUOTED = re.compile(r"``.*?``|`[^`\n]*`|(?<=\])\([^)\s]+\)")
 
 
 class Find(NamedTuple):
