@@ -346,7 +346,7 @@ MISTAKES = [
     Mistake(
         "B107",
         f'{HEAD}settings: {{model: "openai:gpt-4o", «reasoning»: high}}',
-        "`openai:gpt-4o` cannot be told how much to think",
+        "`openai:gpt-4o` has no setting for how much to think",
         "choose another level, or leave `reasoning` to the provider",
         ("openai:gpt-4o", "openai:gpt-5"),
         related="the model",

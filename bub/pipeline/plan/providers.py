@@ -54,7 +54,7 @@ class Thinking(msgspec.Struct, frozen=True):
         if wanted == OFF and self.off == "":
             return None
         if not self.style:
-            return "cannot be told how much to think"
+            return "has no setting for how much to think"
         if wanted == OFF and self.off is None:
             return "always thinks"
         if isinstance(wanted, int) and self.style not in (ROUTED, BUDGET):
@@ -75,7 +75,7 @@ class Provider(msgspec.Struct, frozen=True):
     for `untempered`, a pattern of the models that refuse a temperature: `limit_field` is its word for the longest
     answer, `asks_for_usage` says whether token counts must be asked for, and `call_ids` is a pattern of the ids of tool
     calls that it accepts. `thinking` are the kinds of its models, of which the first that fits counts; one that fits
-    none cannot be told how much to think. `echo` is the field in which thoughts go back with what was said, "" if
+    none has no setting for how much to think. `echo` is the field in which thoughts go back with what was said, "" if
     they do not, and `wants_echo` a pattern of the models that refuse a tool call without it.
     """
 
