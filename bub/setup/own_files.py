@@ -51,7 +51,7 @@ OWN_FILES = (
 """All files that Bub makes in its own folder; plugins may make others."""
 
 LOCKS = ("tapes/inbox-HASH.lock", "local/lock")
-"""Files that a gateway or a chat, and an installation of the local model, keep locked as long as they run."""
+"""Files that a gateway and an installation of the local model keep locked as long as they run."""
 
 _MEANINGS = {"HASH": "[0-9a-f]{16}", "N": "[0-9]{1,10}", r"\*": "[^/]*"}
 _PLACEHOLDER = r"HASH|\bN\b|\\\*"
