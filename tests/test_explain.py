@@ -93,6 +93,28 @@ def test_a_page_is_the_one_that_was_read_and_found_right(name: str) -> None:
     assert printed(PAGES[name]) == (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("command", ["explain", "graph", "hooks", "validate"])
+def test_a_shipped_pipeline_is_named_alike(said: Said, tmp_path: Path, command: str) -> None:
+    named = said(tmp_path, command, "bub:ethos")
+    assert (named.code, named.err) == (0, "")
+    assert named.out == said(tmp_path, "--config", "bub:ethos", command).out
+    other = said(tmp_path, "--config", "bub:default", command, *(["--all"] if command == "hooks" else []))
+    assert named.out != other.out or command == "validate"
+    slip = said(tmp_path, command, "bub:ethoss")
+    assert slip == Done(2, "", "bub: there is no shipped pipeline `bub:ethoss` (did you mean `bub:ethos`?)\n")
+
+
+def test_a_file_may_be_named_before_what_is_explained(said: Said, write: Callable[[str, str], Path]) -> None:
+    folder = write("quick.yaml", "version: 1\nextends: bub:default\nstages: {run_model: {timeout: 7s}}\n").parent
+    assert said(folder, "explain", "quick.yaml", "stages.run_model.timeout").out.startswith(
+        "stages.run_model.timeout: 7s\n"
+    )
+    assert "before_dispatch" in said(folder, "explain", "bub:ethos", "before_dispatch").out
+    assert said(folder, "explain", "run_model", "timeout") == Done(
+        2, "", "bub: `run_model` is no pipeline (name a file that ends in .yaml, or bub:NAME)\n"
+    )
+
+
 def facts(text: str, topic: str | None = None, profile: str = "default", **environ: str) -> Any:
     """The facts about a pipeline that is given as a text, as if it stood in `pipelines.yaml`."""
     plan = make_plan(load_text(dedent(text).lstrip("\n")), profile)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,9 +11,9 @@ import typer
 from bub.base.layout import EMPTY, indent_text, line
 from bub.cli.options import options_of
 from bub.cli.output import page_width, show, show_json
-from bub.cli.reading import read_plan
+from bub.cli.reading import names_pipeline, read_plan
 from bub.cli.table import IMPLEMENTERS, load
-from bub.errors import BubError
+from bub.errors import BubError, UsageError
 from bub.pipeline.plan.layers.person import read_person
 from bub.pipeline.plan.origins import lookup_of
 from bub.pipeline.show.explain import about_code, needs_plugins
@@ -25,6 +26,9 @@ _BROKEN = "the file has errors"
 
 def explain(
     ctx: typer.Context,
+    pipeline: Annotated[
+        str | None, typer.Argument(metavar="[PIPELINE]", help="A file that ends in .yaml, or bub:NAME.")
+    ] = None,
     topic: Annotated[
         str | None,
         typer.Argument(metavar="[PATH|STAGE|CODE]", help="A path (`settings.model`), a stage, or a code (`B120`)."),
@@ -35,6 +39,10 @@ def explain(
 
     Bub shows a file with errors as far as it can read it. It never shows secrets, and leaves references as they are.
     """
+    if pipeline is not None and not names_pipeline(pipeline):
+        if topic is not None:
+            raise UsageError(f"`{pipeline}` is no pipeline", help="name a file that ends in .yaml, or bub:NAME")
+        pipeline, topic = None, pipeline
     code = about_code(topic or "")
     if code is not None:
         if as_json:
@@ -43,11 +51,12 @@ def explain(
             show(line(text) for text in code.text.splitlines())
         return
     options = options_of(ctx)
-    plan, errors = read_plan(options)
+    named = Path(pipeline) if pipeline is not None else None
+    plan, errors = read_plan(options, named)
     lookup = lookup_of(plan, os.environ, read_person(plan.document, os.environ))
     implementers, missing = None, ""
     if needs_plugins(lookup, topic):
-        found = BubError(_BROKEN) if errors else load(IMPLEMENTERS)(options)
+        found = BubError(_BROKEN) if errors else load(IMPLEMENTERS)(options, named)
         implementers, missing = (None, _reason(found)) if isinstance(found, BubError) else (found, "")
     facts = facts_about(lookup, topic, implementers)
     if as_json:

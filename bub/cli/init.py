@@ -16,11 +16,9 @@ from bub.cli.terminal import printable
 from bub.errors import BubError, UsageError
 from bub.pipeline.check.editor_schema import editor_schema
 from bub.pipeline.edit.starter import start
-from bub.pipeline.source.merge import DEFAULT_PROFILE, SHIPPED
+from bub.pipeline.source.merge import DEFAULT_PROFILE, ENDINGS, SHIPPED
 from bub.plugins.schemas import installed_sections
 from bub.runtime.trust import trust
-
-_ENDINGS = (".yaml", ".yml")
 
 
 def init(
@@ -41,7 +39,7 @@ def init(
     if options.config is not None:
         raise UsageError("--config names a file to use, not one to write", help="say `bub init FILE`")
     named = path if path is not None else workspace_of(options)
-    file = named if named.suffix in _ENDINGS else named / FILE_NAME
+    file = named if named.suffix in ENDINGS else named / FILE_NAME
     schema = json.dumps(editor_schema(section.plugin for section in installed_sections()), indent=2) + "\n"
     written = start(file, parent, schema)
     names = " and ".join(map(str, written))

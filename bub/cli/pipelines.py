@@ -12,7 +12,7 @@ from bub.cli.output import page_width, show, show_json
 from bub.pipeline.source.merge import SHIPPED, load_shipped
 
 _HOW = (
-    "`bub graph --pipeline bub:NAME` draws one, `bub explain --config bub:NAME` shows the result, and a file of"
+    "`bub graph --pipeline bub:NAME` draws one, `bub explain bub:NAME` shows the result, and a file of"
     " yours takes one over with `extends: bub:NAME`."
 )
 

@@ -13,7 +13,7 @@ from bub.cli.terminal import printable
 from bub.errors import UsageError
 from bub.pipeline.check.validate import check_loaded
 from bub.pipeline.plan.plan import Plan, make_plan
-from bub.pipeline.source.merge import DEFAULT_PROFILE, SHIPPED, Document, load_document, load_shipped
+from bub.pipeline.source.merge import DEFAULT_PROFILE, ENDINGS, SHIPPED, Document, load_document, load_shipped
 from bub.pipeline.source.profiles import effective
 
 
@@ -46,6 +46,11 @@ def _report_errors(document: Document, named: Path | None, profiles: Sequence[st
         name = f" {named}" if named is not None else ""
         print(printable(f"bub: {document.file} has {count}; `bub validate{name}` lists {them}"), file=sys.stderr)
     return errors
+
+
+def names_pipeline(word: str) -> bool:
+    """Whether a word of the command line can only be the name of a pipeline: `bub:NAME`, or that of a YAML file."""
+    return word.startswith(SHIPPED) or word.endswith(ENDINGS)
 
 
 def file_meant_by(path: Path) -> Path:

@@ -35,7 +35,7 @@ BY_METAVAR = {
 
 BY_NAME = {"--config": "pipelines", "--profile": "profiles", "--from": "shipped", "--session-id": "sessions"}
 
-BY_PLACE = {("bub", "init", "path"): "files"}
+BY_PLACE = {("bub", "init", "path"): "files", ("bub", "explain", "pipeline"): "stages"}  # it may be left out
 
 
 def vocabulary() -> dict[str, Any]:

@@ -12,9 +12,9 @@ import msgspec
 
 from bub.base.diagnostics import STDIN, Diagnostic
 from bub.base.failures import explain_os_error
-from bub.base.resources import shipped_pipeline, shipped_pipelines
+from bub.base.resources import shipped_pipeline
 from bub.errors import UsageError
-from bub.pipeline.source.merge import SHIPPED
+from bub.pipeline.source.merge import ENDINGS, SHIPPED, suggest_shipped
 from bub.pipeline.source.yaml_reader import MAX_BYTES, parse
 
 UNREADABLE = "B014"
@@ -22,7 +22,6 @@ UNREADABLE = "B014"
 _USUAL_NAMES = ("pipelines.yaml", "pipelines.yml")
 """Who calls a file so means a pipeline, whatever it holds."""
 
-_SUFFIXES = (".yaml", ".yml")
 _NOT_OURS = frozenset({"node_modules", "site-packages", "__pycache__"})
 _ENVIRONMENT = "pyvenv.cfg"
 """What lies in every virtual environment of Python."""
@@ -98,8 +97,8 @@ def resolve_file(name: str) -> PipelineFile:
     if name.startswith(SHIPPED):
         shipped = shipped_pipeline(name.removeprefix(SHIPPED))
         if shipped is None:
-            known = ", ".join(f"{SHIPPED}{other}" for other in shipped_pipelines())
-            raise UsageError(f"the shipped pipeline {name} does not exist", help=f"shipped are {known}")
+            help_ = suggest_shipped(name.removeprefix(SHIPPED))
+            raise UsageError(f"there is no shipped pipeline `{name}`", help=help_)
         return PipelineFile(name, shipped, shipped=True)
     path = _tidy(Path(name))
     try:
@@ -137,7 +136,7 @@ def pipelines_below(folder: Path) -> Iterator[Path | Diagnostic]:
         for entry in inside:
             path = here / entry.name
             # A pipe would wait for somebody to write to it.
-            if entry.name.endswith(_SUFFIXES) and os.path.isfile(path):  # noqa: PTH113 (it never raises)
+            if entry.name.endswith(ENDINGS) and os.path.isfile(path):  # noqa: PTH113 (it never raises)
                 yield from inspect_file(path)
         todo += [here / entry.name for entry in reversed(inside) if _is_walked(entry)]
 
@@ -173,7 +172,7 @@ def inspect_file(path: Path) -> Iterator[Path | Diagnostic]:
 
 def leads_astray(path: Path) -> bool:
     """Return whether a path links to a file with another ending: findings would show lines of a foreign file."""
-    return os.path.islink(path) and not os.path.realpath(path).endswith(_SUFFIXES)  # noqa: PTH114 (it never raises)
+    return os.path.islink(path) and not os.path.realpath(path).endswith(ENDINGS)  # noqa: PTH114 (it never raises)
 
 
 def is_pipeline(data: bytes) -> bool:

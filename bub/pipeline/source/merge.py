@@ -24,7 +24,7 @@ SHIPPED = "bub:"
 
 DEFAULT_PROFILE = "default"
 
-_PIPELINE_FILE = (".yaml", ".yml")
+ENDINGS = (".yaml", ".yml")
 """What the name of a file that `extends` may name ends with."""
 
 _NOT_INHERITED = ("extends", "tests")
@@ -150,7 +150,7 @@ def load_shipped(name: str) -> Document:
     """Read a shipped pipeline by its name without `bub:`; raises `UsageError` for a name that is not shipped."""
     path = shipped_pipeline(name)
     if path is None:
-        raise UsageError(f"there is no shipped pipeline `{SHIPPED}{name}`", help=_suggest_shipped(name))
+        raise UsageError(f"there is no shipped pipeline `{SHIPPED}{name}`", help=suggest_shipped(name))
     return _load(_open_source(path, f"{SHIPPED}{name}", shipped=True))
 
 
@@ -281,7 +281,7 @@ def _parent(name: str, seen: list[_Source], parents: Parents) -> _ParsedSource:
     try:
         return parents.read(path, file, identity, shipped, tree)
     except FileNotFoundError:
-        near = did_you_mean(path.name, [other for other in tree.names(path.parent) if other.endswith(_PIPELINE_FILE)])
+        near = did_you_mean(path.name, [other for other in tree.names(path.parent) if other.endswith(ENDINGS)])
         message = f"`{name}` does not exist (`extends` is relative to {child.file})"
         raise _NoParentError("B021", message, near or "name a shipped pipeline or a file that exists") from None
     except (OSError, ValueError) as error:
@@ -294,7 +294,7 @@ def _parent_path(name: str, child: _Source) -> tuple[Path, str]:
         short = name.removeprefix(SHIPPED)
         path = shipped_pipeline(short)
         if path is None:
-            raise _NoParentError("B021", f"there is no shipped pipeline `{name}`", _suggest_shipped(short))
+            raise _NoParentError("B021", f"there is no shipped pipeline `{name}`", suggest_shipped(short))
         return path, name
     rule = f"write `{SHIPPED}NAME`, or a path relative to this file"
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", name):
@@ -304,7 +304,7 @@ def _parent_path(name: str, child: _Source) -> tuple[Path, str]:
     if name in shipped_pipelines():
         raise _NoParentError("B021", f"`{name}` is not a file", f"did you mean `{SHIPPED}{name}`?")
     # Lines of a file show up in findings, so nothing but pipeline files may be named here.
-    if not name.endswith(_PIPELINE_FILE):
+    if not name.endswith(ENDINGS):
         raise _NoParentError("B021", f"`{name}` is not a pipeline file", f"{rule} that ends in .yaml or .yml")
     if child.base is None:
         raise _NoParentError("B021", f"`{name}` cannot be found: {child.file} lies in no folder", rule)
@@ -315,7 +315,7 @@ def _parent_path(name: str, child: _Source) -> tuple[Path, str]:
             f"`{name}` is one of Bub's own files",
             "leave it out: what your own file says of the model holds in every folder",
         )
-    if not child.tree.identity(path).endswith(_PIPELINE_FILE):
+    if not child.tree.identity(path).endswith(ENDINGS):
         raise _NoParentError(
             "B021", f"`{name}` is a link to a file that is not a pipeline file", "name the pipeline file itself"
         )
@@ -323,7 +323,8 @@ def _parent_path(name: str, child: _Source) -> tuple[Path, str]:
     return path, child.tree.prefix + os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 (so is this)
 
 
-def _suggest_shipped(name: str) -> str:
+def suggest_shipped(name: str) -> str:
+    """Return what to do about a shipped pipeline that does not exist, named without `bub:`."""
     known = shipped_pipelines()
     meant = did_you_mean(name, known)
     listed = ", ".join(f"`{SHIPPED}{other}`" for other in known)
