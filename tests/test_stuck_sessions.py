@@ -7,6 +7,7 @@ of Mistral's kind.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,8 +19,8 @@ from fakes.scripted import ANTHROPIC, OPENAI, Api, Called, collect, events_of, r
 from fakes.talk import Talk, add, adding, bringing
 from fakes.toys import Toy
 
-from bub.agent import local_install
 from bub.agent.answer import LONGEST_NAME
+from bub.agent.local import parts
 from bub.agent.models.chat import ChatRequest, ToolSpec, stream_chat
 from bub.agent.models.client import open_client
 from bub.agent.models.conversation import BEGINNING, NO_ANSWER, well_formed
@@ -226,7 +227,7 @@ def test_what_is_well_formed_stays_as_it_is() -> None:
 @pytest.fixture(scope="module")
 def llama() -> Iterator[str]:
     """Serve the small model with a template of Mistral's kind."""
-    weights = local_install.status().weights
+    weights = parts.status(Path(os.devnull)).weights
     command = [sys.executable, str(Path(__file__).parent / "fakes" / "local_server.py"), str(weights), "--alternating"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -237,7 +238,9 @@ def llama() -> Iterator[str]:
 
 
 @pytest.mark.model
-@pytest.mark.skipif(not local_install.status().ready, reason="the small model is not installed: `bub local install`")
+@pytest.mark.skipif(
+    not parts.status(Path(os.devnull)).ready, reason="the small model is not in this environment: `make test`"
+)
 @pytest.mark.parametrize("arguments", [BROKEN, '{"n": 1e999}'])
 async def test_llama_cpp_takes_a_conversation_with_all_that_went_wrong(llama: str, arguments: str) -> None:
     call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": arguments}}

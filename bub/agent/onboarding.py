@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -12,7 +13,8 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
-from bub.agent import local_install
+from bub.agent.local.install import install
+from bub.agent.local.parts import MEGABYTES, status
 from bub.agent.models.chat import stream_chat
 from bub.agent.models.client import open_client
 from bub.agent.models.endpoint import Endpoint, resolve_endpoint
@@ -20,6 +22,7 @@ from bub.agent.models.faults import silent
 from bub.agent.models.probe import ask_for_models
 from bub.agent.models.request import ChatRequest
 from bub.asking import Asking, Choice
+from bub.base.locate import bub_home
 from bub.configure import merge
 from bub.errors import BubError, ModelError
 from bub.pipeline.plan.layers.said import GENERAL
@@ -33,7 +36,7 @@ _USUAL_MODELS: Mapping[str, str] = {"openrouter": "openrouter/free"}
 _NO_MODEL = "-"
 """Stands for a model where only the provider matters."""
 
-_RETRY, _EDIT, _KEEP = "retry", "edit", "keep"
+_RETRY, _EDIT, _KEEP, _STOP = "retry", "edit", "keep", "stop"
 
 _MOST_SHOWN = 200
 """How much of the first answer is shown, in characters."""
@@ -233,8 +236,7 @@ def _models(chosen: _Chosen, ask: Asking) -> list[str]:
 def _answers(chosen: _Chosen, ask: Asking) -> bool:
     """Whether the choice is to be kept: the model answered, or the person wants it all the same."""
     if chosen.provider == LOCAL:
-        _install(ask)
-        return True
+        return _installed(ask)
     if not ask.confirm("model.check", "Ask it for a word now, to see that it answers?"):
         return True
     while True:
@@ -283,16 +285,38 @@ async def _hear(client: Any, endpoint: Endpoint) -> str:
     return line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}…"
 
 
-def _install(ask: Asking) -> None:
-    if local_install.status().ready:
-        return
-    if not ask.confirm("model.install", "It is not on this machine yet. Install it now (about 200 MB)?"):
-        ask.say("`bub local install` brings it whenever you like.")
-        return
-    try:
-        local_install.install(ask.say)
-    except BubError as error:
-        ask.say(_explain(error))
+def _installed(ask: Asking) -> bool:
+    """Install the local model if it is missing, and return whether the choice is to be kept.
+
+    Raises BubError if it could not be installed and the person gives up: a model that cannot answer is not written.
+    """
+    home = bub_home(os.environ)
+    if status(home).ready:
+        return True
+    if not ask.confirm("model.install", f"It is not on this machine yet. Install it now ({MEGABYTES} MB)?"):
+        ask.say("`bub local install` installs it whenever you like.")
+        return True
+    while True:
+        try:
+            install(home, ask)
+        except BubError as error:
+            ask.say(_explain(error))
+            then = ask.select(
+                "model.on_failed_install",
+                "What now?",
+                [
+                    Choice(_RETRY, "try again"),
+                    Choice(_EDIT, "choose another model"),
+                    Choice(_STOP, "stop, and write nothing"),
+                ],
+                default=_STOP,
+            )
+            if then == _EDIT:
+                return False
+            if then == _STOP:
+                raise
+        else:
+            return True
 
 
 def _online(work: Callable[[Any], Awaitable[_T]]) -> _T:

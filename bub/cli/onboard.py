@@ -11,6 +11,7 @@ from typing import Annotated, NamedTuple, TextIO
 
 import typer
 
+from bub.agent.local.parts import status
 from bub.asking import Voice
 from bub.base.diagnostics import PipelineError
 from bub.base.locate import FILE_NAME, bub_home
@@ -27,6 +28,7 @@ from bub.pipeline.edit.dotenv import FILE_NAME as DOTENV
 from bub.pipeline.edit.dotenv import keep_secrets
 from bub.pipeline.edit.modeline import SCHEMA_FILE, with_modeline, write_schema_beside
 from bub.pipeline.edit.own_file import OwnFile, describe_backup, new_own, read_own, write_change
+from bub.pipeline.plan.providers import LOCAL
 from bub.pipeline.source.merge import DEFAULT_PROFILE, SHIPPED
 from bub.secrets.redactor import Redactor
 from bub.setup.changes import difference
@@ -122,20 +124,21 @@ class _FileChange(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """What is to be written, a file after the other; and the channels that are to run.
+    """What is to be written, a file after the other; the channels that are to run, and what is left to do before.
 
     The person's own file comes first. If the second is never written, the next set-up begins with what the first says.
     """
 
     files: Sequence[_FileChange]
     channels: Sequence[str]
+    first: str
 
     def write(self) -> None:
         """Write each file as a whole or not at all; say what was written, and what one can do now."""
         for file in self.files:
             file.write()
         gateway = f", or `bub gateway` for {', '.join(self.channels)}" if self.channels else ""
-        _tell(f"talk to it with `bub chat`{gateway}")
+        _tell(f"{self.first}talk to it with `bub chat`{gateway}")
 
 
 def _help_editors(path: Path) -> None:
@@ -190,7 +193,13 @@ def _change(
     if script is None and not ask.confirm("write", f"Write this to {names}?"):
         _tell("nothing was written")
         return None
-    return _Change(changed, wizard.channels)
+    return _Change(changed, wizard.channels, _left_to_do(wizard.model))
+
+
+def _left_to_do(model: str) -> str:
+    """Return what to do before the chosen model can answer, as the beginning of a sentence; "" for nothing."""
+    is_local = model.partition(":")[0].lower() == LOCAL
+    return "run `bub local install`, then " if is_local and not status(bub_home(os.environ)).ready else ""
 
 
 def _text_of(own: OwnFile) -> str:

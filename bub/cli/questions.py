@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
 
 from bub.asking import BackError, Query
 from bub.cli.terminal import printable
+from bub.setup.pacing import seldom
 
 if TYPE_CHECKING:  # importing it costs 130 ms, which only a question pays
     import questionary
@@ -44,14 +46,33 @@ class TerminalVoice:
         for line in text.splitlines():
             print(printable(line), file=sys.stderr)
 
-    @contextmanager
-    def progress(self, text: str) -> Iterator[None]:
-        """Show what the set-up waits for, on a line that is gone afterwards."""
-        print(f"{printable(text)} …", end="", file=sys.stderr, flush=True)
-        try:
-            yield
-        finally:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    def progress(self, text: str) -> AbstractContextManager[Callable[[str], None]]:
+        """Show what the set-up waits for, and how far it has come, on a line that is gone afterwards."""
+        return _changing_line(text, sys.stderr)
+
+
+@contextmanager
+def _changing_line(text: str, stream: TextIO) -> Iterator[Callable[[str], None]]:
+    """Show a text and give a function that shows another in its place; the line is gone afterwards.
+
+    A pipe gets the text as a line, and some of those that follow as further ones.
+    """
+    if not stream.isatty():
+        show = seldom(lambda text: print(printable(text), file=stream, flush=True))
+        show(text)
+        yield show
+        return
+
+    def rewrite(text: str) -> None:
+        line = printable(text)[: shutil.get_terminal_size().columns - 1]  # a line that wraps cannot be written over
+        stream.write(f"\r{line}\x1b[K")
+        stream.flush()
+
+    rewrite(f"{text} …")
+    try:
+        yield rewrite
+    finally:
+        rewrite("")
 
 
 def _build_question(query: Query) -> questionary.Question:

@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 
 import trio
 
-from bub.agent import local_install
+from bub.agent.local import parts
 from bub.agent.models.client import open_client
 from bub.agent.models.endpoint import Endpoint, resolve_endpoint
 from bub.agent.models.probe import Served, ask_for_models
 from bub.base.diagnostics import did_you_mean
+from bub.base.locate import bub_home
 from bub.doctor.checks import Check, Patient, Status, in_thread, merge_profiles
 from bub.errors import ModelError
 from bub.pipeline.plan.providers import LOCAL
@@ -116,7 +117,7 @@ async def look_at_local_model(patient: Patient) -> Sequence[Check]:
 def _local_model(patient: Patient) -> Check:
     meant = [one for one in patient.in_each_profile() if _is_local(one.seen.settings) and _lists_local(one)]
     wanted, patient = patient.trusted and bool(meant), (meant or [patient])[0]
-    found, own = local_install.status(), _own_weights(patient)
+    found, own = parts.status(bub_home(patient.environ)), _own_weights(patient)
     weights = Path(own).expanduser() if own else found.weights
     if found.engine and weights is not None and weights.is_file():
         return Check("local model", "ok", f"{weights.name}, {weights.stat().st_size // 2**20} MB")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -98,7 +98,7 @@ class Prompter:
         """Tell something that needs no answer."""
         self._voice.say(text)
 
-    def progress(self, text: str) -> AbstractContextManager[None]:
+    def progress(self, text: str) -> AbstractContextManager[Callable[[str], None]]:
         """Tell that something is being waited for, as long as the block lasts."""
         return self._voice.progress(text)
 

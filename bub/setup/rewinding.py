@@ -56,6 +56,10 @@ class Rewinding:
         if not self._is_replayed:
             self._voice.say(text)
 
-    def progress(self, text: str) -> AbstractContextManager[None]:
+    def progress(self, text: str) -> AbstractContextManager[Callable[[str], None]]:
         """Tell that something is being waited for, once."""
-        return nullcontext() if self._is_replayed else self._voice.progress(text)
+        return nullcontext(_ignore) if self._is_replayed else self._voice.progress(text)
+
+
+def _ignore(text: str) -> None:
+    """Say nothing: it was said before."""

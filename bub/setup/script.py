@@ -15,6 +15,7 @@ from bub.errors import UsageError
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import Environment
 from bub.pipeline.source.yaml_reader import parse
+from bub.setup.pacing import seldom
 from bub.setup.prompter import write_in_capitals
 
 ANSWER_PREFIX = "BUB_ONBOARD_"
@@ -80,9 +81,9 @@ class Script:
         """Tell something that needs no answer."""
         self.tell(text)
 
-    def progress(self, text: str) -> AbstractContextManager[None]:
-        """Nobody watches a script wait."""
-        return nullcontext()
+    def progress(self, text: str) -> AbstractContextManager[Callable[[str], None]]:
+        """Say now and then how far it has come; nobody watches a script wait for what does not say that."""
+        return nullcontext(seldom(self.tell))
 
     def finish(self) -> None:
         """Raise `UsageError` when there is an answer that nobody asked for."""

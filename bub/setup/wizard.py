@@ -49,7 +49,8 @@ class Wizard:
 
     `file` is what people call the file, `base` its folder, `text` what it says now. The answers hold for `profile`.
     What is asked of the model is for `person`, the person's own file, if that is another one. `sources` are the texts
-    that findings point into, `mask` covers the secrets of all of them, `channels` are those that were chosen to run.
+    that findings point into, `mask` covers the secrets of all of them, `model` is the one that was chosen ("" if nobody
+    asked), `channels` are those that were chosen to run.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Wizard:
         self.person = person
         self.sources: dict[str, str] = {}
         self.mask = Redactor(())
+        self.model = ""
         self.channels: Sequence[str] = ()
         self._ask = ask
         self._file = file
@@ -124,11 +126,13 @@ class Wizard:
         with self._open_profile(self._read(as_far)) as profile, redirect_stdout(sys.stderr):
             if self.person is not None:
                 self.person.ask_for_model(profile)
+                self.model = str(self.person.after.get("model") or "")
                 self.mask = self.mask.beside(self.person.mask)
                 self._tell_overridden(self.person.before, self.person.after, document)
                 return
             old = self._settings(document)
             new = collect_onboard_config(profile, old, ask=self._ask, only={BUILTIN})
+            self.model = str(new.get("model") or "")
         self._tell_overridden(old, new)
         self.text = amend(self.text, changes_of(document, self._profile, old, new), file=self._file)
 

