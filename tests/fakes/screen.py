@@ -9,7 +9,7 @@ import signal
 import sys
 import termios
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pexpect
@@ -28,7 +28,10 @@ def paste(text: str) -> str:
 
 
 class Sitting:
-    """A person at a terminal of `columns` and `rows`, in front of `bub ARGUMENTS`, which a shell runs if `in_shell`."""
+    """A person at a terminal of `columns` and `rows`, in front of `bub ARGUMENTS`, which a shell runs if `in_shell`.
+
+    `program` is another `bub` than that of the tests.
+    """
 
     def __init__(
         self,
@@ -37,6 +40,7 @@ class Sitting:
         columns: int = 80,
         rows: int = 24,
         in_shell: bool = False,
+        program: Sequence[str] = (sys.executable, "-m", "bub"),
         **environment: str,
     ) -> None:
         own = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
@@ -45,7 +49,7 @@ class Sitting:
         self._is_xterm, self._is_tmux = "XTERM_VERSION" in environment, "TMUX" in environment
         self._screen = pyte.HistoryScreen(columns, rows, history=1000, ratio=0.5)
         self._stream = pyte.Stream(self._screen)
-        command = [sys.executable, "-m", "bub", *arguments]
+        command = [*program, *arguments]
         started = ["bash", "--norc", "--noprofile", "-i"] if in_shell else command
         self.process = pexpect.spawn(
             started[0],
