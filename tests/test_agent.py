@@ -62,11 +62,11 @@ async def test_a_pipeline_that_builds_no_prompt_asks_what_the_message_says(talk:
     assert result.model_output == "It is fine."
 
 
-async def test_A16_calls_of_a_step_run_side_by_side_and_results_keep_the_order_of_the_calls(talk: Talk) -> None:
+async def test_A16_calls_that_read_run_side_by_side_and_results_keep_the_order_of_the_calls(talk: Talk) -> None:
     running, most = 0, 0
     gate = trio.Event()
 
-    @tool
+    @tool(read_only=True)
     async def wait(turn: int) -> str:
         """Wait until all have begun; the first to be called is the last to end."""
         nonlocal running, most
@@ -90,6 +90,43 @@ async def test_A16_calls_of_a_step_run_side_by_side_and_results_keep_the_order_o
         "c1",
         "c2",
     ]
+
+
+async def test_A16_calls_that_may_change_something_run_one_after_another_in_the_order_of_the_calls(talk: Talk) -> None:
+    happened: list[str] = []
+
+    async def work(name: str) -> str:
+        happened.append(f"{name} begins")
+        for _ in range(3):
+            await trio.lowlevel.checkpoint()
+        happened.append(f"{name} ends")
+        return name
+
+    @tool(read_only=True)
+    async def read(name: str) -> str:
+        """Read something."""
+        return await work(name)
+
+    @tool
+    async def write(name: str) -> str:
+        """Write something."""
+        return await work(name)
+
+    async def yes(question: Any) -> bool:
+        happened.append(f"asked about {question.arguments['name']}")
+        return True
+
+    order = ["write a", "write b", "read c", "read d", "write e"]
+    calls = [Called(tool, json.dumps({"name": name}), name) for tool, name in map(str.split, order)]
+    async with talk.open(tools='{allow: ["*"], ask: [write]}', toy=bringing(read, write)):
+        await talk.say(OPENAI.answer(calls=calls), OPENAI.answer("done"), ask=yes)
+    assert [each for each in happened if each[-1] not in "cd" and each[0] not in "cd"] == [
+        line for name in "abe" for line in (f"asked about {name}", f"{name} begins", f"{name} ends")
+    ]
+    reads = happened[6:10]
+    assert {line[0] for line in reads} == {"c", "d"}
+    assert [line[2:] for line in reads] == ["begins", "begins", "ends", "ends"]
+    assert results_in((await talk.asked())[1]) == ["a", "b", "c", "d", "e"]
 
 
 async def test_A16_a_failing_tool_loses_none_of_its_siblings_results(talk: Talk) -> None:

@@ -319,7 +319,7 @@ async def test_E21_three_denials_in_a_row_stop_the_turn(talk: Talk, how: str) ->
     guard, more = denying(how)
     async with talk.open(extends="ethos", guard=guard, toy=bringing(adding()), **more):
         script = [OPENAI.answer(calls=[add(1, number)]) for number in range(5)]
-        with pytest.raises(BudgetError, match="a rule or a person denied 3 tool calls in a row") as caught:
+        with pytest.raises(BudgetError, match="denied every tool call of 3 steps in a row") as caught:
             await talk.say(*script)
         results = [entry for entry in await talk.tape() if entry.kind == "tool_result"]
     assert caught.value.limit == "denials"
@@ -349,39 +349,57 @@ async def test_E21_a_persons_no_counts_as_a_denial_and_a_failing_tool_does_not(t
     async with talk.open(extends="ethos", toy=bringing(burn)):
         assert (await talk.say(*calls, OPENAI.answer("done"))).model_output == "done"
     async with talk.open(extends="ethos", tools='{allow: ["*"], ask: [burn]}', toy=bringing(burn)):
-        with pytest.raises(BudgetError, match="a rule or a person denied"):
+        with pytest.raises(BudgetError, match="a rule or a person denied every tool call"):
             await talk.say(*calls, session="other", ask=no)
 
 
-async def test_E21_one_tool_is_called_twenty_five_times_in_a_turn_and_no_more(talk: Talk) -> None:
-    ran: list[Any] = []
+@pytest.mark.parametrize("guarded", [1, 3], ids=["one call", "three calls"])
+async def test_E21_denials_of_one_step_are_one(talk: Talk, guarded: int) -> None:
+    guard, more = denying("hook")
+    steps = [
+        OPENAI.answer(calls=[add(1, 10 * step + number, id=f"c{number}") for number in range(guarded)])
+        for step in range(2)
+    ]
+    async with talk.open(extends="ethos", guard=guard, toy=bringing(adding()), **more):
+        assert (await talk.say(*steps, OPENAI.answer("done"))).model_output == "done"
+
+
+async def test_E21_calls_that_have_an_effect_are_no_repetitions(talk: Talk) -> None:
+    lines: list[str] = []
 
     @tool
-    def other() -> str:
-        """Do something else."""
-        return "done"
+    def append(line: str) -> str:
+        """Append a line."""
+        lines.append(line)
+        return f"{len(lines)} lines"
 
-    many = [add(number, 0, id=f"c{number}") for number in range(25)]
-    async with talk.open(extends="ethos", toy=bringing(adding(ran), other)):
-        result = await talk.say(
-            OPENAI.answer(calls=many), OPENAI.answer(calls=[Called("other", "{}")]), OPENAI.answer("done")
-        )
-        assert result.model_output == "done"
-        with pytest.raises(BudgetError, match="it called the same tool 25 times") as caught:
-            await talk.say(OPENAI.answer(calls=[*many, add(25, 0, id="c25")]), session="other")
+    same = OPENAI.answer(calls=[Called("append", '{"line": "x"}')])
+    other = [OPENAI.answer(calls=[Called("append", json.dumps({"line": str(number)}))]) for number in range(14)]
+    async with talk.open(extends="ethos", toy=bringing(append)):
+        assert (await talk.say(*other, *[same] * 14, OPENAI.answer("done"))).model_output == "done"
+    assert len(lines) == 28
+
+
+async def test_E21_twenty_five_repetitions_without_effect_end_a_turn(talk: Talk) -> None:
+    ran: list[Any] = []
+    many = [add(number % 2, 0, id=f"c{number}") for number in range(27)]
+    async with talk.open(extends="ethos", toy=bringing(adding(ran))):
+        assert (await talk.say(OPENAI.answer(calls=many), OPENAI.answer("done"))).model_output == "done"
+        with pytest.raises(BudgetError, match="it repeated calls of one tool 25 times without effect") as caught:
+            await talk.say(OPENAI.answer(calls=[*many, add(0, 0, id="c27")]), session="other")
     assert caught.value.limit == "calls_per_tool"
     assert "budget.calls_per_tool" in (caught.value.help or "")
-    assert len(ran) == 25  # none of the second turn
+    assert len(ran) == 27  # none of the second turn
 
 
 async def test_E21_limits_are_settings_of_the_profile(talk: Talk) -> None:
     limits = ", budget: {denials: 1, calls_per_tool: 2}"
     guard, more = denying("hook")
     async with talk.open(extends="ethos", profile=limits, guard=guard, toy=bringing(adding()), **more):
-        with pytest.raises(BudgetError, match="a rule or a person denied 1 tool call in a row"):
+        with pytest.raises(BudgetError, match="denied every tool call of 1 step in a row"):
             await talk.say(OPENAI.answer(calls=[add(1, 1)]))
-        with pytest.raises(BudgetError, match="it called the same tool 2 times"):
-            await talk.say(OPENAI.answer(calls=[add(2, number, id=f"c{number}") for number in range(3)]), session="b")
+        with pytest.raises(BudgetError, match="it repeated calls of one tool 2 times"):
+            await talk.say(OPENAI.answer(calls=[add(2, number % 2, id=f"c{number}") for number in range(5)]), session="b")
 
 
 def test_E22_a_gate_that_is_declared_and_that_nothing_implements_is_an_error_at_start(bub: Workshop) -> None:

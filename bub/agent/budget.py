@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -26,9 +27,9 @@ _ASKING = ("tokens_per_turn", "tokens_per_day", "denials", "steps")
 _WHAT: Mapping[str, str] = {
     "steps": "it asked the model {} time{}",
     "tool_calls": "it called tools {} time{}",
-    "calls_per_tool": "it called the same tool {} time{}",
-    "identical_calls": "it made the same tool call {} time{} in a row",
-    "denials": "a rule or a person denied {} tool call{} in a row",
+    "calls_per_tool": "it repeated calls of one tool {} time{} without effect",
+    "identical_calls": "it made the same tool call {} time{} in a row, with the same result",
+    "denials": "a rule or a person denied every tool call of {} step{} in a row",
     "tokens_per_turn": "it used {} token{}",
     "tokens_per_day": "{} token{} were used today",
 }
@@ -53,7 +54,8 @@ class Budget:
         self._limits = {**DEFAULT_LIMITS, **limits}
         self._used = dict.fromkeys(_WHAT, 0)
         self._last_call = b""
-        self._calls_of: Counter[str] = Counter()
+        self._results: dict[bytes, str] = {}
+        self._repeats_of: Counter[str] = Counter()
         self.bill = Bill()
         """What the turn has used and cost."""
 
@@ -93,19 +95,34 @@ class Budget:
         self._used["steps"] += 1
 
     def call(self, tool: str, arguments: Any) -> None:
-        """Call a tool once more. Raises `BudgetError` when none may be called, or not this again."""
+        """Call a tool once more. Raises `BudgetError` when none may be called, or not this again.
+
+        A call that was made before counts as one without effect until `note_result` says that it had one.
+        """
         self._spend("tool_calls")
-        self._used["calls_per_tool"] = self._calls_of[tool]
-        self._refuse_if_used_up("calls_per_tool")
-        self._calls_of[tool] += 1
-        call = msgspec.json.encode((tool, arguments), order="deterministic")
+        call = _encode_call(tool, arguments)
+        if call in self._results:
+            self._used["calls_per_tool"] = self._repeats_of[tool]
+            self._refuse_if_used_up("calls_per_tool")
+            self._repeats_of[tool] += 1
+        self._results.setdefault(call, "")
         if call != self._last_call:
             self._last_call, self._used["identical_calls"] = call, 0
         self._spend("identical_calls")
 
-    def note_denial(self, is_denied: bool) -> None:
-        """Note of a call whether a rule or a person was against it; one that nobody was against ends a row."""
-        self._used["denials"] = self._used["denials"] + 1 if is_denied else 0
+    def note_result(self, tool: str, arguments: Any, result: str) -> None:
+        """Note what a call came to: one that came to something else than last time was no mere repetition."""
+        call, digest = _encode_call(tool, arguments), sha256(result.encode(errors="replace")).hexdigest()
+        before, self._results[call] = self._results[call], digest
+        if before in ("", digest):
+            return
+        self._repeats_of[tool] = max(self._repeats_of[tool] - 1, 0)
+        if call == self._last_call:
+            self._used["identical_calls"] = 1
+
+    def note_denials(self, denied: Iterable[bool]) -> None:
+        """Note of each call of a step whether a rule or a person was against it; one that went through ends a row."""
+        self._used["denials"] = self._used["denials"] + 1 if all(denied) else 0
 
     def spend_tokens(self, tokens: int) -> None:
         """Note what an answer has used."""
@@ -116,7 +133,7 @@ class Budget:
         """A budget with steps of its own; tool calls, tokens and costs are counted together with this one's."""
         inner = Budget(self._limits)
         inner._used = _Shared(self._used)
-        inner._calls_of = self._calls_of
+        inner._results, inner._repeats_of = self._results, self._repeats_of
         inner.bill = self.bill
         return inner
 
@@ -190,6 +207,10 @@ class DailySpending:
         spent = [entry.payload["data"] for entry in entries if entry.id > newest["upto"]]
         tokens = sum(one["tokens"] for one in spent if one["day"] == day)
         return newest["before"] + tokens, entries[0].id
+
+
+def _encode_call(tool: str, arguments: Any) -> bytes:
+    return sha256(msgspec.json.encode((tool, arguments), order="deterministic")).digest()
 
 
 def _day() -> str:

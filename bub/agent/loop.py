@@ -232,14 +232,16 @@ class _Loop(Run):
         answer.outcomes = [None] * len(answer.calls)
         try:
             for call in answer.calls:
-                self._budget.call(call.name, call.arguments if call.arguments is not None else call.written)
+                self._budget.call(call.name, call.asked)
         except BudgetError as error:
             said = f"error: not done, since {error}"
             answer.outcomes = [ToolOutcome(call, said, is_error=True) for call in answer.calls]
             raise
         await self._caller(turn=self).run(answer.calls, self._take_outcome)
-        for outcome in answer.outcomes:
-            self._budget.note_denial(outcome is not None and outcome.is_denied)
+        outcomes = [outcome for outcome in answer.outcomes if outcome is not None]
+        for outcome in outcomes:
+            self._budget.note_result(outcome.call.name, outcome.call.asked, outcome.content)
+        self._budget.note_denials(outcome.is_denied for outcome in outcomes)
         results = await self._collect_results()
         self._journal.note(results)
         answer.are_results_noted = True

@@ -1,10 +1,11 @@
-"""The tool calls of one step: amended, judged, asked about, run side by side, and told of, each by itself."""
+"""The tool calls of one step: amended, judged, asked about, run, and told of, each by itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -38,14 +39,18 @@ class ToolCall(msgspec.Struct, frozen=True):
     """Whether the answer had reached its longest before the arguments were complete."""
 
     @property
+    def asked(self) -> Mapping[str, Any] | str:
+        """Its arguments, or what was written in their place."""
+        return self.arguments if self.arguments is not None else self.written
+
+    @property
     def in_short(self) -> str:
         """The beginning of its arguments, as text."""
         return f"{self.written or as_text(self.arguments):.200}"
 
     def as_dict(self) -> dict[str, Any]:
         """As a tape keeps it."""
-        asked = self.arguments if self.arguments is not None else self.written
-        kept = {"id": self.id, "name": self.name, "arguments": asked}
+        kept = {"id": self.id, "name": self.name, "arguments": self.asked}
         return {**kept, "extra_content": self.extra} if self.extra else kept
 
 
@@ -82,6 +87,12 @@ class _Announced(msgspec.Struct, frozen=True):
     took: float = 0.0
 
 
+    @property
+    def reads(self) -> bool:
+        """Whether it changes nothing: its tool only reads, or it never runs."""
+        return self.tool is None or self.tool.read_only
+
+
 class _Stopwatch(msgspec.Struct):
     """How long a call has taken since `began`, but for the blocks in which it was stopped."""
 
@@ -114,32 +125,20 @@ class Caller(msgspec.Struct, frozen=True):
     cover: Callable[[str], str] = str
 
     async def run(self, calls: Sequence[ToolCall], done: Callable[[int, ToolOutcome], None]) -> None:
-        """Run the calls side by side; `done` is told of each outcome with its place as it comes (BEHAVIOURS A16).
+        """Run the calls; `done` is told of each outcome with its place as it comes (BEHAVIOURS A16).
 
-        Before any of them runs, all have been announced, in their order (E17). Whatever fails is an outcome; only a
-        cancellation, or what ends the program, leaves it.
+        Calls that only read run side by side. One that may change something runs alone, at its place among the calls,
+        so that questions come in this order, too. Before any of them runs, all have been announced (E17). Whatever
+        fails is an outcome; only a cancellation, or what ends the program, leaves it.
         """
         announced = [await self._announce(call) for call in calls]
-
-        async def one(index: int) -> None:
-            await self._carry_out(announced[index], partial(done, index))
-
-        if len(calls) == 1:
-            await one(0)
-            return
-        interrupt: BaseException | None = None
-        try:
-            async with trio.open_nursery() as nursery:
-                for index in range(len(calls)):
-                    nursery.start_soon(one, index)
-        except BaseExceptionGroup as group:
-            # Every failure of a tool is an outcome: this is a cancellation, or what ends the program, which goes first.
-            _, failure = split_cancelled(group)
-            if failure is None:
-                raise
-            interrupt = next(flatten_error(failure))
-        if interrupt is not None:
-            raise interrupt
+        for reads, group in groupby(enumerate(announced), key=lambda each: each[1].reads):
+            together = [partial(self._carry_out, one, partial(done, index)) for index, one in group]
+            if reads and len(together) > 1:
+                await _run_side_by_side(together)
+            else:
+                for carry_out in together:
+                    await carry_out()
 
     async def call(self, call: ToolCall, done: Callable[[ToolOutcome], None]) -> ToolOutcome:
         """Run one call through all that has a say in it, in the order of DESIGN §3 (BEHAVIOURS A21)."""
@@ -263,6 +262,23 @@ class Caller(msgspec.Struct, frozen=True):
 
     def _who(self, call: ToolCall) -> dict[str, Any]:
         return {"session_id": self.context.session_id, "call_id": call.id}
+
+
+async def _run_side_by_side(functions: Iterable[Callable[[], Awaitable[object]]]) -> None:
+    """Run all of them. Each failure of a tool is an outcome: what leaves one of them ends all."""
+    interrupt: BaseException | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            for function in functions:
+                nursery.start_soon(function)
+    except BaseExceptionGroup as group:
+        # This is a cancellation, or what ends the program, which goes first.
+        _, failure = split_cancelled(group)
+        if failure is None:
+            raise
+        interrupt = next(flatten_error(failure))
+    if interrupt is not None:
+        raise interrupt
 
 
 def as_text(value: Any) -> str:
