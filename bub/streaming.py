@@ -25,9 +25,9 @@ class StreamEvent(msgspec.Struct, frozen=True):
     A `text` or `reasoning` event carries `{"delta": str}`, an `error` event `{"message": str, …}`, a `usage`
     event the provider's counts, a `waiting` event for how many `seconds` the model is not asked again and the
     `reason`, a `final` event `{"finish_reason": str | None}`; that of the agent has `steps`, `ok`, and for the whole
-    turn `usage` and `cost`, if they are known. A `tool_call` event is one whole call:
-    `{"id": str, "name": str, "arguments": dict | None, "raw": str}`, where `raw` is what the model wrote and
-    `arguments` is None if that is no JSON object.
+    turn `usage` and `cost`, if they are known; if a limit ended the turn, `cut` says which. A `tool_call` event
+    is one whole call: `{"id": str, "name": str, "arguments": dict | None, "raw": str}`, where `raw` is what the model
+    wrote and `arguments` is None if that is no JSON object.
     """
 
     kind: str
@@ -40,7 +40,9 @@ class StreamEvent(msgspec.Struct, frozen=True):
 
     def explain_cut(self) -> str | None:
         """Why the answer that ends with this event is not whole, for people; None if it is, or does not end here."""
-        return _CUT.get(str(self.data.get("finish_reason"))) if self.kind == "final" else None
+        if self.kind != "final":
+            return None
+        return self.data.get("cut") or _CUT.get(str(self.data.get("finish_reason")))
 
 
 class StreamState(msgspec.Struct):

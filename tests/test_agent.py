@@ -207,8 +207,7 @@ async def test_E21_too_many_calls_end_the_turn_and_none_of_that_step_runs(
 ) -> None:
     ran: list[Any] = []
     async with talk.open(profile=f", budget: {{{limit}}}", toy=bringing(adding(ran))):
-        with pytest.raises(BudgetError):
-            await talk.say(OPENAI.answer(calls=calls), OPENAI.answer("done"))
+        assert (await talk.say(OPENAI.answer(calls=calls), OPENAI.answer("done"))).model_output == "done"
         results = [entry for entry in await talk.tape() if entry.kind == "tool_result"]
         assert all(one["is_error"] for one in results[0].payload["results"])
         assert len(results[0].payload["results"]) == 3
@@ -595,7 +594,7 @@ async def test_a_turn_that_is_cancelled_leaves_what_had_happened(talk: Talk) -> 
 async def test_cancelling_a_turn_cancels_its_tools(talk: Talk) -> None:
     ended: list[str] = []
 
-    @tool
+    @tool(read_only=True)
     async def hang() -> None:
         """Never end."""
         try:

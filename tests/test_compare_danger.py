@@ -234,7 +234,7 @@ DANGEROUS: dict[str, tuple[list[Edit], str]] = {
     # Limits
     "the budget is gone": ([("    budget: {steps: 5, tokens_per_day: 10000}\n", "")], "nothing bounds what is spent"),
     "the limit of a day is gone": ([("{steps: 20, tokens_per_day: 100000}", "{steps: 20}")], "nothing bounds"),
-    "the limit of steps is gone": ([("{steps: 20, tokens", "{tokens")], "the usual 30 holds in its place"),
+    "the limit of steps is gone": ([("{steps: 20, tokens", "{tokens")], "the usual 100 holds in its place"),
     "a limit is as good as gone": ([("tokens_per_day: 10000}", "tokens_per_day: 10000000}")], "next to nothing"),
     # Gates and checks
     "a gate's time-out is gone": ([(", timeout: 5s}", "}")], "holds the turn without an end"),
@@ -529,8 +529,8 @@ def test_routes_that_meet_and_change_places_may_let_strangers_in() -> None:
 
 
 def test_a_limit_above_the_usual_one_that_goes_is_lower_then() -> None:
-    high = PIPELINE.replace("steps: 20", "steps: 40")
-    assert dangers(high, high.replace("steps: 40, ", "")) == []
+    high = PIPELINE.replace("steps: 20", "steps: 140")
+    assert dangers(high, high.replace("steps: 140, ", "")) == []
 
 
 def test_a_new_profile_counts_if_sessions_choose_theirs() -> None:

@@ -318,13 +318,13 @@ def denying(how: str) -> tuple[Toy, dict[str, Any]]:
 async def test_E21_three_denials_in_a_row_stop_the_turn(talk: Talk, how: str) -> None:
     guard, more = denying(how)
     async with talk.open(extends="ethos", guard=guard, toy=bringing(adding()), **more):
-        script = [OPENAI.answer(calls=[add(1, number)]) for number in range(5)]
+        script = [OPENAI.answer(calls=[add(1, number)]) for number in range(5)]  # also when it is to sum up
         with pytest.raises(BudgetError, match="denied every tool call of 3 steps in a row") as caught:
             await talk.say(*script)
         results = [entry for entry in await talk.tape() if entry.kind == "tool_result"]
     assert caught.value.limit == "denials"
-    assert len(await talk.asked()) == 3
-    assert len(results) == 3  # what was denied is on the tape too
+    assert len(await talk.asked()) == 4
+    assert len(results) == 4  # what was denied is on the tape too
 
 
 async def test_E21_a_call_that_runs_ends_a_row_of_denials(talk: Talk) -> None:
@@ -399,7 +399,9 @@ async def test_E21_limits_are_settings_of_the_profile(talk: Talk) -> None:
         with pytest.raises(BudgetError, match="denied every tool call of 1 step in a row"):
             await talk.say(OPENAI.answer(calls=[add(1, 1)]))
         with pytest.raises(BudgetError, match="it repeated calls of one tool 2 times"):
-            await talk.say(OPENAI.answer(calls=[add(2, number % 2, id=f"c{number}") for number in range(5)]), session="b")
+            await talk.say(
+                OPENAI.answer(calls=[add(2, number % 2, id=f"c{number}") for number in range(5)]), session="b"
+            )
 
 
 def test_E22_a_gate_that_is_declared_and_that_nothing_implements_is_an_error_at_start(bub: Workshop) -> None:

@@ -5,24 +5,31 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
 import msgspec
-import trio
 
 from bub.agent.bill import Bill
-from bub.agent.journal import WRITING_PATIENCE
+from bub.agent.toolcalls import ToolCall, ToolOutcome
 from bub.errors import BubError
 from bub.pipeline.plan.limits import DEFAULT_LIMITS
-from bub.tape import Tape, TapeEntry
-
-_AT_ONCE = 100
-"""Of how many answers that end at the same moment all are counted."""
 
 _ASKING = ("tokens_per_turn", "tokens_per_day", "denials", "steps")
 """The limits that count when the model is asked."""
+
+_NEARLY = 0.8
+"""The part of a limit at which the model hears of it."""
+
+_WARNED_OF: Mapping[str, str] = {
+    "steps": "answers",
+    "tool_calls": "tool calls",
+    "tokens_per_turn": "tokens",
+    "tokens_per_day": "tokens for today",
+}
+"""The limits that the model hears of before they end the turn, and what they count."""
+
+_SUM_UP = "No tool can be called any more. Tell the person now what you have done, what you found, and what is left"
 
 _WHAT: Mapping[str, str] = {
     "steps": "it asked the model {} time{}",
@@ -54,8 +61,12 @@ class Budget:
         self._limits = {**DEFAULT_LIMITS, **limits}
         self._used = dict.fromkeys(_WHAT, 0)
         self._last_call = b""
-        self._results: dict[bytes, str] = {}
+        self._results: dict[bytes, bytes] = {}
+        self._last_tokens = 0
+        self._warned: set[str] = set()
         self._repeats_of: Counter[str] = Counter()
+        self.ended_by: BudgetError | None = None
+        """The limit that ends the turn, once the model may only sum up."""
         self.bill = Bill()
         """What the turn has used and cost."""
 
@@ -88,46 +99,92 @@ class Budget:
         """Whether the model may not be asked once more."""
         return any(self._used[limit] >= self._limits.get(limit, math.inf) for limit in _ASKING)
 
-    def step(self) -> None:
-        """Ask the model once more. Raises `BudgetError` when it may not be asked."""
+    def take_step(self) -> str | None:
+        """Count that the model is asked once more; return what it has to hear of the limits.
+
+        Before a limit ends the turn, `ended_by` is set: the model sums up, and may call nothing. Raises `BudgetError`
+        if it may not be asked at all.
+        """
+        if self.ended_by is None:
+            self.ended_by = self._find_last_limit()
+        if self.ended_by is not None:
+            self._used["denials"] = 0
         for limit in _ASKING:
             self._refuse_if_used_up(limit)
         self._used["steps"] += 1
+        return f"[{self.ended_by}. {_SUM_UP}]" if self.ended_by is not None else self._warn()
 
-    def call(self, tool: str, arguments: Any) -> None:
-        """Call a tool once more. Raises `BudgetError` when none may be called, or not this again.
+    def take_calls(self, calls: Iterable[ToolCall]) -> None:
+        """Count the calls of a step. Raises `BudgetError` if one of them may not be made, or not once more.
 
-        A call that was made before counts as one without effect until `note_result` says that it had one.
+        A call that was made before counts as one without effect until `note_outcomes` says that it had one.
         """
+        if self.ended_by is not None:
+            raise self.ended_by
+        try:
+            for call in calls:
+                self._take_call(call.name, _encode(call))
+        except BudgetError as error:
+            self.ended_by = error
+            raise
+
+    def _take_call(self, tool: str, call: bytes) -> None:
         self._spend("tool_calls")
-        call = _encode_call(tool, arguments)
         if call in self._results:
             self._used["calls_per_tool"] = self._repeats_of[tool]
             self._refuse_if_used_up("calls_per_tool")
             self._repeats_of[tool] += 1
-        self._results.setdefault(call, "")
+        self._results.setdefault(call, b"")
         if call != self._last_call:
             self._last_call, self._used["identical_calls"] = call, 0
         self._spend("identical_calls")
 
-    def note_result(self, tool: str, arguments: Any, result: str) -> None:
-        """Note what a call came to: one that came to something else than last time was no mere repetition."""
-        call, digest = _encode_call(tool, arguments), sha256(result.encode(errors="replace")).hexdigest()
-        before, self._results[call] = self._results[call], digest
-        if before in ("", digest):
-            return
-        self._repeats_of[tool] = max(self._repeats_of[tool] - 1, 0)
-        if call == self._last_call:
-            self._used["identical_calls"] = 1
+    def note_outcomes(self, outcomes: Sequence[ToolOutcome]) -> None:
+        """Note what the calls of a step came to.
 
-    def note_denials(self, denied: Iterable[bool]) -> None:
-        """Note of each call of a step whether a rule or a person was against it; one that went through ends a row."""
-        self._used["denials"] = self._used["denials"] + 1 if all(denied) else 0
+        One that came to something else than last time was no mere repetition. One that nobody was against ends a row of
+        denials.
+        """
+        for outcome in outcomes:
+            call, result = _encode(outcome.call), _digest(outcome.content.encode(errors="replace"))
+            before, self._results[call] = self._results[call], result
+            if before in (b"", result):
+                continue
+            self._repeats_of[outcome.call.name] -= 1
+            if call == self._last_call:
+                self._used["identical_calls"] = 1
+        self._used["denials"] = self._used["denials"] + 1 if all(one.is_denied for one in outcomes) else 0
 
     def spend_tokens(self, tokens: int) -> None:
         """Note what an answer has used."""
+        self._last_tokens = tokens
         self._used["tokens_per_turn"] += tokens
         self._used["tokens_per_day"] += tokens
+
+    def _find_last_limit(self) -> BudgetError | None:
+        """Return the limit that leaves one more answer; None if there is none. A turn of one step has no summary."""
+        if 0 < self._used["steps"] == self._limits["steps"] - 1:
+            return self._error("steps")
+        if self._used["denials"] >= self._limits["denials"]:
+            return self._error("denials")
+        for limit in ("tokens_per_turn", "tokens_per_day"):
+            # The next answer costs what the last one did, or more; after it there must be room for the summary.
+            room = 2 * self._last_tokens
+            if room and self._used[limit] < self._limits.get(limit, math.inf) <= self._used[limit] + room:
+                return self._error(limit)
+        return None
+
+    def _warn(self) -> str | None:
+        """Return what the model has to know of limits that it comes near to, once for each; None if there is none."""
+        near = {
+            limit: f"{self._used[limit]:,} of {self._limits[limit]:,} {what}"
+            for limit, what in _WARNED_OF.items()
+            if limit not in self._warned and self._used[limit] >= _NEARLY * self._limits.get(limit, math.inf)
+        }
+        if not near or self._used["steps"] == 1:
+            return None
+        self._warned |= near.keys()
+        return f"[this turn has used {', '.join(near.values())}. Do what matters most first, then answer]"
 
     def for_subagent(self) -> Budget:
         """A budget with steps of its own; tool calls, tokens and costs are counted together with this one's."""
@@ -142,9 +199,11 @@ class Budget:
         self._used[limit] += 1
 
     def _refuse_if_used_up(self, limit: str) -> None:
-        most = self._limits.get(limit)
-        if most is not None and self._used[limit] >= most:
-            raise BudgetError(limit, most)
+        if self._used[limit] >= self._limits.get(limit, math.inf):
+            raise self._error(limit)
+
+    def _error(self, limit: str) -> BudgetError:
+        return BudgetError(limit, self._limits[limit])
 
 
 class _Shared(dict[str, int]):
@@ -166,57 +225,14 @@ class _Shared(dict[str, int]):
             self._outer[limit] = used
 
 
-class DailySpending:
-    """The tokens that a profile has used today, kept with the tapes, so that all turns and processes share them.
-
-    Without a `store`, nothing is known of other turns.
-    """
-
-    def __init__(self, store: Any, profile: str) -> None:
-        self._tape = Tape(f"budget__sidecar__{profile}", store) if store is not None else None
-
-    async def today(self) -> int:
-        """How many there are so far; a day is one in UTC."""
-        total, _ = await self._count_day(_day())
-        return total
-
-    async def add(self, tokens: int) -> None:
-        """Add what an answer has used, whoever wants to leave meanwhile."""
-        if self._tape is None or not tokens:
-            return
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITING_PATIENCE):
-            day = _day()
-            before, upto = await self._count_day(day)
-            spent = {"day": day, "tokens": tokens, "before": before, "upto": upto}
-            await self._tape.append(TapeEntry.event("tokens", spent))
-
-    async def _count_day(self, day: str) -> tuple[int, int]:
-        """The tokens of a day, and the entry up to which they are counted.
-
-        Each entry says what was spent, and what had been spent before, as far as who wrote it knew: `upto` which entry.
-        What others wrote behind that at the same moment is added, so reading a few entries counts all of them.
-        """
-        if self._tape is None:
-            return 0, 0
-        entries = await self._tape.search(self._tape.query(), most=_AT_ONCE)
-        if not entries:
-            return 0, 0
-        newest = entries[0].payload["data"]
-        if newest["day"] != day:
-            return 0, entries[0].id
-        spent = [entry.payload["data"] for entry in entries if entry.id > newest["upto"]]
-        tokens = sum(one["tokens"] for one in spent if one["day"] == day)
-        return newest["before"] + tokens, entries[0].id
-
-
-def _encode_call(tool: str, arguments: Any) -> bytes:
-    return sha256(msgspec.json.encode((tool, arguments), order="deterministic")).digest()
-
-
-def _day() -> str:
-    return datetime.now(UTC).date().isoformat()
-
-
 def estimate_tokens(messages: Sequence[Mapping[str, Any]], answer: str) -> int:
     """About how many tokens a request and its answer are, where nobody counted: four letters are one."""
     return (len(msgspec.json.encode(messages, enc_hook=str)) + len(answer)) // 4
+
+
+def _encode(call: ToolCall) -> bytes:
+    return _digest(msgspec.json.encode((call.name, call.asked), order="deterministic"))
+
+
+def _digest(data: bytes) -> bytes:
+    return sha256(data).digest()

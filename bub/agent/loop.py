@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from bub.agent import late
 from bub.agent.amendments import amend_request, copy_request
 from bub.agent.answer import ModelAnswer
-from bub.agent.budget import Budget, BudgetError, DailySpending, estimate_tokens
+from bub.agent.budget import Budget, BudgetError, estimate_tokens
 from bub.agent.commands import CommandRun
 from bub.agent.interrupted import note_interrupted
 from bub.agent.journal import WRITING_PATIENCE
@@ -23,6 +23,7 @@ from bub.agent.models.request import ChatRequest, ToolSpec
 from bub.agent.models.usage import count_directions, tokens_of
 from bub.agent.prompting.media import fit_media, left_behind
 from bub.agent.prompting.message import is_said, prompt_of
+from bub.agent.spending import DailySpending
 from bub.agent.subagents import Subagents
 from bub.agent.task import Run, Task
 from bub.agent.toolcalls import ToolOutcome
@@ -44,6 +45,9 @@ OVERFLOW = "auto_handoff/context_overflow"
 
 SHORTEST_TOLD = 3.0
 """How many seconds a pause has, before the model is asked again, that a person is told of."""
+
+LIMIT = "limit"
+"""The `finish_reason` of an answer that sums up, because the turn had reached a limit."""
 
 TALLY = f"{RESERVED_STATE}turn"
 """Where the state of a turn tells what its agent has done so far: `steps`, `tokens`, and what it called."""
@@ -139,13 +143,15 @@ class _Loop(Run):
     async def _ask(self) -> None:
         if self._budget.is_daily:
             self._budget.used_today = await self._spending.today()
-        self._budget.step()
+        heard = self._budget.take_step()
+        if heard is not None:
+            self._say(heard)
         self._steps += 1
         self._tally["steps"] = self._steps
         self._answer = ModelAnswer(is_observed=True)
         self._journal.event("loop.step.start", step=self._steps)
         request, finish = await self._amend_request()
-        self._answer = ModelAnswer(request)
+        self._answer = ModelAnswer(request, is_last=self._budget.ended_by is not None)
         if finish is not None:
             self._answer.finish_reason, self._answer.is_last = "stop", True
             said = StreamEvent.text(finish)
@@ -181,8 +187,15 @@ class _Loop(Run):
         self._events, self._answer.request["model"] = came, asking.model
         self._reading, self._next = aiter(came), self._take_answer
 
+    def _say(self, text: str) -> None:
+        """Say something to the model that no person has said."""
+        self._messages.append({"role": "user", "content": text})
+        self._journal.note(TapeEntry.message({"role": "user", "content": text}, continued=True))
+
     async def _go_on_after(self, error: Exception) -> None:
         """Where the context was too long for the model, begin anew, once; any other failure is raised."""
+        if self._budget.ended_by is not None:
+            raise self._budget.ended_by from error
         answer = self._answer
         is_overflow = isinstance(error, ModelError) and error.kind == "context_overflow"
         if not is_overflow or self._has_handed_off or answer.parts or answer.calls:
@@ -206,6 +219,8 @@ class _Loop(Run):
         if answer.calls:
             self._next = self._run_tools
             return
+        if self._budget.ended_by is not None and not answer.text.strip():
+            raise self._budget.ended_by
         answer.is_noted = True
         said = answer.with_thoughts({"role": "assistant", "content": answer.text})
         self._journal.note(TapeEntry.message(said))
@@ -219,6 +234,9 @@ class _Loop(Run):
         await self._journal.write()
         self._next = None
         told = self._budget.bill.as_dict()
+        if self._budget.ended_by is not None:
+            answer.finish_reason = LIMIT
+            told["cut"] = f"{self._budget.ended_by} ({self._budget.ended_by.help})"
         self._tell("final", finish_reason=answer.finish_reason, steps=self._steps, ok=True, **told)
 
     async def _run_tools(self) -> None:
@@ -231,17 +249,15 @@ class _Loop(Run):
         await self._journal.write()
         answer.outcomes = [None] * len(answer.calls)
         try:
-            for call in answer.calls:
-                self._budget.call(call.name, call.asked)
+            self._budget.take_calls(answer.calls)
         except BudgetError as error:
             said = f"error: not done, since {error}"
             answer.outcomes = [ToolOutcome(call, said, is_error=True) for call in answer.calls]
-            raise
-        await self._caller(turn=self).run(answer.calls, self._take_outcome)
-        outcomes = [outcome for outcome in answer.outcomes if outcome is not None]
-        for outcome in outcomes:
-            self._budget.note_result(outcome.call.name, outcome.call.asked, outcome.content)
-        self._budget.note_denials(outcome.is_denied for outcome in outcomes)
+            if answer.is_last:
+                raise
+        else:
+            await self._caller(turn=self).run(answer.calls, self._take_outcome)
+            self._budget.note_outcomes([outcome for outcome in answer.outcomes if outcome is not None])
         results = await self._collect_results()
         self._journal.note(results)
         answer.are_results_noted = True
@@ -256,12 +272,13 @@ class _Loop(Run):
             await begin()
             self._journal.note(asked, results)
             self._messages += step
+        self._next = self._ask
+        if self._budget.ended_by is not None:
+            return
         said_next = await self._continue_prompt()
         if said_next:
-            self._messages.append({"role": "user", "content": said_next})
-            self._journal.note(TapeEntry.message({"role": "user", "content": said_next}, continued=True))
+            self._say(said_next)
         await self._hear()
-        self._next = self._ask
 
     # The answer under way.
 
@@ -358,7 +375,7 @@ class _Loop(Run):
             "model": str(self._chosen.get("model") or ""),
             "messages": [*system, *fit_media(self._messages)],
             "tools": [tool.name for tool in self._offered],
-            "tool_choice": None,
+            "tool_choice": None if self._budget.ended_by is None or not self._offered else "none",
             "max_tokens": None,
             "temperature": None,
             "reasoning": self._chosen.get("reasoning"),

@@ -86,7 +86,6 @@ class _Announced(msgspec.Struct, frozen=True):
     failure: Exception | SystemExit | None = None
     took: float = 0.0
 
-
     @property
     def reads(self) -> bool:
         """Whether it changes nothing: its tool only reads, or it never runs."""

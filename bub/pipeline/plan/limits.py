@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 DEFAULT_LIMITS: Mapping[str, int] = MappingProxyType(
     {
-        "steps": 30,
+        "steps": 100,
         "tool_calls": 100,
         "calls_per_tool": 25,
         "identical_calls": 5,
