@@ -647,7 +647,7 @@ def test_validate_says_in_one_line_that_no_file_can_have_this_name(tmp_path: Pat
 def test_validate_says_when_there_is_no_such_file(tmp_path: Path, path: str) -> None:
     done = bub(tmp_path, "validate", path)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
-    assert "does not exist" in done.stderr
+    assert ("there is no shipped pipeline" if path.startswith("bub:") else "does not exist") in done.stderr
 
 
 def test_validate_checks_the_shipped_default_where_there_is_no_file(tmp_path: Path) -> None:

@@ -560,7 +560,7 @@ def test_a_closed_stream_is_as_good_as_no_stream(shell: Shell, server: Server, c
 def test_a_shipped_pipeline_that_does_not_exist_is_told_with_those_that_do(shell: Shell) -> None:
     done = shell.bub("validate", "bub:clasic")
     assert (done.code, done.out) == (2, "")
-    assert "bub:clasic does not exist (shipped are bub:classic, bub:default, " in done.err
+    assert "there is no shipped pipeline `bub:clasic` (did you mean `bub:classic`?" in done.err
 
 
 def test_a_folder_that_is_gone_is_told_in_one_line(shell: Shell) -> None:

@@ -71,7 +71,7 @@ def test_what_holds_for_the_document_is_checked_once_however_many_profiles_it_ha
     assert few["/pipeline/check/rules/unknown_profile.py:check"] == 1
     own = ("plugin_not_allowed", "no_stages")
     own += ("ask_in_vain", "bash_by_glob", "unknown_tool", "limit_never_reached", "unknown_provider")
-    own += ("model_setting_in_vain",)  # all of which is what it says
+    own += ("model_setting_in_vain", "prompt_template", "approver_unknown")  # all of which is what it says
     if work is load:  # what needs the plugins is asked for each profile
         own += ("async_where", "both_twins", "empty_plugin", "hook_wrapper", "never_called", "nothing_implements")
         own += ("unknown_argument", "unknown_implementation", "argument_nobody_gives", "denial_in_vain")

@@ -296,7 +296,7 @@ def load(scene: str, folder: Path, examples: Sequence[str]) -> BubFramework:
     pipeline = {
         "version": 1,
         "extends": f"bub:{scene}",
-        "settings": {"model": SCENES[scene].model},
+        "settings": {"model": SCENES[scene].model, "prompt": {"now": False}},
         "plugins": plugins,
         "profiles": dict.fromkeys(("default", "guest", "admin"), profile),
     }
