@@ -230,7 +230,10 @@ def test_the_key_is_in_no_log_even_when_all_is_logged(shell: Shell, server: Serv
 def test_json_is_one_object_with_everything_a_program_needs(shell: Shell, server: Server) -> None:
     done = shell.bub("run", "hello", "--json", "--chat-id", "7", **server.environment())
     result = json.loads(done.out)
-    assert set(result) >= {"session_id", "prompt", "model_output", "outbounds", "profile", "ended_by", "trace"}
+    assert list(result) == [
+        *("session_id", "prompt", "model_output", "outbounds", "profile", "ended_by", "trace"),
+        *("finish_reason", "usage", "steps"),
+    ]
     assert (result["finish_reason"], result["steps"]) == ("stop", 1)
     reply = {"content": "You said: hello", "session_id": "cli:7", "channel": "cli", "chat_id": "7"}
     assert (result["session_id"], result["prompt"], result["model_output"]) == ("cli:7", "hello", reply["content"])

@@ -414,7 +414,15 @@ async def test_call_model_is_asked_with_the_request_and_none_leaves_it_to_the_ne
     assert session_id == "cli:local"
     assert request["model"] == "toy:one"
     assert request["messages"][-1]["content"].startswith("hello\n\n<now>")
-    assert set(request) >= {"model", "messages", "tools", "tool_choice", "max_tokens", "temperature"}
+    assert set(request) == {
+        "model",
+        "messages",
+        "tools",
+        "tool_choice",
+        "max_tokens",
+        "temperature",
+        "reasoning",
+    }
 
 
 async def test_provide_tools_is_called_once_and_what_it_gives_can_be_called(bub: Workshop) -> None:

@@ -15,12 +15,15 @@ from bub.pipeline.source.document import Plain
 
 Tree = dict[str, Any]
 
+_TREES = ("stages.", "hooks.", "tests.", "settings.reasoning")
+"""Where advice is followed by changing what the file means, not its text."""
+
 
 def follow(text: str, finding: Diagnostic) -> str | None:
     """The text once the advice of a finding was followed; None if it asks for more than can be read from it."""
     for pattern, edit in ADVICE:
         found = re.match(pattern, finding.help or "")
-        if found is not None and (edit is write_there or finding.path.startswith(("stages.", "hooks.", "tests."))):
+        if found is not None and (edit is write_there or finding.path.startswith(_TREES)):
             return edit(text, finding, found)
     return None
 
@@ -83,6 +86,10 @@ def take_out(tree: Tree, path: list[str], found: re.Match[str] | None = None) ->
             del tree["tests"][path[1]]
     else:
         entry(tree, path, key).pop(key)
+
+
+def _leave_to_the_provider(tree: Tree, path: list[str], _: re.Match[str]) -> None:
+    tree["settings"].pop(path[-1])
 
 
 def add_key(tree: Tree, path: list[str], key: str, value: Plain) -> None:
@@ -183,6 +190,7 @@ ADVICE: tuple[tuple[str, Callable[[str, Diagnostic, Any], str]], ...] = (
     (r"(?:take|leave) (?:one )?`(\w+)` out(?! of)", tree_edit(take_out)),
     (r"switch `\w+` off to have it back, or take this out", tree_edit(take_out)),
     (r"take one of the two(?: keys)? out", tree_edit(take_out)),
+    (r"choose another level, or leave `reasoning` to the provider", tree_edit(_leave_to_the_provider)),
     (
         r"a stage is set directly beside one other",
         tree_edit(lambda tree, path, _: entry(tree, path, "after").pop("after")),
