@@ -226,7 +226,7 @@ class _Shared(dict[str, int]):
 
 
 def estimate_tokens(messages: Sequence[Mapping[str, Any]], answer: str) -> int:
-    """About how many tokens a request and its answer are, where nobody counted: four letters are one."""
+    """About how many tokens a request and its answer are, if nobody counted: four letters are one."""
     return (len(msgspec.json.encode(messages, enc_hook=str)) + len(answer)) // 4
 
 

@@ -21,7 +21,7 @@ _AGAIN = "the process ended when `{}` had been called for this, and whether that
 class Consent(msgspec.Struct, frozen=True):
     """Asks about the calls of one turn, and has them noted.
 
-    `ask` puts a question to a person, None where nobody can be asked. `notes` keeps the calls, None where nobody does.
+    `ask` puts a question to a person, None if nobody can be asked. `notes` keeps the calls, None if nobody does.
     `rules` are the profile's. `tell` puts on the tape what a person said.
     """
 

@@ -55,7 +55,7 @@ class Journal:
         if parts:
             try:
                 meta[MEDIA] = await keep_media(self._tape, parts)
-            except TapeError as error:  # what stands beside the tape never breaks a turn (P21)
+            except TapeError as error:  # what lies beside the tape never breaks a turn (P21)
                 log_exception("tape.media_failed", error, tape=self._tape.name)
         self.note(TapeEntry.message(without_media(message), **meta))
 

@@ -148,6 +148,6 @@ class Run:
         if self._tape is not None:
             try:
                 return (await spill(self._tape, content)).preview
-            except TapeError as error:  # what stands beside the tape never breaks a turn (P21)
+            except TapeError as error:  # what lies beside the tape never breaks a turn (P21)
                 log_exception("tape.spill_failed", error, tape=self._tape.name)
         return f"{content[:LONGEST_RESULT]}\n[… {len(content) - LONGEST_RESULT:,} characters left out …]"

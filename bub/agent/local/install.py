@@ -104,7 +104,7 @@ def _wait_for(lock: int, tell: Telling) -> None:
                 return
             except BlockingIOError:
                 show(f"another process is installing it: waiting, {time.monotonic() - begun:.0f} s")
-                time.sleep(_PAUSE)
+                time.sleep(_PAUSE)  # a lock that is waited for in the system could not show how long
 
 
 def _install(part: Part, home: Path, workplace: Workplace, tell: Telling) -> None:

@@ -68,7 +68,7 @@ class Workplace(msgspec.Struct, frozen=True):
         try:
             while process.poll() is None:
                 watch()
-                time.sleep(_PAUSE)
+                time.sleep(_PAUSE)  # no event loop runs here, and a progress bar is drawn between two looks
         finally:
             _end(process)
         return process.returncode, printed.read_text(encoding="utf-8", errors="replace")
