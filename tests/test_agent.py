@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bub import tool
-from bub.agent.budget import BudgetError
+from bub.agent.costs.budget import BudgetError
 from bub.base.surfaces import Surface
 from bub.errors import BubError, ModelError
 from bub.streaming import StreamEvent

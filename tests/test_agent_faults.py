@@ -19,8 +19,8 @@ from fakes.talk import Talk, add, adding, bringing, kinds, results_in
 from fakes.toys import Errors, Toy, Workshop, a_stream
 
 from bub import tool
-from bub.agent.budget import BudgetError
-from bub.agent.spending import DailySpending
+from bub.agent.costs.budget import BudgetError
+from bub.agent.costs.spending import DailySpending
 from bub.base.surfaces import Surface
 from bub.errors import BubError, ModelError, TapeError
 from bub.streaming import AsyncStreamEvents, StreamEvent

@@ -12,7 +12,7 @@ from fakes.talk import Talk, add, adding, bringing, results_in
 from fakes.toys import HELLO, Errors, Toy, Workshop, raising
 
 from bub import tool
-from bub.agent.budget import BudgetError
+from bub.agent.costs.budget import BudgetError
 from bub.base.diagnostics import PipelineError
 from bub.hook_registry import ETHOS_POINTS
 from bub.hookspecs import HOOK_POINTS

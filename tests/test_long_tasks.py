@@ -12,7 +12,7 @@ from fakes.scripted import OPENAI, Called, Script, refusal
 from fakes.talk import Talk, add, adding, bringing, results_in
 from fakes.toys import Toy
 
-from bub.agent.budget import BudgetError
+from bub.agent.costs.budget import BudgetError
 
 pytestmark = pytest.mark.anyio
 

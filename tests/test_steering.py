@@ -12,7 +12,7 @@ from fakes.talk import Talk, add, adding, bringing, kinds, results_in
 from fakes.toys import HELLO, Toy, Workshop
 
 from bub import tool
-from bub.agent.budget import BudgetError
+from bub.agent.costs.budget import BudgetError
 from bub.tape.context import TapeContext
 
 pytestmark = pytest.mark.anyio

@@ -19,8 +19,8 @@ from fakes.scripted import ANTHROPIC, OPENAI, Api, Called, collect, events_of, r
 from fakes.talk import Talk, add, adding, bringing
 from fakes.toys import Toy
 
-from bub.agent.answer import LONGEST_NAME
 from bub.agent.local import parts
+from bub.agent.loop.answer import LONGEST_NAME
 from bub.agent.models.chat import ChatRequest, ToolSpec, stream_chat
 from bub.agent.models.client import open_client
 from bub.agent.models.conversation import BEGINNING, NO_ANSWER, well_formed

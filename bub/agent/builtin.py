@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bub.agent import late
-from bub.agent.loop import answer
+from bub.agent.loop.steps import answer
 from bub.agent.models.parts import Part
 from bub.agent.prompting.instructions import Instructions, Template
 from bub.agent.prompting.message import prompt_of

@@ -10,8 +10,8 @@ from time import perf_counter
 from typing import Any
 from uuid import uuid4
 
+from bub.agent.calls.caller import ToolCall, ToolOutcome
 from bub.agent.task import Run, Task
-from bub.agent.toolcalls import ToolCall, ToolOutcome
 from bub.base.diagnostics import is_slip
 from bub.channels.commands import command_line, parse_command, prefix_of
 from bub.plugins.shipped import BY_NAME

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bub.agent.consent import Consent
+from bub.agent.calls.caller import Caller
+from bub.agent.calls.consent import Consent
 from bub.agent.journal import Journal
 from bub.agent.prompting.prefix import Prefixes
 from bub.agent.runtime_events import EventfulTape, are_kept, events_file
-from bub.agent.toolcalls import Caller
 from bub.envelope import Envelope
 from bub.errors import TapeError
 from bub.hooks.admission import Steering

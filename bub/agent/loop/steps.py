@@ -13,20 +13,20 @@ import trio
 from msgspec.structs import replace
 
 from bub.agent import late
-from bub.agent.amendments import amend_request, copy_request
-from bub.agent.answer import ModelAnswer
-from bub.agent.budget import Budget, BudgetError, estimate_tokens
+from bub.agent.calls.caller import ToolOutcome
+from bub.agent.calls.interrupted import note_interrupted
 from bub.agent.commands import CommandRun
-from bub.agent.interrupted import note_interrupted
+from bub.agent.costs.budget import Budget, BudgetError, estimate_tokens
+from bub.agent.costs.spending import DailySpending
 from bub.agent.journal import WRITING_PATIENCE
+from bub.agent.loop.amendments import amend_request, copy_request
+from bub.agent.loop.answer import ModelAnswer
+from bub.agent.loop.subagents import Subagents
 from bub.agent.models.request import ChatRequest, ToolSpec
 from bub.agent.models.usage import count_directions, tokens_of
 from bub.agent.prompting.media import fit_media, left_behind
 from bub.agent.prompting.message import is_said, prompt_of
-from bub.agent.spending import DailySpending
-from bub.agent.subagents import Subagents
 from bub.agent.task import Run, Task
-from bub.agent.toolcalls import ToolOutcome
 from bub.channels.commands import command_line, prefix_of
 from bub.errors import ModelError
 from bub.hooks.facts import RESERVED_STATE

@@ -14,7 +14,7 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
-from bub.agent.consent import Consent
+from bub.agent.calls.consent import Consent
 from bub.base.failures import flatten_error
 from bub.base.waiting import split_cancelled
 from bub.errors import BubError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from bub.agent.costs.prices import price_of
 from bub.agent.models.usage import Tokens, count_tokens
-from bub.agent.prices import price_of
 
 
 class Bill:

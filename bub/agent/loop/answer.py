@@ -10,9 +10,9 @@ from uuid import uuid4
 import msgspec
 from msgspec.structs import replace
 
+from bub.agent.calls.caller import ToolCall, ToolOutcome
 from bub.agent.models.request import call_ids_in
 from bub.agent.models.thoughts import thoughts_of
-from bub.agent.toolcalls import ToolCall, ToolOutcome
 from bub.errors import ModelError
 from bub.pipeline.plan.providers import split_model
 from bub.streaming import StreamEvent

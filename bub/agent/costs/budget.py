@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from bub.agent.bill import Bill
-from bub.agent.toolcalls import ToolCall, ToolOutcome
+from bub.agent.calls.caller import ToolCall, ToolOutcome
+from bub.agent.costs.bill import Bill
 from bub.errors import BubError
 from bub.pipeline.plan.limits import DEFAULT_LIMITS
 
