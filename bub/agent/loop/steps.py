@@ -1,7 +1,5 @@
 """The agent: asks the model, runs the tools it calls, and asks again until it has nothing more to call."""
 
-# Long because the loop is one machine: each of its steps says which one comes next, and all work on one answer.
-
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -19,13 +17,13 @@ from bub.agent.commands import CommandRun
 from bub.agent.costs.budget import Budget, BudgetError, estimate_tokens
 from bub.agent.costs.spending import DailySpending
 from bub.agent.journal import WRITING_PATIENCE
-from bub.agent.loop.amendments import amend_request, copy_request
 from bub.agent.loop.answer import ModelAnswer
+from bub.agent.loop.context import Context
+from bub.agent.loop.hooks import LoopHooks
 from bub.agent.loop.subagents import Subagents
 from bub.agent.models.request import ChatRequest, ToolSpec
 from bub.agent.models.usage import count_directions, tokens_of
-from bub.agent.prompting.media import fit_media, left_behind
-from bub.agent.prompting.message import is_said, prompt_of
+from bub.agent.prompting.media import fit_media
 from bub.agent.task import Run, Task
 from bub.channels.commands import command_line, prefix_of
 from bub.errors import ModelError
@@ -34,9 +32,7 @@ from bub.hooks.kinds.stream import close_stream
 from bub.log import log_exception
 from bub.plugins.view import ProfileView
 from bub.streaming import AsyncStreamEvents, StreamEvent
-from bub.tape import TapeContext, TapeEntry
-from bub.tape.context import NOW, tell_now
-from bub.tape.media import put_back
+from bub.tape import TapeEntry
 from bub.tape.settings import session_settings
 from bub.tools import ToolBox
 
@@ -82,22 +78,21 @@ class _Loop(Run):
         self._offered = [self._box.tools[name] for name in self._box.usable()]
         self._chosen: Mapping[str, Any] = {}
         self._system = ""
-        self._messages = list(inherited)
-        self._asked: dict[str, Any] = {"role": "user", "content": task.prompt}
+        self._context = Context(task, self._tape, self._journal, inherited)
+        self._hooks = LoopHooks(task)
         self._steps = 0
         self._answer = ModelAnswer(is_observed=True, is_noted=True)
         self._events: AsyncStreamEvents | None = None
         self._reading: AsyncIterator[StreamEvent] | None = None
         self._has_spoken = False
         self._has_handed_off = False
-        self._heard: list[dict[str, Any]] = []
         self._done: list[str] = []
         counted = dict.fromkeys(("steps", "tokens", "tool_calls", "successful_tool_calls"), 0)
         self._tally: dict[str, Any] = {**counted, "tools": []}
         if budget is None:
             task.state[TALLY] = self._tally  # a sub-agent's is not that of the turn
         self._anew: Callable[[], Awaitable[None]] | None = None
-        self._subagents = Subagents(framework, task, self._box, fire=self._fire, start=self._start_subagent)
+        self._subagents = Subagents(framework, task, self._box, fire=self._hooks.fire, start=self._start_subagent)
 
     async def __anext__(self) -> StreamEvent:
         # What the model says goes straight through: this is done for every token.
@@ -128,14 +123,13 @@ class _Loop(Run):
             await self._tape.ensure_bootstrap_anchor(task.session_id, framework.workspace)
             self._chosen = await session_settings(self._tape)
             await note_interrupted(self._tape, framework.notes)
-            self._messages += await put_back(self._tape, await self._tape.messages())
+            await self._context.recall()
         if task.system is None:
             self._system = framework.get_system_prompt(task.prompt, dict(task.state))
         else:
             self._system = task.system
         await self._journal.note_system(self._system)
-        self._messages.append(tell_now(self._asked, task.now))
-        await self._journal.note_message(self._asked, **self._moment)
+        await self._context.ask()
         model = self._chosen.get("model") or framework.settings.get("model") or ""
         self._journal.event("loop.start", model=str(model))
         self._next = self._ask
@@ -145,7 +139,7 @@ class _Loop(Run):
             self._budget.used_today = await self._spending.today()
         heard = self._budget.take_step()
         if heard is not None:
-            self._say(heard)
+            self._context.say(heard)
         self._steps += 1
         self._tally["steps"] = self._steps
         self._answer = ModelAnswer(is_observed=True)
@@ -172,6 +166,21 @@ class _Loop(Run):
         asking = late.Asking(self._framework, request["model"], asked, self._task.session_id, self._silence)
         await self._await_answer(asking)
 
+    async def _amend_request(self) -> tuple[dict[str, Any], str | None]:
+        """The request of this step as the plugins want it, and the text to finish with instead of asking (A19)."""
+        system = [{"role": "system", "content": self._system}] if self._system else []
+        request: dict[str, Any] = {
+            "model": str(self._chosen.get("model") or ""),
+            "messages": [*system, *fit_media(self._context.messages)],
+            "tools": [tool.name for tool in self._offered],
+            "tool_choice": None if self._budget.ended_by is None or not self._offered else "none",
+            "max_tokens": None,
+            "temperature": None,
+            "reasoning": self._chosen.get("reasoning"),
+            "step": self._steps,
+        }
+        return await self._hooks.amend(self._system, request)
+
     async def _await_answer(self, asking: Any) -> None:
         """Let the answer begin; the person hears of a pause before it is waited for."""
         try:
@@ -187,11 +196,6 @@ class _Loop(Run):
         self._events, self._answer.request["model"] = came, asking.model
         self._reading, self._next = aiter(came), self._take_answer
 
-    def _say(self, text: str) -> None:
-        """Say something to the model that no person has said."""
-        self._messages.append({"role": "user", "content": text})
-        self._journal.note(TapeEntry.message({"role": "user", "content": text}, continued=True))
-
     async def _go_on_after(self, error: Exception) -> None:
         """Where the context was too long for the model, begin anew, once; any other failure is raised."""
         if self._budget.ended_by is not None:
@@ -202,19 +206,19 @@ class _Loop(Run):
             raise error
         self._has_handed_off = True
         await self._end_answer("failed")
-        await self._observe(answer, error)
+        await self._hooks.observe(answer, error)
         self._journal.event("loop.step", step=self._steps, status="auto_handoff", error=str(error))
         state: dict[str, Any] = {"reason": "the conversation had become too long for the model"}
         if self._done:
             state["done for this prompt already"] = self._done  # what was done once is not to be done again
-        await self._begin_anew(OVERFLOW, state)
+        await self._context.begin_anew(OVERFLOW, state)
         self._next = self._ask
 
     async def _take_answer(self) -> None:
         """The model has said all it had to say."""
         answer = self._answer
         await self._end_answer("ok")
-        await self._observe(answer)
+        await self._hooks.observe(answer)
         self._has_spoken = self._has_spoken or bool(answer.parts)
         if answer.calls:
             self._next = self._run_tools
@@ -265,27 +269,30 @@ class _Loop(Run):
             self._tell("tool_result", **result)
         self._note_step("continue")
         self._done += [f"{call.name} {call.in_short}" for call in answer.calls]
-        step = self._tape_context().messages([asked, results])
-        self._messages += step
+        self._context.add_step(asked, results)
         if self._anew is not None:
             begin, self._anew = self._anew, None
             await begin()
             self._journal.note(asked, results)
-            self._messages += step
+            self._context.add_step(asked, results)
         self._next = self._ask
         if self._budget.ended_by is not None:
             return
-        said_next = await self._continue_prompt()
+        said_next = await self._hooks.ask_to_go_on(self._steps)
         if said_next:
-            self._say(said_next)
+            self._context.say(said_next)
         await self._hear()
+
+    async def _hear(self, *, behind: dict[str, Any] | None = None) -> bool:
+        """Let the model hear what came meanwhile; if it may not be asked any more, that is left to another turn."""
+        return not self._budget.is_used_up and await self._context.hear(behind=behind)
 
     # The answer under way.
 
     def _take(self, event: Any) -> bool:
         """Keep what an event says; tell whether it is passed on, itself or what is ready in its place."""
         answer = self._answer
-        passed = answer.keep(event, self._messages)
+        passed = answer.keep(event, self._context.messages)
         if passed is None:
             return False
         if passed is not event:
@@ -350,7 +357,7 @@ class _Loop(Run):
         try:
             await self._end_answer("failed" if error is not None else "cancelled")
             if error is not None:
-                await self._observe(self._answer, error)
+                await self._hooks.observe(self._answer, error)
         except Exception as late:  # noqa: BLE001 (it must not mask how the turn ended)
             log_exception("turn.end_failed", late)
 
@@ -366,98 +373,18 @@ class _Loop(Run):
                 self._journal.note(await self._collect_results())
                 answer.are_results_noted = True
 
-    # What is fired on the way.
-
-    async def _amend_request(self) -> tuple[dict[str, Any], str | None]:
-        """The request of this step as the plugins want it, and the text to finish with instead of asking (A19)."""
-        system = [{"role": "system", "content": self._system}] if self._system else []
-        request: dict[str, Any] = {
-            "model": str(self._chosen.get("model") or ""),
-            "messages": [*system, *fit_media(self._messages)],
-            "tools": [tool.name for tool in self._offered],
-            "tool_choice": None if self._budget.ended_by is None or not self._offered else "none",
-            "max_tokens": None,
-            "temperature": None,
-            "reasoning": self._chosen.get("reasoning"),
-            "step": self._steps,
-        }
-        amended, finish = await amend_request(request, self._fire)
-        if self._task.prefixes is not None and finish is None:
-            own = request["messages"]
-            self._task.prefixes.watch(self._task.session_id, self._system, own, amended["messages"])
-        return amended, finish
-
-    async def _observe(self, answer: ModelAnswer, error: Exception | None = None) -> None:
-        """Tell of an answer, or of why there is none, once (BEHAVIOURS A22)."""
-        if not answer.is_observed:
-            answer.is_observed = True
-            await self._fire("after_llm_call", request=copy_request(answer.request), response=answer.as_response(error))
-
-    async def _hear(self, *, behind: dict[str, Any] | None = None) -> bool:
-        """Put what came for the turn meanwhile before the model (BEHAVIOURS A10); says whether anything did.
-
-        It stands `behind` what the model said last, if that is given. Where the model may not be asked any more, it is
-        left to another turn.
-        """
-        steering = self._task.steering
-        if steering is None or self._budget.is_used_up:
-            return False
-        came = steering.take()
-        told = [{"role": "user", "content": prompt} for prompt in map(prompt_of, came) if is_said(prompt)]
-        if not told:
-            return False
-        self._messages += [*([behind] if behind is not None and behind["content"] else []), *told]
-        self._heard += told
-        for message in told:
-            await self._journal.note_message(message, steered=True)
-        return True
-
-    async def _continue_prompt(self) -> str | None:
-        said = await self._fire("continue_prompt", step=self._steps)
-        return str(said) if said else None
-
-    async def _fire(self, point: str, **payload: Any) -> Any:
-        """What a hook point of the loop comes to; None where this turn does not have it."""
-        fire = self._task.fire
-        if fire is None or point not in fire:
-            return None
-        return await fire(point, session_id=self._task.session_id, **payload)
-
-    # What is sent, and beginning anew.
-
-    def _tape_context(self) -> TapeContext:
-        return self._tape.context if self._tape is not None else TapeContext()
-
-    async def _begin_anew(self, name: str, state: Mapping[str, Any]) -> None:
-        """Set an anchor: what came before is left behind, but for what a person said in this turn."""
-        left = left_behind(self._messages, (self._task.prompt, *(heard["content"] for heard in self._heard)))
-        state = {**state, "seen before": left} if left else state
-        anchor = TapeEntry.anchor(name, state)
-        prompts = [tell_now(self._asked, self._task.now), *self._heard]
-        self._journal.note(anchor, TapeEntry.event("handoff", {"name": name, "state": dict(state)}))
-        await self._journal.note_message(self._asked, repeated=True, **self._moment)
-        for heard in self._heard:
-            await self._journal.note_message(heard, repeated=True)
-        await self._journal.write()
-        self._messages = [*TapeContext().messages([anchor]), *prompts]
-
-    @property
-    def _moment(self) -> dict[str, Any]:
-        """What the tape keeps beside the prompt, and puts below it for the model."""
-        return {NOW: self._task.now} if self._task.now else {}
-
     # What tools ask of the turn (`AgentTurn`).
 
     def hand_off(self, name: str, state: Mapping[str, Any]) -> None:
         """Start over behind this step."""
-        self._anew = partial(self._begin_anew, name, state)
+        self._anew = partial(self._context.begin_anew, name, state)
 
     async def delegate(self, prompt: str, *, session: str, tools: Sequence[str] | None) -> str:
         """Let an agent of its own work on a prompt; it may at most what this one may, and starts none itself (A25)."""
         return await self._subagents.run(prompt, session=session, tools=tools)
 
     def _start_subagent(self, framework: ProfileView, task: Task, box: ToolBox, *, inherits: bool) -> Run:
-        run = _Loop(framework, task, box, self._budget.for_subagent(), self._messages if inherits else ())
+        run = _Loop(framework, task, box, self._budget.for_subagent(), self._context.messages if inherits else ())
         if self._silence is not None:
             run.bound_silence(self._silence)
         return run
