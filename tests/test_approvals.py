@@ -319,6 +319,18 @@ CALL = NotedCall("c1", "work", "arguments")
 
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])
+@pytest.mark.parametrize("other", [NotedCall("c1", "work", "others"), NotedCall("c1", "rest", "arguments")])
+async def test_a_yes_counts_for_no_other_call_than_it_was_given_for(tmp_path: Path, other: NotedCall) -> None:
+    store = Mailbox(None, tmp_path)
+    await store.open()
+    kept = await store.ask(asked())
+    assert await store.answer(kept.id, True, "operator")
+    with pytest.raises(NotSpentError, match="another call"):
+        await store.begin_call(1, other, kept.id)
+    await store.begin_call(1, CALL, kept.id)
+
+
+@pytest.mark.parametrize("anyio_backend", ["trio"])
 @pytest.mark.parametrize("is_file", [True, False])
 async def test_a_yes_is_used_up_with_the_note_that_the_call_begins_or_neither(tmp_path: Path, is_file: bool) -> None:
     store = Mailbox(tmp_path / "inbox.db" if is_file else None, tmp_path)

@@ -112,9 +112,11 @@ class Questions:
         self._db.execute("update questions set shown = ? where id = ?", (mend(shown), _key_of(name)))
 
     def begin_call(self, turn: int, call: NotedCall, approval: str) -> None:
-        """Note that a call begins, and use up its yes. Raises `NotSpentError` if there is none any more."""
+        """Note that a call begins, and use up its yes. Raises `NotSpentError` if there is none for it."""
         if approval:
             kept = self.find(approval)
+            if kept is not None and (kept.approval.tool, kept.approval.arguments) != (call.tool, call.arguments):
+                raise NotSpentError("it was given for another call")
             if kept is None or not self._move(approval, YES, SPENT, kept.by):
                 raise NotSpentError("it was used up or taken back")
             if kept.approval.until <= time.time():
