@@ -13,12 +13,14 @@ from typing import Annotated, Any, Protocol, get_args, get_origin, get_type_hint
 
 import msgspec
 import trio
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from bub.base.diagnostics import did_you_mean
 from bub.envelope import Envelope
 from bub.errors import BubError
 from bub.hookspecs import Fire
+from bub.labels import UNDECLARED, Brings, Labels, Reaches, Reads, declare
 from bub.plugins.shipped import BY_NAME
 from bub.tape import Tape
 
@@ -83,7 +85,7 @@ class Tool(msgspec.Struct, frozen=True):
     `parameters` is the JSON Schema of its arguments. One that only reads is allowed if a profile does not say
     which tools it wants. `path` names the argument that is the file it works on. One that is `for_people` is a
     command, and no model sees it. If the process ends while one that is to be called `once` runs, it is never called
-    again for that, whoever would say yes.
+    again for that, whoever would say yes. `labels` are None if it does not declare what it does to information.
     """
 
     name: str
@@ -96,6 +98,7 @@ class Tool(msgspec.Struct, frozen=True):
     for_people: bool = False
     takes_context: bool = False
     once: bool = False
+    labels: Labels | None = None
 
     def check(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Check the arguments of a call and give them as the function takes them (BEHAVIOURS A17).
@@ -145,6 +148,11 @@ class Tool(msgspec.Struct, frozen=True):
         return replace(self, function=partial(self.function, *given))
 
     @property
+    def assumed_labels(self) -> Labels:
+        """Its labels; if it declares nothing, those that it counts with all the same."""
+        return UNDECLARED if self.labels is None else self.labels
+
+    @property
     def usage(self) -> str:
         """How the tool is written as a command, such as `fs.read path [offset=…]`."""
         required = set(self.parameters.get("required", ()))
@@ -180,6 +188,9 @@ def tool(
     for_people: bool = False,
     bound: bool = False,
     once: bool = False,
+    reads: Reads | UnsetType | None = UNSET,
+    brings: Brings | UnsetType | None = UNSET,
+    reaches: Reaches | UnsetType | None = UNSET,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -194,6 +205,9 @@ def tool(
     for_people: bool = False,
     bound: bool = False,
     once: bool = False,
+    reads: Reads | UnsetType | None = UNSET,
+    brings: Brings | UnsetType | None = UNSET,
+    reaches: Reaches | UnsetType | None = UNSET,
 ) -> Any:
     """Make a tool of a function; a plugin gives it to the agent with the hook `provide_tools`.
 
@@ -204,6 +218,9 @@ def tool(
 
     Whether a call took effect is not known if the process ends during it. The turn is taken again then, and a tool that
     is not `read_only` is called for it only after a person's new yes; one that is to be called `once` never.
+
+    `reads="private"`, `brings="untrusted"` and `reaches="outside"` declare what it does to information (`Labels`). Who
+    gives one of the three declares them all: `reaches=None` alone is a tool that does nothing of that.
 
     One that is `bound` is made once, and handed by `Tool.bind` what differs from profile to profile: the parameters
     before its `/`, which are no arguments.
@@ -221,7 +238,8 @@ def tool(
         struct, takes_context = _arguments_of(given, wrapped, bound)
         if path is not None and path not in struct.__struct_fields__:
             raise ValueError(f"the tool `{given}` has no argument `{path}`")
-        return Tool(given, said, wrapped, struct, _schema_of(struct), read_only, path, for_people, takes_context, once)
+        schema, labels = _schema_of(struct), declare(reads, brings, reaches)
+        return Tool(given, said, wrapped, struct, schema, read_only, path, for_people, takes_context, once, labels)
 
     return make if function is None else make(function)
 

@@ -34,10 +34,12 @@ from bub.cli.root import _app, command_line, command_of
 from bub.cli.table import COMMANDS, load
 from bub.errors import BubError, ModelError
 from bub.hooks.facts import HOOK_KEYS, KIND_KEYS, KINDS, STAGE_KEYS, START_VALUES
+from bub.labels import Labels
 from bub.pipeline.check.validate import check_loaded
 from bub.pipeline.plan.providers import PROVIDERS
 from bub.pipeline.plan.settings import RESERVED, variable_of
 from bub.pipeline.source.merge import load_text
+from bub.plugins.labels import SHIPPED_LABELS
 from bub.plugins.shipped import SHIPPED_TOOLS
 
 ROOT = Path(__file__).parent.parent
@@ -433,8 +435,15 @@ def test_every_tool_is_listed() -> None:
     rows = table("tools.md", "## The tools")
     assert set(rows) == set(tools)
     assert {name: tool.read_only for name, tool in tools.items()} == SHIPPED_TOOLS
+    assert {name: tool.labels for name, tool in tools.items()} == {
+        name: SHIPPED_LABELS.get(name, Labels()) for name in SHIPPED_TOOLS
+    }
     assert {name for name, cells in rows.items() if cells[0] == "yes"} == {
         name for name, tool in tools.items() if tool.read_only
+    }
+    assert {label: set(quoted(cells[1])) for label, cells in table("tools.md", "### Labels").items()} == {
+        f"{said}: {word}": {name for name, labels in SHIPPED_LABELS.items() if getattr(labels, said) == word}
+        for said, word in (("reads", "private"), ("brings", "untrusted"), ("reaches", "outside"))
     }
 
 

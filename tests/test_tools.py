@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Meta
 
+from bub.labels import Labels
 from bub.tools import Tool, ToolBox, ToolContext, ToolError, ToolPolicy, tool
 
 CONTEXT = ToolContext("s", Path())
@@ -83,6 +84,18 @@ def test_a_function_becomes_a_tool_by_its_hints_and_its_docstring() -> None:
     assert everything.parameters["required"] == ["text"]
     assert everything.parameters["additionalProperties"] is False
     jsonschema.Draft202012Validator.check_schema(dict(everything.parameters))
+
+
+def test_a_tool_that_is_declared_to_do_nothing_is_not_one_that_declares_nothing() -> None:
+    def look() -> None:
+        """Look."""
+
+    assert tool(name="look")(look).labels is None
+    assert tool(name="look")(look).assumed_labels == Labels(brings="untrusted", reaches="outside")
+    assert tool(name="look", reaches=None)(look).assumed_labels == Labels()
+    assert tool(name="look", reads="private")(look).assumed_labels == Labels(reads="private")
+    with pytest.raises(ValueError, match="reads='private'"):
+        tool(name="look", reads="secret")(look)  # type: ignore[call-overload]
 
 
 def test_a_plain_decorator_takes_the_functions_own_name() -> None:

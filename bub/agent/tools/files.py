@@ -48,7 +48,7 @@ def file_tools() -> list[Tool]:
     return [read, write, edit, list_, search]
 
 
-@tool(name="fs.write", path="path")
+@tool(name="fs.write", path="path", reaches=None)
 def write(
     path: Annotated[str, "The file, from the workspace; folders that are missing are made."],
     content: Annotated[str, "Its whole new text."],
@@ -65,7 +65,7 @@ def write(
     return f"wrote {len(data):,} bytes to {place.shown}{over}"
 
 
-@tool(name="fs.edit", path="path")
+@tool(name="fs.edit", path="path", reaches=None)
 def edit(
     path: Annotated[str, "The file, from the workspace."],
     old: Annotated[str, "The text to replace, exactly as it is there, and long enough to occur only once."],
@@ -94,7 +94,7 @@ def edit(
     return f"edited {place.shown} at {_lines_of(text, places)}"
 
 
-@tool(name="fs.read", read_only=True, path="path")
+@tool(name="fs.read", read_only=True, path="path", reads="private")
 def read(
     path: Annotated[str, "The file, from the workspace."],
     offset: Annotated[int, "The number of the first line to show.", Meta(ge=1)] = 1,
@@ -114,7 +114,7 @@ def read(
             return _render_lines(file, place.shown, offset, limit)
 
 
-@tool(name="fs.list", read_only=True, path="path")
+@tool(name="fs.list", read_only=True, path="path", reads="private")
 def list_(
     path: Annotated[str, "The folder, from the workspace."] = ".",
     glob: Annotated[
@@ -136,7 +136,7 @@ def list_(
     )
 
 
-@tool(name="fs.search", read_only=True, path="path")
+@tool(name="fs.search", read_only=True, path="path", reads="private")
 async def search(
     pattern: Annotated[
         str, "A regular expression, as Python writes them, for one line.", Meta(max_length=LONGEST_PATTERN)

@@ -37,7 +37,7 @@ def session_tools(
     ]
 
 
-@tool(name="help", bound=True, for_people=True, read_only=True)
+@tool(name="help", bound=True, for_people=True, read_only=True, reaches=None)
 def show_help(framework: ProfileView, /, name: Annotated[str, "a tool to describe"] = "") -> str:
     """List the commands, or tell how one of them is used."""
     box = framework.tools
@@ -49,13 +49,13 @@ def show_help(framework: ProfileView, /, name: Annotated[str, "a tool to describ
     return "\n".join(lines)
 
 
-@tool(name="skill", bound=True, read_only=True)
+@tool(name="skill", bound=True, read_only=True, reaches=None)
 def skill(read_skill: Callable[[str], str], /, name: Annotated[str, "the name of the skill"]) -> str:
     """Read a skill: instructions for a kind of task. Read the one that fits before you begin."""
     return read_skill(name)
 
 
-@tool(name="model", bound=True, for_people=True)
+@tool(name="model", bound=True, for_people=True, reaches=None)
 async def model(
     framework: ProfileView,
     /,
@@ -79,7 +79,7 @@ async def model(
     return f"the model of this session is {name} from now on"
 
 
-@tool(name="reasoning", bound=True, for_people=True)
+@tool(name="reasoning", bound=True, for_people=True, reaches=None)
 async def reasoning(
     framework: ProfileView,
     /,
@@ -108,7 +108,7 @@ async def reasoning(
     return f"the reasoning of this session is {wanted} from now on{_tell_problem(name, wanted)}"
 
 
-@tool(name="personality", bound=True, for_people=True, read_only=True)
+@tool(name="personality", bound=True, for_people=True, read_only=True, reaches=None)
 async def personality(
     framework: ProfileView,
     /,
@@ -136,7 +136,7 @@ async def personality(
     return f"{chosen} is the personality of this session from the next message on"
 
 
-@tool(name="sessions", bound=True, for_people=True, read_only=True)
+@tool(name="sessions", bound=True, for_people=True, read_only=True, reads="private")
 async def sessions(
     framework: ProfileView,
     /,
@@ -155,7 +155,7 @@ async def sessions(
     return "\n".join([*rows, "", "`bub chat --resume` continues the last one, `bub chat --session-id NAME` any other."])
 
 
-@tool(name="subagent")
+@tool(name="subagent", reaches=None)
 async def subagent(
     prompt: Annotated[str, "the task, with all that has to be known for it"],
     session: Annotated[
@@ -173,7 +173,7 @@ async def subagent(
     return await context.turn.delegate(prompt, session=session, tools=tools)
 
 
-@tool(name="quit", bound=True, for_people=True, read_only=True)
+@tool(name="quit", bound=True, for_people=True, read_only=True, reaches=None)
 async def leave(stop_session: Callable[[str], Awaitable[None]], /, *, context: ToolContext) -> str:
     """End what this session has running."""
     await stop_session(context.session_id)

@@ -291,7 +291,7 @@ def shell_tools(shells: Callable[[], Awaitable[Shells]]) -> list[Tool]:
     return [bash.bind(shells), output.bind(shells), kill.bind(shells)]
 
 
-@tool(name="bash", bound=True)
+@tool(name="bash", bound=True, reads="private", brings="untrusted", reaches="outside")
 async def bash(
     shells: Callable[[], Awaitable[Shells]],
     /,
@@ -312,7 +312,7 @@ async def bash(
     return await _run(command, (await shells()).guard, timeout, cwd=str(place.path), env=env)
 
 
-@tool(name="bash.output", bound=True)
+@tool(name="bash.output", bound=True, reads="private", brings="untrusted")
 async def output(
     shells: Callable[[], Awaitable[Shells]],
     /,
@@ -332,7 +332,7 @@ async def output(
     return f"{text}{gap}[{id} {ended or 'is still running'}; go on with offset={then}]"
 
 
-@tool(name="bash.kill", bound=True)
+@tool(name="bash.kill", bound=True, reaches=None)
 async def kill(
     shells: Callable[[], Awaitable[Shells]],
     /,

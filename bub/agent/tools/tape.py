@@ -19,7 +19,7 @@ def tape_tools() -> list[Tool]:
     return [info, search, anchors, handoff, reset, spill_read]
 
 
-@tool(name="tape.info", read_only=True)
+@tool(name="tape.info", read_only=True, reaches=None)
 async def info(*, context: ToolContext) -> dict[str, Any]:
     """How long this session's tape is, and what it was last handed off with."""
     summary = await _tape(context).summary()
@@ -32,7 +32,7 @@ async def info(*, context: ToolContext) -> dict[str, Any]:
     }
 
 
-@tool(name="tape.search", read_only=True)
+@tool(name="tape.search", read_only=True, reaches=None)
 async def search(
     query: Annotated[str, "text to look for, in capitals or not; empty for all"] = "",
     kinds: Annotated[list[str] | None, "only entries of these kinds, such as message or tool_result"] = None,
@@ -54,14 +54,14 @@ async def search(
     return "\n".join(map(_hit, found)) or "nothing was found"
 
 
-@tool(name="tape.anchors", read_only=True)
+@tool(name="tape.anchors", read_only=True, reaches=None)
 async def anchors(limit: Annotated[int, "how many at most"] = 20, *, context: ToolContext) -> str:
     """The anchors of this session, the newest last: the points where the conversation started over."""
     found = await _tape(context).anchors(most=min(max(limit, 0), _MOST_HITS))
     return "\n".join(map(_hit, found)) or "there are none"
 
 
-@tool(name="tape.handoff")
+@tool(name="tape.handoff", reaches=None)
 async def handoff(
     name: Annotated[str, "a short name for what comes next"],
     summary: Annotated[str, "all that must be remembered of the conversation so far"] = "",
@@ -82,7 +82,7 @@ async def handoff(
     return f"the conversation starts over at `{name}`"
 
 
-@tool(name="tape.reset", for_people=True)
+@tool(name="tape.reset", for_people=True, reaches=None)
 async def reset(archive: Annotated[bool, "keep a copy of what is forgotten"] = True, *, context: ToolContext) -> str:
     """Forget this session's conversation; a copy is kept unless `archive=false`."""
     kept = await _tape(context).reset(context.archive if archive else None)
@@ -91,7 +91,7 @@ async def reset(archive: Annotated[bool, "keep a copy of what is forgotten"] = T
     )
 
 
-@tool(name="spill.read", read_only=True)
+@tool(name="spill.read", read_only=True, reaches=None)
 async def spill_read(
     handle: Annotated[str, "the handle in the shortened result"],
     part: Annotated[int, "which part, from 1 on"] = 1,

@@ -52,7 +52,7 @@ def web_tools(resolve: Resolve = resolve_name, permits: Callable[[Address], bool
     return [fetch.bind(resolve, permits)]
 
 
-@tool(name="web.fetch", read_only=True, bound=True)
+@tool(name="web.fetch", read_only=True, bound=True, brings="untrusted", reaches="outside")
 async def fetch(
     resolve: Resolve,
     permits: Callable[[Address], bool],

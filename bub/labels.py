@@ -1,0 +1,49 @@
+"""What a tool or a channel does to information, as it is declared (DESIGN §13)."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+Reads: TypeAlias = Literal["private"]
+Brings: TypeAlias = Literal["untrusted"]
+Reaches: TypeAlias = Literal["outside"]
+
+
+class Labels(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What something does to information at most; a single call may do less.
+
+    It `reads` what is private if it can give what not everybody may see. It `brings` what is untrusted if strangers may
+    have written what it gives. It `reaches` outside if what it is given can leave this machine.
+
+    `Labels()` is declared to do nothing of that. What declares nothing has None instead.
+    """
+
+    reads: Reads | None = None
+    brings: Brings | None = None
+    reaches: Reaches | None = None
+
+
+UNDECLARED = Labels(brings="untrusted", reaches="outside")
+"""How a tool counts at run time that declares nothing."""
+
+
+def declare(
+    reads: Reads | UnsetType | None = UNSET,
+    brings: Brings | UnsetType | None = UNSET,
+    reaches: Reaches | UnsetType | None = UNSET,
+) -> Labels | None:
+    """Make the labels of what says at least one of the three, be it None; None of what says nothing.
+
+    Raises `ValueError` for a word that no label knows.
+    """
+    said = {"reads": reads, "brings": brings, "reaches": reaches}
+    given = {name: value for name, value in said.items() if value is not UNSET}
+    if not given:
+        return None
+    try:
+        return msgspec.convert(given, Labels)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"no label: {error}; write reads='private', brings='untrusted', reaches='outside'") from None
