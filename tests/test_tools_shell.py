@@ -16,7 +16,8 @@ import trio
 
 from bub.agent.tools import shell
 from bub.agent.tools.guard import Guard
-from bub.agent.tools.shell import LONGEST_OUTPUT, MOST_BACKGROUND, Shells, child_environment, open_shells, shell_tools
+from bub.agent.tools.output import LONGEST_OUTPUT
+from bub.agent.tools.shell import MOST_BACKGROUND, Shells, child_environment, open_shells, shell_tools
 from bub.tools import ToolContext, ToolError
 
 pytestmark = pytest.mark.anyio
@@ -259,6 +260,51 @@ async def test_a_long_output_in_the_background_is_read_in_pieces(call: Call) -> 
     shown = await call(tool="bash.output", id="b1")
     assert shown.startswith("[… ")
     assert " bytes are forgotten …]\nxxx" in shown
+
+
+WAITING = "echo one; read x < go1; echo two; read x < go2; echo rea; printf dy; read x < go3; exit 3"
+
+
+async def test_a_command_in_the_background_is_waited_for(call: Call, tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        os.mkfifo(tmp_path / f"go{number}")
+
+    async def go_on(number: int) -> None:
+        await trio.to_thread.run_sync((tmp_path / f"go{number}").write_text, "\n")
+
+    await call(WAITING, background=True)
+    assert (await call(tool="bash.output", id="b1", wait=60)).startswith("one\n[b1 is still running after 0 s; go on")
+    for number, until, text, offset, shown in (
+        (1, "output", "", 4, "two\n[b1 is still running after "),
+        (2, "output", "a\ndy", 4, "two\nrea\ndy\n[b1 is still running after "),
+        (3, "exit", "", 14, "[b1 ended with exit code 3; go on with offset=14]"),
+    ):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(go_on, number)
+            said = await call(tool="bash.output", id="b1", wait=60, until=until, text=text, offset=offset)
+        assert said.startswith(shown)
+        assert ("and has printed `a\ndy`" in said) is bool(text)
+    # There is nothing to wait for any more.
+    with trio.fail_after(5):
+        assert "exit code 3" in await call(tool="bash.output", id="b1", wait=60, offset=14, text="more")
+
+
+async def test_a_wait_is_bounded_and_can_be_cancelled(call: Call) -> None:
+    await call("exec sleep 100 >&-", background=True)  # it runs on, and can print nothing
+    with trio.fail_after(5):
+        said = await call(tool="bash.output", id="b1", wait=0.01, text="ready")
+        assert said.startswith("[b1 is still running after 0 s and has not printed `ready`; go on with offset=0]")
+        with trio.move_on_after(0.01) as scope:
+            await call(tool="bash.output", id="b1", wait=600)
+        assert scope.cancelled_caught
+        assert "wait" in str(await refusal(call(tool="bash.output", id="b1", wait=601)))
+
+
+async def test_a_command_that_prints_without_end_is_searched_as_it_comes(call: Call) -> None:
+    await call("yes | head -c 3000000; echo found; yes", background=True)
+    with trio.fail_after(30):
+        said = await call(tool="bash.output", id="b1", wait=60, offset=2_999_990, text="found")
+    assert "and has printed `found`" in said
 
 
 async def test_a_command_in_the_background_can_be_ended(call: Call, tmp_path: Path) -> None:

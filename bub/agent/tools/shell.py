@@ -6,28 +6,22 @@ import os
 import re
 import shutil
 import signal
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import trio
 from msgspec import Meta
 
 from bub.agent.tools.guard import Guard
+from bub.agent.tools.output import Output
 from bub.agent.tools.reach import Reach
 from bub.inbox.started import MARK
 from bub.pipeline.plan.secret_values import secrets_among
 from bub.pipeline.source.schemas import whole_settings_schema
 from bub.secrets.names import SECRET_IN_ADDRESS, SECRET_VARIABLE
 from bub.tools import Tool, ToolContext, ToolError, tool
-
-LONGEST_OUTPUT = 32 * 1024
-"""How many bytes of what a command prints are shown: half of them from its beginning, half from its end."""
-
-KEPT_OUTPUT = 1024 * 1024
-"""How many bytes a command in the background may print before the first ones are forgotten."""
 
 MOST_BACKGROUND = 16
 """How many commands of one session may run in the background at once."""
@@ -73,75 +67,13 @@ def child_environment(environ: Mapping[str, str], settings: Mapping[str, Any]) -
     }
 
 
-class Output:
-    """What a command prints, read by a thread of its own as long as anybody holds the other end.
-
-    A thread, since a command in the background has no task to read for it, and a full pipe would stop it. Memory is
-    bounded: of what is long the first bytes and the last ones are kept.
-    """
-
-    def __init__(self, token: trio.lowlevel.TrioToken) -> None:
-        self.ended = trio.Event()
-        self._token = token
-        self._lock = threading.Lock()
-        self._first = bytearray()
-        self._last = bytearray()
-        self._total = 0
-
-    def read_in_thread(self, pipe: int) -> None:
-        """Read until nobody can write any more; then close the pipe and set `ended`. RuntimeError without threads."""
-        try:
-            threading.Thread(target=self._read, args=(pipe,), name="bub-bash", daemon=True).start()
-        except RuntimeError:
-            os.close(pipe)
-            raise
-
-    def _read(self, pipe: int) -> None:
-        try:
-            while data := os.read(pipe, 65536):
-                self._take(data)
-        finally:
-            os.close(pipe)
-            with suppress(trio.RunFinishedError):
-                self._token.run_sync_soon(self.ended.set)
-
-    def _take(self, data: bytes) -> None:
-        with self._lock:
-            self._total += len(data)
-            self._first += data[: LONGEST_OUTPUT // 2 - len(self._first)]
-            self._last += data
-            if len(self._last) > 2 * KEPT_OUTPUT:
-                del self._last[:-KEPT_OUTPUT]
-
-    def text(self) -> str:
-        """All of it, or the beginning and the end with how much was cut between them."""
-        half = LONGEST_OUTPUT // 2
-        with self._lock:
-            if self._total <= LONGEST_OUTPUT:
-                return _decode(self._last)
-            cut = f"\n[… {self._total - 2 * half:,} bytes cut …]\n"
-            return _decode(self._first) + cut + _decode(self._last[-half:])
-
-    def since(self, offset: int) -> tuple[str, int]:
-        """What was printed from a byte on, and the offset to go on from."""
-        with self._lock:
-            begin = self._total - len(self._last)
-            missed = f"[… {begin - offset:,} bytes are forgotten …]\n" if offset < begin else ""
-            start = min(max(offset, begin), self._total)
-            piece = self._last[start - begin :][:LONGEST_OUTPUT]
-        return missed + _decode(piece), start + len(piece)
-
-
-def _decode(data: bytes | bytearray) -> str:
-    return data.decode("utf-8", errors="replace")
-
-
 class ShellProcess(msgspec.Struct):
     """A command that was started, in a process group of its own."""
 
     process: trio.Process
     output: Output
     guard: Guard
+    began: float
     _swept: bool = False
 
     @classmethod
@@ -168,7 +100,7 @@ class ShellProcess(msgspec.Struct):
             raise _explain_start(error) from None
         finally:
             os.close(writing)
-        return cls(process, output, guard)
+        return cls(process, output, guard, trio.current_time())
 
     @property
     def ended(self) -> str | None:
@@ -186,6 +118,23 @@ class ShellProcess(msgspec.Struct):
         """Wait until it ends by itself, and end what it leaves running."""
         await self.process.wait()
         self._sweep()
+
+    async def wait_for_output(self, offset: int, text: str = "") -> bool:
+        """Wait until it has printed something from a byte on, or `text`; False if it ended without that."""
+        has_come = False
+        async with trio.open_nursery() as nursery:
+
+            async def wait_for_end() -> None:
+                await self.process.wait()
+                with trio.move_on_after(_REST):
+                    await self.output.ended.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(wait_for_end)
+            has_come = await self.output.wait_for(offset, text)
+            if has_come:
+                nursery.cancel_scope.cancel()
+        return has_come
 
     async def end(self) -> None:
         """End it with all of its group: asked first, and killed when it takes longer than `GRACE`.
@@ -298,7 +247,9 @@ async def bash(
     command: Annotated[str, "What to run."],
     timeout: Annotated[float, "After how many seconds it is ended.", Meta(gt=0, le=3600)] = 30,  # noqa: ASYNC109 (the model sets it)
     cwd: Annotated[str, "The folder to run it in, from the workspace."] = ".",
-    background: Annotated[bool, "Leave it running, without a timeout; bash.output shows what it prints."] = False,
+    background: Annotated[
+        bool, "Leave it running, without a timeout; bash.output waits for it and shows more."
+    ] = False,
     *,
     context: ToolContext,
 ) -> str:
@@ -308,7 +259,7 @@ async def bash(
         env = {**child_environment(os.environ, context.settings), MARK: str(os.getpid())}
     if background:
         key = await (await shells()).start(context.session_id, command, cwd=str(place.path), env=env)
-        return f"started in the background as `{key}`; bash.output shows what it prints, bash.kill ends it"
+        return f"started in the background as `{key}`; bash.output waits for what it prints, bash.kill ends it"
     return await _run(command, (await shells()).guard, timeout, cwd=str(place.path), env=env)
 
 
@@ -318,18 +269,38 @@ async def output(
     /,
     id: Annotated[str, "What bash returned when it started the command."],  # noqa: A002 (the model's word)
     offset: Annotated[int, "From which byte on; each call says where to go on.", Meta(ge=0)] = 0,
+    wait: Annotated[float, "How many seconds to wait at most for what `until` says.", Meta(ge=0, le=600)] = 0,
+    until: Annotated[
+        Literal["output", "exit"], "output: it prints something, from `offset` on; exit: it ends"
+    ] = "output",
+    text: Annotated[str, "Wait for this text in what it prints, not for any output."] = "",
     *,
     context: ToolContext,
 ) -> str:
-    """Show what a command in the background has printed, and whether it still runs."""
+    """Show what a command in the background has printed, and whether it still runs; wait instead of asking often."""
     command = (await shells()).find(context.session_id, id)
-    ended = command.ended
-    if ended is not None:
+    state = command.ended
+    if state is None and wait:
+        has_come = await _wait_for(command, wait, until, offset, text)
+        # How long it runs tells one wait from another: that nothing came is news, too.
+        running = f"is still running after {trio.current_time() - command.began:.0f} s"
+        sought = f" and has {'' if has_come else 'not '}printed `{text}`" if text else ""
+        state = command.ended or f"{running}{sought}"
+    if command.ended is not None:
         with trio.move_on_after(_REST):
             await command.output.ended.wait()
-    text, then = command.output.since(offset)
-    gap = "" if not text or text.endswith("\n") else "\n"
-    return f"{text}{gap}[{id} {ended or 'is still running'}; go on with offset={then}]"
+    printed, then = command.output.since(offset)
+    gap = "" if not printed or printed.endswith("\n") else "\n"
+    return f"{printed}{gap}[{id} {state or 'is still running'}; go on with offset={then}]"
+
+
+async def _wait_for(command: ShellProcess, seconds: float, until: str, offset: int, text: str) -> bool:
+    """Whether a command has printed within some seconds what is waited for; its end ends the wait."""
+    with trio.move_on_after(seconds):
+        if until == "output" or text:
+            return await command.wait_for_output(offset, text)
+        await command.process.wait()
+    return False
 
 
 @tool(name="bash.kill", bound=True, reaches=None)
