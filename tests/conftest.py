@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 from fakes.scripted import serving
@@ -14,6 +15,7 @@ from fakes.talk import Talk
 from fakes.toys import Workshop
 from hypothesis import HealthCheck, settings
 from loguru import logger
+from trio.testing import MockClock
 
 from bub import log as bub_log
 from bub.inbox.sqlite import SqliteInbox
@@ -49,9 +51,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    """Async tests run on trio."""
-    return "trio"
+def anyio_backend(request: pytest.FixtureRequest) -> str | tuple[str, dict[str, Any]]:
+    """Async tests run on trio; those with the marker `virtual_time` jump ahead if all only wait."""
+    if request.node.get_closest_marker("virtual_time") is None:
+        return "trio"
+    return "trio", {"clock": MockClock(autojump_threshold=0)}
 
 
 @pytest.fixture(autouse=True)

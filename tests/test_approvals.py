@@ -11,7 +11,6 @@ import pytest
 import trio
 from fakes.line import Line, lines, opened
 from fakes.toys import Toy, Workshop
-from trio.testing import MockClock
 
 from bub import tool
 from bub.approval import Approval, NotedCall, NotSpentError
@@ -22,14 +21,9 @@ from bub.inbox.approvals import PARKED_AFTER
 from bub.inbox.mailbox import Mailbox
 from bub.inbox.questions import NO, SPENT, YES, AskedQuestion
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 ADA, BOB = "7", "8"
-
-
-@pytest.fixture
-def anyio_backend() -> Any:
-    return ("trio", {"clock": MockClock(autojump_threshold=0)})
 
 
 PIPELINE = """

@@ -8,22 +8,15 @@ import pytest
 import trio
 from fakes.line import Line, lines, opened
 from fakes.toys import HELLO, Errors, Toy, Workshop, admission_of, note, raising, session_of
-from trio.testing import MockClock
 
 from bub.errors import HookError, HookTypeError
 from bub.hooks.admission import Admission
 from bub.runtime.sessions import Sessions, TurnUnderWay
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 IDLE = Admission()
 BUSY = Admission(is_running=True, running_count=1, pending_count=2, steering_count=3)
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Virtual time: waiting costs nothing."""
-    return "trio", {"clock": MockClock(autojump_threshold=0)}
 
 
 async def never() -> None:

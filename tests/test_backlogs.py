@@ -11,18 +11,12 @@ from fakes.line import Line, an_office, lines, opened
 from fakes.toys import Toy, Workshop
 from test_channel_faults import Lasting, Mortal, slowly
 from test_turns_that_wait import GATED, a_model
-from trio.testing import MockClock
 
 from bub.channels import ChannelMessage
 from bub.envelope import content_of
 from bub.inbox.store import Received
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> Any:
-    return ("trio", {"clock": MockClock(autojump_threshold=0)})
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 @pytest.fixture

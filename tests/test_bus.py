@@ -17,13 +17,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from bub.bus import BUS_METHODS, PATIENCE, BusProtocol, KeepingBus, MessageBus, check_bus, handle_once
 from bub.errors import BubError, HookTypeError
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Virtual time: who waits costs nothing."""
-    return "trio", {"clock": MockClock(autojump_threshold=0)}
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 def virtually(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -13,18 +13,13 @@ import pytest
 import trio
 from fakes.line import Line, an_office, lines, opened
 from fakes.toys import Errors, Toy, Workshop, a_stream
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import wait_all_tasks_blocked
 
 from bub.channels import ChannelMessage, TryLaterError
 from bub.envelope import content_of
 from bub.inbox.mailbox import Mailbox, MailboxError, Outgoing, Received
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> Any:
-    return ("trio", {"clock": MockClock(autojump_threshold=0)})
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 def said_by(line: Line) -> list[str]:

@@ -8,19 +8,13 @@ import pytest
 import trio
 from fakes.line import Line, an_office, lines, opened
 from fakes.toys import Errors, Toy, Workshop, a_stream
-from trio.testing import MockClock
 
 from bub.channels import Channel, ChannelManager, ChannelMessage, TryLaterError, UndeliverableError, joined
 from bub.channels.enabling import choose_channels
 from bub.errors import BubError, UsageError
 from bub.inbox.mailbox import Mailbox, MailboxError
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> Any:
-    return ("trio", {"clock": MockClock(autojump_threshold=0)})
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 real_time = pytest.mark.parametrize("anyio_backend", ["trio"])  # a file is written in a thread

@@ -19,7 +19,6 @@ import pytest
 import trio
 from fakes.line import Line, lines, opened
 from fakes.toys import Toy, Workshop
-from trio.testing import MockClock
 
 from bub.channels import ChannelMessage, TryLaterError, UndeliverableError
 from bub.errors import ModelError, TapeError
@@ -28,17 +27,12 @@ from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub.tape import TapeEntry
 from bub.tape.sqlite import SqliteTapeStore
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 HOURS = int(os.environ.get("HOURS", "4"))
 CHATS = 12
 PAUSE = 300.0
 """How long a chat is silent between two messages, in the mean, in seconds."""
-
-
-@pytest.fixture
-def anyio_backend() -> Any:
-    return ("trio", {"clock": MockClock(autojump_threshold=0)})
 
 
 class FaultyLine(Line):

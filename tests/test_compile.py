@@ -10,7 +10,6 @@ import pytest
 import trio
 from fakes.graphs import graph_of, plugin_set, turn_on
 from fakes.toys import Toy
-from trio.testing import MockClock
 
 from bub.base.diagnostics import PipelineError, Position, Range, without_notes
 from bub.pipeline.run.compiler import compile as compile_graph
@@ -20,13 +19,7 @@ from bub.pipeline.source.document import Node
 from bub.pipeline.source.merge import load_text
 from bub.pipeline.source.schemas import pipeline_schema
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Virtual time: waiting costs nothing."""
-    return "trio", {"clock": MockClock(autojump_threshold=0)}
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 def nothing(*names: str) -> Toy:

@@ -29,17 +29,11 @@ from bub.hooks.kinds.modifying import modifying
 from bub.hooks.kinds.void import void
 from bub.hookspecs import HOOK_POINTS, HookPoint
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "hook-registry.md"
 VOID, MODIFYING, CLAIMING = "agent_done", "before_prompt_build", "inbound_claim"
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Virtual time: who waits costs nothing."""
-    return "trio", {"clock": MockClock(autojump_threshold=0)}
 
 
 @pytest.fixture

@@ -8,20 +8,13 @@ from typing import Any
 import pytest
 import trio
 from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, outcomes
-from trio.testing import MockClock
 
 from bub.approval import Question
 from bub.errors import BubError
 from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub.tools import tool
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Virtual time: waiting costs nothing."""
-    return "trio", {"clock": MockClock(autojump_threshold=0)}
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 def idle(more: str = "") -> str:

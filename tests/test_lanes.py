@@ -15,13 +15,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from bub.runtime.lanes import Lanes
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Virtual time, so that a turn which is never let in fails its test at once."""
-    return "trio", {"clock": MockClock(autojump_threshold=0)}
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 def virtually(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -13,13 +13,7 @@ from trio.testing import MockClock
 
 from bub.hooks.kinds.verdicts import BROKEN_GATE
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Virtual time: waiting costs nothing."""
-    return "trio", {"clock": MockClock(autojump_threshold=0)}
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 def working(seconds: float, answer: Any = None) -> Callable[[], Any]:

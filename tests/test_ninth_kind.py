@@ -9,7 +9,6 @@ import pytest
 import trio
 from fakes.graphs import plugin_set, turn_on
 from fakes.toys import Toy
-from trio.testing import MockClock
 
 from bub.base.waiting import Wait, is_awaitable
 from bub.hooks.binding import Calls, Values
@@ -21,7 +20,7 @@ from bub.pipeline.run.compiler import compile as compile_graph
 from bub.pipeline.run.turn import Turn
 from bub.pipeline.source.merge import load_text
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 # The row.
 
@@ -77,12 +76,6 @@ stages:
   choose: {kind: vote, into: chosen, default: nothing, timeout: 5s}
   look: {kind: observer}
 """
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Virtual time: waiting costs nothing."""
-    return "trio", {"clock": MockClock(autojump_threshold=0)}
 
 
 def a_turn(**plugins: object) -> Turn:

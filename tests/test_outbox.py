@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 import trio
 from fakes.line import Line
-from trio.testing import MockClock
 
 from bub.base.counts import Counts
 from bub.channels import ChannelMessage, TryLaterError, UndeliverableError
@@ -21,12 +20,7 @@ from bub.inbox.mailbox import Mailbox, MailboxError
 from bub.inbox.outbox import LONGEST_PATIENCE, LONGEST_PAUSE, MOST_FAILURES, SHORTEST_PAUSE, Outbox
 from bub.inbox.store import Outgoing
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> Any:
-    return ("trio", {"clock": MockClock(autojump_threshold=0)})
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 class Timed(Line):

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import trio
 from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, note, noting, outcomes, raising
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import wait_all_tasks_blocked
 
 from bub import BubFramework, hookimpl
 from bub.base.diagnostics import PipelineError
 from bub.errors import BubError
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 DEFAULT = (
     "resolve_session",
@@ -47,12 +47,6 @@ ETHOS = (
     "message_sent",
 )
 SHIPPED = {"default": DEFAULT, "classic": CLASSIC, "ethos": ETHOS}
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Virtual time: waiting costs nothing."""
-    return "trio", {"clock": MockClock(autojump_threshold=0)}
 
 
 def answer_of(hook: str) -> Any:

@@ -12,7 +12,6 @@ from fakes.graphs import graph_of, turn_on
 from fakes.toys import HELLO, Errors, Toy, Workshop, note, noting, outcomes
 from loguru import logger
 from msgspec.structs import replace
-from trio.testing import MockClock
 
 from bub import BubFramework, hookimpl
 from bub.errors import BubError, HookError
@@ -22,13 +21,7 @@ from bub.hooks.facts import KINDS
 from bub.pipeline.run.graph import Chain, FiredPoint, Step
 from bub.pipeline.run.turn import Turn
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Virtual time: who waits costs nothing."""
-    return "trio", {"clock": MockClock(autojump_threshold=0)}
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 MAKING = "make: {kind: broadcast, combine: concat, into: outbounds}"

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 import trio
 from fakes.toys import HELLO, Toy, Workshop, a_stream, outcomes
-from trio.testing import MockClock
 
 from bub.envelope import content_of
 from bub.streaming import AsyncStreamEvents, StreamEvent
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 SECRET = "the secret is hunter2"
 
@@ -32,12 +31,6 @@ hooks:
 stages:
   edit: {after: run_model, changes: [model_output]}
 """
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Virtual time: waiting costs nothing."""
-    return "trio", {"clock": MockClock(autojump_threshold=0)}
 
 
 class Listener:

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import trio
 from fakes.toys import HELLO, Toy, Workshop, a_stream, noting, outcomes, raising
-from trio.testing import MockClock
 
 from bub.pipeline.plan.plan import Plan, make_plan
 from bub.pipeline.source.merge import load_text
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 POINTS = "hooks: {answer: {kind: firstresult, takes: [prompt]}, look: {kind: void}, draft: {kind: firstresult}}\n"
 ANSWER = "extends: bub:default\nhooks: {answer: {kind: firstresult, takes: [prompt]}}\n"
 BOTH = "extends: bub:default\nhooks: {answer: {kind: firstresult}, draft: {kind: firstresult}}\n"
 OWN = f"extends: bub:default\n{POINTS}"
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Virtual time: waiting costs nothing."""
-    return "trio", {"clock": MockClock(autojump_threshold=0)}
 
 
 def plan_of(text: str, profile: str = "default") -> Plan:

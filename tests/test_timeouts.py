@@ -9,18 +9,11 @@ import pytest
 import trio
 from fakes.graphs import graph_of, turn_on
 from fakes.toys import Toy, noting
-from trio.testing import MockClock
 
 from bub.base.waiting import Expired, MovingDeadline
 from bub.pipeline.run.turn import Turn
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Virtual time: waiting costs nothing."""
-    return "trio", {"clock": MockClock(autojump_threshold=0)}
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 def staged(stages: str, more: str = "", **functions: Any) -> Turn:

@@ -10,21 +10,14 @@ from typing import Any
 import pytest
 import trio
 from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, empty, note, noting, outcomes, raising
-from trio.testing import MockClock
 
 from bub import hookimpl
 from bub.errors import BubError, HookTypeError, NoAnswerError
 from bub.streaming import StreamEvent
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 UNCHECKED = "This could not be checked, so it was not done."
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Virtual time: waiting costs nothing."""
-    return "trio", {"clock": MockClock(autojump_threshold=0)}
 
 
 async def forever() -> Any:

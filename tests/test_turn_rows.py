@@ -10,22 +10,15 @@ from typing import Any
 import pytest
 import trio
 from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, empty, note, noting, outcomes, raising
-from trio.testing import MockClock
 
 from bub import hookimpl
 from bub.errors import BubError, HookTypeError, NoAnswerError
 from bub.streaming import StreamEvent
 from bub.tape import TapeStore
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 CLASSIC = "extends: bub:classic"
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Virtual time: waiting costs nothing."""
-    return "trio", {"clock": MockClock(autojump_threshold=0)}
 
 
 def answering(text: str = "hi") -> Toy:

@@ -12,7 +12,7 @@ import pytest
 import trio
 from fakes.line import Line, lines, opened
 from fakes.toys import HELLO, Errors, Toy, Workshop, note
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import wait_all_tasks_blocked
 
 from bub import BubFramework, hookimpl
 from bub.channels import ChannelManager
@@ -20,13 +20,7 @@ from bub.errors import BubError
 from bub.inbox.mailbox import Mailbox
 from bub.streaming import AsyncStreamEvents
 
-pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Virtual time: waiting costs nothing."""
-    return "trio", {"clock": MockClock(autojump_threshold=0)}
+pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
 
 real_time = pytest.mark.parametrize("anyio_backend", ["trio"])
