@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import trio
 from fakes.line import Line, an_office, lines, opened
+from fakes.mailboxes import Lasting, Mortal, slowly
 from fakes.toys import Toy, Workshop
-from test_channel_faults import Lasting, Mortal, slowly
 from test_turns_that_wait import GATED, a_model
 
 from bub.channels import ChannelMessage
