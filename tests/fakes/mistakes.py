@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from bub.base.diagnostics import Diagnostic, Position, Range, sort_diagnostics
 from bub.pipeline.check.outline import outline_of
 from bub.pipeline.check.validate import ProfileChecker, check_document, check_outline, check_profile, profiles_of
 from bub.pipeline.source.merge import load_text
+
+OWN_GATE = "hooks: {moderate: {kind: gate, takes: [prompt]}}\n"
+"""The hook of a gate that a pipeline file makes itself."""
+
+Write = Callable[[str, str], Path]
+
 
 VERSION = "version: 1\n"
 
