@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fakes.command_line import bub
+from fakes.line import Line, an_office, opened
 from fakes.scripted import ANTHROPIC, OPENAI, Api, Called, Script
 from fakes.talk import Talk, add, adding, bringing
-from fakes.toys import Toy
+from fakes.toys import Toy, Workshop
 
 from bub.agent.models.usage import Tokens, count_tokens
+from bub.streaming import AsyncStreamEvents, StreamEvent
 
 CUT = OPENAI.answer("Once upon a", reason="length")
 PRICE = "{input: 2, output: 10, cache_read: 0.5, cache_write: 4}"
@@ -136,3 +139,60 @@ def with_usage(script: Script, usage: dict[str, int]) -> Script:
         return [*script[:-1], {"sse": {"choices": [], "usage": usage}}, script[-1]]
     *rest, end, stop = script
     return [*rest, {"sse": {**end["sse"], "usage": usage}}, stop]
+
+
+GATED = """
+extends: bub:default
+hooks: {outbound_gate: {kind: gate}}
+stages: {outbound_gate: {for_each: outbounds, before: dispatch_outbound}}
+"""
+
+
+def ending(data: dict[str, Any]) -> Callable[[], AsyncStreamEvents]:
+    """A model whose answer ends like this."""
+
+    async def events() -> AsyncIterator[StreamEvent]:
+        yield StreamEvent.text("Once upon a")
+        yield StreamEvent("final", data)
+
+    return lambda: AsyncStreamEvents(events())
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("end", "notes"),
+    [
+        ({"finish_reason": "length"}, ["The answer is cut: it has reached the longest length that it may have."]),
+        ({"finish_reason": "content_filter"}, ["The answer is cut: the content filter of the provider stopped it."]),
+        ({"finish_reason": "limit"}, ["The answer ends early: its turn has reached a limit."]),
+        ({"finish_reason": "stop"}, []),
+        ({}, []),
+    ],
+)
+async def test_a_chat_is_told_below_the_answer_that_it_is_not_whole(
+    workshop: Workshop, end: dict[str, Any], notes: list[str]
+) -> None:
+    line = Line()
+    async with opened(an_office(workshop, line, run_model_stream=ending(end), run_model=None)) as manager:
+        await line.say("tell me a story")
+        await manager.settled()
+    assert [(sent.kind, sent.content) for sent in line.sent] == [
+        ("normal", "Once upon a"),
+        *(("note", note) for note in notes),
+    ]
+    assert {(sent.chat_id, sent.answers) for sent in line.sent} == {("1", "m1")}
+
+
+@pytest.mark.anyio
+async def test_who_sees_the_end_of_the_answer_or_nothing_of_it_gets_no_note(workshop: Workshop) -> None:
+    terminal, guarded = Line(role="interface"), Line()
+    cut = {"run_model_stream": ending({"finish_reason": "length"}), "run_model": None}
+    async with opened(an_office(workshop, terminal, **cut), ("line",)) as manager:
+        await terminal.say("tell me a story")
+        await manager.settled()
+    async with opened(
+        an_office(workshop, guarded, pipeline=GATED, outbound_gate=lambda: {"deny": "no"}, **cut)
+    ) as manager:
+        await guarded.say("tell me a story")
+        await manager.settled()
+    assert [sent.kind for sent in (*terminal.sent, *guarded.sent)] == ["normal"]

@@ -15,6 +15,9 @@ COMMAND = "command"
 ERROR = "error"
 """The `kind` of a reply that says a turn failed (BEHAVIOURS T30)."""
 
+NOTE = "note"
+"""The `kind` of a reply in which Bub says something of the answer above it, such as that it was cut."""
+
 NOWHERE = "null"
 """The `output_channel` of a reply that goes to nobody."""
 
@@ -26,11 +29,11 @@ class ChannelMessage:
     """One message, from a channel or to one.
 
     `channel` and `chat_id` say where it comes from or goes to; a chat that has topics names them in its `chat_id`.
-    `session_id` is "" if the channel leaves it to the pipeline. `kind` is "normal", "command", "error", "denied" or
-    a word that the channel chooses. A message that `is_active` asks for an answer; one that is not is only overheard
-    (BEHAVIOURS C8). `context` is what the model should know beside the content. Each of `media` is a mapping with
-    `kind` ("image", "audio", "video", "document"), `mime_type`, and `url` once it is fetched; what else is in it is the
-    channel's own.
+    `session_id` is "" if the channel leaves it to the pipeline. `kind` is "normal", "command", "error", "denied",
+    "note" or a word that the channel chooses. A message that `is_active` asks for an answer; one that is not is only
+    overheard (BEHAVIOURS C8). `context` is what the model should know beside the content. Each of `media` is a mapping
+    with `kind` ("image", "audio", "video", "document"), `mime_type`, and `url` once it is fetched; what else is in it
+    is the channel's own.
 
     `message_id` is the channel's own name for the message. `once` names what came so that it is taken only once,
     however often the channel hands it over; "" if the channel cannot tell.

@@ -1,13 +1,18 @@
-"""What somebody is told whose turn failed: a short sentence and an id under which the log has the rest (T30)."""
+"""What somebody is told whose turn failed, or whose answer was cut: a short sentence.
+
+The log has the rest, of a failure under an id (T30).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import trio
 
-from bub.channels.message import ERROR, ChannelMessage
+from bub.channels.message import ERROR, NOTE, ChannelMessage
 from bub.errors import BubError, ModelError, NoAnswerError
+from bub.streaming import StreamEvent
 
 _SENTENCES = {
     "config": "The model is not set up rightly.",
@@ -24,6 +29,24 @@ INTERRUPTED = "The answer to this was interrupted several times, and is not trie
 _NO_MODEL = "There is no model that could answer."
 _TOO_LONG = "It took too long."
 _OTHERWISE = "Something went wrong while answering."
+
+_ENDS = {
+    "length": "The answer is cut: it has reached the longest length that it may have.",
+    "content_filter": "The answer is cut: the content filter of the provider stopped it.",
+    "limit": "The answer ends early: its turn has reached a limit.",
+}
+
+
+def note_cut(message: ChannelMessage, replies: Sequence[ChannelMessage], end: StreamEvent) -> list[ChannelMessage]:
+    """The note below the `replies` to a message, if the answer, whose last event is `end`, is not whole; else none.
+
+    There is none either if nothing of the answer goes to the chat, such as if a gate denied it.
+    """
+    answers = [reply for reply in replies if (reply.channel, reply.chat_id) == (message.channel, message.chat_id)]
+    said = _ENDS.get(str(end.data.get("finish_reason")))
+    if said is None or not answers or answers[-1].kind != "normal":
+        return []
+    return [replace(answers[-1], content=said, kind=NOTE, context={}, media=(), once="", draft="")]
 
 
 def apology(message: ChannelMessage, error: BaseException | str, error_id: str, *, in_full: bool) -> ChannelMessage:

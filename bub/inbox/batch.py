@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import trio
 
 from bub.approval import NotedCall
 from bub.base.surfaces import Surface
+from bub.channels.channel import Channel
 from bub.channels.message import ChannelMessage, joined
 from bub.envelope import Envelope
 from bub.inbox.framework import MessageTurn
 from bub.inbox.store import Id, Received
+from bub.streaming import StreamEvent
 
 
 @dataclass(eq=False, slots=True)
@@ -30,6 +33,8 @@ class Batch:
     steered: list[Batch] = field(default_factory=list)
     """Those that wait so that this one's turn may take them."""
     replies: list[ChannelMessage] = field(default_factory=list)
+    end: StreamEvent = field(default_factory=lambda: StreamEvent("final"))
+    """The last event of its answer."""
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     begun: list[Id] = field(default_factory=list)
     """The messages for which an attempt was counted."""
@@ -58,6 +63,12 @@ class Batch:
             self.items += batch.items
             taken.append(batch.turn.message)
         return taken
+
+    def tell(self, channel: Channel, event: StreamEvent) -> Any:
+        """Tell the channel of an event of the answer."""
+        if event.kind == "final":
+            self.end = event
+        return channel.on_event(event, self.message)
 
     def shows(self, message: ChannelMessage) -> bool:
         """Whether a message is the one that is answered here."""

@@ -19,7 +19,7 @@ from bub.channels.channel import Channel
 from bub.channels.commands import command_line, prefix_of
 from bub.channels.message import COMMAND, NOWHERE, ChannelMessage
 from bub.envelope import Envelope, content_of
-from bub.inbox.apology import INTERRUPTED, apology
+from bub.inbox.apology import INTERRUPTED, apology, note_cut
 from bub.inbox.approvals import Approvals, TurnCalls
 from bub.inbox.batch import Batch, as_one, surface_of, with_draft
 from bub.inbox.framework import Framework
@@ -122,7 +122,7 @@ class Dispatcher:
         calls = TurnCalls(self._approvals, channel, taken)
         taken.turn = self._framework.begin(
             taken.message,
-            on_event=lambda event, _: channel.on_event(event, taken.message),
+            on_event=lambda event, _: taken.tell(channel, event),
             ask=calls.ask if channel.can_ask or channel.shows_questions else None,
             dispatch=partial(self._take_reply, taken),
             steering=taken,
@@ -316,9 +316,11 @@ class Dispatcher:
 
     async def _end(self, batch: Batch) -> None:
         """Let the messages of a batch leave the inbox, their replies go out, and the channel know."""
-        replies = with_draft(batch.replies, batch.message)
-        await self._ledger.finish(batch.ids, replies)
         channel = self._channels[batch.message.channel]
+        is_shown = channel.role == "interface"  # it shows by itself how an answer ended
+        note = [] if is_shown else note_cut(batch.message, batch.replies, batch.end)
+        replies = with_draft([*batch.replies, *note], batch.message)
+        await self._ledger.finish(batch.ids, replies)
         for item in batch.items:
             try:
                 channel.on_answered(item.message, replies)
