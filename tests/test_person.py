@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -481,6 +482,52 @@ def test_nor_does_the_environment_have_one_sent_elsewhere(
     assert f"the variable {name}" in framework.warnings[0].message
 
 
+@pytest.mark.parametrize("name", ["BUB_API_KEY", "BUB_PROVIDERS_LAB_API_KEY"])
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_key_of_the_environment_goes_to_the_persons_own_address_in_place_of_theirs(
+    house: House, name: str, has_file: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "sk-of-the-environment")
+    own = house.home / "pipelines.yaml"
+    house.put(own, re.sub(" *fallback_models.*\n", "", own.read_text()))
+    if has_file:
+        house.file("description: harmless\n")
+    heard, framework, told = house.run()
+    assert [(one.port, one.line.split("/")[1], one.keys) for one in heard] == [(house.near, "lab", set())], told
+    assert "sk-of-the-environment" in heard[0].headers
+    assert "B225" not in [one.code for one in framework.findings]
+
+
+@pytest.mark.parametrize("name", ["BUB_API_KEY", "BUB_PROVIDERS_LAB_API_KEY"])
+@pytest.mark.parametrize("also", ["{providers: {lab: {api_base: FAR/lab}}}", "{api_base: FAR/lab}"])
+def test_but_no_key_of_the_persons_goes_along_if_the_folder_says_a_word_too(
+    house: House, name: str, also: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "sk-of-the-environment")
+    house.file(f"settings: {also}\n")
+    heard, framework, _ = house.run()
+    assert [one.keys for one in heard if one.port == house.far] == [set()]
+    assert [one.code for one in framework.findings if "`lab`" in one.message] == ["B225"]
+
+
+@pytest.mark.parametrize("name", ["BUB_API_KEY", "BUB_PROVIDERS_LAB_API_KEY"])
+@pytest.mark.parametrize("own_key", ["api_key: mine, ", ""])
+def test_a_key_in_a_folders_dotenv_leaves_the_persons_address_out_and_the_run_says_so(
+    house: House, name: str, own_key: str
+) -> None:
+    said = f'model: "lab:small", providers: {{lab: {{{own_key}api_base: "http://127.0.0.1:{house.near}/lab"}}}}'
+    house.put(house.home / "pipelines.yaml", f"version: 1\nextends: bub:default\nsettings: {{{said}}}\n")
+    house.file("description: harmless\n")
+    house.file(f"{name}=sk-of-the-folder\n", ".env")
+    heard, framework, told = house.run()
+    assert heard == [] and "the provider of `model: lab:small` is not known" in told
+    assert [(one.code, str(one.file)) for one in framework.warnings] == [("B225", ".env")]
+    assert f"your own address for `lab` is left out, since the variable {name} is set here" in str(
+        framework.warnings[0]
+    )
+    assert "`settings.providers.lab.api_base`" in (framework.warnings[0].help or "")
+
+
 def test_a_tool_reads_no_dotenv_of_the_persons_though_the_folder_lists_it(house: House) -> None:
     house.file(f"settings: {{files: {{folders: ['{house.home}', '{house.home}/.env']}}}}\n")
     framework = BubFramework(workspace=house.folder)
@@ -626,7 +673,7 @@ def test_the_run_says_which_key_is_left_out_and_why(house: House) -> None:
     done = bub(house.folder, "run", "hello", BUB_HOME=str(house.home), BUB_TRUST_WORKSPACE="1", BUB_RETRIES="0")
     assert done.stderr.splitlines()[0] == (
         "pipelines.yaml:5:5: warning[B225] your own key for `lab` is left out, since `settings.providers.lab.api_base` "
-        "is set here (a key goes to the address alone that it was given for: give one here as "
+        "is set here (a key and its address stay together: give the key here as "
         f"`settings.providers.lab.api_key`, or leave `lab` to {house.home}/pipelines.yaml)"
     )
 
@@ -667,6 +714,24 @@ def test_a_reload_reads_the_persons_file_again(house: House) -> None:
     house.put(house.home / "pipelines.yaml", "version: 1\nextends: bub:default\nsettings: {model: 'lab:new'}\n")
     framework.reload()
     assert framework.settings["model"] == "lab:new"
+
+
+def test_a_start_reads_the_shipped_parent_of_both_files_once(house: House) -> None:
+    house.file("description: harmless\n")
+    opened: list[str] = []
+    is_on = True
+
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        if is_on and event == "open":
+            opened.append(Path(str(arguments[0])).name)
+
+    sys.addaudithook(note)
+    try:
+        framework = BubFramework(workspace=house.folder)
+        framework.load_hooks()
+    finally:
+        is_on = False  # nobody can take a hook away again
+    assert opened.count("pipelines.yaml") >= 2 and opened.count("default.yaml") == 1
 
 
 # What shows it, and what does not depend on it

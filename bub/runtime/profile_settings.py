@@ -7,7 +7,8 @@ from typing import Any
 
 from bub.base.diagnostics import Diagnostic
 from bub.pipeline.check.validate import declared_plugins
-from bub.pipeline.plan.layers.person import Person, inherit, tell_left_out
+from bub.pipeline.plan.layers.left_out import tell_left_out
+from bub.pipeline.plan.layers.person import Person, inherit, is_own_file, with_key_of_environment
 from bub.pipeline.plan.layers.said import Said, for_the_same_provider, said_by_variables, said_in
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.settings import resolve_settings, with_providers
@@ -32,7 +33,7 @@ class SettingsResolver:
         person: Person | None = None,
     ) -> None:
         self._document, self._start, self._environment = document, start, environment
-        self._person = person
+        self._person, self._is_own = person, person is None and is_own_file(document, environ)
         self._providers = tuple(person.providers) if person is not None else ()
         self._in_files = list(said_in(document.layers, document, environment))
         beside, _ = read_environment(document.base, {})
@@ -63,6 +64,8 @@ class SettingsResolver:
         own: Mapping[str, Any]
         if self._person is None:
             own = for_the_same_provider(settings, [one.settings for one in said])
+            if self._is_own:
+                own = with_key_of_environment(own, self._in_environment[-1])
         else:
             inherited = inherit(settings, self._person, said)
             own = inherited.settings

@@ -225,7 +225,8 @@ def _said(lookup: Lookup) -> list[Said]:
             said.append(Said(person.settings))
         else:
             said += said_in([layer], document, both)
-    return [*said, *(said_by_variables(one, schema, {}, document.base) for one in (beside, lookup.environ))]
+    in_file = said_by_variables(beside, schema, {}, document.base)
+    return [*said, in_file, said_by_variables(lookup.environ, schema, {}, None)]
 
 
 def _resolve_settings(lookup: Lookup) -> dict[str, Any]:

@@ -189,6 +189,18 @@ class Parents:
     def __init__(self) -> None:
         self._read: dict[tuple[str, str], _ParsedSource] = {}
 
+    @classmethod
+    def shipped_of(cls, document: Document) -> Parents:
+        """The shipped parents of a document that was read: no reader has to read them again."""
+        parents = cls()
+        for layer in document.layers:
+            path = shipped_pipeline(layer.file.removeprefix(SHIPPED)) if layer.shipped else None
+            if path is not None:
+                parsed = Parsed(layer.root, document.sources[layer.file], ())
+                source = _Source(layer.file, b"", path.parent, DISK.identity(path), shipped=True)
+                parents._read[layer.file, source.identity] = _ParsedSource(source, parsed)
+        return parents
+
     def read(self, path: Path, file: str, identity: str, shipped: bool, tree: Tree) -> _ParsedSource:
         """Return the parent at `path`, which is `file` in what is said about it."""
         key = (file, identity)

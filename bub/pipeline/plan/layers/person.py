@@ -32,13 +32,13 @@ from bub.pipeline.plan.providers import provider_of
 from bub.pipeline.plan.settings import resolve_settings
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import Environment, dotenv_place, read_environment
-from bub.pipeline.source.merge import Document, Layer, load_document, merge, without
+from bub.pipeline.source.merge import Document, Layer, Parents, load_document, merge, without
 from bub.pipeline.source.profiles import relabel
 from bub.pipeline.source.schemas import settings_schema
 from bub.secrets.literals import credentials_in, secrets_in_addresses
 from bub.secrets.names import SECRET_HEADER
 
-LEFT_OUT, UNUSABLE = "B225", "B226"
+UNUSABLE = "B226"
 
 INHERITED = ("model", "fallback_models", PROVIDERS_KEY, "reasoning", "language")
 """The settings that hold in every folder, as far as the schema knows them; any other is of the folder alone."""
@@ -46,7 +46,7 @@ INHERITED = ("model", "fallback_models", PROVIDERS_KEY, "reasoning", "language")
 LAYER = "your own file"
 """What the layer is called where people read where a value comes from."""
 
-_KEY = "api_key"
+_KEY, _ADDRESS = GENERAL
 
 
 class Person(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ class Person(msgspec.Struct, frozen=True):
     @property
     def secrets(self) -> tuple[str, ...]:
         """The keys in it, used or not, and what stands in headers."""
-        return tuple(secret for entry in self.providers.values() for secret in _keys_in(entry))
+        return tuple(secret for entry in self.providers.values() for secret in keys_in(entry))
 
 
 class Inherited(msgspec.Struct, frozen=True):
@@ -93,12 +93,20 @@ def read_person(document: Document, environ: Environment) -> Person | None:
     if not os.path.isfile(own) or _is_the_same(document, own):  # noqa: PTH113 (it never raises)
         return None
     try:
-        read = load_document(own, display=str(own))
+        read = load_document(own, display=str(own), parents=Parents.shipped_of(document))
     except UsageError as error:
         return _unusable(own, str(error), error.help)
     if any(finding.severity == "error" for finding in read.findings):
         return _unusable(own, f"{own} has errors", f"`bub validate {own}` lists them")
     return _read(read, environ)
+
+
+def is_own_file(document: Document, environ: Environment) -> bool:
+    """Return whether a document is the person's own file itself, as in a folder that has none."""
+    try:
+        return _is_the_same(document, bub_home(environ) / FILE_NAME)
+    except UsageError:
+        return False
 
 
 def _is_the_same(document: Document, own: Path) -> bool:
@@ -168,14 +176,56 @@ def inherit(settings: Mapping[str, Any], person: Person, said: Sequence[Said]) -
         if name != PROVIDERS_KEY and not any(one.sets(name) for one in spoken):
             merged[name] = value
     kept = for_the_same_provider(merged, [*weaker, person.settings, *(one.settings for one in above)])
-    touched = {name for one in spoken for name in one.providers}
-    if any(kept.get(name) for name in GENERAL):
-        touched.add(provider_of(kept.get("model")))
-    taken = {name: entry for name, entry in person.providers.items() if name.lower() not in touched}
+    taken = {
+        name: _with_key(entry, name, kept)
+        for name, entry in person.providers.items()
+        if all(_gives_a_key_alone(one, name) for one in spoken if _speaks_of(one, name, kept))
+    }
     if taken:
         entries = kept.get(PROVIDERS_KEY)
         kept[PROVIDERS_KEY] = {**(entries if isinstance(entries, Mapping) else {}), **taken}
     return Inherited(kept, tuple(name for name in person.providers if name not in taken))
+
+
+def with_key_of_environment(settings: Mapping[str, Any], environment: Said) -> Mapping[str, Any]:
+    """Return the settings of a person's own file, with the key that the environment gives in their provider's entry."""
+    provider = provider_of(settings.get("model"))
+    entry = entry_of(settings, provider)
+    if not entry or not environment.sets(_KEY) or not _gives_a_key_alone(environment, provider):
+        return settings
+    name = next(name for name in settings[PROVIDERS_KEY] if name.lower() == provider)
+    own = {**entry, _KEY: entry_of(environment.settings, provider).get(_KEY) or settings[_KEY]}
+    return {**settings, PROVIDERS_KEY: {**settings[PROVIDERS_KEY], name: own}}
+
+
+def _speaks_of(one: Said, provider: str, kept: Mapping[str, Any]) -> bool:
+    """Whether a layer says something of a provider: in its entry, or in what is kept for the model's."""
+    is_asked = provider_of(kept.get("model")) == provider.lower()
+    return provider.lower() in one.providers or (
+        is_asked and any(kept.get(name) and one.sets(name) for name in GENERAL)
+    )
+
+
+def _gives_a_key_alone(one: Said, provider: str) -> bool:
+    """Whether it is the real environment, with a key for a provider and nothing else: that is for the person's address.
+
+    A folder's `.env` is not the environment.
+    """
+    return one.is_environment and not one.sets(_ADDRESS) and set(entry_of(one.settings, provider)) <= {_KEY}
+
+
+def _with_key(entry: Mapping[str, Any], provider: str, kept: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A person's entry with the key that the environment gives in place of their own."""
+    is_asked = provider_of(kept.get("model")) == provider.lower()
+    given = entry_of(kept, provider).get(_KEY) or (kept.get(_KEY) if is_asked else None)
+    return {**entry, _KEY: given} if given else entry
+
+
+def entry_of(settings: Mapping[str, Any], provider: str) -> Mapping[str, Any]:
+    """The entry of a provider in some settings, whatever the letters of its name; an empty one if there is none."""
+    entries = settings.get(PROVIDERS_KEY)
+    found = [entry for name, entry in (entries or {}).items() if name.lower() == provider.lower()]
+    return found[-1] if found and isinstance(found[-1], Mapping) else {}
 
 
 def with_person(document: Document, person: Person, left_out: Iterable[str]) -> Document:
@@ -201,33 +251,7 @@ def with_person(document: Document, person: Person, left_out: Iterable[str]) -> 
     return replace(document, layers=tuple(layers), root=replace(document.root, value=value))
 
 
-def tell_left_out(inherited: Inherited, person: Person, said: Sequence[Said]) -> Iterator[Diagnostic]:
-    """Yield a finding for each key of a person that is left out, with the place of what keeps it out.
-
-    It is a warning if a model of the settings is then asked without a key, else a note.
-    """
-    settings = inherited.settings
-    fallback = settings.get("fallback_models")
-    models = [settings.get("model"), *(fallback if isinstance(fallback, list) else ())]
-    asked = {provider_of(model) for model in models}
-    for provider in inherited.left_out:
-        if not any(True for _ in _keys_in(person.providers[provider])):
-            continue
-        place, what = _find_cause(provider, [one for one in said if not (one.is_shipped or one.is_assumed)])
-        is_missed = provider.lower() in asked and not _has_key(settings, provider)
-        findings = Findings()
-        findings.add(
-            LEFT_OUT,
-            f"your own key for `{provider}` is left out, since {what} is set here",
-            place,
-            severity="warning" if is_missed else "note",
-            help=f"a key goes to the address alone that it was given for: give one here as "
-            f"`settings.providers.{provider}.api_key`, or leave `{provider}` to {person.file}",
-        )
-        yield from findings.items
-
-
-def _keys_in(entry: Mapping[str, Any]) -> Iterator[str]:
+def keys_in(entry: Mapping[str, Any]) -> Iterator[str]:
     """What lets somebody in of an entry of a provider: its key, and the headers that may hold one."""
     if entry.get(_KEY):
         yield str(entry[_KEY])
@@ -235,20 +259,4 @@ def _keys_in(entry: Mapping[str, Any]) -> Iterator[str]:
     for name, value in headers.items() if isinstance(headers, Mapping) else ():
         if value and re.search(SECRET_HEADER, str(name)):
             yield from credentials_in(str(value))
-    yield from secrets_in_addresses(str(entry.get("api_base") or ""))
-
-
-def _find_cause(provider: str, said: Sequence[Said]) -> tuple[Place, str]:
-    """What keeps a person's entry for a provider out: the strongest that says something of it."""
-    for one in reversed(said):
-        for path in ((PROVIDERS_KEY, provider), *((name,) for name in reversed(GENERAL))):
-            found = one.place_of(*path)
-            if found is not None:
-                return found
-    raise AssertionError("something is said of every provider that is left out")
-
-
-def _has_key(settings: Mapping[str, Any], provider: str) -> bool:
-    entry = (settings.get(PROVIDERS_KEY) or {}).get(provider.lower())
-    own = isinstance(entry, Mapping) and any(True for _ in _keys_in(entry))
-    return own or (bool(settings.get(_KEY)) and provider_of(settings.get("model")) == provider.lower())
+    yield from secrets_in_addresses(str(entry.get(_ADDRESS) or ""))

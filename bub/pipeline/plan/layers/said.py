@@ -26,7 +26,7 @@ class Said(msgspec.Struct, frozen=True):
     """What one layer says: `settings` with references replaced, `node` as a file has it, `variables` by the setting.
 
     `is_shipped`: it is Bub's own text. `is_assumed`: nobody says it, but keys are given with it in mind. `base` is the
-    folder of the `.env` that the variables may be from.
+    folder of the `.env` that the variables are from; those of the real environment have none.
     """
 
     settings: Mapping[str, Any]
@@ -39,6 +39,11 @@ class Said(msgspec.Struct, frozen=True):
     def sets(self, name: str) -> bool:
         """Whether it says something of a setting, be it a reference that stands for nothing."""
         return name in self.settings or (self.node is not None and self.node.get(name) is not None)
+
+    @property
+    def is_environment(self) -> bool:
+        """Whether the real environment says it, which is the person's own as their file is."""
+        return bool(self.variables) and self.base is None
 
     @property
     def providers(self) -> frozenset[str]:
