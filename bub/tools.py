@@ -16,6 +16,7 @@ import trio
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from bub.base.confinement.value import Confinement
 from bub.base.diagnostics import did_you_mean
 from bub.envelope import Envelope
 from bub.errors import BubError
@@ -59,7 +60,8 @@ class ToolContext(msgspec.Struct, frozen=True):
     """What a tool may know of the call: name a parameter `context` to be given it.
 
     `policy` says which tools may be used here. `tape` is the session's record, `archive` the folder for copies of it.
-    `own_files` say what the agent may do, so that it does not write them.
+    `own_files` say what the agent may do, so that it does not write them. Commands reach what `confinement` says,
+    whatever the person reaches if it is None.
     `from_person` is True for a command that the operator typed. `turn` is None if no agent calls. `fire` calls the
     points that the pipeline declares.
     """
@@ -73,6 +75,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     tape: Tape | None = None
     archive: Path | None = None
     own_files: tuple[Path, ...] = ()
+    confinement: Confinement | None = None
     policy: ToolPolicy | None = None
     turn: AgentTurn | None = None
     from_person: bool = False

@@ -547,6 +547,7 @@ PROFILE = {
     "stages": "stages: {save_state: {timeout: 1s}}",
     "hooks": "hooks: {before_llm_call: {timeout: 5s}}",
     "approvers": "approvers: {telegram: ['4711']}",
+    "reach": "reach: {write: [workspace]}",
     "concurrency": "concurrency: parallel",
     "budget": "budget: {steps: 3}",
     "channels": "channels: [cli]",

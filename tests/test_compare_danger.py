@@ -44,6 +44,7 @@ PIPELINE = dedent(
       guests:
         plugins: [telegram, guard]
         tools: {allow: [fs.read], ask: []}
+        reach: {write: [workspace/drafts], read: [~/papers]}
         budget: {steps: 5, tokens_per_day: 10000}
         channels: [telegram]
     routes:
@@ -313,6 +314,18 @@ DANGEROUS: dict[str, tuple[list[Edit], str]] = {
         [(STAGE, '{before: run_model, timeout: "${env:PATIENCE}"}')],
         "holds the turn without an end",
     ),
+    # What commands reach
+    "commands are confined no more": (
+        [("        reach: {write: [workspace/drafts], read: [~/papers]}\n".removeprefix("    "), "")],
+        "they reach whatever the person reaches",
+    ),
+    "commands reach a network": ([("[~/papers]", "[~/papers], network: all")], "commands reach a network"),
+    "commands may write more": ([("[workspace/drafts]", "[workspace]")], "commands may write `workspace`"),
+    "commands may write if nothing says what": (
+        [("write: [workspace/drafts], ", "")],
+        "commands may write `workspace`",
+    ),
+    "commands may read more": ([("[~/papers]", "[~/papers, ~/.ssh]")], "commands may read `~/.ssh`"),
     # Code
     "a plugin more": (listing("guests", "[telegram, guard, shell]"), "plugin `shell` will be imported"),
     "another file for a plugin": (
@@ -327,6 +340,13 @@ DANGEROUS: dict[str, tuple[list[Edit], str]] = {
 }
 
 HARMLESS: dict[str, list[Edit]] = {
+    # What commands reach
+    "commands are confined": [(TOOLS, f"{TOOLS}\n    reach: {{}}")],
+    "commands may write nothing any more": [("[workspace/drafts]", "[]")],
+    "commands may write less": [("[workspace/drafts]", "[workspace/drafts/new]")],
+    "commands may read what they may write": [("[~/papers]", "[~/papers, workspace/drafts/old]")],
+    "commands may read nothing more": [(", read: [~/papers]", "")],
+    "that no network is reached is said": [("[~/papers]", "[~/papers], network: none")],
     # Who reaches the agent
     "fewer may write": [(USERS, "allow_users: [ada]")],
     "the same may write, in another order": [(USERS, 'allow_users: ["4711", "@Ada"]')],

@@ -34,6 +34,8 @@ FROM_A_START = re.compile(r"B032|B034|B2\d\d")
 """The codes that need the plugins, or what the environment holds, and so are found at a start only."""
 FROM_A_PROOF = frozenset({"B227", "B228", "B229"})
 """The codes that only `bub prove` finds."""
+OF_THE_MACHINE = "B237"
+"""The code that tells what this machine cannot do."""
 IN_A_FOLDER = "B014"
 """The code that is found where a folder is named, and not its files."""
 
@@ -92,8 +94,11 @@ def write(section: str, state: str) -> None:
             path.chmod(example.mode)
 
 
-def find(*, named: str = PIPELINE, start: bool, proof: bool = False) -> tuple[Diagnostic, ...]:
-    """What `bub validate` finds; with `start` what a run finds in each profile, too, and with `proof`, `bub prove`."""
+def find(*, named: str = PIPELINE, start: bool, proof: bool = False, needs: bool = False) -> tuple[Diagnostic, ...]:
+    """What `bub validate` finds; with `start` what a run finds in each profile, too, and with `proof`, `bub prove`.
+
+    With `needs`, a start also looks for what turns need of this machine.
+    """
     with ordinary_rights():
         discovered = discover([named], BytesIO())
     findings = [*discovered.findings, *check_files(discovered.files, environ=ENVIRONMENT).diagnostics]
@@ -102,6 +107,8 @@ def find(*, named: str = PIPELINE, start: bool, proof: bool = False) -> tuple[Di
         try:
             framework.load_hooks()
             framework.check_channels()
+            if needs:
+                framework.check_needs()
             findings += framework.warnings
             findings += [finding for finding in framework.findings if finding.severity == "note"]
         except PipelineError as error:
@@ -152,7 +159,7 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_the_bad_example_has_the_one_mistake(code: str) -> None:
     write(SECTIONS[code], "Bad")
     start, proof = FROM_A_START.fullmatch(code) is not None, code in FROM_A_PROOF
-    found = find(named="." if code == IN_A_FOLDER else PIPELINE, start=start, proof=proof)
+    found = find(named="." if code == IN_A_FOLDER else PIPELINE, start=start, proof=proof, needs=code == OF_THE_MACHINE)
     found = about(code, found)
     assert [(finding.code, finding.severity) for finding in found] == [(code, severity_of(code))], found
 

@@ -210,3 +210,13 @@ def test_a_setting_that_the_schema_of_a_plugin_requires_needs_its_variable(
     assert (finding.code, finding.path) == ("B031", "settings.night_watch.token")
     monkeypatch.setenv("NOWHERE", "not-a-real-token")
     assert found_by(start().check_needs) == ()
+
+
+# What commands reach.
+
+
+def test_a_reach_that_cannot_be_enforced_keeps_turns_from_beginning(bub: Workshop) -> None:
+    framework = bub('extends: bub:default\nprofiles: {default: {reach: {read: ["/no/such/folder"]}}}')
+    (found,) = found_by(framework.check_needs)
+    assert (found.code, found.path) == ("B237", "profiles.default.reach")
+    assert found.message.startswith("this machine cannot enforce `reach` of profile `default`: ")

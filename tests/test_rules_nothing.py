@@ -18,6 +18,8 @@ from bub.envelope import FIELDS
 
 Write = Callable[[str, str], Path]
 HEAD = "extends: bub:default\n"
+QUOTE = "'"
+HERE = "it is said here"
 GATE = f"{HEAD}hooks: {{guard: {{kind: gate, takes: [message]}}}}\n"
 TURN = """
 stages:
@@ -552,6 +554,65 @@ MISTAKES = [
         "the channel `telegramm` vouches for nobody's id, so nobody there can say yes",
         "did you mean `telegram`?",
         ("telegramm", "telegram"),
+    ),
+    # B235: entries of `reach` that are no folders, or all of them
+    *(
+        Mistake(
+            "B235",
+            f"{HEAD}profiles: {{default: {{reach: {{write: [workspace/a, «'{entry}'»]}}}}}}",
+            f"`{entry}` is no folder for `reach`: {problem}",
+            "write `workspace`, `workspace/folder`, `~/folder` or `/folder`",
+            (entry, "workspace/b"),
+        )
+        for entry, problem in {
+            "build": "it begins neither with `workspace` nor with `~/` or `/`",
+            "../x": "it begins neither with `workspace` nor with `~/` or `/`",
+            "~ada/x": "it begins neither with `workspace` nor with `~/` or `/`",
+            "workspace/../x": "`..` leads out of it; write the folder itself",
+            "~/*.txt": "it has to be one folder or file, not a pattern",
+        }.items()
+    ),
+    *(
+        Mistake(
+            "B235",
+            f"{HEAD}profiles: {{default: {{reach: {{{key}: [«{entry}»]}}}}}}",
+            f"with `{key}: [{entry.strip(QUOTE)}]`, `reach` shuts nothing: {problem}",
+            "list the folders that are needed",
+            (entry, "/srv"),
+        )
+        for key, entry, problem in (
+            ("write", "/", "that is the whole machine"),
+            ("read", "//", "that is the whole machine"),
+            ("write", "'~'", "who writes there decides what runs outside of it"),
+            ("write", "/etc/", "who writes there decides what runs outside of it"),
+        )
+    ),
+    # B236: what `reach` says in vain
+    Mistake(
+        "B236",
+        f"{HEAD}profiles: {{default: {{tools: {{allow: [fs.read], ask: []}}, «reach»: {{write: []}}}}}}",
+        "`reach` confines nothing: profile `default` does not allow `bash`",
+        "add `bash` to `tools.allow`, or take `reach` out",
+        ("[fs.read]", "[bash]"),
+        severity="warning",
+    ),
+    *(
+        Mistake(
+            "B236",
+            f"{HEAD}profiles: {{default: {{reach: {{{entries.replace(entry, f'«{entry}»')}}}}}}}",
+            f"`{entry}` in `reach.{key}` changes nothing: {reason}",
+            "take it out",
+            (entry, "/srv/b"),
+            related=related,
+            severity="warning",
+        )
+        for key, entry, entries, reason, related in (
+            ("write", "workspace/a", "write: [workspace, workspace/a]", "`workspace` may be written whole", HERE),
+            ("read", "/x/a", "read: [/x/a], write: [/x]", "`/x` may be written, and so read", HERE),
+            ("read", "/x/a", "read: [/x, /x/a]", "`/x` may be read whole", HERE),
+            ("read", "workspace", "read: [workspace], write: []", "the workspace may always be read", ""),
+            ("read", "/usr/share", "read: [/usr/share]", "programs need it, so it may always be read", ""),
+        )
     ),
     # B195: limits beyond others
     Mistake(

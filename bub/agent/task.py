@@ -133,6 +133,7 @@ class Run:
             tape=self._tape,
             archive=archive_folder(framework.home),
             own_files=framework.own_files,
+            confinement=framework.confinement,
             policy=self._box.policy,
             turn=turn,
             from_person=from_person,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from bub.approval import Ask, CallNotes, Rules
+from bub.base.confinement.value import Confinement
 from bub.base.counts import Counts
 from bub.base.surfaces import Surface
 from bub.envelope import Envelope
@@ -84,6 +85,10 @@ class ProfileView(Protocol):
     @property
     def rules(self) -> Rules:
         """What a yes to a tool of this profile is bound to, and who may give it."""
+
+    @property
+    def confinement(self) -> Confinement | None:
+        """What commands may reach: the profile's `reach:`, None if it does not say."""
 
     @property
     def own_files(self) -> tuple[Path, ...]:

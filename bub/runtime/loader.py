@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from bub.approval import Approvers, Rules, digest
+from bub.base.confinement.value import Confinement
 from bub.base.diagnostics import Diagnostic, PipelineError, sort_diagnostics
 from bub.base.locate import bub_home, find_pipeline
 from bub.hook_runtime import HookRuntime
@@ -209,7 +210,8 @@ class _Loading(msgspec.Struct):
             view=view,
             models=bind_bootstrap(graph, MODEL_POINT),
             admissions=bind_bootstrap(graph, "admit_message"),
-            rules=Rules(name, _digest_of(self._value(plan, "tools"), plugins), self._approvers_of(plan)),
+            rules=Rules(name, self._digest_of(plan, plugins), self._approvers_of(plan)),
+            confinement=Confinement.of(self._value(plan, "reach")),
             is_parallel=self._value(plan, "concurrency") == "parallel",
             channels=tuple(map(str, channels)) if isinstance(channels, list | tuple) else None,
             looks_for_new_sessions="session" in fields,
@@ -241,6 +243,11 @@ class _Loading(msgspec.Struct):
         value, _ = resolve(node, self.environment, base=self.document.base, folders=self.document.folders)
         return value
 
+    def _digest_of(self, plan: Plan, plugins: PluginSet) -> str:
+        """Name what a profile says of its tools and of what commands reach, and who judges the calls."""
+        judges = [one.plugin for one in implementations_of(plugins.manager, "tool_gate")]
+        return digest([self._value(plan, "tools"), self._value(plan, "reach"), judges])
+
     def _approvers_of(self, plan: Plan) -> Approvers:
         listed = self._value(plan, "approvers") or {}
         return tuple((channel, str(one)) for channel, ids in sorted(listed.items()) for one in ids or ())
@@ -248,8 +255,3 @@ class _Loading(msgspec.Struct):
     def _budget_of(self, plan: Plan) -> Mapping[str, int]:
         budget = self._value(plan, "budget") or {}
         return {limit: int(most) for limit, most in budget.items() if most is not None}
-
-
-def _digest_of(tools: Any, plugins: PluginSet) -> str:
-    """Name what a profile says of its tools, and who judges their calls."""
-    return digest([tools, [one.plugin for one in implementations_of(plugins.manager, "tool_gate")]])

@@ -1,4 +1,4 @@
-"""What a turn needs of this machine, looked for before the first one: who is asked for the model, and where."""
+"""What a turn needs of this machine, looked for before the first one: a model to ask, walls around commands."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from bub.agent.confine.machine import find_lack
 from bub.agent.models.endpoint import require_address, resolve_endpoint
 from bub.base.diagnostics import NO_FILE, Diagnostic, Findings, PipelineError, Place
 from bub.errors import ModelError
@@ -20,20 +21,24 @@ from bub.plugins.schemas import installed_section
 from bub.plugins.shipped import LOCAL_MODEL
 from bub.runtime.snapshot import Profile, Snapshot
 
+CONFINING = "B237"
+"""The code of a `reach` that this machine cannot enforce."""
+
 _MODEL = "settings.model"
 _POINTS = ("run_model", "run_model_stream")
 
 
 def check_needs(snapshot: Snapshot, environ: Mapping[str, str]) -> None:
-    """Prove of each profile that its model can be asked, and that its plugins have the settings they require.
+    """Prove that the model of each profile can be asked, its `reach` enforced, and that its plugins are set up.
 
-    Raises `PipelineError` with a finding for each that cannot: its provider is not known and has no address, or a
-    variable is not set that its model, address or key, or what the schema of a plugin requires, refers to.
+    Raises `PipelineError` with a finding for each that cannot: its provider is not known and has no address, this
+    machine cannot confine commands, or a variable is not set that its model, address or key, or what the schema of a
+    plugin requires, refers to.
     """
     environment, _ = read_environment(snapshot.document.base, environ)
     found: dict[tuple[object, ...], Diagnostic] = {}
     for profile in snapshot.profiles.values():
-        for item in _lacks(profile, environment):
+        for item in (*_lacks(profile, environment), *_cannot_confine(profile)):
             found.setdefault((item.file, item.range, item.message), item)  # what several profiles lack is told once
     if found:
         raise PipelineError(found.values())
@@ -58,6 +63,24 @@ def _lacks(profile: Profile, environment: Mapping[str, str]) -> Iterator[Diagnos
                 unknown_provider.CODE, f"{error}{told_by}", place, path=path, profile=profile.name, help=error.help
             )
             yield from findings.items
+
+
+def _cannot_confine(profile: Profile) -> Iterator[Diagnostic]:
+    """Tell why the commands of a profile cannot be confined here: then none may run."""
+    said = profile.plan.effective.profile_node
+    reach = said.get("reach") if said is not None else None
+    lack = find_lack() if profile.confinement is not None else ""
+    if lack and reach is not None:
+        findings = Findings()
+        findings.add(
+            CONFINING,
+            f"this machine cannot enforce `reach` of profile `{profile.name}`: {lack}",
+            reach.where,
+            path=f"profiles.{profile.name}.reach",
+            profile=profile.name,
+            help="install bubblewrap, such as with `apt-get install bubblewrap`, or take `reach` out",
+        )
+        yield from findings.items
 
 
 def _asks_builtin(profile: Profile, unset: Container[str]) -> bool:

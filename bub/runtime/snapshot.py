@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from bub.approval import Rules
+from bub.base.confinement.value import Confinement
 from bub.base.diagnostics import Diagnostic
 from bub.base.resources import shipped_pipeline
 from bub.envelope import Envelope
@@ -62,6 +63,8 @@ class Profile(msgspec.Struct, frozen=True, eq=False):
     admissions: Calls
     rules: Rules = Rules()
     """What a yes to one of its tools is bound to, and who may give it."""
+    confinement: Confinement | None = None
+    """What its commands may reach; None if that is whatever the person reaches."""
     is_parallel: bool = False
     """Whether turns of one session run side by side."""
     channels: tuple[str, ...] | None = None

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from bub.approval import Approval, Ask, CallNotes, Rules, digest
 from bub.asking import Asking
+from bub.base.confinement.value import Confinement
 from bub.base.counts import Counts
 from bub.base.locate import bub_home
 from bub.base.surfaces import Surface
@@ -133,6 +134,11 @@ class RuntimeView(ABC):
             return replace(approval, schema="", rules="", approvers=())
         rules = profile.rules
         return replace(approval, schema=digest(tool.parameters), rules=rules.digest, approvers=rules.approvers)
+
+    @property
+    def confinement(self) -> Confinement | None:
+        """What commands may reach: the profile's `reach:`, None if it does not say."""
+        return self._get_profile().confinement
 
     @property
     def own_files(self) -> tuple[Path, ...]:

@@ -14,6 +14,7 @@ import msgspec
 import trio
 from msgspec import Meta
 
+from bub.agent.confine.machine import find_lack
 from bub.agent.tools.guard import Guard
 from bub.agent.tools.output import Output
 from bub.agent.tools.reach import Reach
@@ -254,6 +255,8 @@ async def bash(
     context: ToolContext,
 ) -> str:
     """Run a shell command and return what it prints. It cannot ask anything; what it leaves running is ended."""
+    if context.confinement is not None:
+        raise ToolError(f"the command cannot be confined: {find_lack()}", kind="denied")
     place = Reach.of(context).place(cwd)
     with place.folder():
         env = {**child_environment(os.environ, context.settings), MARK: str(os.getpid())}

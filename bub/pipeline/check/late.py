@@ -9,14 +9,19 @@ _HOMES = {
     "CASE_RULES": "bub.pipeline.check.case_rules",
     "LONGEST_TEMPLATE": "bub.pipeline.source.template",
     "Case": "bub.pipeline.check.cases",
+    "NEEDED": "bub.base.confinement.entries",
+    "WORKSPACE": "bub.base.confinement.entries",
     "cases_by_profile": "bub.pipeline.check.cases",
     "check_sections": "bub.pipeline.check.sections",
     "codes": "bub.pipeline.report.handbook",
+    "covers": "bub.base.confinement.entries",
     "explain_errors": "bub.pipeline.check.schema_errors",
     "explain_layer": "bub.pipeline.check.schema_errors",
     "literal_secrets": "bub.pipeline.check.literal_secrets",
+    "problem_of": "bub.base.confinement.entries",
     "sections_of": "bub.pipeline.check.sections",
     "template_mistakes": "bub.pipeline.source.template",
+    "too_wide": "bub.base.confinement.entries",
 }
 
 

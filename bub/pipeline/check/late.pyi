@@ -1,3 +1,8 @@
+from bub.base.confinement.entries import NEEDED as NEEDED
+from bub.base.confinement.entries import WORKSPACE as WORKSPACE
+from bub.base.confinement.entries import covers as covers
+from bub.base.confinement.entries import problem_of as problem_of
+from bub.base.confinement.entries import too_wide as too_wide
 from bub.pipeline.check.case_rules import CASE_RULES as CASE_RULES
 from bub.pipeline.check.cases import Case as Case
 from bub.pipeline.check.cases import cases_by_profile as cases_by_profile

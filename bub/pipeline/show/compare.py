@@ -12,7 +12,18 @@ from bub.errors import UsageError
 from bub.hookspecs import PERSONALITY_POINT
 from bub.pipeline.check.validate import check_document, profiles_of
 from bub.pipeline.plan.plan import Plan, make_plan
-from bub.pipeline.show.differences import guests, hooks, limits, order, plugins, routes, settings, stages, tools
+from bub.pipeline.show.differences import (
+    confinement,
+    guests,
+    hooks,
+    limits,
+    order,
+    plugins,
+    routes,
+    settings,
+    stages,
+    tools,
+)
 from bub.pipeline.show.differences.changes import Change, Changes, list_names
 from bub.pipeline.show.differences.messages import route_samples
 from bub.pipeline.show.pairs import Pair, pair_profiles
@@ -22,6 +33,7 @@ from bub.secrets.within import hide_within
 _PARTS = (
     plugins.compare,
     tools.compare,
+    confinement.compare,
     stages.compare,
     order.compare,
     hooks.compare,
