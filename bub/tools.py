@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from bub.base.confinement.value import Confinement
 from bub.base.diagnostics import did_you_mean
+from bub.base.json_schema import schema_of
 from bub.envelope import Envelope
 from bub.errors import BubError
 from bub.hookspecs import Fire
@@ -88,7 +89,8 @@ class Tool(msgspec.Struct, frozen=True):
     `parameters` is the JSON Schema of its arguments. One that only reads is allowed if a profile does not say
     which tools it wants. `path` names the argument that is the file it works on. One that is `for_people` is a
     command, and no model sees it. If the process ends while one that is to be called `once` runs, it is never called
-    again for that, whoever would say yes. `labels` are None if it does not declare what it does to information.
+    again for that, whoever would say yes. `labels` are None if it does not declare what it does to information. One
+    that `counts_as` others is denied if one of them is, and asked about if one of them is.
     """
 
     name: str
@@ -102,6 +104,7 @@ class Tool(msgspec.Struct, frozen=True):
     takes_context: bool = False
     once: bool = False
     labels: Labels | None = None
+    counts_as: tuple[str, ...] = ()
 
     def check(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Check the arguments of a call and give them as the function takes them (BEHAVIOURS A17).
@@ -194,6 +197,7 @@ def tool(
     reads: Reads | UnsetType | None = UNSET,
     brings: Brings | UnsetType | None = UNSET,
     reaches: Reaches | UnsetType | None = UNSET,
+    counts_as: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -211,6 +215,7 @@ def tool(
     reads: Reads | UnsetType | None = UNSET,
     brings: Brings | UnsetType | None = UNSET,
     reaches: Reaches | UnsetType | None = UNSET,
+    counts_as: tuple[str, ...] = (),
 ) -> Any:
     """Make a tool of a function; a plugin gives it to the agent with the hook `provide_tools`.
 
@@ -224,6 +229,9 @@ def tool(
 
     `reads="private"`, `brings="untrusted"` and `reaches="outside"` declare what it does to information (`Labels`). Who
     gives one of the three declares them all: `reaches=None` alone is a tool that does nothing of that.
+
+    One that `counts_as` other tools can do what they do: who denies one of those, or wants to be asked about it, means
+    this one, too.
 
     One that is `bound` is made once, and handed by `Tool.bind` what differs from profile to profile: the parameters
     before its `/`, which are no arguments.
@@ -241,8 +249,9 @@ def tool(
         struct, takes_context = _arguments_of(given, wrapped, bound)
         if path is not None and path not in struct.__struct_fields__:
             raise ValueError(f"the tool `{given}` has no argument `{path}`")
-        schema, labels = _schema_of(struct), declare(reads, brings, reaches)
-        return Tool(given, said, wrapped, struct, schema, read_only, path, for_people, takes_context, once, labels)
+        schema, labels = schema_of(struct), declare(reads, brings, reaches)
+        how = (read_only, path, for_people, takes_context, once, labels, tuple(counts_as))
+        return Tool(given, said, wrapped, struct, schema, *how)
 
     return make if function is None else make(function)
 
@@ -285,15 +294,6 @@ def _describe(hint: Any) -> Any:
     return Annotated[(inner, *said)]
 
 
-def _schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of the arguments, the object itself at its top."""
-    whole = msgspec.json.schema(struct)
-    shared = dict(whole.pop("$defs", {}))
-    own = shared.pop(whole["$ref"].rpartition("/")[2])
-    kept = {key: own[key] for key in ("type", "properties", "required") if key in own}
-    return {**kept, "additionalProperties": False, **({"$defs": shared} if shared else {})}
-
-
 def _takes_list(schema: Mapping[str, Any]) -> bool:
     return schema.get("type") == "array" or any(map(_takes_list, schema.get("anyOf", ())))
 
@@ -320,7 +320,7 @@ class ToolPolicy(msgspec.Struct, frozen=True):
 
     def permits(self, tool: Tool) -> bool:
         """Whether a tool may be used; also if a person is asked first."""
-        if any(_fits(glob, tool.name) for glob in self.deny):
+        if any(_fits(glob, name) for glob in self.deny for name in (tool.name, *tool.counts_as)):
             return False
         if self.allow is None:
             allowed = tool.read_only
@@ -332,7 +332,10 @@ class ToolPolicy(msgspec.Struct, frozen=True):
 
     def asks(self, tool: Tool) -> bool:
         """Whether a person has to say yes first."""
-        return any(_fits(glob, tool.name) for glob in self.ask) or any(outer.asks(tool) for outer in self.within)
+        names = (tool.name, *tool.counts_as)
+        return any(_fits(glob, name) for glob in self.ask for name in names) or any(
+            outer.asks(tool) for outer in self.within
+        )
 
     def narrow(self, names: Iterable[str] | None, *, without: Iterable[str] = ()) -> ToolPolicy:
         """Make a policy for somebody who may use at most what this one allows; of that only `names`, if given."""

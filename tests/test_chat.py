@@ -43,7 +43,7 @@ from bub.channels.terminal.escaping import encodable, escape_controls, escape_in
 from bub.channels.terminal.history import history_file
 from bub.channels.terminal.painting import Painter
 from bub.channels.terminal.pasting import Pastes
-from bub.channels.terminal.questions import arguments_of, change_of
+from bub.channels.terminal.questions import arguments_of, change_of, is_edit
 from bub.channels.terminal.resizing import breaks_rows
 from bub.channels.terminal.rows import greet
 from bub.tape import TapeEntry
@@ -655,10 +655,9 @@ def test_the_question_about_an_edit_shows_what_changes(room: Room) -> None:
         chat.see_prompt()
         chat.say("work")
         chat.see("[a]lways")
-        assert chat.text.split("> work\n\n")[1].splitlines()[:8] == [
+        assert chat.text.split("> work\n\n")[1].splitlines()[:7] == [
             "fs.edit is to be called with",
             "  path: a.py",
-            "  all: False",
             "    def two():",
             "  -     return 1",
             '  +     """\\x1b[2J"""',
@@ -707,6 +706,31 @@ def test_a_long_change_is_cut_and_what_is_left_out_is_counted() -> None:
 )
 def test_a_change_that_is_hard_to_see_is_shown(old: str, new: str, shown: list[str]) -> None:
     assert change_of(edit(old, new))[0].split("\n")[1:] == shown
+
+
+def test_several_edits_and_a_patch_are_shown_as_changes() -> None:
+    edits = [{"old": "a", "new": "b"}, {"old": "c\x1b", "new": "d", "all": True}]
+    several = Question("s", "fs.edit", {"path": "f", "old": "", "new": "", "all": False, "edits": edits})
+    shown = [
+        "  path: f",
+        "  edit 1 of 2:",
+        "  - a",
+        "  + b",
+        "  edit 2 of 2, wherever it occurs:",
+        "  - c\\x1b",
+        "  + d",
+    ]
+    assert change_of(several) == ("\n".join(shown), 0)
+    patch = Question("s", "fs.patch", {"patch": "--- a/f\n+++ b/f\n@@ -1 +1 @@\n same\n-old\x1b[2J\n+new\n"})
+    assert change_of(patch)[0].splitlines() == [
+        "    --- a/f",
+        "    +++ b/f",
+        "    @@ -1 +1 @@",
+        "    same",
+        "  - old\\x1b[2J",
+        "  + new",
+    ]
+    assert is_edit(several) and is_edit(patch)
 
 
 # Writing.

@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bub.agent.tools import files
+from bub.agent.tools.editing import Edit, replace_text
 from bub.agent.tools.search import DEEPEST
 from bub.tools import ToolContext, ToolError
 
@@ -426,7 +427,7 @@ lines = st.text(st.sampled_from("ab \nü"), max_size=10)
 def test_A27_all_that_is_not_replaced_stays(before: str, old: str, new: str, after: str) -> None:
     text = before + old + after
     try:
-        changed, found = files._replace_text("a.txt", text, old, new, all=False)
+        changed, found = replace_text("a.txt", text, Edit(old, new))
     except ToolError as told:
         assert "occurs" in str(told)
         return

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+import msgspec
+
 Schema: TypeAlias = Mapping[str, Any]
 
 Steps: TypeAlias = tuple[str | int, ...]
@@ -20,6 +22,36 @@ Steps: TypeAlias = tuple[str | int, ...]
 _LISTS = ("allOf", "anyOf", "oneOf")
 _PARTS = ("if", "then", "else")
 _OPEN = (None, "object", "array")
+
+
+def schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """The schema of a struct, the object itself at its top.
+
+    Types that it refers to are written where they are used, since not every reader follows references; a type that
+    holds itself has no end without them.
+    """
+    whole = msgspec.json.schema(struct)
+    shared = dict(whole.pop("$defs", {}))
+    own = shared.pop(whole["$ref"].rpartition("/")[2])
+    kept = {key: own[key] for key in ("type", "properties", "required") if key in own}
+    plain = {**kept, "additionalProperties": False}
+    try:
+        return {key: _inline(value, shared) for key, value in plain.items()}
+    except RecursionError:
+        return {**plain, "$defs": shared}
+
+
+def _inline(value: Any, shared: Schema) -> Any:
+    if isinstance(value, list):
+        return [_inline(each, shared) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    reference = value.get("$ref")
+    if isinstance(reference, str):
+        beside = {key: each for key, each in value.items() if key != "$ref"}
+        found = {key: each for key, each in shared[reference.rpartition("/")[2]].items() if key != "title"}
+        return _inline({**found, **beside}, shared)
+    return {key: _inline(each, shared) for key, each in value.items()}
 
 
 def join_steps(steps: Steps) -> str:

@@ -39,6 +39,7 @@ SHIPPED_TOOLS: Mapping[str, bool] = MappingProxyType(
         "fs.search": True,
         "fs.write": False,
         "fs.edit": False,
+        "fs.patch": False,
         BY_NAME: False,
         "bash.output": False,
         "bash.kill": False,

@@ -1,13 +1,10 @@
-"""The tools for files: `fs.read`, `fs.write`, `fs.edit`, `fs.list` and `fs.search`, inside the workspace."""
+"""The tools for files: `fs.read`, `fs.write`, `fs.edit`, `fs.list`, `fs.search` and others, inside the workspace."""
 
 from __future__ import annotations
 
-import difflib
 import json
-import re
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -17,14 +14,13 @@ import trio
 from msgspec import Meta
 
 from bub.agent.tools import search as searching
+from bub.agent.tools.editing import CHANGING, Edit, encode, make_edits, read_whole
+from bub.agent.tools.patch import patch
 from bub.agent.tools.reach import AllowedPath, Reach
 from bub.tools import Tool, ToolContext, ToolError, tool
 
 LONGEST_READ = 256 * 1024
 """How many bytes of a file one call shows."""
-
-LARGEST_EDIT = 20_000_000
-"""The largest file, in bytes, that is edited: its text is held in memory several times over."""
 
 SEARCH_SECONDS = 20.0
 """How long a search may take before it is stopped, and what it has found by then is the result."""
@@ -36,16 +32,11 @@ LONGEST_PATTERN = 10_000
 LONGEST_GLOB = 1000
 
 _BOM = "\ufeff"
-_CLOSEST_AMONG = 5000
-
-
-_changing = threading.Lock()
-"""Files are changed one after another, whoever asks for it."""
 
 
 def file_tools() -> list[Tool]:
     """The tools for files."""
-    return [read, write, edit, list_, search]
+    return [read, write, edit, patch, list_, search]
 
 
 @tool(name="fs.write", path="path", reaches=None)
@@ -57,8 +48,8 @@ def write(
 ) -> str:
     """Write a file as a whole, over an older one of that name. To change a part of a file, use fs.edit."""
     place = Reach.of(context).place(path, writing=True)
-    data = _encode(content)
-    with _changing, place.parent(make=True) as folder:
+    data = encode(content)
+    with CHANGING, place.parent(make=True) as folder:
         before = place.status(folder)
         place.replace(folder, data, before)
     over = f", over {before.st_size:,} bytes" if before is not None else ""
@@ -68,30 +59,27 @@ def write(
 @tool(name="fs.edit", path="path", reaches=None)
 def edit(
     path: Annotated[str, "The file, from the workspace."],
-    old: Annotated[str, "The text to replace, exactly as it is there, and long enough to occur only once."],
-    new: Annotated[str, "The text that takes its place."],
+    old: Annotated[str, "The text to replace, exactly as it is there, and long enough to occur only once."] = "",
+    new: Annotated[str, "The text that takes its place."] = "",
     all: Annotated[bool, "Replace every place where `old` occurs."] = False,  # noqa: A002 (the model's word)
+    edits: Annotated[tuple[Edit, ...], "Instead of `old` and `new`: several edits in this order, all or none."] = (),
     *,
     context: ToolContext,
 ) -> str:
-    """Replace a text in a file. Line endings, the final newline and the file's mode stay as they are."""
-    old, new = (text.replace("\r\n", "\n") for text in (old, new))
-    if not old:
-        raise ToolError("`old` is empty", help="fs.write writes a whole file", kind="invalid_input")
-    if old == new:
-        raise ToolError("`old` and `new` are the same, so nothing would change", kind="invalid_input")
-    _encode(new)
+    """Replace a text in a file, or several. Line endings, the final newline and the file's mode stay as they are."""
+    if edits and (old or new):
+        raise ToolError("`edits` and `old` are both given", help="put all edits into `edits`", kind="invalid_input")
     place = Reach.of(context).place(path, writing=True)
-    with _changing, place.parent() as folder:
+    with CHANGING, place.parent() as folder:
         status = place.status(folder)
-        data = _whole(place, folder)
+        data = read_whole(place, folder)
         # Bytes that are no UTF-8 go through unchanged, as everything does that is not replaced.
         text = data.decode("utf-8", errors="surrogateescape")
-        changed, places = _replace_text(place.shown, text, old, new, all=all)
-        if _whole(place, folder) != data:
+        changed, where = make_edits(place.shown, text, edits or [Edit(old, new, all)])
+        if read_whole(place, folder) != data:
             raise ToolError(f"{place.shown} was changed by somebody else meanwhile", help="read it again")
         place.replace(folder, changed.encode("utf-8", errors="surrogateescape"), status)
-    return f"edited {place.shown} at {_lines_of(text, places)}"
+    return f"edited {place.shown} at {where}"
 
 
 @tool(name="fs.read", read_only=True, path="path", reads="private")
@@ -257,63 +245,3 @@ async def _search(folder: int, wanted: Mapping[str, Any]) -> tuple[list[tuple[st
         # A program that was stopped may have written only a half of its last line.
         lines = [line for line in output if line.endswith(b"\n")]
     return [tuple(json.loads(line)) for line in lines], not scope.cancelled_caught
-
-
-# Changing
-
-
-def _whole(place: AllowedPath, folder: int) -> bytes:
-    file, status = place.open(folder)
-    with file:
-        if status.st_size > LARGEST_EDIT:
-            raise ToolError(f"{place.shown} is too large to be edited: {status.st_size:,} bytes")
-        return file.read()
-
-
-def _encode(text: str) -> bytes:
-    try:
-        return text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise ToolError("the text holds half a character, which no file can hold", kind="invalid_input") from None
-
-
-def _replace_text(name: str, text: str, old: str, new: str, *, all: bool) -> tuple[str, list[int]]:  # noqa: A002 (the name of the tool's argument)
-    """The text with `new` for `old`, and where that stood (BEHAVIOURS A27).
-
-    A line of `old` may end in the file as it does on Windows; the new text then does, too.
-    """
-    exact = r"(?:\r\n|(?<!\r)\n)".join(map(re.escape, old.split("\n")))
-    # Places that overlap are two places: which of them is meant, nobody can say.
-    places = [match.start() for match in re.finditer(exact if all else f"(?={exact})", text)]
-    if not places:
-        raise ToolError(f"`old` does not occur in {name}", help=_closest(text, old))
-    if len(places) > 1 and not all:
-        raise ToolError(
-            f"`old` occurs in {name} at {_lines_of(text, places)}",
-            help="add text around it so that it occurs once, or set `all`",
-        )
-    windows = text.count("\r\n") * 2 > text.count("\n")
-
-    def write_new(match: re.Match[str]) -> str:
-        ends = "\r\n" in match[0] if "\n" in match[0] else windows
-        return new.replace("\n", "\r\n") if ends else new
-
-    return re.sub(exact, write_new, text), places
-
-
-def _closest(text: str, old: str) -> str:
-    """What may have been meant: the line of the file that is most like the first line of `old`."""
-    wanted = next((line for line in old.split("\n") if line.strip()), "").strip()[:300]
-    lines = {line.strip()[:300]: number for number, line in enumerate(text.split("\n")[:_CLOSEST_AMONG], 1)}
-    close = difflib.get_close_matches(wanted, lines, n=1) if wanted else []
-    if not close:
-        return "read the file: nothing in it is like that"
-    return f"the closest is line {lines[close[0]]}: `{close[0]}`; spaces and indentation count"
-
-
-def _lines_of(text: str, places: list[int]) -> str:
-    """The first few places in words, as the numbers of their lines."""
-    if len(places) == 1:
-        return f"line {text.count(chr(10), 0, places[0]) + 1}"
-    shown = ", ".join(str(text.count("\n", 0, place) + 1) for place in places[:10])
-    return f"{len(places)} places, lines {shown}{', …' if len(places) > 10 else ''}"

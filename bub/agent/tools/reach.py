@@ -109,6 +109,17 @@ class AllowedPath(msgspec.Struct, frozen=True):
             with suppress(OSError):
                 os.fsync(folder)
 
+    def remove(self, folder: int) -> None:
+        """Delete the file in its opened folder, if it is there; `ToolError` when it is not a regular one."""
+        with self._explain_failure():
+            try:
+                self._check(os.stat(self.path.name, dir_fd=folder, follow_symlinks=False))
+                os.unlink(self.path.name, dir_fd=folder)
+            except FileNotFoundError:
+                return
+            with suppress(OSError):
+                os.fsync(folder)
+
     @contextmanager
     def _open_folder(self, folder: Path, *, make: bool) -> Iterator[int]:
         # A single file that is listed is its own root, and its folder is no part of what was allowed.

@@ -9,7 +9,9 @@ from bub.approval import Question
 from bub.base.plain import plain
 from bub.channels.terminal.escaping import escape_invisible
 
-_EDIT = "fs.edit"
+_EDIT, _PATCH = "fs.edit", "fs.patch"
+_CHANGES = ("old", "new", "all", "edits", "patch")
+"""The arguments that are shown as a change."""
 _MOST_CHANGED = 80
 """How many lines of a change are shown; the question says how many there are beside."""
 _MOST_LETTERS = 8000
@@ -37,23 +39,48 @@ def _arguments(arguments: Mapping[str, Any]) -> str:
 
 
 def is_edit(question: Question) -> bool:
-    """Whether a call replaces one text by another."""
-    old, new = question.arguments.get("old"), question.arguments.get("new")
-    return question.tool == _EDIT and isinstance(old, str) and isinstance(new, str) and old != new
+    """Whether a call changes pieces of files, so that its change can be shown."""
+    return bool(_edits_of(question)) or _patch_of(question) is not None
 
 
 def change_of(question: Question) -> tuple[str, int]:
     """Return an edit with its change as a diff, and how many lines of it are not shown whole."""
-    given = dict(question.arguments)
-    old, new = escape_invisible(given.pop("old")), escape_invisible(given.pop("new"))
-    shown, hidden, left = [_arguments(given)], 0, _MOST_LETTERS
-    for line in _compare(old.split("\n"), new.split("\n")):
+    shown, hidden, left = [], 0, _MOST_LETTERS
+    given = {name: value for name, value in question.arguments.items() if name not in _CHANGES}
+    if given:
+        shown.append(_arguments(given))
+    for line in _changes_of(question):
         if len(line) > left or len(shown) > _MOST_CHANGED:
             hidden += 1
         if left > 0 and len(shown) <= _MOST_CHANGED:
             shown.append(line if len(line) <= left else f"{line[:left]}…")
             left -= len(line)
     return "\n".join(shown), hidden
+
+
+def _edits_of(question: Question) -> list[tuple[str, str, bool]]:
+    """Return the edits of a call: what each replaces, by what, and whether everywhere."""
+    if question.tool != _EDIT:
+        return []
+    given = question.arguments
+    edits = [(each.get("old"), each.get("new"), bool(each.get("all"))) for each in given.get("edits") or [given]]
+    return edits if all(isinstance(old, str) and isinstance(new, str) and old != new for old, new, _ in edits) else []
+
+
+def _patch_of(question: Question) -> str | None:
+    patch = question.arguments.get("patch")
+    return patch if question.tool == _PATCH and isinstance(patch, str) else None
+
+
+def _changes_of(question: Question) -> Iterator[str]:
+    patch, edits = _patch_of(question), _edits_of(question)
+    for line in escape_invisible(patch).splitlines() if patch is not None else ():
+        is_name = line.startswith(("--- ", "+++ "))
+        yield f"  {line[0]} {line[1:]}" if line[:1] in ("-", "+") and not is_name else f"    {line.removeprefix(' ')}"
+    for number, (old, new, everywhere) in enumerate(edits, 1):
+        if everywhere or len(edits) > 1:
+            yield f"  edit {number} of {len(edits)}{', wherever it occurs' if everywhere else ''}:"
+        yield from _compare(escape_invisible(old).split("\n"), escape_invisible(new).split("\n"))
 
 
 def _compare(old: list[str], new: list[str]) -> Iterator[str]:
