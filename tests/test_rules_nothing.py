@@ -312,6 +312,14 @@ MISTAKES = [
     # B107: what is said of models and heeded by no request
     Mistake(
         "B107",
+        f"{HEAD}settings: {{«fallback_models»: [openai:gpt-4o]}}",
+        "nobody falls back on these as long as no `model` is set, here or in your own file",
+        "set `model`, which is asked first",
+        ("{fallback_models", "{model: openai:gpt-5, fallback_models"),
+        severity="note",
+    ),
+    Mistake(
+        "B107",
         f'{HEAD}settings: {{model: "openai:a", fallback_models: ["openai:b", «"openai:a"»]}}',
         "`openai:a` is the model itself, so nobody falls back on it",
         "name another model",
@@ -613,6 +621,25 @@ MISTAKES = [
             ("read", "workspace", "read: [workspace], write: []", "the workspace may always be read", ""),
             ("read", "/usr/share", "read: [/usr/share]", "programs need it, so it may always be read", ""),
         )
+    ),
+    # B238: what a list takes back
+    Mistake(
+        "B238",
+        f"{HEAD}profiles: {{default: {{tools: {{allow: [fs.list, «fs.read»], deny: ['fs.r*']}}}}}}",
+        "`fs.read` is allowed in vain: `deny` has `fs.r*`, which comes first",
+        "take out one of the two, `fs.read` or that",
+        ("'fs.r*'", "'fs.w*'"),
+        related="here",
+        severity="warning",
+    ),
+    Mistake(
+        "B238",
+        f"{HEAD}profiles: {{default: {{channels: [«cli», '!cli']}}}}",
+        "the channel `cli` is named in vain: `!cli` excludes it, which comes first",
+        "take out one of the two, `cli` or that",
+        (", '!cli'", ""),
+        related="here",
+        severity="warning",
     ),
     # B195: limits beyond others
     Mistake(

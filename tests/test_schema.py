@@ -390,6 +390,13 @@ MISTAKES = [
         "profiles.p.budget.steps",
     ),
     (
+        "settings: {gateway: {listen: «'127.0.0.1:65536'»}}",
+        "B105",
+        "`settings.gateway.listen` must be an address of this machine and a port up to 65535, such as `127.0.0.1:9464`",
+        None,
+        None,
+    ),
+    (
         "settings: {temperature: «2.5»}",
         "B105",
         "`settings.temperature` must be a number from 0 to 2",

@@ -27,7 +27,7 @@ class _Idle(msgspec.Struct, frozen=True):
 
 
 def check(plan: Plan) -> None:
-    """Find fallbacks that fall back on the same model, keys and addresses that no model is asked with, and what a
+    """Find fallbacks of no model or of the same one, keys and addresses that no model is asked with, and what a
     model cannot do of the thinking that it is told to do.
 
     A variable may choose another model, so what depends on which it is is a note.
@@ -50,6 +50,9 @@ def check(plan: Plan) -> None:
 def _fallbacks(settings: Node) -> Iterator[_Idle]:
     model, others = settings.get("model"), settings.get("fallback_models")
     own = text_of(model)
+    if others is not None and model is None and list(others.elements()):
+        message = "nobody falls back on these as long as no `model` is set, here or in your own file"
+        yield _Idle("fallback_models", others, message, "set `model`, which is asked first")
     for index, node in enumerate(others.elements() if others is not None else ()):
         if own is not None and model is not None and text_of(node) == own and "$" not in own:
             message = f"`{own}` is the model itself, so nobody falls back on it"
