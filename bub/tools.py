@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Protocol, get_args, get_origin, get_type_hints, overload
+from typing import Any, Protocol, overload
 
 import msgspec
 import trio
@@ -24,10 +24,9 @@ from bub.errors import BubError
 from bub.hookspecs import Fire
 from bub.labels import UNDECLARED, Brings, Labels, Reaches, Reads, declare
 from bub.plugins.shipped import BY_NAME
+from bub.plugins.simple_commands import Words, find_beginning, read_entries
+from bub.plugins.tool_arguments import CONTEXT, arguments_of, takes_list
 from bub.tape import Tape
-
-CONTEXT = "context"
-"""The parameter that a tool names to be given its `ToolContext`; it is no argument."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
 
@@ -64,7 +63,8 @@ class ToolContext(msgspec.Struct, frozen=True):
     `own_files` say what the agent may do, so that it does not write them. Commands reach what `confinement` says,
     whatever the person reaches if it is None.
     `from_person` is True for a command that the operator typed. `turn` is None if no agent calls. `fire` calls the
-    points that the pipeline declares.
+    points that the pipeline declares. `words` are those of a command that `unasked` lets through: just these run, and
+    no shell.
     """
 
     session_id: str
@@ -81,6 +81,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     turn: AgentTurn | None = None
     from_person: bool = False
     fire: Fire | None = None
+    words: Words = ()
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -91,6 +92,8 @@ class Tool(msgspec.Struct, frozen=True):
     command, and no model sees it. If the process ends while one that is to be called `once` runs, it is never called
     again for that, whoever would say yes. `labels` are None if it does not declare what it does to information. One
     that `counts_as` others is denied if one of them is, and asked about if one of them is.
+    `command` names the argument that is a command for a shell; if a profile lets it through without a question, the
+    tool runs the `words` of its context instead.
     """
 
     name: str
@@ -105,6 +108,7 @@ class Tool(msgspec.Struct, frozen=True):
     once: bool = False
     labels: Labels | None = None
     counts_as: tuple[str, ...] = ()
+    command: str | None = None
 
     def check(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Check the arguments of a call and give them as the function takes them (BEHAVIOURS A17).
@@ -136,7 +140,7 @@ class Tool(msgspec.Struct, frozen=True):
             given[name] = value
         properties = self.parameters.get("properties", {})
         for name, value in given.items():
-            if _takes_list(properties.get(name, {})):
+            if takes_list(properties.get(name, {})):
                 given[name] = [item.strip() for item in value.split(",") if item.strip()]
         return given
 
@@ -198,6 +202,7 @@ def tool(
     brings: Brings | UnsetType | None = UNSET,
     reaches: Reaches | UnsetType | None = UNSET,
     counts_as: tuple[str, ...] = (),
+    command: str | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -216,6 +221,7 @@ def tool(
     brings: Brings | UnsetType | None = UNSET,
     reaches: Reaches | UnsetType | None = UNSET,
     counts_as: tuple[str, ...] = (),
+    command: str | None = None,
 ) -> Any:
     """Make a tool of a function; a plugin gives it to the agent with the hook `provide_tools`.
 
@@ -246,69 +252,29 @@ def tool(
         said = description or inspect.getdoc(wrapped)
         if not said:
             raise ValueError(f"the tool `{given}` has no docstring that tells the model what it does")
-        struct, takes_context = _arguments_of(given, wrapped, bound)
+        struct, takes_context = arguments_of(given, wrapped, bound)
         if path is not None and path not in struct.__struct_fields__:
             raise ValueError(f"the tool `{given}` has no argument `{path}`")
         schema, labels = schema_of(struct), declare(reads, brings, reaches)
-        how = (read_only, path, for_people, takes_context, once, labels, tuple(counts_as))
+        how = (read_only, path, for_people, takes_context, once, labels, tuple(counts_as), command)
         return Tool(given, said, wrapped, struct, schema, *how)
 
     return make if function is None else make(function)
-
-
-def _arguments_of(name: str, function: Callable[..., Any], bound: bool) -> tuple[type[msgspec.Struct], bool]:
-    """The arguments of a function as a type that checks them, and whether it wants the context."""
-    hints = get_type_hints(function, include_extras=True)
-    fields: list[Any] = []
-    takes_context = False
-    for parameter in inspect.signature(function).parameters.values():
-        if bound and parameter.kind is parameter.POSITIONAL_ONLY:
-            continue
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise ValueError(f"the tool `{name}` has an argument `{parameter}`, which a model cannot give by name")
-        if parameter.name == CONTEXT:
-            takes_context = True
-            continue
-        hint = _describe(hints.get(parameter.name, str))
-        if parameter.default is parameter.empty:
-            fields.append((parameter.name, hint))
-        else:
-            fields.append((parameter.name, hint, _default(parameter.default)))
-    struct = msgspec.defstruct(name.replace(".", "_"), fields, kw_only=True, forbid_unknown_fields=True)
-    return struct, takes_context
-
-
-def _default(value: Any) -> Any:
-    """A default that no two calls share."""
-    if isinstance(value, list | dict | set):
-        return msgspec.field(default_factory=partial(type(value), value))
-    return value
-
-
-def _describe(hint: Any) -> Any:
-    """A hint whose plain text annotation is the argument's description."""
-    if get_origin(hint) is not Annotated:
-        return hint
-    inner, *notes = get_args(hint)
-    said = [msgspec.Meta(description=note) if isinstance(note, str) else note for note in notes]
-    return Annotated[(inner, *said)]
-
-
-def _takes_list(schema: Mapping[str, Any]) -> bool:
-    return schema.get("type") == "array" or any(map(_takes_list, schema.get("anyOf", ())))
 
 
 class ToolPolicy(msgspec.Struct, frozen=True):
     """Which tools a profile may use (DESIGN §6): names or globs; `bash` is allowed only by its name.
 
     `allow` is None if the profile does not say: then those that only read. What is denied is denied, whatever is
-    allowed. `within` are policies that have to agree, so that a sub-agent never may more than who called it.
+    allowed. `within` are policies that have to agree, so that a sub-agent never may more than who called it. `unasked`
+    are beginnings of commands, each with its tool, for which nobody is asked.
     """
 
     allow: tuple[str, ...] | None = None
     deny: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     within: tuple[ToolPolicy, ...] = ()
+    unasked: tuple[tuple[str, Words], ...] = ()
 
     @classmethod
     def of(cls, said: Mapping[str, Any] | None) -> ToolPolicy:
@@ -316,7 +282,8 @@ class ToolPolicy(msgspec.Struct, frozen=True):
         given = said or {}
         allow = given.get("allow")
         named = tuple(map(str, allow)) if allow is not None else None
-        return cls(named, tuple(map(str, given.get("deny") or ())), tuple(map(str, given.get("ask") or ())))
+        deny, ask = (tuple(map(str, given.get(key) or ())) for key in ("deny", "ask"))
+        return cls(named, deny, ask, unasked=tuple(read_entries(given.get("unasked") or {})))
 
     def permits(self, tool: Tool) -> bool:
         """Whether a tool may be used; also if a person is asked first."""
@@ -332,15 +299,22 @@ class ToolPolicy(msgspec.Struct, frozen=True):
 
     def asks(self, tool: Tool) -> bool:
         """Whether a person has to say yes first."""
-        names = (tool.name, *tool.counts_as)
-        return any(_fits(glob, name) for glob in self.ask for name in names) or any(
-            outer.asks(tool) for outer in self.within
-        )
+        return self._asks_itself(tool) or any(outer.asks(tool) for outer in self.within)
+
+    def find_beginning(self, tool: Tool, words: Words) -> Words:
+        """Return the words at the beginning of a command that `unasked` lists; none if a person has to be asked."""
+        own = (entry for name, entry in self.unasked if name == tool.name)
+        found = [find_beginning(own, words)] if self._asks_itself(tool) else []
+        found += [outer.find_beginning(tool, words) for outer in self.within if outer.asks(tool)]
+        return min(found, key=len, default=())
 
     def narrow(self, names: Iterable[str] | None, *, without: Iterable[str] = ()) -> ToolPolicy:
         """Make a policy for somebody who may use at most what this one allows; of that only `names`, if given."""
         allow = ("*", BY_NAME) if names is None else tuple(names)
         return ToolPolicy(allow, tuple(without), (), (self,))
+
+    def _asks_itself(self, tool: Tool) -> bool:
+        return any(_fits(glob, name) for glob in self.ask for name in (tool.name, *tool.counts_as))
 
 
 def _fits(glob: str, name: str) -> bool:

@@ -337,6 +337,22 @@ def test_who_is_asked_no_more_before_some_of_a_pattern_is_in_danger() -> None:
     assert dangers(other, other.replace("ask: ['fs.*']", "ask: []")) == []
 
 
+def test_commands_that_nobody_is_asked_about_are_dangerous_where_bash_was_asked_about() -> None:
+    asking = TOOLS.replace(
+        "{allow: [fs.read, 'net.*'], deny: ['net.*'], ask: [fs.read]}", "{allow: [bash], ask: [bash]}"
+    )
+    fewer = asking.replace("ask: [bash]", "ask: [bash], unasked: {bash: [ls, git log]}")
+    said = [f"nobody is asked about a command that begins with `{one}`" for one in ("ls", "git log")]
+    assert dangers(asking, fewer) == said
+    assert dangers(fewer, asking) == []
+    assert messages(fewer, asking)[0] == "a command that begins with `ls` is asked about like any other"
+    assert dangers(asking.replace("ask: [bash]", "ask: []"), fewer) == []
+    assert dangers(asking.replace("[bash], ask", "[fs.read], ask"), fewer) == [
+        "tool `bash` may be used, after a person was asked",
+        *said,
+    ]
+
+
 def test_bash_is_allowed_by_its_name_only() -> None:
     everything = TOOLS.replace("allow: [fs.read, 'net.*'], deny: ['net.*']", "allow: ['*'], deny: []")
     assert dangers(everything, everything.replace("['*']", "['*', fs.read]")) == []

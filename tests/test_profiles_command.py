@@ -79,6 +79,7 @@ def test_each_profile_stands_with_all_that_it_takes_over(folder: Path) -> None:
         "allow": ["fs.read", "tape.*"],
         "deny": ["web.fetch"],
         "ask": ["bash", "fs.write", "fs.edit"],  # what `default` says, and it does not
+        "unasked": {},
     }
     assert (reviewer["model"], found["night"]["model"]) == (
         "anthropic:claude-sonnet-4-5",
@@ -92,7 +93,7 @@ def test_each_profile_stands_with_all_that_it_takes_over(folder: Path) -> None:
 
 def test_a_profile_without_tools_has_those_that_only_read(folder: Path) -> None:
     bare = facts((folder / "pipelines.yaml").read_text("utf-8"))["bare"]
-    assert bare.as_dict()["tools"] == {"allow": None, "deny": [], "ask": []}
+    assert bare.as_dict()["tools"] == {"allow": None, "deny": [], "ask": [], "unasked": {}}
     assert "  tools    the read-only ones" in texts(profiles_page([bare], 80))
 
 

@@ -45,6 +45,46 @@ MISTAKES = [
         (', "notes.*"', ""),
         severity="warning",
     ),
+    # B233: entries that let nothing or everything through
+    Mistake(
+        "B233",
+        profile('{allow: [bash], ask: [bash], unasked: {bash: [ls, «"ls | wc"»]}}'),
+        "no command ever begins with `ls | wc`, since only one simple command needs no question",
+        "write the words that it begins with, without signs of the shell, such as `git log`",
+        ("ls | wc", "wc"),
+    ),
+    Mistake(
+        "B233",
+        profile("{allow: [bash], ask: [bash], unasked: {bash: [«git commit»]}}"),
+        "no command ever begins with `git commit`: of git, only what reads needs no question",
+        "these do: blame, cat-file, diff, grep, log, ls-files, ls-tree, merge-base, rev-list, rev-parse, shortlog,"
+        " show, status",
+        ("git commit", "git log"),
+    ),
+    Mistake(
+        "B233",
+        profile("{allow: [bash], ask: [bash], unasked: {bash: [«/usr/bin/env»]}}"),
+        "`/usr/bin/env` lets every command through, since `/usr/bin/env` runs what it is given",
+        "add the words that follow, such as `python -m pytest`",
+        ("/usr/bin/env", "ls"),
+    ),
+    # B234: unasked in vain
+    Mistake(
+        "B234",
+        profile("{allow: [bash], ask: [], unasked: {bash: [«ls»]}}"),
+        "nobody is asked about any command of `bash` in profile `default`",
+        "add `bash` to `ask`: then all commands but these are asked about",
+        ("ask: []", "ask: [bash]"),
+        severity="warning",
+    ),
+    Mistake(
+        "B234",
+        profile('{allow: ["*"], ask: [fs.write], unasked: {bash: [«ls»]}}'),
+        "`bash` is not allowed in profile `default`, so no command of it runs",
+        "take it out of `unasked`, or add `bash` to `allow` and to `ask`",
+        ('allow: ["*"], ask: [fs.write]', 'allow: ["*", bash], ask: [bash]'),
+        severity="warning",
+    ),
     # B168: nobody is asked
     Mistake(
         "B168",
@@ -163,6 +203,14 @@ RIGHT = {
     ),
     "a provider with an address": (
         "extends: bub:default\nsettings: {model: 'grok:4', providers: {grok: {api_base: 'https://x.example/v1'}}}\n"
+    ),
+    "commands that need no question": (
+        "extends: bub:default\nprofiles: {default: {tools: {unasked: {bash: [ls, git, git log -n 5]}}}}\n"
+    ),
+    "a profile that may do less takes over commands": (
+        "extends: bub:default\n"
+        "profiles: {default: {tools: {unasked: {bash: [ls]}}}, q: {extends: default, tools: {deny: [bash]}}}\n"
+        "routes: [{match: {channel: x}, profile: q}]\n"
     ),
     "a model from a variable": "extends: bub:default\nsettings: {model: '${env:MODEL:-opnai:x}'}\n",
     "a known provider in capitals": "extends: bub:default\nsettings: {model: 'OpenAI:x'}\n",

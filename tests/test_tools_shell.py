@@ -349,7 +349,9 @@ async def test_commands_that_are_started_all_at_once_are_bounded_and_all_of_them
 
         async def start() -> None:
             try:
-                await shells.start("s", "echo $$ >> pids; sleep 100", cwd=str(tmp_path), env=dict(os.environ))
+                await shells.start(
+                    "s", ("sh", "-c", "echo $$ >> pids; sleep 100"), cwd=str(tmp_path), env=dict(os.environ)
+                )
             except ToolError as error:
                 refused.append(error)
 
@@ -371,7 +373,7 @@ async def test_nothing_runs_on_when_the_runtime_ends(tmp_path: Path) -> None:
             await trio.lowlevel.checkpoint()
 
     async with cancelled(), open_shells() as shells:
-        await shells.start("s", "echo $$ > pid; sleep 100", cwd=str(tmp_path), env=dict(os.environ))
+        await shells.start("s", ("sh", "-c", "echo $$ > pid; sleep 100"), cwd=str(tmp_path), env=dict(os.environ))
         pid = await number_in(tmp_path / "pid")
     await until(lambda: not alive(pid))
 

@@ -15,6 +15,7 @@ import trio
 from msgspec.structs import replace
 
 from bub.agent.calls.consent import Consent
+from bub.agent.tools.unasked import find_unasked
 from bub.base.failures import flatten_error
 from bub.base.waiting import split_cancelled
 from bub.errors import BubError
@@ -22,6 +23,7 @@ from bub.hooks.frozen import freeze
 from bub.hooks.kinds.verdicts import BROKEN_GATE
 from bub.hookspecs import Fire
 from bub.log import log_exception
+from bub.plugins.simple_commands import Words
 from bub.tape.entry import mend
 from bub.tools import Tool, ToolBox, ToolContext, ToolError
 
@@ -176,9 +178,9 @@ class Caller(msgspec.Struct, frozen=True):
             assert tool is not None
             checked = tool.check(arguments)
             arguments = msgspec.to_builtins(checked)
-            await self._permit(tool, call, arguments, watch)
+            words = await self._permit(tool, call, arguments, watch)
             runs = True
-            value = await self._run_noted(tool, call, checked, arguments)
+            value = await self._run_noted(tool, call, checked, arguments, words)
             content, is_error = as_text(value), False
         except ToolError as error:
             content, is_error = f"error: {error}", True
@@ -193,25 +195,28 @@ class Caller(msgspec.Struct, frozen=True):
             await self._observe(tool, arguments, outcome)
         return outcome
 
-    async def _permit(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], watch: _Stopwatch) -> None:
-        """Ask the gates, and a person where the profile wants that; note that the call begins. Raises `ToolError`.
+    async def _permit(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], watch: _Stopwatch) -> Words:
+        """Ask the gates, and a person if the profile wants that; note that the call begins. Raises `ToolError`.
 
-        What the gates judge is what runs: nothing can change it from here on (BEHAVIOURS decision 2).
+        Of a command that `unasked` lets through, the words are returned that are to run. What the gates judge is what
+        runs: nothing can change it from here on (BEHAVIOURS decision 2).
         """
         await self._judge(tool, call, freeze(arguments))
         answer = None
         asks = self.box.policy.asks(tool) and not self.context.from_person
-        if self.consent.is_needed(tool, asks=asks):
+        words = await find_unasked(tool, arguments, self.box.policy, self.context) if asks else ()
+        if self.consent.is_needed(tool, asks=asks and not words):
             with watch.stopped():
                 answer = await self.consent.obtain(tool, call.id, arguments, self.context.session_id)
         await self.consent.begin(tool, call.id, arguments, answer)
+        return words
 
     async def _run_noted(
-        self, tool: Tool, call: ToolCall, checked: Mapping[str, Any], arguments: Mapping[str, Any]
+        self, tool: Tool, call: ToolCall, checked: Mapping[str, Any], arguments: Mapping[str, Any], words: Words
     ) -> Any:
         """Run a call that was noted, and note that it has ended unless it was cut short: nobody knows its outcome."""
         try:
-            value = await tool.call(checked, replace(self.context, call_id=call.id))
+            value = await tool.call(checked, replace(self.context, call_id=call.id, words=words))
         except (Exception, SystemExit):
             await self.consent.end(tool, call.id, arguments)
             raise

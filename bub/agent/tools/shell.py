@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any, Literal
 
@@ -15,6 +15,7 @@ import trio
 from msgspec import Meta
 
 from bub.agent.confine.machine import find_lack
+from bub.agent.tools.git import plain_environment
 from bub.agent.tools.guard import Guard
 from bub.agent.tools.output import Output
 from bub.agent.tools.reach import Reach
@@ -78,8 +79,8 @@ class ShellProcess(msgspec.Struct):
     _swept: bool = False
 
     @classmethod
-    async def start(cls, command: str, guard: Guard, *, cwd: str, env: Mapping[str, str]) -> ShellProcess:
-        """Start a command; `ToolError` when that is not possible. Nothing can be typed into it."""
+    async def start(cls, words: Sequence[str], guard: Guard, *, cwd: str, env: Mapping[str, str]) -> ShellProcess:
+        """Start a program; `ToolError` when that is not possible. Nothing can be typed into it."""
         output = Output(trio.lowlevel.current_trio_token())
         try:
             reading, writing = os.pipe()
@@ -89,7 +90,7 @@ class ShellProcess(msgspec.Struct):
             # First of all: who cannot be read from must not run.
             output.read_in_thread(reading)
             process = await trio.lowlevel.open_process(
-                guard.announced([find_shell(), "-c", command]),
+                guard.announced(words),
                 stdin=guard.pipe(),
                 stdout=writing,
                 stderr=writing,
@@ -177,8 +178,8 @@ class Shells(msgspec.Struct):
     _started: int = 0
     _changing: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
-    async def start(self, session_id: str, command: str, *, cwd: str, env: Mapping[str, str]) -> str:
-        """Start a command in the background and return its id; `ToolError` when too many run already."""
+    async def start(self, session_id: str, words: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> str:
+        """Start a program in the background and return its id; `ToolError` when too many run already."""
         # One after another, as the calls of a step come all at once: whoever is counted is known, and will be ended.
         async with self._changing:
             own = self._commands.setdefault(session_id, {})
@@ -187,7 +188,7 @@ class Shells(msgspec.Struct):
                 raise ToolError(
                     f"{MOST_BACKGROUND} commands run in the background already", help="end one of them with bash.kill"
                 )
-            started = await ShellProcess.start(command, self.guard, cwd=cwd, env=env)
+            started = await ShellProcess.start(words, self.guard, cwd=cwd, env=env)
             # No task of a turn outlives the turn; this one ends with the command, which ends with `close`.
             trio.lowlevel.spawn_system_task(started.watch)
             for key in ended[: max(0, len(own) - MOST_BACKGROUND + 1)]:
@@ -241,7 +242,7 @@ def shell_tools(shells: Callable[[], Awaitable[Shells]]) -> list[Tool]:
     return [bash.bind(shells), output.bind(shells), kill.bind(shells)]
 
 
-@tool(name="bash", bound=True, reads="private", brings="untrusted", reaches="outside")
+@tool(name="bash", bound=True, command="command", reads="private", brings="untrusted", reaches="outside")
 async def bash(
     shells: Callable[[], Awaitable[Shells]],
     /,
@@ -260,10 +261,13 @@ async def bash(
     place = Reach.of(context).place(cwd)
     with place.folder():
         env = {**child_environment(os.environ, context.settings), MARK: str(os.getpid())}
+    if context.words:
+        env = plain_environment(env)
+    words = context.words or (find_shell(), "-c", command)
     if background:
-        key = await (await shells()).start(context.session_id, command, cwd=str(place.path), env=env)
+        key = await (await shells()).start(context.session_id, words, cwd=str(place.path), env=env)
         return f"started in the background as `{key}`; bash.output waits for what it prints, bash.kill ends it"
-    return await _run(command, (await shells()).guard, timeout, cwd=str(place.path), env=env)
+    return await _run(words, (await shells()).guard, timeout, cwd=str(place.path), env=env)
 
 
 @tool(name="bash.output", bound=True, reads="private", brings="untrusted")
@@ -321,9 +325,9 @@ async def kill(
     return f"{id} {before or 'was running and is ended now'}"
 
 
-async def _run(command: str, guard: Guard, seconds: float, *, cwd: str, env: Mapping[str, str]) -> str:
+async def _run(words: Sequence[str], guard: Guard, seconds: float, *, cwd: str, env: Mapping[str, str]) -> str:
     """Run a command to its end; `ToolError` with what it printed when it fails or takes too long (BEHAVIOURS A26)."""
-    started = await ShellProcess.start(command, guard, cwd=cwd, env=env)
+    started = await ShellProcess.start(words, guard, cwd=cwd, env=env)
     try:
         with trio.move_on_after(seconds) as scope:
             await started.process.wait()

@@ -15,6 +15,7 @@ _HOMES = {
     "check_sections": "bub.pipeline.check.sections",
     "codes": "bub.pipeline.report.handbook",
     "covers": "bub.base.confinement.entries",
+    "explain_entry": "bub.plugins.simple_commands",
     "explain_errors": "bub.pipeline.check.schema_errors",
     "explain_layer": "bub.pipeline.check.schema_errors",
     "literal_secrets": "bub.pipeline.check.literal_secrets",

@@ -14,3 +14,4 @@ from bub.pipeline.check.sections import sections_of as sections_of
 from bub.pipeline.report.handbook import codes as codes
 from bub.pipeline.source.template import LONGEST_TEMPLATE as LONGEST_TEMPLATE
 from bub.pipeline.source.template import template_mistakes as template_mistakes
+from bub.plugins.simple_commands import explain_entry as explain_entry

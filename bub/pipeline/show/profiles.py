@@ -40,6 +40,8 @@ class Tools:
     allow: tuple[str, ...] | None
     deny: tuple[str, ...]
     ask: tuple[str, ...]
+    unasked: tuple[str, ...] = ()
+    """How commands of `bash` begin that nobody is asked about."""
 
     @property
     def words(self) -> str:
@@ -48,7 +50,8 @@ class Tools:
         if self.deny:
             parts.append(f"never {', '.join(self.deny)}")
         if self.ask:
-            parts.append(f"asks a person before {', '.join(self.ask)}")
+            but = f" (but not before {', '.join(f'`{one}`' for one in self.unasked)})" if self.unasked else ""
+            parts.append(f"asks a person before {', '.join(self.ask)}{but}")
         return "; ".join(parts)
 
 
@@ -82,7 +85,12 @@ class ProfileFacts:
             "extends": list(self.bases),
             "description": self.description or None,
             "plugins": [{"name": name, "note": note or None} for name, note in self.plugins.items()],
-            "tools": {"allow": allow, "deny": list(self.tools.deny), "ask": list(self.tools.ask)},
+            "tools": {
+                "allow": allow,
+                "deny": list(self.tools.deny),
+                "ask": list(self.tools.ask),
+                "unasked": {BY_NAME: list(self.tools.unasked)} if self.tools.unasked else {},
+            },
             "channels": list(self.channels) if self.channels is not None else None,
             "model": self.model,
             **{name: self.limits.get(name) for name in ("budget", "concurrency")},
@@ -133,7 +141,8 @@ def _note_on_plugin(plugin: Node | None) -> str:
 
 def _tools(said: Node | None) -> Tools:
     allow, deny, ask = (said.get(key) if said is not None else None for key in ("allow", "deny", "ask"))
-    return Tools(_texts(allow) if allow is not None else None, _texts(deny), _texts(ask))
+    unasked = said.get("unasked", BY_NAME) if said is not None else None
+    return Tools(_texts(allow) if allow is not None else None, _texts(deny), _texts(ask), _texts(unasked))
 
 
 def _texts(listed: Node | None) -> tuple[str, ...]:

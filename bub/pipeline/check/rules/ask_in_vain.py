@@ -44,7 +44,7 @@ def check(plan: Plan) -> None:
 
     A profile that allows less than the one it is built on inherits questions that do not come up: that is no mistake.
     """
-    said = {key: _said_in(plan, key) for key in ("allow", "deny", "ask")}
+    said = {key: said_in(plan, key) for key in ("allow", "deny", "ask")}
     node = plan.tools
     if node is None or said["ask"] is None or said["ask"] < max(said["allow"] or (-1, -1), said["deny"] or (-1, -1)):
         return
@@ -82,7 +82,7 @@ def _is_nobodys(name: str, plan: Plan) -> bool:
     return plan.has_shipped_plugins_only and not any(fnmatchcase(tool, name) for tool in SHIPPED_TOOLS)
 
 
-def _said_in(plan: Plan, key: str) -> tuple[int, int] | None:
+def said_in(plan: Plan, key: str) -> tuple[int, int] | None:
     """Return where a key of `tools` is said last: in which profile of the chain, and there in which file."""
     ranks = [
         (profile, layer)

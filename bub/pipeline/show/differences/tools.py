@@ -25,12 +25,15 @@ class Rules(NamedTuple):
     allow: Entries | None
     deny: Entries
     ask: Entries
+    unasked: Entries
 
     @classmethod
     def of(cls, plan: Plan) -> Rules:
         profile = plan.effective.profile_node
         node = profile.get("tools") if profile is not None else None
-        return cls(node, _entries(node, "allow"), _entries(node, "deny") or {}, _entries(node, "ask") or {})
+        deny, ask = (_entries(node, key) or {} for key in ("deny", "ask"))
+        unasked = _entries(node.get("unasked") if node is not None else None, BY_NAME) or {}
+        return cls(node, _entries(node, "allow"), deny, ask, unasked)
 
     @property
     def names(self) -> set[str]:
@@ -49,7 +52,7 @@ class Rules(NamedTuple):
 
 
 def compare(old: Plan, new: Plan, changes: Changes) -> None:
-    """Tell what changes in `allow`, `deny` and `ask` of the profile's `tools`; what becomes freer is dangerous."""
+    """Tell what changes in the profile's `tools`; what becomes freer is dangerous."""
     was, now, path = Rules.of(old), Rules.of(new), f"profiles.{new.profile}.tools"
     freer = [tool for tool in _samples(was.names | now.names) if _is_freer(tool, was, now)]
     if was.allow is not None and now.allow is None:
@@ -68,6 +71,13 @@ def compare(old: Plan, new: Plan, changes: Changes) -> None:
     _compare_limit("deny", was.deny, now.deny, words, freer, path, changes)
     words = "a person is asked before tool `{}` is used", "nobody is asked any more before tool `{}` is used"
     _compare_limit("ask", was.ask, now.ask, words, freer, path, changes)
+    danger = now.freedom(BY_NAME, False) == _ASKED and was.freedom(BY_NAME, False) != _FREE
+    for name, node in _missing(now.unasked, was.unasked):
+        message = f"nobody is asked about a command that begins with `{name}`"
+        changes.add("tools.unasked", message, f"{path}.unasked.{BY_NAME}", node, new=name, danger=danger)
+    for name, node in _missing(was.unasked, now.unasked):
+        message = f"a command that begins with `{name}` is asked about like any other"
+        changes.add("tools.not_unasked", message, f"{path}.unasked.{BY_NAME}", node, old=name)
 
 
 def _compare_limit(
