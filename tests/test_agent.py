@@ -231,7 +231,7 @@ async def test_a_turn_ends_before_the_step_that_would_cost_too_many_tokens(
             assert (await talk.say("hello", session="another")).model_output == "You said: hello"
 
 
-async def test_A13_a_context_that_is_too_long_is_handed_off_once(talk: Talk) -> None:
+async def test_A13_a_context_that_is_too_long_is_summed_up_once(talk: Talk) -> None:
     said = "request (9010 tokens) exceeds the available context size (2048 tokens), try increasing it"
     overflow = refusal(OPENAI.error("exceed_context_size_error", said), 400)
     async with talk.open():
@@ -239,12 +239,17 @@ async def test_A13_a_context_that_is_too_long_is_handed_off_once(talk: Talk) -> 
         result = await talk.say(overflow, OPENAI.answer("here I am"))
         assert result.model_output == "here I am"
         entries = await talk.tape()
-        with pytest.raises(ModelError, match="context"):
+        with pytest.raises(
+            ModelError, match=r"does not fit into the window .* \(the system prompt \d+, 16 tools 1,\d+"
+        ):
             await talk.say(overflow, overflow)
-    _, long, short, *_ = await talk.asked()
+    _, long, summing, short, *_ = await talk.asked()
     assert "swordfish" in json.dumps(long["messages"])
-    assert "swordfish" not in json.dumps(short["messages"])
-    assert "[Anchor created: auto_handoff/context_overflow]" in json.dumps(short["messages"])
+    assert "[user] remember the word swordfish" in summing["messages"][-1]["content"]
+    assert [message["role"] for message in short["messages"]] == ["system", "user", "assistant", "user"]
+    anchor = short["messages"][2]["content"]
+    assert anchor.startswith("[Anchor created: auto_handoff/context_overflow]")
+    assert "swordfish" in anchor and "tape.search finds what you miss" in anchor
     assert "auto_handoff" in [entry.payload["data"].get("status") for entry in entries if entry.kind == "event"]
 
 

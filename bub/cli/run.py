@@ -151,6 +151,8 @@ class _Outcome:
         """Listen to the events of the answer, and say so if it has to be waited for."""
         if event.kind == "final":
             self._end = event
+        elif event.kind == "compaction":
+            print(f"bub: {printable(event.data['text'])}", file=sys.stderr)
         elif event.kind == "waiting":
             print(f"bub: waiting {event.data['seconds']:.0f} s: {printable(event.data['reason'])}", file=sys.stderr)
 

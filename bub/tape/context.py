@@ -78,6 +78,21 @@ def tell_now(message: Mapping[str, Any], now: Any) -> dict[str, Any]:
     return {**message, "content": f"{content}\n\n{said}"}
 
 
+def entry_of_step(message: Mapping[str, Any], **meta: Any) -> TapeEntry:
+    """Return a message with calls, or the result of one, as the entry that becomes this message again."""
+    if message.get("role") == "tool":
+        result = {"id": message.get("tool_call_id"), "content": message.get("content")}
+        return TapeEntry.tool_result([result], **meta)
+    calls = [
+        {**{name: value for name, value in call.items() if name not in ("type", "function")}, **call["function"]}
+        for call in message["tool_calls"]
+    ]
+    entry = TapeEntry.tool_call(calls, content=message.get("content"), **meta)
+    if message.get(THOUGHTS):
+        entry.payload[THOUGHTS] = message[THOUGHTS]
+    return entry
+
+
 def _without_failed(entries: Iterable[TapeEntry]) -> list[TapeEntry]:
     """Leave out what began a turn that failed before the model said or did anything."""
     kept: list[TapeEntry] = []
@@ -98,8 +113,12 @@ def _of_anchor(entry: TapeEntry) -> list[dict[str, Any]]:
     state = entry.payload.get("state")
     if not state:
         return []
-    said = json.dumps(state, ensure_ascii=False, default=str)
-    return [{"role": "assistant", "content": f"[Anchor created: {entry.payload.get('name')}]: {said}"}]
+    summary = state.get("summary") if isinstance(state, Mapping) else None
+    is_long = isinstance(summary, str) and "\n" in summary  # a text of several lines is told as one
+    told = {name: value for name, value in state.items() if name != "summary"} if is_long else state
+    said = json.dumps(told, ensure_ascii=False, default=str)
+    below = f"\n\n{summary}" if is_long else ""
+    return [{"role": "assistant", "content": f"[Anchor created: {entry.payload.get('name')}]: {said}{below}"}]
 
 
 def _results(entries: Iterable[TapeEntry]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from bub.agent.prompting.media import left_behind
 from bub.agent.prompting.message import is_said, prompt_of
 from bub.agent.task import Task
 from bub.tape import Tape, TapeContext, TapeEntry
-from bub.tape.context import NOW, tell_now
+from bub.tape.context import NOW, entry_of_step, tell_now
 from bub.tape.media import put_back
 
 
@@ -25,6 +25,7 @@ class Context:
         self._tape = tape
         self._journal = journal
         self._asked: dict[str, Any] = {"role": "user", "content": task.prompt}
+        self._told = tell_now(self._asked, task.now)
         self._heard: list[dict[str, Any]] = []
 
     async def recall(self) -> None:
@@ -34,7 +35,7 @@ class Context:
 
     async def ask(self) -> None:
         """Add the prompt of the turn."""
-        self.messages.append(tell_now(self._asked, self._task.now))
+        self.messages.append(self._told)
         await self._journal.note_message(self._asked, **self._moment)
 
     def say(self, text: str) -> None:
@@ -62,18 +63,37 @@ class Context:
             await self._journal.note_message(message, steered=True)
         return True
 
-    async def begin_anew(self, name: str, state: Mapping[str, Any]) -> None:
-        """Set an anchor: what came before is left behind, but for what a person said in this turn."""
-        left = left_behind(self.messages, (self._task.prompt, *(heard["content"] for heard in self._heard)))
+    @property
+    def words(self) -> set[int]:
+        """The places of what a person has said in this turn."""
+        own = [id(said) for said in (self._told, *self._heard)]
+        return {place for place, message in enumerate(self.messages) if id(message) in own}
+
+    async def begin_anew(
+        self, name: str, state: Mapping[str, Any], kept: Sequence[dict[str, Any]] | None = None
+    ) -> None:
+        """Set an anchor, behind which the context has `state` and the messages that are `kept`.
+
+        Left out, that is what a person said in this turn.
+        """
+        kept = [self._told, *self._heard] if kept is None else kept
+        left = left_behind(self.messages, (message.get("content") for message in kept))
         state = {**state, "seen before": left} if left else state
         anchor = TapeEntry.anchor(name, state)
-        prompts = [tell_now(self._asked, self._task.now), *self._heard]
         self._journal.note(anchor, TapeEntry.event("handoff", {"name": name, "state": dict(state)}))
-        await self._journal.note_message(self._asked, repeated=True, **self._moment)
-        for heard in self._heard:
-            await self._journal.note_message(heard, repeated=True)
+        for message in kept:
+            await self._repeat(message)
         await self._journal.write()
-        self.messages = [*TapeContext().messages([anchor]), *prompts]
+        self.messages = [*TapeContext().messages([anchor]), *kept]
+
+    async def _repeat(self, message: dict[str, Any]) -> None:
+        """Note a message again, behind an anchor."""
+        if message is self._told:
+            await self._journal.note_message(self._asked, repeated=True, **self._moment)
+        elif message.get("role") == "tool" or message.get("tool_calls"):
+            self._journal.note(entry_of_step(message, repeated=True))
+        else:
+            await self._journal.note_message(message, repeated=True)
 
     @property
     def _moment(self) -> dict[str, Any]:

@@ -14,17 +14,18 @@ from bub.agent import late
 from bub.agent.calls.caller import ToolOutcome
 from bub.agent.calls.interrupted import note_interrupted
 from bub.agent.commands import CommandRun
-from bub.agent.costs.budget import Budget, BudgetError, estimate_tokens
-from bub.agent.costs.spending import DailySpending
+from bub.agent.costs.budget import Budget, BudgetError
+from bub.agent.costs.ledger import Ledger
 from bub.agent.journal import WRITING_PATIENCE
 from bub.agent.loop.answer import ModelAnswer
+from bub.agent.loop.aside import Aside
 from bub.agent.loop.context import Context
 from bub.agent.loop.hooks import LoopHooks
 from bub.agent.loop.subagents import Subagents
 from bub.agent.models.request import ChatRequest, ToolSpec
-from bub.agent.models.usage import count_directions, tokens_of
 from bub.agent.prompting.media import fit_media
 from bub.agent.task import Run, Task
+from bub.agent.window.compaction import FULL, OVERFLOW, Compaction
 from bub.channels.commands import command_line, prefix_of
 from bub.errors import ModelError
 from bub.hooks.facts import RESERVED_STATE
@@ -35,9 +36,6 @@ from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub.tape import TapeEntry
 from bub.tape.settings import session_settings
 from bub.tools import ToolBox
-
-OVERFLOW = "auto_handoff/context_overflow"
-"""The anchor that is set when the context has become too long for the model (BEHAVIOURS A13)."""
 
 SHORTEST_TOLD = 3.0
 """How many seconds a pause has, before the model is asked again, that a person is told of."""
@@ -74,12 +72,14 @@ class _Loop(Run):
     ) -> None:
         super().__init__(framework, task, box.for_model())
         self._budget = budget or Budget(framework.budget)
-        self._spending = DailySpending(framework.get_tape_store(), framework.profile)
+        self._ledger = Ledger(framework, self._budget)
         self._offered = [self._box.tools[name] for name in self._box.usable()]
         self._chosen: Mapping[str, Any] = {}
         self._system = ""
         self._context = Context(task, self._tape, self._journal, inherited)
         self._hooks = LoopHooks(task)
+        aside = Aside(framework, task, self._hooks, self._ledger)
+        self._window = Compaction(framework, self._tape, self._context, aside)
         self._steps = 0
         self._answer = ModelAnswer(is_observed=True, is_noted=True)
         self._events: AsyncStreamEvents | None = None
@@ -132,11 +132,26 @@ class _Loop(Run):
         await self._context.ask()
         model = self._chosen.get("model") or framework.settings.get("model") or ""
         self._journal.event("loop.start", model=str(model))
+        await self._window.begin(self._system, self._offered, self._chosen, self._silence)
+        self._next = self._make_room
+
+    async def _make_room(self) -> None:
+        """Before the conversation outgrows the window, its older part is summed up; then the model is asked."""
         self._next = self._ask
+        if await self._window.is_due() and not self._budget.is_used_up:
+            await self._sum_up(FULL)
+        misfit = self._window.find_misfit()
+        if misfit is not None:
+            raise misfit
+
+    async def _sum_up(self, anchor: str) -> bool:
+        made = await self._window.make_room(anchor, done=self._done, step=self._steps)
+        if made is not None:
+            self._tell("compaction", before=made.before, after=made.after, text=str(made))
+        return made is not None
 
     async def _ask(self) -> None:
-        if self._budget.is_daily:
-            self._budget.used_today = await self._spending.today()
+        await self._ledger.read_day()
         heard = self._budget.take_step()
         if heard is not None:
             self._context.say(heard)
@@ -202,16 +217,15 @@ class _Loop(Run):
             raise self._budget.ended_by from error
         answer = self._answer
         is_overflow = isinstance(error, ModelError) and error.kind == "context_overflow"
-        if not is_overflow or self._has_handed_off or answer.parts or answer.calls:
+        if not is_overflow or answer.parts or answer.calls:
             raise error
-        self._has_handed_off = True
         await self._end_answer("failed")
         await self._hooks.observe(answer, error)
+        self._window.note_refusal()
         self._journal.event("loop.step", step=self._steps, status="auto_handoff", error=str(error))
-        state: dict[str, Any] = {"reason": "the conversation had become too long for the model"}
-        if self._done:
-            state["done for this prompt already"] = self._done  # what was done once is not to be done again
-        await self._context.begin_anew(OVERFLOW, state)
+        if self._has_handed_off or not await self._sum_up(OVERFLOW):
+            raise self._window.explain_misfit() from error
+        self._has_handed_off = True
         self._next = self._ask
 
     async def _take_answer(self) -> None:
@@ -230,10 +244,11 @@ class _Loop(Run):
         self._journal.note(TapeEntry.message(said))
         if not answer.is_last and await self._hear(behind=said):
             self._note_step("continue")
-            self._next = self._ask
+            self._next = self._make_room
             return
         self._note_step("ok")
         cost = {"usage": answer.usage, "tokens": self._budget.tokens}  # of the last answer, and of the whole turn
+        cost["estimated"] = self._window.estimated
         self._journal.event("run", status="ok", **cost, model=answer.request["model"], steps=self._steps)
         await self._journal.write()
         self._next = None
@@ -275,7 +290,7 @@ class _Loop(Run):
             await begin()
             self._journal.note(asked, results)
             self._context.add_step(asked, results)
-        self._next = self._ask
+        self._next = self._make_room
         if self._budget.ended_by is not None:
             return
         said_next = await self._hooks.ask_to_go_on(self._steps)
@@ -308,23 +323,14 @@ class _Loop(Run):
         answer = self._answer
         if answer.is_asked:
             answer.is_asked = False
-            model = str(answer.request["model"] or self._framework.settings.get("model") or "")
-            sent, received = count_directions(answer.usage)
-            took = perf_counter() - answer.asked_at
-            self._framework.counts.model(model, outcome, took, sent=sent, received=received)
-            if answer.usage or outcome == "ok":
-                self._budget.bill.add(answer.usage, self._framework.settings, model)
+            self._ledger.note(answer.request["model"], answer.usage, outcome, perf_counter() - answer.asked_at)
+            self._window.learn(answer.usage)
         events, self._events = self._events, None
         if events is None:
             return
         await close_stream(events)
-        tokens = tokens_of(self._answer.usage)
-        if not tokens and self._budget.counts_tokens:
-            tokens = estimate_tokens(self._answer.request["messages"], self._answer.text)
-        self._budget.spend_tokens(tokens)
+        await self._ledger.spend(answer.usage, answer.request["messages"], answer.text)
         self._tally["tokens"] = self._budget.tokens
-        if self._budget.is_daily:
-            await self._spending.add(tokens)
 
     def _take_outcome(self, index: int, outcome: ToolOutcome) -> None:
         self._answer.outcomes[index] = outcome

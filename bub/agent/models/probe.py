@@ -68,7 +68,7 @@ async def ask_for_models(client: httpx.AsyncClient, endpoint: Endpoint, patience
     whole = _WHOLE_LIST.get(endpoint.api)
     if whole is not None:
         asked += f"{'&' if endpoint.query else '?'}{whole}"
-    request = client.build_request("GET", asked, headers=_headers(endpoint))
+    request = client.build_request("GET", asked, headers=headers_of(endpoint))
     began = time.monotonic()
     try:
         with trio.fail_after(patience):
@@ -94,7 +94,8 @@ async def ask_for_models(client: httpx.AsyncClient, endpoint: Endpoint, patience
     return msgspec.structs.replace(served, fault=faults.explain_refusal(endpoint, status, said).error)
 
 
-def _headers(endpoint: Endpoint) -> dict[str, str]:
+def headers_of(endpoint: Endpoint) -> dict[str, str]:
+    """What a question to a server carries that is no request for an answer, the key above all."""
     own = anthropic.headers(endpoint) if endpoint.api == ANTHROPIC else openai.headers(endpoint)
     return {"accept": "application/json", **own, **endpoint.headers}
 

@@ -85,6 +85,9 @@ class LiveAnswer:
             case "waiting":
                 reason = " ".join(escape_controls(str(data.get("reason") or "")).split())
                 self._pause = reason, time.monotonic() + float(data.get("seconds") or 0)
+            case "compaction":
+                yield from self._finish_text()
+                yield Printout("note", escape_controls(str(data.get("text") or "")))
             case "text":
                 yield from self._finish_thought()
                 yield from self._print_blocks(self._blocks.feed(str(data.get("delta") or "")))

@@ -1,0 +1,76 @@
+"""Asking the model beside the conversation: the person does not hear the answer, but it is on the bill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from time import perf_counter
+from typing import Any
+
+from bub.agent import late
+from bub.agent.costs.ledger import Ledger
+from bub.agent.loop.amendments import amend_request
+from bub.agent.loop.answer import ModelAnswer
+from bub.agent.loop.hooks import LoopHooks
+from bub.agent.models.request import ChatRequest
+from bub.agent.task import Task
+from bub.errors import BubError
+from bub.hooks.kinds.stream import close_stream
+from bub.plugins.view import ProfileView
+from bub.streaming import AsyncStreamEvents
+
+
+class Aside:
+    """Asks for one turn; plugins see these requests as they see the others, and may change them."""
+
+    def __init__(self, framework: ProfileView, task: Task, hooks: LoopHooks, ledger: Ledger) -> None:
+        self._framework = framework
+        self._task = task
+        self._hooks = hooks
+        self._ledger = ledger
+        self.silence: float | None = None
+        """After how many seconds without a word the model is given up."""
+
+    async def ask(self, messages: Sequence[Mapping[str, Any]], chosen: Mapping[str, Any], step: int) -> ModelAnswer:
+        """The whole answer of the model that the session has `chosen`. Raises BubError if there is none."""
+        request: dict[str, Any] = {
+            "model": str(chosen.get("model") or ""),
+            "messages": [dict(message) for message in messages],
+            "tools": [],
+            "tool_choice": None,
+            "max_tokens": None,
+            "temperature": None,
+            "reasoning": chosen.get("reasoning"),
+            "step": step,
+        }
+        request, finish = await amend_request(request, self._hooks.fire)
+        if finish is not None:
+            raise BubError("a plugin answered in place of the model")
+        answer = ModelAnswer(request)
+        try:
+            await self._hear(answer)
+        except Exception as error:
+            self._note(answer, "failed")
+            await self._hooks.observe(answer, error)
+            raise
+        self._note(answer, "ok")
+        await self._ledger.spend(answer.usage, request["messages"], answer.text)
+        await self._hooks.observe(answer)
+        return answer
+
+    async def _hear(self, answer: ModelAnswer) -> None:
+        request = answer.request
+        asked = ChatRequest(
+            request["messages"], request["max_tokens"], request["temperature"], reasoning=request["reasoning"]
+        )
+        asking = late.Asking(self._framework, request["model"], asked, self._task.session_id, self.silence)
+        while not isinstance(came := await asking.go_on(), AsyncStreamEvents):
+            pass  # the pause is waited for with the next call
+        request["model"] = asking.model
+        try:
+            async for event in came:
+                answer.keep(event, ())
+        finally:
+            await close_stream(came)
+
+    def _note(self, answer: ModelAnswer, outcome: str) -> None:
+        self._ledger.note(answer.request["model"], answer.usage, outcome, perf_counter() - answer.asked_at)

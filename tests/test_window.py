@@ -1,0 +1,230 @@
+"""Conversations longer than the window of the model: nothing is cut in silence, and what was said is not forgotten.
+
+The server cuts or refuses as the real ones do (`fakes/window_server.py`), and counts more tokens than Bub expects.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import pytest
+from fakes.scripted import FAKES
+from fakes.talk import Talk, bringing
+from fakes.toys import Workshop
+
+from bub import tool
+from bub.errors import ModelError
+from bub.tools import Tool
+
+pytestmark = pytest.mark.anyio
+
+NUMBER = iter(range(1000))
+CHATTER = "Let us talk about the weather of this week, of last week, and of all the weeks that will come. " * 12
+
+
+@pytest.fixture(scope="module")
+def windows() -> Iterator[str]:
+    with subprocess.Popen(
+        [sys.executable, str(FAKES / "window_server.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+class Windowed(Talk):
+    """An agent whose model has a window of 4,096 tokens, at a provider that does with more what the real one does."""
+
+    def __init__(self, workshop: Workshop, address: str, provider: str, model: str = "plain") -> None:
+        super().__init__(workshop, address)
+        self.provider = provider
+        self.model = f"{model}-{next(NUMBER)}" if provider != "vllm" else "served"
+
+    def opened(self, *, entry: str = "", tools: str = "[book.page, tape.search]", **toys: Any) -> Any:
+        pipeline = (
+            "extends: bub:default\n"
+            f'settings:\n  model: "{self.provider}:{self.model}"\n  retries: 0\n  prompt: {{now: false}}\n'
+            f"  providers: {{{self.provider}: {{api_base: '{self.address}/{self.provider}/v1'{entry}}}}}\n"
+            f"plugins: {{{', '.join(f'{name}: {{path: {name}.py}}' for name in toys)}}}\n"
+            f"profiles: {{default: {{plugins: [{', '.join(toys)}], tools: {{allow: {tools}}}}}}}\n"
+        )
+        self.framework = self.workshop(pipeline, **toys)
+        return self.framework.running()
+
+    async def log(self) -> list[dict[str, Any]]:
+        async with httpx.AsyncClient() as client:
+            entries: list[dict[str, Any]] = (
+                await client.get(f"{self.address}/log", params={"model": self.model})
+            ).json()
+        return entries
+
+    async def fill(self, tokens: int) -> None:
+        """Chat until so many tokens were said since now."""
+        said = 0
+        while said < tokens:
+            result = await self.say(CHATTER)
+            said += (len(CHATTER) + len(result.model_output or "")) // 3
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines about the conversation that the person saw in the last turn."""
+        return [event["text"] for event in self.of_kind("compaction")]
+
+
+def book() -> Tool:
+    @tool(name="book.page", read_only=True)
+    def page(number: int) -> str:
+        """Read a page of the book."""
+        return f"page {number} says: " + "Nothing happens on this page, and it takes its time. " * 24
+
+    return page
+
+
+def is_summary(entry: dict[str, Any]) -> bool:
+    return "<conversation>" in json.dumps(entry["body"]["messages"][-1])
+
+
+@pytest.mark.parametrize("provider", ["ollama", "strict", "vllm", "llamacpp", "lmstudio"])
+async def test_a_conversation_of_three_windows_keeps_the_name_of_the_dog(
+    workshop: Workshop, windows: str, provider: str
+) -> None:
+    talk = Windowed(workshop, windows, provider)
+    entry = ", context: {'*': 4096}" if provider == "strict" else ""
+    async with talk.opened(entry=entry, toy=bringing(book())):
+        begun = len(await talk.log())
+        await talk.say("say: Nice. My dog is called Bo.")
+        await talk.fill(3 * 4096)
+        answer = (await talk.say("what is my dog called?")).model_output
+    log = (await talk.log())[begun:]
+    assert answer == "It is called Bo."
+    assert "dog is called Bo" in json.dumps(log[-1]["body"]["messages"])
+    assert not any(entry["cut"] for entry in log)
+    assert max(entry["tokens"] for entry in log) <= 4096
+    assert 3 <= sum(map(is_summary, log)) <= 12
+
+
+async def test_between_two_anchors_each_request_begins_with_the_one_before(workshop: Workshop, windows: str) -> None:
+    talk = Windowed(workshop, windows, "ollama")
+    async with talk.opened(toy=bringing(book())):
+        await talk.fill(2 * 4096)
+    log = await talk.log()
+    requests = [entry["body"]["messages"] for entry in log if not is_summary(entry)]
+    broken = [before for before, now in pairwise(requests) if now[: len(before)] != before]
+    assert len(broken) == sum(map(is_summary, log)) >= 2
+    assert len(requests) > 2 * len(broken)
+
+
+async def test_a_turn_of_many_results_goes_on_behind_a_summary_of_its_own_steps(
+    workshop: Workshop, windows: str
+) -> None:
+    talk = Windowed(workshop, windows, "ollama")
+    async with talk.opened(toy=bringing(book())):
+        result = await talk.say("read to page 20")
+    log = await talk.log()
+    assert result.model_output == "I have read to page 20."
+    assert [call["arguments"] for call in talk.of_kind("tool_call")] == [{"number": page} for page in range(1, 21)]
+    assert not any(entry["cut"] for entry in log)
+    answers = [entry["body"]["messages"] for entry in log if not is_summary(entry)]
+    assert all("read to page 20" in json.dumps(messages) for messages in answers)
+    assert all(messages[-1]["role"] == "tool" for messages in answers[1:])
+    assert "page 20 says" in answers[-1][-1]["content"]
+
+
+async def test_the_person_sees_one_line_and_the_summary_is_on_the_bill(workshop: Workshop, windows: str) -> None:
+    talk = Windowed(workshop, windows, "ollama")
+    async with talk.opened(toy=bringing(book())):
+        while not talk.lines:
+            before = len(await talk.log())
+            await talk.say(CHATTER)
+    (line,) = talk.lines
+    summing, answering = (await talk.log())[before:]
+    assert is_summary(summing) and not is_summary(answering)
+    sizes = line.removeprefix("the conversation was summed up: ").removesuffix(" tokens").replace(",", "").split(" → ")
+    was, now = map(int, sizes)
+    assert was > 3000 > 2500 > now
+    assert abs(now - answering["tokens"]) < now / 4
+    assert talk.of_kind("final")[0]["usage"]["input_tokens"] == summing["tokens"] + answering["tokens"]
+
+
+@pytest.mark.parametrize("fault", ["break: empty", "break: server"])
+async def test_if_the_summary_fails_the_oldest_is_left_out_and_that_is_said(
+    workshop: Workshop, windows: str, fault: str
+) -> None:
+    talk = Windowed(workshop, windows, "ollama")
+    async with talk.opened(toy=bringing(book())):
+        await talk.say(f"say: {fault}")
+        lines: list[str] = []
+        while not lines:
+            await talk.say(CHATTER)
+            lines = talk.lines
+        await talk.say("say: we go on")
+        (request,) = [entry["body"] for entry in (await talk.log())[-1:]]
+    assert "oldest" in lines[0] and "messages are left out" in lines[0] and "could not be summed up" in lines[0]
+    assert "Nobody has told you what was said before" in json.dumps(request)
+    assert "tape.search finds what you miss" in json.dumps(request)
+
+
+async def test_a_failure_that_passes_leaves_the_conversation_as_it_is(workshop: Workshop, windows: str) -> None:
+    talk = Windowed(workshop, windows, "ollama")
+    refused: list[bool] = []
+
+    def before_llm_call(request: dict[str, Any]) -> dict[str, Any] | None:
+        if "<conversation>" not in str(request["messages"][-1]["content"]) or refused:
+            return None
+        refused.append(True)
+        return {"model": "gone:x"}
+
+    entry = "}, gone: {api_base: 'http://127.0.0.1:9/v1'"
+    async with talk.opened(entry=entry, toy=bringing(book(), before_llm_call=before_llm_call)):
+        await talk.say("say: Nice. My dog is called Bo.")
+        with pytest.raises(ModelError, match="cannot be reached"):
+            await talk.fill(3 * 4096)
+        await talk.fill(4096)
+        assert (await talk.say("what is my dog called?")).model_output == "It is called Bo."
+
+
+async def test_a_request_that_cannot_fit_is_refused_with_the_numbers_and_the_session_goes_on(
+    workshop: Workshop, windows: str
+) -> None:
+    talk = Windowed(workshop, windows, "ollama")
+    async with talk.opened(toy=bringing(book())):
+        with pytest.raises(ModelError) as caught:
+            await talk.say("word " * 6000)
+        assert await talk.log() == []
+        assert (await talk.say("say: hello")).model_output == "hello"
+    said = str(caught.value)
+    assert "what was asked now 8," in said and "1 tools" not in said
+    assert "its window has 4,096, as its server says" in said
+    assert "`providers.ollama.context`" in str(caught.value.help)
+
+
+@pytest.mark.parametrize(("model", "size"), [("plain", 4096), ("filed", 6144), ("old", 2048)])
+async def test_ollama_tells_the_window_it_runs_a_model_with(
+    workshop: Workshop, windows: str, model: str, size: int
+) -> None:
+    talk = Windowed(workshop, windows, "ollama", model)
+    async with talk.opened(toy=bringing(book())):
+        with pytest.raises(ModelError, match=f"its window has {size:,}, as"):
+            await talk.say("word " * 9000)
+
+
+async def test_a_window_of_the_settings_counts_unless_the_server_has_a_smaller_one(
+    workshop: Workshop, windows: str, log: list[str]
+) -> None:
+    small = Windowed(workshop, windows, "ollama")
+    async with small.opened(entry=", context: {'plain*': 2000, '*': 9000}", toy=bringing(book())):
+        with pytest.raises(ModelError, match="its window has 2,000, as the settings says"):
+            await small.say("word " * 6000)
+    large = Windowed(workshop, windows, "ollama")
+    async with large.opened(entry=", context: {'*': 200000}", toy=bringing(book())):
+        with pytest.raises(ModelError, match="its window has 4,096, as its server says"):
+            await large.say("word " * 6000)
+    assert any(line.startswith("window.smaller") for line in log)
