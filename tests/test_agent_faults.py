@@ -450,12 +450,14 @@ async def test_H34_a_hook_that_amends_or_watches_is_left_out_when_it_raises(talk
 
 async def test_a_model_whose_context_turns_out_too_long_with_its_first_event_is_handed_off_too(talk: Talk) -> None:
     overflow = ModelError("too long", kind="context_overflow", provider="toy")
-    model = Model(("remembered",), (overflow,), ("anew",))
+    model = Model(("remembered",), (overflow,), ("a fish was named",), ("anew",))
     async with talk.open(toy=bringing(call_model=model.answer)):
         await talk.say("remember swordfish")
         assert (await talk.say("go on")).model_output == "anew"
     assert "swordfish" in json.dumps(model.asked[1])
-    assert "swordfish" not in json.dumps(model.asked[2])
+    assert "[user] remember swordfish" in json.dumps(model.asked[2])
+    assert "swordfish" not in json.dumps(model.asked[3])
+    assert "a fish was named" in json.dumps(model.asked[3])
 
 
 # Tools.

@@ -4,8 +4,8 @@ Run it as `python window_server.py`; it prints its address and lives until its s
 what came for a model: the `body` of each request, how many `tokens` it had, and whether it was `cut`.
 
 - `/ollama/v1/chat/completions` cuts the oldest messages and says nothing, and counts what is left. `/ollama/api/ps`
-  tells the window of a model that is loaded, `/api/show` what its file says, and `/api/generate` without a prompt loads it. A
-  model called `filed…` has its size in its file; with `old…` the server does not tell the size at all.
+  tells the window of a model that is loaded, `/api/show` what its file says, and `/api/generate` without a prompt loads
+  it. A model called `filed…` has its size in its file; with `old…` the server does not tell the size at all.
 - `/strict/v1/chat/completions` refuses what is too long, in words of OpenAI's, and tells its window nowhere.
 - `/vllm/v1`, `/llamacpp/v1`, `/lmstudio/v1` refuse, too, and tell their windows, each in its own place.
 

@@ -24,7 +24,7 @@ from bub.agent.window.servers import OLDEST_OLLAMA
 from bub.agent.window.sizes import TABLE, Window, open_windows
 from bub.agent.window.split import Split, shorten_results, split
 from bub.agent.window.summary import Room, fit_summary, pieces_of, request_for
-from bub.errors import BubError, ModelError
+from bub.errors import BubError, ModelError, TapeError
 from bub.log import log_exception, log_info
 from bub.plugins.view import ProfileView
 from bub.tape import Tape
@@ -53,6 +53,9 @@ _MOST_KEPT = 20_000
 
 _SHORTEST = 200
 """How many tokens there have to be for a summary to be shorter, if nobody has refused them."""
+
+_MOST_DONE = 50
+"""How many calls of the turn an anchor names."""
 
 _LATEST_EVENTS = 8
 
@@ -153,9 +156,14 @@ class Compaction:
         limit = self._limit(before)
         room = Room.within(limit, self._correction)
         parts = self._split(limit)
-        if tokens_of_messages(parts.older) <= (0 if self._refused_at is not None else _SHORTEST):
+        is_too_long = self._refused_at is not None or (self.window is not None and before > self.window.most)
+        if is_too_long and tokens_of_messages(parts.older) <= _SHORTEST:
+            parts = self._split(limit, keeps_step=False)
+        if tokens_of_messages(parts.older) <= (0 if is_too_long else _SHORTEST):
             return None
         state: dict[str, Any] = {"left out": self._tell_left_out(parts.older)}
+        if is_too_long and done:
+            state["done for this prompt already"] = list(done[-_MOST_DONE:])  # it is not to be done again
         try:
             state["summary"], failure = await self._sum_up(parts.older, room, hint, step), None
         except BubError as error:
@@ -165,7 +173,7 @@ class Compaction:
             failure = str(error)
             state["not summed up"] = f"{failure}. Nobody has told you what was said before"
             if done:
-                state["done for this prompt already"] = list(done)
+                state["done for this prompt already"] = list(done[-_MOST_DONE:])
         fixed = int((self.estimate() - tokens_of_messages(self._context.messages)) * self._correction)
         kept = shorten_results(parts.kept, max(int((limit * 3 // 4 - fixed) / self._correction) - room.summary, 0))
         await self._context.begin_anew(name, state, kept)
@@ -222,10 +230,11 @@ class Compaction:
         refused = [self._refused_at * 9 // 10] if self._refused_at is not None else []
         return min([*known, *refused], default=tokens)
 
-    def _split(self, limit: int) -> Split:
+    def _split(self, limit: int, *, keeps_step: bool = True) -> Split:
         fixed = self.estimate() - tokens_of_messages(self._context.messages)
         free = int(limit * 3 // 4 / self._correction) - fixed
-        return split(self._context.messages, self._context.words, max(min(_MOST_KEPT, limit // 5, free // 2), 0))
+        room = max(min(_MOST_KEPT, limit // 5, free // 2), 0) if keeps_step else 0
+        return split(self._context.messages, self._context.words, room, keeps_step=keeps_step)
 
     def _tell_left_out(self, older: Sequence[Mapping[str, Any]]) -> str:
         said = f"{len(older)} messages from before are not in the conversation any more"
@@ -245,7 +254,13 @@ class Compaction:
 
 async def _recall_correction(tape: Tape, model: str) -> float | None:
     """What the end of the last turn tells of a model's way to count, if it was this one that answered."""
-    for entry in await tape.search(tape.query().kinds("event"), most=_LATEST_EVENTS):
+    try:
+        events = await tape.search(tape.query().last_anchor().kinds("event"), most=_LATEST_EVENTS)
+    except TapeError as error:
+        if error.reason != "not_found":
+            raise
+        return None  # a tape from elsewhere, without an anchor
+    for entry in events:
         data = entry.payload.get("data")
         if entry.payload.get("name") == "run" and isinstance(data, Mapping) and data.get("model") == model:
             estimated = data.get("estimated")

@@ -20,17 +20,17 @@ class Split(msgspec.Struct, frozen=True):
     kept: list[Message]
 
 
-def split(messages: Sequence[Message], words: Collection[int], room: int) -> Split:
+def split(messages: Sequence[Message], words: Collection[int], room: int, *, keeps_step: bool = True) -> Split:
     """Split a conversation: what is newest stays, as much as fits into `room` tokens, and never a call without results.
 
     `words` are the places of what a person said in the turn under way: that stays, however old. So does the last step
-    with its results, which the model has not read yet.
+    with its results, which the model has not read yet, unless `keeps_step` is False.
     """
     begins = min(words, default=len(messages))
     first, left, has_step = len(messages), room, False
     for start, end in reversed(_groups(messages)):
         size = tokens_of_messages(messages[start:end])
-        must_stay = start in words or (start > begins and not has_step)
+        must_stay = start in words or (keeps_step and start > begins and not has_step)
         if size > left and not must_stay:
             break
         has_step = has_step or messages[start].get("role") == "assistant"
