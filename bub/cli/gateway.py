@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import Event
 from types import FrameType
 from typing import Annotated
@@ -16,10 +16,12 @@ from bub.base.diagnostics import Diagnostic, PipelineError
 from bub.base.locate import bub_home
 from bub.channels.enabling import ALL
 from bub.channels.server import ListenAddress
+from bub.cli import service
 from bub.cli.exits import INTERRUPTED
 from bub.cli.findings import ShownPipelineError
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
+from bub.errors import UsageError
 from bub.framework import BubFramework
 from bub.gateway.serving import Gateway, format_finding
 from bub.gateway.systemd import Systemd
@@ -41,26 +43,58 @@ def gateway(
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Reload the pipeline file whenever it changes.")] = False,
     log_format: Annotated[Form, typer.Option(help="How the lines of the log look on standard error.")] = "text",
+    install: Annotated[
+        bool, typer.Option("--install", help="Let systemd or launchd run it for this folder, from now on.")
+    ] = False,
+    uninstall: Annotated[bool, typer.Option("--uninstall", help="Stop that, and remove it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, with --install and --uninstall.")] = False,
 ) -> int:
     """Run every channel that is set up, and answer what comes in.
 
     SIGTERM and Ctrl-C let the turns under way finish; a second one ends them. SIGHUP reloads the pipeline file.
     """
+    if install and uninstall:
+        raise UsageError("--install and --uninstall contradict each other", help="say one of them")
+    if yes and not (install or uninstall):
+        raise UsageError("--yes is for --install and --uninstall", help="take it out")
+    if uninstall:
+        return service.uninstall(options_of(ctx), yes=yes)
+    if install:
+        _names_of(_open(ctx), enable_channel)  # what would not start is not installed
+        return service.install(options_of(ctx), _options_again(enable_channel, listen, watch), yes=yes)
     log_to(bub_home(os.environ) / "logs", debug=os.environ.get("BUB_DEBUG") == "1", shown=log_format)
     open_log()  # before a library has something to say
     terminated = _watch_for_sigterm()
     systemd = Systemd(os.environ.pop("NOTIFY_SOCKET", None))  # it is not for what the agent starts
     try:
-        framework = open_framework(options_of(ctx), tell=_log_warnings, check=BubFramework.check_needs)
+        framework = _open(ctx, tell=_log_warnings)
         wanted = listen or (framework.settings.get("gateway") or {}).get("listen")
         address = ListenAddress.of(wanted) if wanted else None
-        names = enable_channel or _channels_of_profile(framework)
+        names = _names_of(framework, enable_channel)
         ended_by = trio.run(Gateway(framework, names, listen=address, watch=watch, systemd=systemd).run)
     except KeyboardInterrupt:
         if terminated.is_set():
             return 0
         raise
     return INTERRUPTED if ended_by == signal.SIGINT else 0
+
+
+def _open(ctx: typer.Context, *, tell: Callable[[Iterable[Diagnostic]], None] | None = None) -> BubFramework:
+    return open_framework(options_of(ctx), tell=tell, check=BubFramework.check_needs)
+
+
+def _names_of(framework: BubFramework, enabled: list[str] | None) -> Sequence[str]:
+    """Return the channels to run: those that the command line names, else those of the profile."""
+    return enabled or _channels_of_profile(framework)
+
+
+def _options_again(enabled: list[str] | None, listen: str | None, watch: bool) -> list[str]:
+    """Return the options as a service has to give them again."""
+    if listen:
+        ListenAddress.of(listen)
+    said = [word for name in enabled or () for word in ("--enable-channel", name)]
+    said += ["--listen", listen] if listen else []
+    return [*said, *(["--watch"] if watch else [])]
 
 
 def _watch_for_sigterm() -> Event:

@@ -22,9 +22,10 @@ from bub.runtime.trust import trusted_folders
 from bub.setup.installed import removal_of_program
 from bub.setup.own_files import FoundFile, OwnFiles
 from bub.setup.removal import Removal, by_kind, hold_locks, plan_removal, remove_files
+from bub.setup.service import find_services
 
 UNIT = "~/.config/systemd/user/bub.service"
-"""The unit that docs/gateway.md tells a person to write."""
+"""The unit that docs/gateway.md tells a person to write by hand."""
 
 _MOST_NAMED = 10
 
@@ -97,6 +98,8 @@ def _last_words(folders: Sequence[Path]) -> Iterator[Line]:
             yield from indent_text(f"Take the line with `bub completion` out of {file}.", width, 0)
     if Path(UNIT).expanduser().exists():
         yield from indent_text(f"Run `systemctl --user disable --now bub`, then delete {UNIT}.", width, 0)
+    for service, stop in find_services(os.environ):
+        yield from indent_text(f"Run `{stop}`, then delete {service}.", width, 0)
     if folders:
         named = ", ".join(map(str, folders[:_MOST_NAMED])) + (" …" if len(folders) > _MOST_NAMED else "")
         yield from indent_text(f"Pipeline files of yours are in the folders that you trusted: {named}", width, 0)

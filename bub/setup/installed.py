@@ -1,4 +1,4 @@
-"""How this Bub was installed, as far as its environment tells, and so how it is removed."""
+"""How this Bub was installed, as far as its environment tells: how it is called, and how it is removed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ from bub.base.other_bub import OURS
 
 _UV, _PIPX = "uv-receipt.toml", "pipx_metadata.json"
 """What uv and pipx leave in an environment that they made for one program."""
+
+
+def program_words() -> list[str]:
+    """Return the words that call this program, whichever folder somebody is in, and whatever lies in it."""
+    script = Path(sys.executable).with_name("bub")
+    # -P: a folder `bub` of the current folder is not meant.
+    return [str(script)] if script.is_file() else [sys.executable, "-P", "-m", "bub"]
 
 
 def removal_of_program() -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +12,7 @@ from typing import Annotated
 import typer
 
 from bub.cli.terminal import printable
+from bub.setup.installed import program_words
 
 
 class Shell(StrEnum):
@@ -49,7 +49,7 @@ def completion(
     else:
         script = Path(__file__).with_name(f"bub.{shell}").read_text(encoding="utf-8")
         quote = _quote_for_fish if shell is Shell.fish else shlex.quote
-        print(script.replace(_PROGRAM, " ".join(map(quote, _program()))), end="")
+        print(script.replace(_PROGRAM, " ".join(map(quote, program_words()))), end="")
 
 
 def printable_lines(lines: list[str]) -> str:
@@ -60,7 +60,7 @@ def printable_lines(lines: list[str]) -> str:
 def _advise(shell: str) -> list[str]:
     """Say what to type for the shell that somebody uses; for any, if it is none of those that are known."""
     chosen = [known for known in Shell if known == shell] or list(Shell)
-    program = _name_of_program()
+    program = _name_ofprogram_words()
     said = []
     for one in chosen:
         file, line = _LINES[one]
@@ -68,20 +68,13 @@ def _advise(shell: str) -> list[str]:
     return [*said, "Open a new terminal then, type `bub ` and press Tab."]
 
 
-def _name_of_program() -> str:
+def _name_ofprogram_words() -> str:
     """Return how a person calls this program: by its name, if the shell finds this one by it."""
-    words = _program()
+    words = program_words()
     found = shutil.which("bub")
     if found is not None and os.path.realpath(found) == os.path.realpath(words[0]):
         return "bub"
     return " ".join(map(shlex.quote, words))
-
-
-def _program() -> list[str]:
-    """Return the words that call this program, whichever folder somebody is in, and whatever lies in it."""
-    script = Path(sys.executable).with_name("bub")
-    # -P: a folder `bub` of the current folder is not meant.
-    return [str(script)] if script.is_file() else [sys.executable, "-P", "-m", "bub"]
 
 
 def _quote_for_fish(word: str) -> str:
