@@ -313,6 +313,20 @@ def test_a_secret_is_shown_as_its_source() -> None:
     assert "the variable BUB_API_KEY" in shown(text, "settings.api_key", BUB_API_KEY=SECRET)
 
 
+@pytest.mark.parametrize("topic", ["settings", "settings.notes"])
+def test_of_a_section_without_a_schema_a_list_has_the_keys_alone(topic: str) -> None:
+    notes = "{folder: /srv/notes, pin: 4711, deep: {words: [pst-one, two]}, safe: '${env:PLACE}', on: true}"
+    text = f"version: 1\nsettings: {{max_tokens: 10, notes: {notes}}}\n"
+    told = shown(text, topic)
+    keys = ("folder: a literal", "pin: a literal", "deep.words: a literal", "safe: ${env:PLACE}", "on: true")
+    assert [key for key in keys if f"settings.notes.{key}\n" not in told] == []
+    for one in (told, json.dumps(facts(text, topic).as_dict(), default=str)):
+        assert not [value for value in ("/srv", "4711", "pst-one") if value in one]
+    said = " ".join(told.split())
+    assert "which values of `settings.notes` are secrets" in said
+    assert shown(text, "settings.notes.pin").startswith("settings.notes.pin: 4711\n"), "what is named is shown"
+
+
 def test_a_secret_in_the_query_of_a_url_is_not_shown() -> None:
     text = f"version: 1\nsettings: {{api_base: 'https://example.org/v1?v=2&api_key={SECRET}&token={SECRET}#top'}}\n"
     assert "https://example.org/v1?v=2&api_key=…&token=…#top" in shown(text, "settings.api_base")
@@ -322,7 +336,7 @@ def test_what_is_no_secret_is_shown() -> None:
     text = "version: 1\nsettings: {max_tokens: 10, temperature: '${env:T:-0.5}', words: {key_words: [a]}}\n"
     assert "settings.max_tokens: 10\n" in shown(text, "settings")
     assert "${env:T:-0.5}" in shown(text, "settings.temperature")
-    assert "settings.words.key_words: [a]" in shown(text, "settings")
+    assert "settings.words.key_words: [a]" in shown(text, "settings.words.key_words")
     text = (
         f"version: 1\nsettings: {{max_tokens: many, providers: {{p: {{colour: red, tokn: hush, gate: {SECRET}}}}}}}\n"
     )

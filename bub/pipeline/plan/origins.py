@@ -83,7 +83,7 @@ class Lookup(msgspec.Struct, frozen=True):
             items = enumerate(node.elements())
             return replace(node, value=tuple(self.redact(child, (*steps, index)) for index, child in items))
         if self.is_secret(node, steps):
-            return replace(node, value=_source(node))
+            return replace(node, value=source_of(node))
         if not isinstance(node.value, str):
             return node
         return replace(node, value=re.sub(_USER_IN_URL, "…", hide_within(node.value)))
@@ -266,7 +266,7 @@ def _descend(schema: Schema, whole: Schema, steps: Steps, settings: Schema) -> S
 # Secrets
 
 
-def _source(node: Node) -> str:
+def source_of(node: Node) -> str:
     """Where a secret comes from: the references of its text, without their defaults, or the place of the literal."""
     found = references(node.value) if isinstance(node.value, str) else []
     if not found:

@@ -29,6 +29,7 @@ from bub.pipeline.plan.origins import (
 )
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import flag_of, names_of, text_of
+from bub.pipeline.plan.secret_places import setting_of
 from bub.pipeline.plan.settings import variable_of
 from bub.pipeline.plan.shown import plan_to_show
 from bub.pipeline.plan.stages import HookPlan, StagePlan
@@ -37,6 +38,7 @@ from bub.pipeline.report.handbook import codes, page_of
 from bub.pipeline.show.drawing import swap_marks
 from bub.pipeline.show.facts import CodePage, Facts, HookFacts, Implementers, Key, PipelineFacts, StageFacts, ValueFacts
 from bub.pipeline.show.topics import find_hook, find_stage, resolve_path
+from bub.pipeline.show.unknown import cover_unknown, is_unknown
 from bub.pipeline.source.document import Node
 
 
@@ -327,16 +329,19 @@ def _about_value(lookup: Lookup, steps: Steps) -> ValueFacts:
         origins, default = key.origins, key.value
     node = value_at(lookup, steps)
     leaves = leaves_of(lookup, steps) if node is None or node.is_mapping else []
-    below = tuple((join_steps(inner), origin) for inner, origin in leaves if inner != steps)
+    if node is not None and node.is_mapping:
+        origins = tuple(cover_unknown(lookup, origin, steps) for origin in origins)
+    below = [(inner, cover_unknown(lookup, origin, inner)) for inner, origin in leaves if inner != steps]
+    unknown = next((inner for inner, origin in below if is_unknown(lookup, inner) and not origin.secret), None)
     schema = schema_at(lookup, steps) or {}
     return ValueFacts(
         path=join_steps(steps),
         meaning=_meaning(lookup, steps, origins[-1].value if origins else None),
         allowed=tuple(str(value) for value in schema.get("enum", ())),
         origins=origins,
-        below=below,
+        below=tuple((join_steps(inner), origin) for inner, origin in below),
         default="" if origins or below else default or _default(steps, schema),
-        note=_note(lookup, steps, bool(below)),
+        note=_note_on_unknown(unknown) if unknown is not None else _note(lookup, steps, bool(below)),
     )
 
 
@@ -347,6 +352,12 @@ def _default(steps: Steps, schema: Mapping[str, Any]) -> str:
     if steps[0] == "profiles" and len(steps) == 3:
         return {"plugins": "[], so only builtin", "tools": "the read-only ones"}.get(str(last), "nothing")
     return {"extends": "no parent", "on_failure": "what each kind does", "optional": "false"}.get(str(last), "nothing")
+
+
+def _note_on_unknown(steps: Steps) -> str:
+    section = join_steps(steps[: 1 - len(setting_of(steps) or ())])
+    one = f"`bub explain {join_steps(steps)}` shows one"
+    return f"No schema says which values of `{section}` are secrets, so a list has none of them; {one}."
 
 
 def _note(lookup: Lookup, steps: Steps, has_more: bool) -> str:
