@@ -7,6 +7,7 @@ import importlib.util
 import io
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -95,6 +96,12 @@ def test_both_parts_go_to_bubs_own_folder_and_are_found_there(
     assert re.match(r"the weights: 0 of \d+ MB, \d+ s ─{20}$", listener.shown[0])
     see_engine(home)
     assert sys.path[-1] == str(next((home / "local").glob("engine-*")))
+
+    shutil.rmtree(home / "local" / "weights")
+    monkeypatch.setenv("COLUMNS", "38")
+    narrow = Listener()
+    install(home, narrow)
+    assert all(re.search("─{5}|━", text) and len(text) < 38 for text in narrow.shown), narrow.shown
 
     monkeypatch.setenv("PIP_FIND_LINKS", os.devnull)
     again = Listener()

@@ -159,10 +159,12 @@ def test_O12_the_next_set_up_begins_with_what_the_file_says(
     own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("BUB_ONBOARD_MODEL_PROVIDER", "local")
+    monkeypatch.setenv("BUB_ONBOARD_MODEL_CHECK", "no")
     assert scripted() == 0
     own.write_text(own.read_text() + "  # mine\n  retries: 3\n")
     before = own.read_bytes()
     monkeypatch.delenv("BUB_ONBOARD_MODEL_PROVIDER")
+    monkeypatch.delenv("BUB_ONBOARD_MODEL_CHECK")
     assert scripted() == 0
     assert own.read_bytes() == before
     assert "everything stays as it is" in capsys.readouterr().err
@@ -219,6 +221,7 @@ def test_O14_only_the_changed_value_changes_and_the_old_file_is_kept(toys: Toys)
 
 def test_O14_a_file_that_is_made_is_for_its_owner_only(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BUB_ONBOARD_MODEL_PROVIDER", "local")
+    monkeypatch.setenv("BUB_ONBOARD_MODEL_CHECK", "no")
     assert scripted() == 0
     assert stat.S_IMODE(own.stat().st_mode) == 0o600
     assert own.with_name("pipeline.schema.json").is_file()
@@ -274,6 +277,7 @@ def test_O14_a_read_only_folder_or_file_leaves_all_as_it_was(
     monkeypatch.setenv("BUB_HOME", str(folder))
     before, path = file.read_bytes(), folder if closed == "folder" else file
     monkeypatch.setenv("BUB_ONBOARD_MODEL_PROVIDER", "local")
+    monkeypatch.setenv("BUB_ONBOARD_MODEL_CHECK", "no")
     path.chmod(0o500)
     try:
         done = limited(folder, heed_modes)
@@ -281,6 +285,7 @@ def test_O14_a_read_only_folder_or_file_leaves_all_as_it_was(
         path.chmod(0o700)
     assert done.returncode == 1
     assert "bub: pipelines.yaml cannot be written: " in done.stderr and "(it is as it was; " in done.stderr
+    assert "+++" not in done.stderr, "nobody reads a change that cannot be made"
     assert file.read_bytes() == before
     assert list(folder.iterdir()) == [file]
 
@@ -451,6 +456,7 @@ def test_the_environment_answers_too_but_the_file_counts_first(
     write: Write, own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BUB_ONBOARD_MODEL_PROVIDER", "openai")
+    monkeypatch.setenv("BUB_ONBOARD_MODEL_CHECK", "no")
     monkeypatch.setenv("BUB_ONBOARD_TOOLS_UNASKED", "bash, fs.edit")
     assert onboard("onboard", "--answers", write("answers.yaml", "model.provider: local\n")) == 0
     assert "model: local:" in own.read_text() and "ask: [fs.write]" in own.read_text().replace('"', "")
@@ -628,7 +634,7 @@ def test_O17_whose_model_does_not_answer_tries_again_or_changes_the_answers(serv
         on_failure=["retry", "edit"],
     )
     ask = Prompter(person, {}, None)
-    assert ask_for_model({}, ask) == {
+    assert ask_for_model({}, ask, local=None) == {
         "model": "custom:large",
         "providers": {"custom": {"api_base": server, "api_key": "${env:CUSTOM_API_KEY}"}},
     }
@@ -645,18 +651,18 @@ def test_O17_whose_model_does_not_answer_tries_again_or_changes_the_answers(serv
 def test_O17_the_models_of_an_anthropic_server_are_asked_for_in_its_own_way(server: str) -> None:
     current = {"model": "lab:large", "providers": {"lab": {"api": "anthropic", "api_base": server, "api_key": "k"}}}
     person = Somebody(name=["small"])
-    assert ask_for_model(current, Prompter(person, {}, None)) == {"model": "lab:small"}
+    assert ask_for_model(current, Prompter(person, {}, None), local=None) == {"model": "lab:small"}
     assert person.heard == ["lab:small answers: You said: Say hello in one short sentence."]
     log = httpx.get(f"{server.removesuffix('/v1')}/log?model=small").json()
     assert log[-1]["path"] == "/v1/messages" and log[-1]["headers"]["x-api-key"] == "k"
-    assert ask_for_model(current, Prompter(Somebody(), {}, None)) is None
+    assert ask_for_model(current, Prompter(Somebody(), {}, None), local=None) is None
 
 
 def test_O17_a_variable_that_counts_before_the_answer_is_told(
     own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("BUB_MODEL", "openai:gpt-x")
-    assert answer(monkeypatch, provider="local") == 0
+    assert answer(monkeypatch, provider="local", check="no") == 0
     assert "The variable BUB_MODEL is set, and counts before `settings.model`" in capsys.readouterr().err
 
 
@@ -789,6 +795,7 @@ def test_answers_for_a_profile_stay_with_it(write: Write, monkeypatch: pytest.Mo
     text = "version: 1\nextends: bub:default\nprofiles:\n  ci: {extends: default}\n"
     file = write("profiles.yaml", text)
     monkeypatch.setenv("BUB_ONBOARD_MODEL_PROVIDER", "local")
+    monkeypatch.setenv("BUB_ONBOARD_MODEL_CHECK", "no")
     monkeypatch.setenv("BUB_ONBOARD_TOOLS_UNASKED", "bash")
     assert onboard("--config", file, "--profile", "ci", "onboard", "--non-interactive") == 0
     said = "{extends: default, settings: {model: local:smollm2}, tools: {ask: [fs.write, fs.edit]}}"
@@ -890,7 +897,10 @@ def test_a_newcomer_gets_a_working_file_then_keeps_it_then_changes_one_answer(
 )
 def test_a_newcomer_who_only_says_yes_talks_to_the_model_on_this_machine(folder: Path, own: Path) -> None:
     newcomer = Person(folder, "onboard")
-    for question in ("type to narrow", "Which plugins may run", "Which channels", "without asking you first"):
+    newcomer.answers("type to narrow", ENTER)
+    newcomer.answers("Ask it for a word now", ENTER)
+    newcomer.answers("local:smollm2 answers: [A-Z][a-z]")
+    for question in ("Which plugins may run", "Which channels", "without asking you first"):
         newcomer.answers(question, ENTER)
     newcomer.answers("Write this to", "y")
     assert newcomer.end()[0] == 0
@@ -966,7 +976,9 @@ def test_O15_a_hook_that_fails_is_named_and_nothing_is_written(toys: Toys, capsy
 
 def test_O15_a_no_to_the_difference_writes_nothing(folder: Path, own: Path) -> None:
     person = Person(folder, "onboard")
-    for question in ("type to narrow", "Which plugins may run", "Which channels", "without asking you first"):
+    person.answers("type to narrow", ENTER)
+    person.answers("Ask it for a word now", "n")
+    for question in ("Which plugins may run", "Which channels", "without asking you first"):
         person.answers(question, ENTER)
     person.answers("Write this to", "n")
     code, told = person.end()
@@ -977,7 +989,9 @@ def test_O15_a_no_to_the_difference_writes_nothing(folder: Path, own: Path) -> N
 def test_a_wizard_that_is_killed_or_overtaken_leaves_a_whole_file(folder: Path, own: Path) -> None:
     people = [Person(folder, "onboard") for _ in range(3)]
     for person in people:
-        for question in ("type to narrow", "Which plugins may run", "Which channels", "without asking you first"):
+        person.answers("type to narrow", ENTER)
+        person.answers("Ask it for a word now", "n")
+        for question in ("Which plugins may run", "Which channels", "without asking you first"):
             person.answers(question, ENTER)
         person.answers("Write this to")
     killed, first, second = people
@@ -1027,21 +1041,29 @@ def test_the_model_is_the_persons_and_plugins_are_the_folders(
     assert framework.settings["providers"]["openai"]["api_key"] == KEY
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="gives up what root may do as Linux has it")
 def test_after_a_crash_between_the_two_files_the_next_set_up_mends_it(
     folder: Path, own: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = in_a_folder_of_its_own(folder, monkeypatch)
+    file.write_text(f"{file.read_text()}{'# what the limit has no room for' * 200}\n")
     before = file.read_text()
-    file.chmod(0o400)
-    done = limited(folder, heed_modes)
+    done = limited(folder, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
     assert (done.returncode, file.read_text()) == (1, before)
     assert f"wrote {own}" in done.stderr and "pipelines.yaml cannot be written" in done.stderr
     written = own.read_bytes()
-    file.chmod(0o600)
     assert scripted() == 0
     assert own.read_bytes() == written
     assert "plugins: [local_model]" in file.read_text()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="gives up what root may do as Linux has it")
+def test_if_the_folders_file_cannot_be_written_neither_is_the_persons(
+    folder: Path, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_a_folder_of_its_own(folder, monkeypatch).chmod(0o400)
+    done = limited(folder, heed_modes)
+    assert done.returncode == 1 and done.stderr.startswith("bub: pipelines.yaml cannot be written: the file is read-o")
+    assert not own.exists() and not own.with_name(".env").exists()
 
 
 def test_a_folder_that_says_a_model_itself_is_told_of(
@@ -1130,6 +1152,34 @@ def test_going_back_at_the_first_question_asks_it_again_and_an_answer_that_chang
     assert voice.heard == ["it is a", "it is a", "it is b"]
 
 
+def test_who_goes_back_over_a_question_that_is_not_asked_any_more_is_at_the_one_before_it() -> None:
+    """As `Install it now?` once the model is installed."""
+    asked: list[str] = []
+    answers: list[object] = ["local", "yes", BackError, "other", "end"]
+    done = False
+
+    class Voice(Somebody):
+        def put(self, query: Query) -> object:
+            asked.append(query.name)
+            answer = answers.pop(0)
+            if isinstance(answer, type):
+                raise answer
+            return answer
+
+    rewinding = Rewinding(Voice())
+
+    def set_up() -> list[object]:
+        nonlocal done
+        given = [rewinding.put(Query("provider", "text", "?"))]
+        if not done:
+            given.append(rewinding.put(Query("install", "text", "?")))
+            done = True
+        return [*given, rewinding.put(Query("plugins", "text", "?"))]
+
+    assert rewinding.run(set_up) == ["other", "end"]
+    assert asked == ["provider", "install", "plugins", "provider", "plugins"]
+
+
 # Channels.
 
 TWO = """\
@@ -1150,14 +1200,17 @@ profiles:
 TOKEN_OF_A_BOT = "4242:token-of-a-bot-of-nobody"
 
 
+UNASKED = {"model_provider": "local", "model_check": "no"}
+
+
 def told_of(**answers: str) -> dict[str, str]:
-    return {f"BUB_ONBOARD_{name.upper()}": value for name, value in {"model_provider": "local", **answers}.items()}
+    return {f"BUB_ONBOARD_{name.upper()}": value for name, value in {**UNASKED, **answers}.items()}
 
 
 def set_up(monkeypatch: pytest.MonkeyPatch, file: Path, *arguments: str, **answers: str) -> int:
     with monkeypatch.context() as patched:
         for name, value in told_of(**answers).items():
-            if not arguments or name != "BUB_ONBOARD_MODEL_PROVIDER":
+            if not (arguments and name.startswith("BUB_ONBOARD_MODEL_")):
                 patched.setenv(name, value)
         return onboard("--config", file, "onboard", "--non-interactive", *arguments)
 

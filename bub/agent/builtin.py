@@ -154,8 +154,8 @@ class BuiltinPlugin:
         """The model that answers, and its key (BEHAVIOURS O17); nothing where nobody can be asked."""
         if ask is None:
             return None
-        has_local = bool(self._framework.implementations("call_model"))
-        chosen: dict[str, Any] | None = late.ask_for_model(current_config, ask, has_local=has_local)
+        local = self._framework.call_model if self._framework.implementations("call_model") else None
+        chosen: dict[str, Any] | None = late.ask_for_model(current_config, ask, local=local)
         return chosen
 
     @hookimpl

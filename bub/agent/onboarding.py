@@ -13,14 +13,12 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
+from bub.agent.first_words import CallModel, hear, hear_local
 from bub.agent.local.install import install
 from bub.agent.local.parts import MEGABYTES, status
-from bub.agent.models.chat import stream_chat
 from bub.agent.models.client import open_client
 from bub.agent.models.endpoint import Endpoint, resolve_endpoint
-from bub.agent.models.faults import silent
 from bub.agent.models.probe import ask_for_models
-from bub.agent.models.request import ChatRequest
 from bub.asking import Asking, Choice
 from bub.base.locate import bub_home
 from bub.configure import merge
@@ -29,7 +27,7 @@ from bub.pipeline.plan.layers.said import GENERAL
 from bub.pipeline.plan.providers import CUSTOM, LOCAL, PROVIDERS
 
 PATIENCE = 10.0
-"""Seconds that a provider has for its list of models, and for the beginning of an answer."""
+"""Seconds that a provider has for its list of models."""
 
 LOCAL_MODEL = f"{LOCAL}:smollm2"
 _USUAL_MODELS: Mapping[str, str] = {"openrouter": "openrouter/free"}
@@ -38,22 +36,19 @@ _NO_MODEL = "-"
 
 _RETRY, _EDIT, _KEEP, _STOP = "retry", "edit", "keep", "stop"
 
-_MOST_SHOWN = 200
-"""How much of the first answer is shown, in characters."""
-
 _T = TypeVar("_T")
 
 
-def ask_for_model(current: Mapping[str, Any], ask: Asking, *, has_local: bool = True) -> dict[str, Any] | None:
+def ask_for_model(current: Mapping[str, Any], ask: Asking, *, local: CallModel | None) -> dict[str, Any] | None:
     """The settings of the model that a person chooses, None where all stays as it is; a removed one is None.
 
-    `current` are the settings as the file says them, references unresolved; `has_local` says whether a plugin of the
-    profile answers as `local`. A provider's key and address stand under `providers`, so that a key goes to its own
-    provider and to no other.
+    `current` are the settings as the file says them, references unresolved; `local` asks the plugin of the profile that
+    answers as `local`, if there is one. A provider's key and address stand under `providers`, so that a key goes to its
+    own provider and to no other.
     """
-    chosen = _ask_for_model(current, ask, has_local)
-    while not _answers(chosen, ask):
-        chosen = _ask_for_model(merge(current, chosen.fragment(current)), ask, has_local)
+    chosen = _ask_for_model(current, ask, local is not None)
+    while not _answers(chosen, ask, local):
+        chosen = _ask_for_model(merge(current, chosen.fragment(current)), ask, local is not None)
     return chosen.fragment(current) or None
 
 
@@ -233,17 +228,19 @@ def _models(chosen: _Chosen, ask: Asking) -> list[str]:
     return sorted({name for name in served.models or () if name and name.isprintable()})
 
 
-def _answers(chosen: _Chosen, ask: Asking) -> bool:
+def _answers(chosen: _Chosen, ask: Asking, local: CallModel | None) -> bool:
     """Whether the choice is to be kept: the model answered, or the person wants it all the same."""
-    if chosen.provider == LOCAL:
-        return _installed(ask)
+    if chosen.provider == LOCAL and not status(bub_home(os.environ)).ready:
+        if not ask.confirm("model.install", f"It is not on this machine yet. Install it now ({MEGABYTES} MB)?"):
+            ask.say("`bub local install` installs it whenever you like.")
+            return True
+        if not _is_installed(ask):
+            return False
     if not ask.confirm("model.check", "Ask it for a word now, to see that it answers?"):
         return True
     while True:
         try:
-            endpoint = chosen.endpoint(ask)
-            with ask.progress(f"waiting for {endpoint.host}"):
-                words = _online(partial(_hear, endpoint=endpoint))
+            words = _hear(chosen, ask, local)
         except ModelError as error:
             ask.say(f"It does not answer: {_explain(error)}")
         else:
@@ -263,39 +260,22 @@ def _answers(chosen: _Chosen, ask: Asking) -> bool:
             return then == _KEEP
 
 
-async def _hear(client: Any, endpoint: Endpoint) -> str:
-    """Return the beginning of an answer, in one line. Raises `ModelError`."""
-    patient = replace(endpoint, timeout=PATIENCE, retries=0)
-    words, has_begun = "", False
-    with trio.move_on_after(PATIENCE) as patience:
-        events = await stream_chat(client, patient, ChatRequest.of_prompt("Say hello in one short sentence."))
-        try:
-            async for event in events:
-                has_begun = True  # a model that thinks has its words later
-                if event.kind == "text":
-                    words += str(event.data["delta"])
-                if len(words) > _MOST_SHOWN:
-                    break
-        finally:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
-                await events.aclose()
-    if patience.cancelled_caught and not has_begun:
-        raise silent(patient)
-    line = " ".join(words.split()) or "…"
-    return line if len(line) <= _MOST_SHOWN else f"{line[:_MOST_SHOWN]}…"
+def _hear(chosen: _Chosen, ask: Asking, local: CallModel | None) -> str:
+    """Return the beginning of an answer. Raises `ModelError`."""
+    if chosen.provider == LOCAL and local is not None:
+        with ask.progress("waiting for the model on this machine"):
+            return trio.run(hear_local, local, chosen.name)
+    endpoint = chosen.endpoint(ask)
+    with ask.progress(f"waiting for {endpoint.host}"):
+        return _online(partial(hear, endpoint=endpoint))
 
 
-def _installed(ask: Asking) -> bool:
-    """Install the local model if it is missing, and return whether the choice is to be kept.
+def _is_installed(ask: Asking) -> bool:
+    """Install the local model, and return whether the choice is to be kept.
 
     Raises BubError if it could not be installed and the person gives up: a model that cannot answer is not written.
     """
     home = bub_home(os.environ)
-    if status(home).ready:
-        return True
-    if not ask.confirm("model.install", f"It is not on this machine yet. Install it now ({MEGABYTES} MB)?"):
-        ask.say("`bub local install` installs it whenever you like.")
-        return True
     while True:
         try:
             install(home, ask)

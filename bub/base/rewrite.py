@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -62,6 +63,19 @@ def write_private(path: Path, old: bytes | None, new: bytes) -> None:
             _check_same(path, target, old)
             fresh.replace(target)
         _settle(target.parent)
+
+
+def require_writable(path: Path) -> None:
+    """Raise `BubError` if a file, there or not, cannot be written as far as permissions tell; nothing is tried out."""
+    target = Path(os.path.realpath(path))
+    folder = next(folder for folder in target.parents if folder.exists())
+    with _explain_failure(path, target, b""):
+        if target.exists() and not os.access(target, os.W_OK):
+            raise PermissionError(None, "the file is read-only")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            is_read_only = hasattr(os, "statvfs") and os.statvfs(folder).f_flag & os.ST_RDONLY
+            reason = errno.EROFS if is_read_only else errno.EACCES
+            raise OSError(reason, os.strerror(reason))
 
 
 def _check_same(path: Path, target: Path, old: bytes | None) -> None:

@@ -15,6 +15,7 @@ from bub.agent.local.parts import status
 from bub.asking import Voice
 from bub.base.diagnostics import PipelineError
 from bub.base.locate import FILE_NAME, bub_home
+from bub.base.rewrite import require_writable
 from bub.cli.exits import INTERRUPTED
 from bub.cli.findings import ShownPipelineError
 from bub.cli.opening import usual_file
@@ -98,6 +99,12 @@ class _FileChange(NamedTuple):
             print(printable(mask.text(line)), file=stream)
         for variable in self.secrets:
             print(printable(f"+{variable}=*** (in {self.own.path.with_name(DOTENV)})"), file=stream)
+
+    def require_writable(self) -> None:
+        """Raise `BubError` if it is known beforehand that it cannot be written: nobody says yes to it for nothing."""
+        require_writable(self.own.path)
+        if self.secrets:
+            require_writable(self.own.path.with_name(DOTENV))
 
     def write(self) -> None:
         """Keep the secrets, then write the file that refers to them; say what was written."""
@@ -185,6 +192,9 @@ def _change(
     if not changed:
         _tell(f"everything stays as it is in {own.file}")
         return None
+    if not dry_run:
+        for file in changed:
+            file.require_writable()
     for file in changed:
         file.show(wizard.mask, sys.stdout if dry_run else sys.stderr)
     if dry_run:

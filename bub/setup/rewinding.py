@@ -22,6 +22,8 @@ class Rewinding:
         self._voice = voice
         self._given: list[tuple[str, Any]] = []
         self._at = 0
+        self._left = ""
+        """The question from which its person goes back."""
 
     def run(self, set_up: Callable[[], _T]) -> _T:
         """Return what a set-up gives; it is begun anew whenever its person goes back."""
@@ -38,7 +40,11 @@ class Rewinding:
             answer = self._given[self._at][1]
         else:  # what was answered behind this question was an answer to others
             del self._given[self._at :]
+            if query.name == self._left and self._given:
+                raise BackError  # the question before it is not asked any more, as when what it offered is done
+            self._left = query.name
             answer = self._voice.put(query)
+            self._left = ""
             self._given.append((query.name, answer))
         self._at += 1
         return answer

@@ -128,9 +128,10 @@ def _watch(part: Part, workplace: Workplace, show: Callable[[str], None]) -> Wat
 
     def watch() -> None:
         done = min(part.megabytes, sum(_size_of(workplace.folder / name) for name in ("target", "tmp")) // _MEGABYTE)
-        filled = _BAR * done // part.megabytes
-        bar = "━" * filled + "─" * (_BAR - filled)
-        show(f"the {part.what}: {done} of {part.megabytes} MB, {time.monotonic() - begun:.0f} s {bar}")
+        text = f"the {part.what}: {done} of {part.megabytes} MB, {time.monotonic() - begun:.0f} s"
+        length = max(0, min(_BAR, shutil.get_terminal_size().columns - len(text) - 2))  # a bar that is cut would lie
+        filled = length * done // part.megabytes
+        show(f"{text} {'━' * filled}{'─' * (length - filled)}".rstrip())
 
     return watch
 
