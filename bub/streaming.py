@@ -20,7 +20,7 @@ _CUT: Mapping[str, str] = MappingProxyType(
 class StreamEvent(msgspec.Struct, frozen=True):
     """One event of a model stream: its kind and its data.
 
-    The kinds are "waiting", "compaction", "text", "reasoning", "tool_call", "tool_result", "usage", "error" and
+    The kinds are "waiting", "compaction", "text", "reasoning", "tool_call", "tool_result", "plan", "usage", "error" and
     "final"; others pass through as they are (BEHAVIOURS T19).
     A `text` or `reasoning` event carries `{"delta": str}`, an `error` event `{"message": str, …}`, a `usage`
     event the provider's counts, a `waiting` event for how many `seconds` the model is not asked again and the
@@ -28,7 +28,8 @@ class StreamEvent(msgspec.Struct, frozen=True):
     says so, a `final` event `{"finish_reason": str | None}`; that of the agent has `steps`, `ok`, and for the whole
     turn `usage` and `cost`, if they are known; if a limit ended the turn, `cut` says which. A `tool_call` event
     is one whole call: `{"id": str, "name": str, "arguments": dict | None, "raw": str}`, where `raw` is what the model
-    wrote and `arguments` is None if that is no JSON object.
+    wrote and `arguments` is None if that is no JSON object. A `plan` event has all `steps` of a plan, each with `step`,
+    one line, and its `state`: "done", "doing" or "left".
     """
 
     kind: str

@@ -104,6 +104,7 @@ PUBLIC = {
             "joined",
         ),
     },
+    "bub.channels.plan": {"LivePlan"},
     "bub.channels.http": {"HttpChannel", "HttpError", "Request", "Response", "check_signature"},
     "bub.configure": {"merge"},
     "bub.envelope": {"content_of", "field_of", "normalize_envelope", "unpack_batch"},

@@ -446,6 +446,31 @@ def test_a_pause_that_the_server_wants_is_in_the_line_of_what_is_under_way(room:
         assert "waiting" not in "\n".join(chat.rows)
 
 
+def test_a_plan_is_drawn_in_its_place_and_stays_at_the_end(room: Room) -> None:
+    def planned(**steps: Any) -> Script:
+        return OPENAI.answer(calls=[Called("plan", json.dumps(steps), f"p{len(steps)}")])
+
+    long, wide = "Test all that is there, however long that takes", "读取所有文件并检查每一个测试是否仍然通过"
+    room.script(
+        "work",
+        planned(left=["Read it", wide, long]),
+        [*planned(done=["Read it"], doing=wide, left=[long])[:-1], {"pause": 0.5}, OPENAI.answer()[-1]],
+        [*OPENAI.beginning("So far "), {"hold": True}],
+    )
+    with room.sit(columns=38) as chat:
+        chat.see_prompt()
+        chat.say("work")
+        chat.see("So far")
+        drawn = ["✔ Read it", f"▶ {wide[:17]}…", f"○ {long[:34]}…"]
+        chat.see(
+            lambda _: ["".join(row.split()) for row in chat.rows[-5:-2]] == ["".join(row.split()) for row in drawn]
+        )
+        assert chat.text.count("Read it") == 1
+        chat.type(CTRL_C)
+        wrapped = f"▶ {wide[:18]}\n  {wide[18:]}\n○ Test all that is there, however long\n  that takes\n"
+        chat.see(lambda text: "".join(text.split()).endswith("".join(f"So far ✔ Read it {wrapped} stopped >".split())))
+
+
 def test_reasoning_tools_and_their_failures_are_shown_as_they_happen(room: Room) -> None:
     calls = [
         Called("fs_write", json.dumps({"path": "a.txt", "content": "x\n" * 90}), "1"),

@@ -197,7 +197,7 @@ def test_run_as_json_prints_the_whole_result(folder: Path, trusted: None) -> Non
     done = bub(folder, "run", "hello", "--json", "--session-id", "s1")
     result = json.loads(done.stdout)
     made = ["session_id", "prompt", "model_output", "outbounds", "profile", "ended_by", "trace"]
-    assert list(result) == [*made, "finish_reason", "usage", "steps"]
+    assert list(result) == [*made, "finish_reason", "usage", "steps", "plan"]
     assert result["session_id"] == "s1"
     assert result["model_output"] == "you said hello"
     assert result["outbounds"][0]["content"] == "you said hello"

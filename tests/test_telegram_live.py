@@ -99,6 +99,28 @@ def test_tools_are_shown_while_they_run(play: Callable[..., None]) -> None:
     play(test)
 
 
+def test_a_plan_and_a_pause_are_shown_while_an_answer_is_made(play: Callable[..., None]) -> None:
+    async def test(here: World) -> None:
+        steps = [{"step": "*Read* it", "state": "done"}, {"step": "Test_it_", "state": "doing"}]
+        here.tell("plan", steps=steps)
+        here.tell("tool_call", id="1", name="bash")
+        await trio.sleep(3)
+        assert here.said() == ["✔ *Read* it\n▶ Test_it_\n⚙ bash …"]
+        here.tell("waiting", seconds=40.2, reason="http://10.0.0.1 is asked too often")
+        await trio.sleep(3)
+        assert here.said() == ["✔ *Read* it\n▶ Test_it_\n⚙ bash …\n⏳ the model wants a pause of 40 s"]
+        here.tell("plan", steps=[{"step": f"step {number}", "state": "left"} for number in range(100)])
+        await trio.sleep(3)
+        assert len(here.said()[0].splitlines()) == 10
+        here.tell("plan", steps=[])
+        here.tell("tool_result", id="1", content="42")
+        here.tell("text", delta="Done.")
+        await trio.sleep(3)
+        assert here.said() == ["Done."]
+
+    play(test)
+
+
 def test_nothing_is_edited_that_did_not_change(play: Callable[..., None]) -> None:
     async def test(here: World) -> None:
         here.tell("text", delta="so far")

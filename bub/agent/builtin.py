@@ -17,6 +17,7 @@ from bub.agent.prompting.surroundings import describe_now
 from bub.agent.skills import SKILL_TOOL, Skills, skill_roots
 from bub.agent.task import Task
 from bub.agent.tools.files import file_tools
+from bub.agent.tools.plan import plan_tools
 from bub.agent.tools.session import session_tools
 from bub.agent.tools.shell import Shells, open_shells, shell_tools
 from bub.agent.tools.tape import tape_tools
@@ -131,6 +132,7 @@ class BuiltinPlugin:
             *shell_tools(self._shells),
             *web_tools(),
             *tape_tools(),
+            *plan_tools(self._framework),
             *session_tools(self._framework, self.skills.block, self._stop_session),
         ]
 

@@ -20,6 +20,7 @@ from bub.base.plain import plain
 from bub.base.surfaces import Surface
 from bub.base.trace import TurnRecord
 from bub.channels.commands import command_line, prefix_of
+from bub.channels.plan import LivePlan
 from bub.cli.exits import FAILED
 from bub.cli.interrupts import let_second_interrupt_end
 from bub.cli.opening import open_framework
@@ -33,6 +34,7 @@ from bub.framework import BubFramework, TurnResult
 from bub.log import log_exception, open_log
 from bub.plugins.shipped import TERMINAL
 from bub.streaming import StreamEvent
+from bub.tape.plan import steps_as_data
 
 # Python's stand-in for a byte of the command line that is no text; no model and no JSON reader takes it.
 _NO_TEXT = "[\ud800-\udfff]"
@@ -142,19 +144,23 @@ async def _turn(
 
 
 class _Outcome:
-    """How the answer of a turn ended, as its last event says."""
+    """What the events of a turn say beside its words: its plan, and how the answer ended."""
 
     def __init__(self) -> None:
         self._end = StreamEvent("final")
+        self._plan = LivePlan()
 
     def hear(self, event: StreamEvent, message: Envelope) -> None:
-        """Listen to the events of the answer, and say so if it has to be waited for."""
+        """Listen to the events of the answer; say so if it has to be waited for, and how far its plan has come."""
         if event.kind == "final":
             self._end = event
         elif event.kind == "compaction":
             print(f"bub: {printable(event.data['text'])}", file=sys.stderr)
         elif event.kind == "waiting":
             print(f"bub: waiting {event.data['seconds']:.0f} s: {printable(event.data['reason'])}", file=sys.stderr)
+        elif event.kind == "plan":
+            for row in self._plan.take(event):
+                print(f"bub: {printable(row)}", file=sys.stderr)
 
     @property
     def failed(self) -> bool:
@@ -170,6 +176,7 @@ class _Outcome:
         """Return what `bub run --json` says of it; null is what nobody knows, but for a `cost`, which is left out."""
         data = self._end.data
         told = {name: data.get(name) for name in ("finish_reason", "usage", "steps")}
+        told["plan"] = steps_as_data(self._plan.steps)["steps"]
         return {**told, "cost": data["cost"]} if "cost" in data else told
 
 

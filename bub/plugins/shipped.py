@@ -50,6 +50,7 @@ SHIPPED_TOOLS: Mapping[str, bool] = MappingProxyType(
         "tape.handoff": False,
         "tape.reset": False,
         "spill.read": True,
+        "plan": True,
         "skill": True,
         "subagent": False,
         "help": True,

@@ -157,6 +157,9 @@ class ProfileView(Protocol):
     def profile_of(self, message: Envelope) -> str:
         """The name of the profile that a message is routed to."""
 
+    async def tell(self, event: StreamEvent) -> None:
+        """Tell who listens to the turn under way of an event that does not come with its answer, such as a `plan`."""
+
     @property
     def takes_replies(self) -> bool:
         """Whether somebody takes the replies of the turn under way."""

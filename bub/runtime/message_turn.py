@@ -25,6 +25,7 @@ from bub.runtime.result import TurnResult, result_of
 from bub.runtime.sessions import Dispatch, OnWait, Sessions, TurnUnderWay
 from bub.runtime.snapshot import Profile
 from bub.runtime.under_way import current_turn
+from bub.streaming import StreamEvent
 from bub.tape.settings import PERSONALITY, session_settings
 from bub.tape.tape import Tape, tape_name
 
@@ -239,6 +240,11 @@ class MessageTurn(TurnUnderWay):
             finally:
                 current_turn.reset(token)
             raise
+
+    async def tell(self, event: StreamEvent) -> None:
+        """Tell who listens to its answer of an event that comes beside that, such as from a tool."""
+        if self._turn is not None:
+            await self._turn.tell_at_once(event)
 
     def park(self) -> None:
         """Give the place among the running turns away while a person is waited for; the session goes on waiting."""

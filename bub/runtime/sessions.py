@@ -13,6 +13,7 @@ from bub.envelope import Envelope
 from bub.errors import BubError
 from bub.hooks.admission import Steering
 from bub.runtime.lanes import Lanes, Ticket
+from bub.streaming import StreamEvent
 
 MOST_REMEMBERED = 100_000
 """How many sessions are known to have had a turn; the one that had its last longest ago is forgotten first."""
@@ -76,6 +77,9 @@ class TurnUnderWay:
     def bounds(self) -> Sequence[MovingDeadline]:
         """The time-outs that bound something of it now."""
         return ()
+
+    async def tell(self, event: StreamEvent) -> None:
+        """Tell who listens to its answer of an event that comes beside that."""
 
     def chain(self) -> Iterator[TurnUnderWay]:
         """This turn, the one it was started from, and so on."""

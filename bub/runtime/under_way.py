@@ -12,6 +12,7 @@ from bub.base.waiting import stopped_above
 from bub.envelope import Envelope
 from bub.hooks.admission import Steering
 from bub.runtime.sessions import Dispatch, TurnUnderWay
+from bub.streaming import StreamEvent
 
 current_turn: ContextVar[TurnUnderWay | None] = ContextVar("bub_turn", default=None)
 """The turn that a task belongs to; set by a turn while its stages run."""
@@ -58,6 +59,13 @@ def steering_under_way() -> Steering | None:
     """What comes for the turn under way while it runs; None where nothing can."""
     turn = current_turn.get()
     return turn.steering if turn is not None and turn.runs else None
+
+
+async def tell_under_way(event: StreamEvent) -> None:
+    """Tell who listens to the turn under way of an event that does not come with its answer; nobody, if none does."""
+    turn = current_turn.get()
+    if turn is not None and turn.runs:
+        await turn.tell(event)
 
 
 def receiver_under_way() -> Dispatch | None:

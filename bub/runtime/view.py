@@ -44,10 +44,11 @@ from bub.runtime.under_way import (
     notes_under_way,
     receiver_under_way,
     steering_under_way,
+    tell_under_way,
     typed_under_way,
 )
 from bub.secrets.redactor import Redactor
-from bub.streaming import AsyncStreamEvents
+from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub.tools import ToolBox
 
 _T = TypeVar("_T")
@@ -328,6 +329,10 @@ class RuntimeView(ABC):
     def steering(self) -> Steering | None:
         """What comes for the turn under way while it runs; None if nothing can."""
         return steering_under_way()
+
+    async def tell(self, event: StreamEvent) -> None:
+        """Tell who listens to the turn under way of an event that does not come with its answer, such as a `plan`."""
+        await tell_under_way(event)
 
     @property
     def takes_replies(self) -> bool:

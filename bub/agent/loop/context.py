@@ -12,6 +12,7 @@ from bub.agent.task import Task
 from bub.tape import Tape, TapeContext, TapeEntry
 from bub.tape.context import NOW, entry_of_step, tell_now
 from bub.tape.media import put_back
+from bub.tape.plan import plan_text
 
 
 class Context:
@@ -78,7 +79,8 @@ class Context:
         """
         kept = [self._told, *self._heard] if kept is None else kept
         left = left_behind(self.messages, (message.get("content") for message in kept))
-        state = {**state, "seen before": left} if left else state
+        plan = await plan_text(self._tape) if self._tape is not None else ""
+        state = {**state, **({"plan": plan} if plan else {}), **({"seen before": left} if left else {})}
         anchor = TapeEntry.anchor(name, state)
         self._journal.note(anchor, TapeEntry.event("handoff", {"name": name, "state": dict(state)}))
         for message in kept:

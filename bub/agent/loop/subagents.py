@@ -56,6 +56,8 @@ class Subagents:
                 async for event in events:
                     if event.kind == "text":
                         parts.append(event.data["delta"])
+                    elif event.kind == "waiting":  # the person waits, too
+                        await self._framework.tell(event)
                 result = "".join(parts)
             finally:
                 await close_stream(events)
@@ -65,7 +67,7 @@ class Subagents:
     async def _prepare(self, prompt: str, child: str, tools: Sequence[str] | None) -> tuple[ProfileView, Task, ToolBox]:
         """The task as the plugins want it, the profile that it is done in, and the tools for it."""
         framework = self._framework
-        box = self._box.narrow(tools, without=("subagent", "tape.*"))
+        box = self._box.narrow(tools, without=("subagent", "plan", "tape.*"))
         changed = await self._fire("subagent_spawning", prompt=prompt, personality=framework.profile) or {}
         task = replace(self._task, prompt=str(changed.get("prompt") or prompt), session_id=child, steering=None)
         chosen = str(changed.get("personality") or framework.profile)

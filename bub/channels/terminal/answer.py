@@ -8,16 +8,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from bub.channels.plan import MOST_ROWS, LivePlan
 from bub.channels.terminal.blocks import Blocks
 from bub.channels.terminal.escaping import escape_controls
 from bub.streaming import StreamEvent
+from bub.tape.plan import PLAN
 
 _LONGEST_VALUE = 60
 _LONGEST_LABEL = 300
 
-Look: TypeAlias = Literal["markdown", "plain", "thought", "tool", "failed", "error", "note", "said", "asked", "edit"]
+Look: TypeAlias = Literal[
+    "markdown", "plain", "thought", "tool", "failed", "error", "note", "said", "asked", "edit", "step", "plan"
+]
 """How a piece is shown. What a command did is `plain`: it was not written as Markdown. What is `asked` about is for a
-person to judge, and shown letter by letter; so is an `edit`, whose lines that go and come have a colour."""
+person to judge, and shown letter by letter; so is an `edit`, whose lines that go and come have a colour. A `step` is
+what has changed of a plan, for those who do not draw the plan; a `plan` is all of it, at the end."""
 
 
 class Printout(NamedTuple):
@@ -41,6 +46,7 @@ class LiveAnswer:
         self.since = time.monotonic()
         self.calls: dict[str, RunningCall] = {}
         self.of_command = of_command
+        self.plan = LivePlan()
         self._pause: tuple[str, float] | None = None
         self._working_since: dict[str, float | None] = {}
         self._blocks = Blocks()
@@ -101,7 +107,12 @@ class LiveAnswer:
                 self.calls[str(data.get("id"))] = RunningCall(label_of(name, shown), time.monotonic())
             case "tool_result":
                 yield from self._finish_text()
-                yield self._result(data)
+                result = self._result(data)
+                if result.look == "failed" or data.get("name") != PLAN:  # what a plan has come to is seen
+                    yield result
+            case "plan":
+                if rows := self.plan.take(event):
+                    yield Printout("step", "\n".join(rows))
             case "final":
                 yield from self._finish_text()
                 if cut := event.explain_cut():
@@ -113,6 +124,8 @@ class LiveAnswer:
         for call in self.calls.values():
             yield Printout("failed", f"{call.label} · not finished")
         self.calls.clear()
+        if rows := self.plan.rows(MOST_ROWS):
+            yield Printout("plan", "\n".join(rows))
 
     def _finish_text(self) -> Iterator[Printout]:
         yield from self._finish_thought()

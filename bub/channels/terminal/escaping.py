@@ -41,7 +41,9 @@ def _escape_letter(letter: str) -> str:
     return letter.encode("unicode_escape").decode()
 
 
-_PLAINER = str.maketrans({"…": "...", "•": "*", "●": "*", "✗": "x", "·": "-", "\u2014": "-"})
+_PLAINER = str.maketrans(
+    {"…": "...", "•": "*", "●": "*", "✗": "x", "·": "-", "\u2014": "-", "✔": "x", "▶": ">", "○": "-"}
+)
 
 
 def encodable(text: str, encoding: str | None) -> str:

@@ -60,7 +60,7 @@ class _PrintingSurface:
 
     def _show_doings(self, pieces: Iterator[Printout]) -> None:
         for piece in pieces:
-            if piece.look == "note" or (piece.look in ("tool", "failed") and self._err.isatty()):
+            if piece.look in ("note", "step") or (piece.look in ("tool", "failed") and self._err.isatty()):
                 self.show(piece)
 
     def _end_line(self) -> None:

@@ -63,6 +63,9 @@ class Painter:
         console, paper = _console(width, self._encoding)
         if look == "markdown":
             console.print(_markdown(text))
+        elif look == "plan":
+            for sign, _, step in (row.partition(" ") for row in text.split("\n")):
+                console.print(_with_sign(Text(step), f"{sign} "))
         else:
             console.print(_with_sign(Text(text.expandtabs(4), style=_STYLES.get(look, "")), _SIGNS.get(look, "")))
         return paper.getvalue()
@@ -102,7 +105,7 @@ def _with_sign(text: Any, sign: str) -> Any:
 
     grid = Table.grid()
     grid.add_column(width=len(sign))
-    grid.add_column()
+    grid.add_column(overflow="fold")  # else rich cuts a word that is longer than a row
     grid.add_row(type(text)(sign, style=text.style), text)
     return grid
 

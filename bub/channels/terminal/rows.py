@@ -81,8 +81,16 @@ def greet(parts: Sequence[str], width: int) -> list[str]:
 
 
 def shorten(text: str, width: int) -> str:
-    """Return a text cut to so many letters."""
-    return text if len(text) <= width else f"{text[: max(width - 1, 1)]}…"
+    """Return a text cut to so many cells."""
+    from prompt_toolkit.utils import get_cwidth
+
+    if get_cwidth(text) <= width:
+        return text
+    room = max(width - 1, 1)
+    kept = text[:room]
+    while get_cwidth(kept) > room:
+        kept = kept[:-1]
+    return f"{kept}…"
 
 
 def fold(line: str, width: int) -> list[str]:

@@ -21,7 +21,7 @@ import trio
 from bub.channels.terminal.answer import LiveAnswer, Look, Printout, RunningCall, duration_in_words
 from bub.channels.terminal.borrowing import read_typed_ahead, redirect_prints, restore_terminal, suspend
 from bub.channels.terminal.completion import make_completer
-from bub.channels.terminal.escaping import encodable
+from bub.channels.terminal.escaping import encodable, escape_controls
 from bub.channels.terminal.history import history_in
 from bub.channels.terminal.painting import Painter
 from bub.channels.terminal.pasting import Pastes, make_labeller
@@ -51,6 +51,7 @@ _ESCAPE_SECONDS = 0.1
 _ROWS_BESIDE = 8
 """How many rows of a terminal the unfinished answer leaves to everything else."""
 _MOST_THOUGHTS = 4
+_MOST_STEPS = 8
 _SPARE = 1
 """How many rows more the line and what stands beside it may take in a narrower window."""
 _GROUPS: dict[Look, int] = {"tool": 2, "failed": 2, "note": 3}
@@ -326,7 +327,8 @@ class Screen:
             events, self._events = self._events, []
         for answer, event in events:
             for piece in answer.take(event):
-                self._print(piece)
+                if piece.look != "step":  # the whole plan is drawn
+                    self._print(piece)
         self.refresh()
 
     def _end(self, answer: LiveAnswer) -> None:
@@ -522,6 +524,7 @@ class Screen:
         for answer in list(self._answers):
             rows += (("class:dim", row) for row in last_rows(answer.thinking, width, _MOST_THOUGHTS))
             rows += (("", row) for row in last_rows(answer.unfinished, width, most))
+            rows += (("", shorten(escape_controls(row), width - 1)) for row in answer.plan.rows(min(most, _MOST_STEPS)))
             calls += answer.running()
             pauses += filter(None, [answer.pause(now)])
         rows = _rows_in_any_width(rows[-most:], size.rows // 2 - 2, min(self._rows_above, size.rows // 2) - _SPARE)

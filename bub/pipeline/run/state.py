@@ -180,10 +180,7 @@ class TurnState:
 
         With `shield`, while a turn is unwound, they are told whatever else is cancelled.
         """
-        message = self.values[self.graph.values["message"]]
-        if message is None:
-            message = self.values[self.graph.start["message"]]
-        await tell_observers(self.graph, stage, error, message, shield=shield)
+        await tell_observers(self.graph, stage, error, self._newest_message, shield=shield)
 
     async def tell(self, step: Step, event: StreamEvent) -> None:
         """Hand an event of a stage's stream to whoever listens; an `error` event goes to the error observers too.
@@ -196,6 +193,21 @@ class TurnState:
             held = self.held.get(step.id) if self.held else None
             if held is None or not held.keep(event):
                 await self._hand_over(event, self.values[step.message], step.id)
+
+    async def tell_at_once(self, event: StreamEvent) -> None:
+        """Hand on an event, of which no stream is read now, such as what a tool tells while it runs.
+
+        It waits as an event of a stream does. Raises `ValueError` for words of an answer: these come with a stream.
+        """
+        if event.kind in ("text", "reasoning"):
+            raise ValueError(f"a `{event.kind}` event is part of the answer, and comes with its stream")
+        if not any(held.keep(event) for held in self.held.values()):
+            await self._hand_over(event, self._newest_message, "turn")
+
+    @property
+    def _newest_message(self) -> Envelope:
+        message = self.values[self.graph.values["message"]]
+        return message if message is not None else self.values[self.graph.start["message"]]
 
     # What waits for those who judge it.
 

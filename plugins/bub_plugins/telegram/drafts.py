@@ -9,6 +9,7 @@ import trio
 from telegram.error import BadRequest, NetworkError, RetryAfter, TelegramError
 
 from bub.channels import ChannelMessage, TryLaterError
+from bub.channels.plan import LivePlan
 from bub.log import log_exception, log_warning
 from bub.streaming import StreamEvent
 from bub_plugins.telegram.limits import ChatAddress
@@ -29,7 +30,8 @@ AT_ONCE = 2.0
 _SLOWEST = 30.0
 _PLACING = 20.0
 _EDITING = 10.0
-_SHOWN = frozenset({"text", "reasoning", "tool_call", "tool_result"})
+_SHOWN = frozenset({"text", "reasoning", "tool_call", "tool_result", "plan", "waiting"})
+_MOST_STEPS = 10
 _LONGEST_SOURCE = 16_384
 
 
@@ -69,6 +71,8 @@ class DraftMessage:
         self._every = EVERY_IN_GROUPS if self._where.is_group else EVERY
         self._texts: list[str] = []
         self._tools: dict[str, str] = {}
+        self._plan = LivePlan()
+        self._pause = ""
         self._news = trio.Event()
         self._waiting = trio.CancelScope()
         self._calling = trio.CancelScope()
@@ -86,14 +90,19 @@ class DraftMessage:
 
     def tell(self, event: StreamEvent) -> None:
         """Note what an event brings."""
+        was_pausing, self._pause = bool(self._pause), ""
         match event.kind:
+            case "plan":
+                self._plan.take(event)
+            case "waiting":
+                self._pause = f"⏳ the model wants a pause of {float(event.data.get('seconds') or 0):.0f} s"
             case "text":
                 self._texts.append(str(event.data.get("delta") or ""))
             case "tool_call":
                 self._tools[str(event.data.get("id"))] = str(event.data.get("name") or "")
             case "tool_result":
                 self._tools.pop(str(event.data.get("id")), None)
-            case _:
+            case _ if not was_pausing:
                 return  # it is a sign of life, and begins a draft, but changes nothing
         self._news.set()
 
@@ -213,11 +222,12 @@ class DraftMessage:
     def _view(self) -> Styled:
         """Return the end of the answer so far, and what is being done for it."""
         text = "".join(self._texts)[-_LONGEST_SOURCE:]
-        tools = "\n".join(f"⚙ {name} …" for name in self._tools.values())
+        tools = [f"⚙ {name} …" for name in self._tools.values()]
+        doing = "\n".join(filter(None, [*self._plan.rows(_MOST_STEPS), *tools, self._pause]))
         said = render(text)
-        if not tools:
+        if not doing:
             return end_of(said)
-        return end_of(Styled(f"{said.text}\n\n{tools}" if said.text else tools, said.entities))
+        return end_of(Styled(f"{said.text}\n\n{doing}" if said.text else doing, said.entities))
 
 
 def number_of(message_id: str) -> int | None:
