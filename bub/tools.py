@@ -125,9 +125,14 @@ class Tool(msgspec.Struct, frozen=True):
     def from_words(self, positional: Sequence[str], named: Mapping[str, str]) -> dict[str, Any]:
         """Read the arguments of a command line, unchecked; a list is written with commas (BEHAVIOURS A3, A4).
 
+        If its only argument is a text, that may have several words.
+
         Raises `ToolError` (`invalid_input`) for more arguments than there are, and for one that is given twice.
         """
         fields = self.arguments.__struct_fields__
+        properties = self.parameters.get("properties", {})
+        if len(positional) > len(fields) == 1 and properties.get(fields[0], {}).get("type") == "string":
+            positional = [" ".join(positional)]
         if len(positional) > len(fields):
             what = "takes no arguments"
             if fields:
@@ -138,7 +143,6 @@ class Tool(msgspec.Struct, frozen=True):
             if name in given:
                 raise ToolError(f"`{self.name}` is given `{name}` twice", help=self.usage, kind="invalid_input")
             given[name] = value
-        properties = self.parameters.get("properties", {})
         for name, value in given.items():
             if takes_list(properties.get(name, {})):
                 given[name] = [item.strip() for item in value.split(",") if item.strip()]

@@ -301,7 +301,8 @@ def test_C3_a_channel_that_the_profile_does_not_open_is_told(write: Write) -> No
     ("manner", "status", "words"),
     [
         ("v1", "ok", "custom:small-1 (GET "),
-        ("plain", "ok", "does not list its models"),
+        ("plain/v1", "ok", "does not list its models"),
+        ("plain", "warn", "nothing answers there, and the address has no version of the API"),
         ("odd", "ok", "does not list its models"),
         ("busy", "warn", "is asked too often (429)"),
         ("refuses", "broken", "refused the API key (401): no such key: [key]"),

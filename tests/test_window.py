@@ -6,6 +6,7 @@ The server cuts or refuses as the real ones do (`fakes/window_server.py`), and c
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -48,7 +49,7 @@ class Windowed(Talk):
         self.provider = provider
         self.model = f"{model}-{next(NUMBER)}" if provider != "vllm" else "served"
 
-    def opened(self, *, entry: str = "", tools: str = "[book.page, tape.search]", **toys: Any) -> Any:
+    def opened(self, *, entry: str = "", tools: str = "[book.page, tape.search, context, compact]", **toys: Any) -> Any:
         pipeline = (
             "extends: bub:default\n"
             f'settings:\n  model: "{self.provider}:{self.model}"\n  retries: 0\n  prompt: {{now: false}}\n'
@@ -212,7 +213,7 @@ async def test_ollama_tells_the_window_it_runs_a_model_with(
 ) -> None:
     talk = Windowed(workshop, windows, "ollama", model)
     async with talk.opened(toy=bringing(book())):
-        with pytest.raises(ModelError, match=f"its window has {size:,}, as"):
+        with pytest.raises(ModelError, match=f"its window has {size:,}, (as|the least)"):
             await talk.say("word " * 9000)
 
 
@@ -221,10 +222,54 @@ async def test_a_window_of_the_settings_counts_unless_the_server_has_a_smaller_o
 ) -> None:
     small = Windowed(workshop, windows, "ollama")
     async with small.opened(entry=", context: {'plain*': 2000, '*': 9000}", toy=bringing(book())):
-        with pytest.raises(ModelError, match="its window has 2,000, as the settings says"):
+        with pytest.raises(ModelError, match="its window has 2,000, as the settings say"):
             await small.say("word " * 6000)
     large = Windowed(workshop, windows, "ollama")
     async with large.opened(entry=", context: {'*': 200000}", toy=bringing(book())):
         with pytest.raises(ModelError, match="its window has 4,096, as its server says"):
             await large.say("word " * 6000)
     assert any(line.startswith("window.smaller") for line in log)
+
+
+async def test_a_person_sees_what_a_request_consists_of(workshop: Workshop, windows: str) -> None:
+    talk = Windowed(workshop, windows, "ollama")
+    async with talk.opened(toy=bringing(book())):
+        await talk.fill(1000)
+        said = (await talk.say(",context")).model_output or ""
+    rows = dict(re.findall(r"^(.+?)  +([\d,]+)$", said, re.MULTILINE))
+    sizes = {name: int(size.replace(",", "")) for name, size in rows.items()}
+    assert set(sizes) == {"system prompt", "2 tools", "the rest of the conversation", "in all"}
+    total = sizes.pop("in all")
+    assert abs(sum(sizes.values()) - total) <= len(sizes)
+    last = (await talk.log())[-1]
+    assert last["tokens"] < total < last["tokens"] * 1.5, "the last answer is behind it"
+    assert f"the window of ollama:{talk.model} has 4,096 tokens, as its server says" in said
+    assert f"{total * 100 // 4096} % full; from 3,072 tokens on, Bub sums up" in said
+
+
+async def test_a_person_has_the_conversation_summed_up_and_says_what_matters(workshop: Workshop, windows: str) -> None:
+    talk = Windowed(workshop, windows, "ollama")
+    async with talk.opened(toy=bringing(book())):
+        assert "nothing to sum up" in ((await talk.say(",compact")).model_output or "")
+        await talk.say("say: Nice. My dog is called Bo.")
+        await talk.fill(1500)
+        said = (await talk.say(",compact keep the names of animals")).model_output or ""
+        assert (await talk.say("what is my dog called?")).model_output == "It is called Bo."
+    log = await talk.log()
+    (summing,) = filter(is_summary, log)
+    assert "keep above all: keep the names of animals" in summing["body"]["messages"][-1]["content"]
+    assert re.fullmatch(r"the conversation was summed up: \S+ → \S+ tokens \(for the summary \S+\)", said)
+    assert "[Anchor created: compact]" in json.dumps(log[-1]["body"]["messages"])
+    assert log[-1]["tokens"] < log[-3]["tokens"]
+
+
+async def test_a_summary_that_was_asked_for_and_fails_changes_nothing(workshop: Workshop, windows: str) -> None:
+    talk = Windowed(workshop, windows, "ollama")
+    async with talk.opened(toy=bringing(book())):
+        await talk.say("say: break: server")
+        await talk.fill(1500)
+        before = len(await talk.tape())
+        said = (await talk.say(",compact")).model_output or ""
+        (left,) = (await talk.tape())[before:]
+    assert said.startswith("error: ") and "500" in said
+    assert left.payload["name"] == "command"

@@ -22,6 +22,7 @@ from bub.agent.tools.session import session_tools
 from bub.agent.tools.shell import Shells, open_shells, shell_tools
 from bub.agent.tools.tape import tape_tools
 from bub.agent.tools.web import web_tools
+from bub.agent.tools.window import window_tools
 from bub.asking import Asking
 from bub.channels import terminal
 from bub.channels.commands import command_line, prefix_of
@@ -134,6 +135,7 @@ class BuiltinPlugin:
             *tape_tools(),
             *plan_tools(self._framework),
             *session_tools(self._framework, self.skills.block, self._stop_session),
+            *window_tools(self._framework),
         ]
 
     @hookimpl

@@ -96,6 +96,10 @@ def _judge(endpoint: Endpoint, served: Served) -> Check:
     if served.fault is not None:
         passes = served.fault.kind == "rate_limited"
         return Check("model", "warn" if passes else "broken", f"{served.fault} ({asked})", served.fault.help or "")
+    if served.status == 404 and not endpoint.has_version:
+        message = f"{_name(endpoint)}: nothing answers there, and the address has no version of the API ({asked})"
+        advice = f"write `providers.{endpoint.provider}.api_base`, or BUB_API_BASE, with `/v1` at its end"
+        return Check("model", "warn", message, advice)
     if served.models is None:
         return Check("model", "ok", f"{_name(endpoint)}: the server is there, but does not list its models ({asked})")
     if not served.has(endpoint.model):

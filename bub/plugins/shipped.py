@@ -57,6 +57,8 @@ SHIPPED_TOOLS: Mapping[str, bool] = MappingProxyType(
         "quit": True,
         "sessions": True,
         "personality": True,
+        "context": True,
+        "compact": True,
         "model": False,
         "reasoning": False,
     }

@@ -19,6 +19,9 @@ NOW = "now"
 MEDIA = "media"
 """The key of `meta`, and then of the message, under which it says which of its parts lie beside the tape."""
 
+ANCHOR_CREATED = "[Anchor created: "
+"""How the message of an anchor begins, behind which a model reads what it took along."""
+
 Select = Callable[[Sequence[TapeEntry], "TapeContext"], Iterable[Mapping[str, Any]]]
 
 
@@ -118,7 +121,7 @@ def _of_anchor(entry: TapeEntry) -> list[dict[str, Any]]:
     told = {name: value for name, value in state.items() if name != "summary"} if is_long else state
     said = json.dumps(told, ensure_ascii=False, default=str)
     below = f"\n\n{summary}" if is_long else ""
-    return [{"role": "assistant", "content": f"[Anchor created: {entry.payload.get('name')}]: {said}{below}"}]
+    return [{"role": "assistant", "content": f"{ANCHOR_CREATED}{entry.payload.get('name')}]: {said}{below}"}]
 
 
 def _results(entries: Iterable[TapeEntry]) -> dict[str, Any]:

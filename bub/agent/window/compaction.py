@@ -21,13 +21,14 @@ from bub.agent.window.measure import (
     tokens_of_tools,
 )
 from bub.agent.window.servers import OLDEST_OLLAMA
-from bub.agent.window.sizes import TABLE, Window, open_windows
+from bub.agent.window.sizes import Window, open_windows
 from bub.agent.window.split import Split, shorten_results, split
 from bub.agent.window.summary import Room, fit_summary, pieces_of, request_for
 from bub.errors import BubError, ModelError, TapeError
 from bub.log import log_exception, log_info
 from bub.plugins.view import ProfileView
 from bub.tape import Tape
+from bub.tape.context import ANCHOR_CREATED
 from bub.tools import Tool
 
 FULL = "auto_handoff/context_window"
@@ -103,10 +104,11 @@ class Compaction:
         """
         self._system, self._tools, self._chosen, self._aside.silence = system, tools, chosen, silence
         if self._tape is not None:
-            self._correction = await _recall_correction(self._tape, self._model) or UNCOUNTED
+            self._correction = await _recall_correction(self._tape, self.model) or UNCOUNTED
 
     @property
-    def _model(self) -> str:
+    def model(self) -> str:
+        """The model that is asked."""
         return str(self._chosen.get("model") or self._framework.settings.get("model") or "")
 
     # How full it is.
@@ -145,17 +147,18 @@ class Compaction:
     # Making room.
 
     async def make_room(
-        self, name: str, *, hint: str = "", done: Sequence[str] = (), step: int = 0
+        self, name: str, *, hint: str = "", done: Sequence[str] = (), step: int = 0, is_asked: bool = False
     ) -> Compacted | None:
         """Put a summary in the place of the older messages, behind an anchor; None if there is nothing to sum up.
 
         `done` is what was called for this prompt. If the model cannot sum up, the older messages are left out, and the
-        anchor says so. Raises ModelError for a failure that the turn would meet in any case, which changes nothing.
+        anchor says so. Raises BubError for a failure that the turn would meet in any case, and for each if a person
+        asked for the summary (`is_asked`); then nothing is changed.
         """
         before = self.tokens
         limit = self._limit(before)
         room = Room.within(limit, self._correction)
-        parts = self._split(limit)
+        parts = self._split(limit, is_asked=is_asked)
         is_too_long = self._refused_at is not None or (self.window is not None and before > self.window.most)
         if is_too_long and tokens_of_messages(parts.older) <= _SHORTEST:
             parts = self._split(limit, keeps_step=False)
@@ -167,7 +170,7 @@ class Compaction:
         try:
             state["summary"], failure = await self._sum_up(parts.older, room, hint, step), None
         except BubError as error:
-            if isinstance(error, ModelError) and error.kind in _PASSING:
+            if is_asked or (isinstance(error, ModelError) and error.kind in _PASSING):
                 raise
             log_exception("window.no_summary", error)
             failure = str(error)
@@ -178,7 +181,7 @@ class Compaction:
         kept = shorten_results(parts.kept, max(int((limit * 3 // 4 - fixed) / self._correction) - room.summary, 0))
         await self._context.begin_anew(name, state, kept)
         made = Compacted(before, self.tokens, len(parts.older), failure)
-        log_info("window.compacted", model=self._model, before=made.before, after=made.after, failure=failure)
+        log_info("window.compacted", model=self.model, before=made.before, after=made.after, failure=failure)
         return made
 
     def note_refusal(self) -> None:
@@ -186,12 +189,9 @@ class Compaction:
         self._refused_at = self.tokens
 
     def find_misfit(self) -> ModelError | None:
-        """Why the model cannot be asked, with the numbers; None if the request fits, as far as Bub knows.
-
-        Of the windows that Bub only knows from its table, the server says itself if they are too small.
-        """
+        """Why the model cannot be asked, with the numbers; None if the request fits, or if the server says itself."""
         window = self.window
-        if window is None or window.source == TABLE or self.tokens <= window.most:
+        if window is None or not window.cuts or self.tokens <= window.most:
             return None
         return self.explain_misfit()
 
@@ -199,10 +199,10 @@ class Compaction:
         """Why nothing more can be done: what the request consists of, and how large the window is."""
         told = ", ".join(f"{what} {tokens:,}" for what, tokens in self.parts() if tokens)
         window = self.window
-        size = f"; its window has {window.tokens:,}, as {window.source} says" if window is not None else ""
-        provider = self._model.partition(":")[0]
+        size = f"; its window has {window.tokens:,}, {window.source}" if window is not None else ""
+        provider = self.model.partition(":")[0]
         return ModelError(
-            f"the request does not fit into the window of `{self._model}`: "
+            f"the request does not fit into the window of `{self.model}`: "
             f"it has about {self.tokens:,} tokens ({told}){size}",
             kind="context_overflow",
             provider=provider,
@@ -213,15 +213,16 @@ class Compaction:
     def parts(self) -> list[tuple[str, int]]:
         """What a request consists of now, each part with its tokens, corrected by what was counted."""
         messages, words = fit_media(self._context.messages), self._context.words
-        asked = sum(tokens_of_message(messages[place]) for place in words)
-        results = tokens_of_messages(message for message in messages if message.get("role") == "tool")
-        sizes = {
-            "the system prompt": tokens_of_text(self._system),
-            f"{len(self._tools)} tools": tokens_of_tools(self._tools),
-            "what was asked now": asked,
-            "results of tools": results,
-            "the rest of the conversation": tokens_of_messages(messages) - asked - results,
+        said = {
+            "what was asked now": 0,
+            "what was summed up": 0,
+            "results of tools": 0,
+            "the rest of the conversation": 0,
         }
+        for place, message in enumerate(messages):
+            said[_kind_of(message, is_own=place in words)] += tokens_of_message(message)
+        fixed = {"system prompt": tokens_of_text(self._system), _count(self._tools): tokens_of_tools(self._tools)}
+        sizes = {**fixed, **said}
         return [(what, int(tokens * self._correction)) for what, tokens in sizes.items()]
 
     def _limit(self, tokens: int) -> int:
@@ -230,10 +231,12 @@ class Compaction:
         refused = [self._refused_at * 9 // 10] if self._refused_at is not None else []
         return min([*known, *refused], default=tokens)
 
-    def _split(self, limit: int, *, keeps_step: bool = True) -> Split:
-        fixed = self.estimate() - tokens_of_messages(self._context.messages)
+    def _split(self, limit: int, *, keeps_step: bool = True, is_asked: bool = False) -> Split:
+        said = tokens_of_messages(self._context.messages)
+        fixed = self.estimate() - said
         free = int(limit * 3 // 4 / self._correction) - fixed
         room = max(min(_MOST_KEPT, limit // 5, free // 2), 0) if keeps_step else 0
+        room = min(room, said // 4) if is_asked else room
         return split(self._context.messages, self._context.words, room, keeps_step=keeps_step)
 
     def _tell_left_out(self, older: Sequence[Mapping[str, Any]]) -> str:
@@ -250,6 +253,19 @@ class Compaction:
                 raise BubError("the model's summary is empty")
             said = fit_summary(answer.text, room)
         return said
+
+
+def _kind_of(message: Mapping[str, Any], *, is_own: bool) -> str:
+    if is_own:
+        return "what was asked now"
+    if message.get("role") == "tool":
+        return "results of tools"
+    is_anchor = str(message.get("content")).startswith(ANCHOR_CREATED)
+    return "what was summed up" if is_anchor else "the rest of the conversation"
+
+
+def _count(tools: Sequence[Tool]) -> str:
+    return f"{len(tools)} tool{'' if len(tools) == 1 else 's'}"
 
 
 async def _recall_correction(tape: Tape, model: str) -> float | None:

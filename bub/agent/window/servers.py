@@ -44,10 +44,14 @@ _NAMES = (
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What a server tells of a model: its window in tokens; `is_sure` is False if that is only the least there is."""
+    """What a server tells of a model: its window in tokens.
+
+    `is_sure` is False if that is only the least there is. A server that `cuts` does so without a word.
+    """
 
     tokens: int
     is_sure: bool = True
+    cuts: bool = False
 
 
 class _Asking:
@@ -110,9 +114,9 @@ async def _ask_ollama(asking: _Asking) -> Told | None:
         return None  # whoever has no such model will say so when it is asked
     found = re.search(r"^num_ctx\s+(\d+)", str(shown.get("parameters") or ""), re.MULTILINE)
     if found:
-        return Told(int(found[1]))
+        return Told(int(found[1]), cuts=True)
     await asking.ask("/api/generate", {"model": model, "stream": False}, LOADING_PATIENCE)
-    return _running_window(await asking.ask("/api/ps"), model) or Told(OLDEST_OLLAMA, is_sure=False)
+    return _running_window(await asking.ask("/api/ps"), model) or Told(OLDEST_OLLAMA, is_sure=False, cuts=True)
 
 
 def _running_window(running: Any, model: str) -> Told | None:
@@ -120,8 +124,12 @@ def _running_window(running: Any, model: str) -> Told | None:
     names = {model, f"{model}:latest"}
     for one in models if isinstance(models, list) else ():
         if isinstance(one, Mapping) and names & {one.get("name"), one.get("model")}:
-            return _told(one.get("context_length"))
+            return _cutting(_told(one.get("context_length")))
     return None
+
+
+def _cutting(told: Told | None) -> Told | None:
+    return msgspec.structs.replace(told, cuts=True) if told is not None else None
 
 
 async def _ask_llamacpp(asking: _Asking) -> Told | None:
@@ -132,7 +140,7 @@ async def _ask_llamacpp(asking: _Asking) -> Told | None:
 
 async def _ask_lmstudio(asking: _Asking) -> Told | None:
     said = await asking.ask(f"/api/v0/models/{quote(asking.endpoint.model)}")
-    return _told_in(said) if isinstance(said, Mapping) else None
+    return _cutting(_told_in(said)) if isinstance(said, Mapping) else None
 
 
 async def _ask_list(asking: _Asking) -> Told | None:

@@ -19,17 +19,23 @@ from bub.log import log_warning
 from bub.pipeline.plan.providers import LOCAL, split_model
 from bub.plugins.view import ProfileView
 
-SETTINGS, SERVER, TABLE, LEAST = "the settings", "its server", "Bub's table", "the least that such a server has"
+SETTINGS, SERVER, TABLE = "as the settings say", "as its server says", "as Bub's table says"
+LEAST = "the least that such a server has, since it does not say"
+"""Who says how large a window is, as the end of a sentence."""
 
 _KEPT_SECONDS = 60.0
 """How long the answer of a server counts that people start themselves: they may start it with another window."""
 
 
 class Window(msgspec.Struct, frozen=True):
-    """How many tokens a request to a model and its answer may have together, and who says so."""
+    """How many tokens a request to a model and its answer may have together, and who says so.
+
+    What is longer, a server that `cuts` makes shorter without a word; any other refuses it.
+    """
 
     tokens: int
     source: str
+    cuts: bool = False
 
     @property
     def room_for_answer(self) -> int:
@@ -73,11 +79,11 @@ class Windows:
         told = await self._ask(view, endpoint) if endpoint is not None and (is_own or not (said or known)) else None
         if told is not None and told.is_sure and said is not None and told.tokens < said:
             log_warning("window.smaller", model=wanted, settings=said, server=told.tokens)
-            return Window(told.tokens, SERVER)
+            return Window(told.tokens, SERVER, told.cuts)
         if said is not None:
-            return Window(said, SETTINGS)
+            return Window(said, SETTINGS, told is not None and told.cuts)
         if told is not None:
-            return Window(told.tokens, SERVER if told.is_sure else LEAST)
+            return Window(told.tokens, SERVER if told.is_sure else LEAST, told.cuts)
         known = known_window(name)
         return Window(known, TABLE) if known is not None else None
 
