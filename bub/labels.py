@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -47,3 +48,34 @@ def declare(
         return msgspec.convert(given, Labels)
     except msgspec.ValidationError as error:
         raise ValueError(f"no label: {error}; write reads='private', brings='untrusted', reaches='outside'") from None
+
+
+class PluginLabels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the `tools` and `channels` of a plugin do, by name; the other three are for those that are not named."""
+
+    reads: Reads | UnsetType | None = UNSET
+    brings: Brings | UnsetType | None = UNSET
+    reaches: Reaches | UnsetType | None = UNSET
+    tools: Mapping[str, Labels] = msgspec.field(default_factory=dict)
+    channels: Mapping[str, Labels] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def read(cls, said: Any) -> PluginLabels:
+        """Read the labels of a plugin from a mapping; an empty one says that it does nothing.
+
+        Raises `msgspec.ValidationError` for what is no such mapping.
+        """
+        return msgspec.convert({"reaches": None} if said == {} else said, cls)
+
+    @property
+    def others(self) -> Labels | None:
+        """The labels of what is not named, if they are declared."""
+        return declare(self.reads, self.brings, self.reaches)
+
+    def of_tool(self, name: str) -> Labels | None:
+        """Return the labels of a tool of the plugin, if they are declared."""
+        return self.tools.get(name, self.others)
+
+    def of_channel(self, name: str) -> Labels | None:
+        """Return the labels of a channel of the plugin, if they are declared."""
+        return self.channels.get(name, self.others)

@@ -554,7 +554,7 @@ STAGE = {
     "thread": "thread: true",
 }
 HOOK = {key: STAGE[key] for key in ("kind", "timeout", "on_failure", "only", "thread")} | {"takes": "takes: [message]"}
-PLUGIN = {"path": "path: other.py", "optional": "optional: true"}
+PLUGIN = {"path": "path: other.py", "optional": "optional: true", "labels": "labels: {}"}
 PROFILE = {
     "extends": "extends: work",
     "plugins": "plugins: [guard, second]",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from fakes.mistakes import VERSION, Mistake, assert_is_found, check, said
 
+from bub.base.diagnostics import without_notes
 from bub.pipeline.check.validate import check_loaded
 from bub.pipeline.source.merge import load_text
 
@@ -228,7 +229,7 @@ def test_a_plugin_may_bring_any_tool_but_a_slip_for_one_of_bubs_own(tmp_path: Pa
     def found(tools: str) -> list[str]:
         text = VERSION + OWN.format(path="notes.py") + profile(tools, "notes")
         document = load_text(text, base=tmp_path)
-        return [f"{each.severity} {each.message}" for each in check_loaded(document).diagnostics]
+        return [f"{each.severity} {each.message}" for each in without_notes(check_loaded(document).diagnostics)]
 
     assert found('{allow: ["notes.*", notes.add, fs.read], ask: [notes.add]}') == []
     vain = "nobody is asked about `notes.*`, which profile `default` does not allow"

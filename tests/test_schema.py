@@ -89,7 +89,7 @@ MISTAKES = [
         "plugins: {p: {«zzz»: 1}}",
         "B100",
         "unknown key `zzz` in plugin `p`",
-        "known keys: `path`, `optional`, `runtime`",
+        "known keys: `path`, `optional`, `runtime`, `labels`",
         "plugins.p.zzz",
     ),
     (

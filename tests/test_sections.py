@@ -15,8 +15,9 @@ from bub.base.diagnostics import Diagnostic
 from bub.framework import BubFramework
 from bub.pipeline.check.validate import check_document
 from bub.pipeline.source.merge import load_text
+from bub.pipeline.source.schemas import embed_section
 from bub.plugins import schemas as sections
-from bub.plugins.schemas import embed_section, installed_section
+from bub.plugins.schemas import installed_section
 
 WEATHER: Mapping[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

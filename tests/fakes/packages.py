@@ -24,3 +24,13 @@ def install_section(
     (folder / package / "__init__.py").write_text(code, encoding="utf-8")
     (folder / package / "settings.schema.json").write_text(json.dumps(schema), encoding="utf-8")
     return folder
+
+
+def install_labels(folder: Path, labels: Any, *, plugin: str = "weather", package: str = "bub_weather") -> Path:
+    """Install in `folder` a package with a plugin that brings labels for it; returns `folder`."""
+    install_section(folder, {}, plugin=plugin, package=package)
+    points = folder / f"{package}-1.2.dist-info" / "entry_points.txt"
+    names = f"[bub]\n{plugin} = {package}\n[bub.labels]\n{plugin} = {package}:labels.json\n"
+    points.write_text(names, encoding="utf-8")
+    (folder / package / "labels.json").write_text(json.dumps(labels), encoding="utf-8")
+    return folder

@@ -11,7 +11,11 @@ from bub.pipeline.check.schema_errors import explain_errors as explain_errors
 from bub.pipeline.check.schema_errors import explain_layer as explain_layer
 from bub.pipeline.check.sections import check_sections as check_sections
 from bub.pipeline.check.sections import sections_of as sections_of
+from bub.pipeline.plan.ways.ways import Way as Way
+from bub.pipeline.plan.ways.ways import find_ways as find_ways
 from bub.pipeline.report.handbook import codes as codes
 from bub.pipeline.source.template import LONGEST_TEMPLATE as LONGEST_TEMPLATE
 from bub.pipeline.source.template import template_mistakes as template_mistakes
+from bub.plugins.labels import installed_labels as installed_labels
+from bub.plugins.schemas import installed_sections as installed_sections
 from bub.plugins.simple_commands import explain_entry as explain_entry

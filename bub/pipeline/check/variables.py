@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bub.base.diagnostics import NO_FILE, Diagnostic, Findings, Place, ask_for
+from bub.pipeline.check import late
 from bub.pipeline.plan.scalars import names_of
 from bub.pipeline.plan.settings import RESERVED, named_like_settings, unknown_variables, variable_of, variables_of
 from bub.pipeline.source.document import Node, walk
@@ -13,7 +14,6 @@ from bub.pipeline.source.interpolate import Environment, Reference, dotenv_place
 from bub.pipeline.source.merge import Document
 from bub.pipeline.source.other_names import variables_here
 from bub.pipeline.source.schemas import Schema, whole_settings_schema
-from bub.plugins.schemas import installed_sections
 
 CODE = "B035"
 
@@ -31,7 +31,7 @@ def check_variables(document: Document, environment: Environment) -> tuple[Diagn
     written = section.plain() if section is not None and section.is_mapping else {}
     if not unknown_variables(environment, whole_settings_schema(), written):
         return ()
-    schema = whole_settings_schema(section.plugin for section in installed_sections())
+    schema = whole_settings_schema(section.plugin for section in late.installed_sections())
     plugins = {name for name in _plugins(document) if name not in schema["properties"]}
     beginnings = tuple(f"{variable_of([name])}_" for name in plugins)
     used = {reference.name for layer in document.layers for reference in _references(layer.root)}

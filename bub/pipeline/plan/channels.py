@@ -9,7 +9,7 @@ from bub.base.globs import is_glob, matcher
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import names_of, text_of
 from bub.pipeline.source.document import Node
-from bub.plugins.schemas import installed_names
+from bub.plugins.packages import installed_names
 from bub.plugins.shipped import SHIPPED_CHANNELS
 
 _FIELD = "channel"

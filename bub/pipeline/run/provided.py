@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+from msgspec.structs import replace
+
 from bub.base.diagnostics import Findings, Related, Severity
 from bub.base.globs import is_glob
 from bub.errors import HookTypeError
@@ -12,12 +14,15 @@ from bub.hooks.binding import Call, bind
 from bub.hooks.facts import BUILTIN
 from bub.hooks.implementations import Implementation
 from bub.hookspecs import HOOK_POINTS
+from bub.labels import PluginLabels
 from bub.log import log_exception
+from bub.pipeline.check.rules.labels_in_vain import check_tools as check_labels
 from bub.pipeline.check.rules.unknown_tool import add_unknown_tool, names_without_tool
 from bub.pipeline.plan.channels import unknown_channels
 from bub.pipeline.plan.offers import Offers
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import names_of
+from bub.pipeline.plan.ways.declared import declared_in
 from bub.plugins.failures import in_one_line
 from bub.plugins.plugin_set import PluginSet
 from bub.tools import Tool
@@ -53,9 +58,11 @@ def provided_tools(plan: Plan, offers: Offers) -> Mapping[str, Tool]:
         except (Exception, SystemExit) as error:  # noqa: BLE001 (code of others: whatever it raises is its failure)
             tell_failure(plan.findings, offers, implementation, "its tools", error)
             continue
+        check_labels(plan, call.plugin, (tool.name for tool in brought), plan.findings)
+        labels = _labels_said(plan, call.plugin)
         for tool in brought:
             if tool.name not in tools:
-                owners[tool.name], tools[tool.name] = call.plugin, tool
+                owners[tool.name], tools[tool.name] = call.plugin, _label(tool, labels)
             else:
                 tell_one_name(plan.findings, offers, f"the tool `{tool.name}`", owners[tool.name], call.plugin)
     _check_names(plan, offers, tools)
@@ -133,6 +140,21 @@ def note_channels(plan: Plan, channels: Callable[[], Iterable[str]], findings: F
             profile=plan.profile,
             help="a message of such a channel comes from a program, or from `bub run --channel NAME`",
         )
+
+
+def _labels_said(plan: Plan, plugin: str) -> tuple[PluginLabels | None, PluginLabels | None]:
+    """What the file says that the tools of a plugin do, and what its package says."""
+    if plugin == BUILTIN or plan.is_shipped(plugin):
+        return None, None
+    declared = declared_in(plan, plan.root, plugin, plan.root.place)
+    return declared.said, declared.brought
+
+
+def _label(tool: Tool, labels: tuple[PluginLabels | None, PluginLabels | None]) -> Tool:
+    """A tool with its labels: those that the file says, else its own, else those that its package brings."""
+    said, brought = (one.of_tool(tool.name) if one is not None else None for one in labels)
+    found = next((one for one in (said, tool.labels, brought) if one is not None), None)
+    return tool if found is tool.labels else replace(tool, labels=found)
 
 
 def _callable(offers: Offers) -> Iterator[tuple[Implementation, Call]]:

@@ -23,6 +23,7 @@ from bub.pipeline.show.differences import (
     settings,
     stages,
     tools,
+    ways,
 )
 from bub.pipeline.show.differences.changes import Change, Changes, list_names
 from bub.pipeline.show.differences.messages import route_samples
@@ -143,7 +144,9 @@ class _Comparer:
         changes = Changes()
         self._report_unpaired(pair, changes)
         if pair.new is not None:
-            self._compare_plans(self.plan(self.old, pair.old), self.plan(self.new, pair.new), changes)
+            before, after = self.plan(self.old, pair.old), self.plan(self.new, pair.new)
+            self._compare_plans(before, after, changes)
+            ways.compare(before, after, changes)  # routes make them, too, which are no part of a profile
         found = changes.sort()
         if not pair.is_reached and not self._is_chosen_by_sessions():
             found = Changes([_without_danger(change) for change in found]).sort()

@@ -1,11 +1,14 @@
-"""What the reader of YAML imports when it first needs it: most files have no syntax error."""
+"""What the reader of YAML imports when it first needs it: most files have no syntax error and no unknown section."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-_HOMES = {"explain_error": "bub.pipeline.source.yaml_errors"}
+_HOMES = {
+    "explain_error": "bub.pipeline.source.yaml_errors",
+    "installed_section": "bub.plugins.schemas",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from bub.base.resources import shipped_schema
-from bub.plugins.schemas import embed_section, installed_section
+from bub.pipeline.source import late
 
 Schema = Mapping[str, Any]
 
@@ -47,7 +47,7 @@ def whole_settings_schema(plugins: Iterable[str] = (), *, pointer: str = "#") ->
     """
     own, shipped, installed = settings_schema(), shipped_sections(), {}
     for plugin in plugins:
-        found = installed_section(plugin) if plugin not in shipped and plugin not in own["properties"] else None
+        found = late.installed_section(plugin) if plugin not in shipped and plugin not in own["properties"] else None
         if found is not None and found.schema is not None:
             installed[plugin] = found.schema
     if installed:
@@ -65,6 +65,23 @@ def settings_schema_with(sections: Mapping[str, Schema], *, pointer: str = "#") 
     own = settings_schema()
     placed = {plugin: embed_section(sections[plugin], f"{pointer}/properties/{plugin}") for plugin in sorted(sections)}
     return {**own, "properties": {**own["properties"], **placed}}
+
+
+def embed_section(schema: Schema, pointer: str) -> dict[str, Any]:
+    """Make a section's schema part of another one, in which it stands at `pointer` (`#/properties/telegram`)."""
+    moved: dict[str, Any] = _move_references(schema, pointer)
+    return {**{keyword: value for keyword, value in moved.items() if keyword != "$schema"}, "type": "object"}
+
+
+def _move_references(value: Any, pointer: str) -> Any:
+    if isinstance(value, list):
+        return [_move_references(item, pointer) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: pointer + inner[1:] if name == "$ref" and isinstance(inner, str) else _move_references(inner, pointer)
+        for name, inner in value.items()
+    }
 
 
 def _load(*parts: str) -> Schema:

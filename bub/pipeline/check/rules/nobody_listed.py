@@ -17,7 +17,7 @@ from bub.pipeline.source.interpolate import references
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
 from bub.pipeline.source.schemas import names_of_settings
 from bub.pipeline.source.yaml_reader import MAX_BYTES
-from bub.plugins.schemas import installed_names
+from bub.plugins.packages import installed_names
 from bub.plugins.shipped import SHIPPED_PLUGINS
 
 SECTION, DECLARED, CHANNEL = "B190", "B191", "B212"

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.ways.guests import EVERYBODY, GUESTS
 from bub.pipeline.show.differences.changes import Changes
 from bub.pipeline.source.document import Node
 
-GUESTS = ("allow_users", "allow_chats")
-"""If both are listed, both have to fit; if one is, that one decides; if none is, nobody may."""
-
-_EVERYBODY = "*"
 _TELEGRAM = "telegram"
 
 
@@ -51,13 +48,13 @@ def _admits_any(section: Node | None) -> bool:
 def _admits_strangers(section: Node | None) -> bool:
     """Return whether somebody is let in whom nobody named: everybody, or whoever writes in some chat."""
     users, chats = (_texts(section, key) for key in GUESTS)
-    return _EVERYBODY in users or (not users and bool(chats))
+    return EVERYBODY in users or (not users and bool(chats))
 
 
 def _listed(section: Node | None, key: str) -> frozenset[str] | None:
     """Return whom a list lets in; None for everybody, which an empty one means as well if the other is not empty."""
     texts = _texts(section, key)
-    return None if not texts or _EVERYBODY in texts else texts
+    return None if not texts or EVERYBODY in texts else texts
 
 
 def _texts(section: Node | None, key: str) -> frozenset[str]:

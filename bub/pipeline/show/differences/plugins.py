@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from bub.labels import Labels
 from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.ways.declared import declared_in
 from bub.pipeline.show.differences.changes import Changes, describe_change, list_names, quote_value
 from bub.pipeline.show.differences.facts import Fact, fact, gates_of
 from bub.pipeline.show.differences.judges import judges, renamed_plugins, source_of
+
+_OTHERS = "*"
+"""Stands for the tools and channels that no label names."""
+
+_NAMES = Labels.__struct_fields__
+_ANYTHING = Labels("private", "untrusted", "outside")
 
 
 def compare(old: Plan, new: Plan, changes: Changes) -> None:
@@ -49,6 +57,29 @@ def _compare_declarations(name: str, old: Plan, new: Plan, changes: Changes) -> 
     was, now = (fact("runtime", plan.root.get("plugins", name, "runtime"), unset="python") for plan in (old, new))
     if was.sense != now.sense:
         changes.add_differing("code.runtime", describe_change("runtime", who, was, now), f"{path}.runtime", was, now)
+    _compare_labels(name, old, new, changes)
+
+
+def _compare_labels(name: str, old: Plan, new: Plan, changes: Changes) -> None:
+    """Tell what changes in what the file says that the tools and channels of a plugin do."""
+    was, now = (fact("labels", plan.root.get("plugins", name, "labels")) for plan in (old, new))
+    if was.sense == now.sense:
+        return
+    before, after = (declared_in(plan, plan.root, name, plan.root.place) for plan in (old, new))
+    tools, channels = before.tools | after.tools | {_OTHERS}, before.channels | after.channels | {_OTHERS}
+    pairs = [(before.of_tool(one), after.of_tool(one)) for one in tools]
+    pairs += [(before.of_channel(one), after.of_channel(one)) for one in channels]
+    less = any(_declares_less(one, other) for one, other in pairs)
+    why = "people are asked before fewer calls" if less else ""
+    message = describe_change("labels", f"plugin `{name}`", was, now)
+    changes.add_differing("tools.labels", message, f"plugins.{name}.labels", was, now, danger=why)
+
+
+def _declares_less(was: Labels | None, now: Labels | None) -> bool:
+    """Return whether labels say that less may happen; what is not declared may do anything."""
+    if now is None:
+        return False
+    return any(getattr(was or _ANYTHING, name) is not None and getattr(now, name) is None for name in _NAMES)
 
 
 def _loss(what: str, plugin: str, happens: str, old: Plan, new: Plan) -> tuple[str, str, bool]:

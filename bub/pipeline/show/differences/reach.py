@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from bub.pipeline.plan.plan import Plan
-from bub.pipeline.show.differences.guests import GUESTS, widens
+from bub.pipeline.plan.ways.guests import GUESTS
+from bub.pipeline.show.differences.guests import widens
 from bub.pipeline.show.differences.recipients import opens_address, opens_model, opens_provider_address
 from bub.pipeline.source.document import Plain
 

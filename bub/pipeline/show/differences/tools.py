@@ -2,58 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 from bub.base.globs import covers, is_glob, sample
 from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.ways.tool_rules import ASKED, FREE, Entries, ToolRules, match
 from bub.pipeline.show.differences.changes import Changes
 from bub.pipeline.source.document import Node
 from bub.plugins.shipped import BY_NAME, SHIPPED_TOOLS
 
-Entries = Mapping[str, Node]
-
-_SHUT, _ASKED, _FREE = range(3)
-"""What may become of a call: it is denied, a person is asked, it runs."""
-
-
-class Rules(NamedTuple):
-    """The `tools` of a profile; `allow` is None if it does not say, which allows those that only read."""
-
-    node: Node | None
-    allow: Entries | None
-    deny: Entries
-    ask: Entries
-    unasked: Entries
-
-    @classmethod
-    def of(cls, plan: Plan) -> Rules:
-        profile = plan.effective.profile_node
-        node = profile.get("tools") if profile is not None else None
-        deny, ask = (_entries(node, key) or {} for key in ("deny", "ask"))
-        unasked = _entries(node.get("unasked") if node is not None else None, BY_NAME) or {}
-        return cls(node, _entries(node, "allow"), deny, ask, unasked)
-
-    @property
-    def names(self) -> set[str]:
-        return {*(self.allow or ()), *self.deny, *self.ask}
-
-    def freedom(self, tool: str, unsaid: bool) -> int:
-        """Return how free a tool is; `unsaid` is whether one that nobody knows only reads."""
-        if _match(self.deny, tool) or not self._allows(tool, unsaid):
-            return _SHUT
-        return _ASKED if _match(self.ask, tool) else _FREE
-
-    def _allows(self, tool: str, unsaid: bool) -> bool:
-        if self.allow is None:
-            return SHIPPED_TOOLS.get(tool, unsaid)
-        return tool in self.allow if tool == BY_NAME else _match(self.allow, tool)
-
 
 def compare(old: Plan, new: Plan, changes: Changes) -> None:
     """Tell what changes in the profile's `tools`; what becomes freer is dangerous."""
-    was, now, path = Rules.of(old), Rules.of(new), f"profiles.{new.profile}.tools"
+    was, now, path = ToolRules.of(old), ToolRules.of(new), f"profiles.{new.profile}.tools"
     freer = [tool for tool in _samples(was.names | now.names) if _is_freer(tool, was, now)]
     if was.allow is not None and now.allow is None:
         message = "the profile no longer lists the tools it allows, so it allows those that only read"
@@ -62,7 +24,7 @@ def compare(old: Plan, new: Plan, changes: Changes) -> None:
         message = "the profile lists the tools it allows; before, those that only read were allowed"
         changes.add("tools.listed", message, path, now.node, new=list(now.allow))
     for name, node in _missing(now.allow, was.allow):
-        once = ", after a person was asked" if _match(now.ask, name) else ""
+        once = ", after a person was asked" if match(now.ask, name) else ""
         message, danger = f"tool `{name}` may be used{once}", _frees(name, freer, allows=True)
         changes.add("tools.allow", message, f"{path}.allow", node, new=name, danger=danger)
     for name, node in _missing(was.allow, now.allow) if now.allow is not None else ():
@@ -71,7 +33,7 @@ def compare(old: Plan, new: Plan, changes: Changes) -> None:
     _compare_limit("deny", was.deny, now.deny, words, freer, path, changes)
     words = "a person is asked before tool `{}` is used", "nobody is asked any more before tool `{}` is used"
     _compare_limit("ask", was.ask, now.ask, words, freer, path, changes)
-    danger = now.freedom(BY_NAME, False) == _ASKED and was.freedom(BY_NAME, False) != _FREE
+    danger = now.freedom(BY_NAME, False) == ASKED and was.freedom(BY_NAME, False) != FREE
     for name, node in _missing(now.unasked, was.unasked):
         message = f"nobody is asked about a command that begins with `{name}`"
         changes.add("tools.unasked", message, f"{path}.unasked.{BY_NAME}", node, new=name, danger=danger)
@@ -98,7 +60,7 @@ def _samples(names: Iterable[str]) -> set[str]:
     return {*SHIPPED_TOOLS, *(set(names) - set(globs)), *map(sample, globs), *both}
 
 
-def _is_freer(tool: str, was: Rules, now: Rules) -> bool:
+def _is_freer(tool: str, was: ToolRules, now: ToolRules) -> bool:
     """Return whether a tool may do more than before."""
     # Of one that nobody knows, the worst is assumed if the profile begins to list what it allows, or ceases to.
     return now.freedom(tool, True) > was.freedom(tool, now.allow is None)
@@ -109,15 +71,6 @@ def _frees(entry: str, freer: Iterable[str], allows: bool = False) -> bool:
     return any(tool == entry or (fnmatchcase(tool, entry) and not (allows and tool == BY_NAME)) for tool in freer)
 
 
-def _entries(tools: Node | None, key: str) -> dict[str, Node] | None:
-    node = tools.get(key) if tools is not None else None
-    return {str(item.value): item for item in node.elements()} if node is not None else None
-
-
 def _missing(these: Entries | None, others: Entries | None) -> list[tuple[str, Node]]:
     """Return what `these` have and `others` lack."""
     return [(name, node) for name, node in (these or {}).items() if name not in (others or {})]
-
-
-def _match(globs: Iterable[str], name: str) -> bool:
-    return any(glob == name or fnmatchcase(name, glob) for glob in globs)

@@ -1,0 +1,65 @@
+"""Strangers cannot make the agent leak what is private."""
+
+from __future__ import annotations
+
+from bub.base.diagnostics import Related
+from bub.pipeline.check import late
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.scalars import mappings_in, names_of
+from bub.pipeline.plan.settings import all_settings
+from bub.plugins.shipped import BY_NAME
+
+CODE = "B232"
+
+
+def check(plan: Plan) -> None:
+    """Find ways on which strangers get at what is private (a warning), or may (a note): one finding for each start."""
+    if not _may_leak(plan):
+        return
+    ways = [way for way in late.find_ways(plan) if way.is_open]
+    # If strangers write to the agent, that says more than that it reads their pages.
+    told = [way for way in ways if way.begins_outside] or ways
+    for start in dict.fromkeys(way.start for way in told):
+        from_here = sorted((way for way in told if way.start == start), key=_rank)
+        _tell(plan, from_here)
+
+
+def _rank(way: late.Way) -> tuple[bool, bool]:
+    """Sure ways come first, and of those the ones that lead out in one call."""
+    return not way.is_sure, way.outlet is None
+
+
+def _tell(plan: Plan, ways: list[late.Way]) -> None:
+    """Tell the first of some ways, and how many more there are."""
+    way, *others = ways
+    first, *steps = way.steps
+    more = f" ({len(others)} more way{'s' if others[1:] else ''})" if others else ""
+    judged = "".join(f", unless {cut.words}" for cut in way.cuts)
+    plan.findings.add(
+        CODE,
+        f"{way.words} in profile `{plan.profile}`{judged}{more}",
+        first.place,
+        severity="warning" if way.is_sure and way.begins_outside else "note",
+        path=f"profiles.{plan.profile}.tools",
+        profile=plan.profile,
+        help=way.help,
+        related=[Related(step.words, step.place.file, step.place.range) for step in steps],
+    )
+
+
+def _may_leak(plan: Plan) -> bool:
+    """Whether it is worth looking: most files let nobody in whom they do not name, and ask before commands."""
+    tools = plan.tools
+    allow, ask = (tools.get(key) if tools is not None else None for key in ("allow", "ask"))
+    if any(name == BY_NAME for name, _ in names_of(allow)) and not any(name == BY_NAME for name, _ in names_of(ask)):
+        return True
+    if any(plugin.get("labels") is not None for _, plugin in mappings_in(plan.root.get("plugins"))):
+        return True
+    if any(plan.root.get("plugins", name, "path") is None and not plan.is_shipped(name) for name, _ in plan.allowlist):
+        return True
+    return any(
+        section.get(key) is not None
+        for _, settings in all_settings(plan.document.root)
+        for _, section in mappings_in(settings)
+        for key in ("allow_users", "allow_chats", "listen")
+    )

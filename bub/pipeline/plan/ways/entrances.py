@@ -1,0 +1,144 @@
+"""The channels in which strangers can write to a profile, and the routes that lead their messages there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+from msgspec.structs import replace
+
+from bub.base.diagnostics import Place
+from bub.base.globs import matcher
+from bub.hookspecs import PERSONALITY_POINT
+from bub.labels import Labels
+from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.scalars import text_of
+from bub.pipeline.plan.ways.declared import DeclaredPlugin, declared_in
+from bub.pipeline.plan.ways.guests import GUESTS, Strangers, find_strangers
+from bub.pipeline.source.document import Node
+from bub.pipeline.source.merge import DEFAULT_PROFILE
+from bub.pipeline.source.profiles import Effective, effective
+from bub.plugins.shipped import VOUCHED_IDS
+
+_TELEGRAM = "telegram"
+_ALL, _LISTEN = "all", "listen"
+_CHANNEL, _PERSON = "channel", ("sender_id", "chat_id")
+
+
+class Entrance(msgspec.Struct, frozen=True):
+    """A channel in which strangers can write to a profile: why they can, and which route leads from there.
+
+    `labels` are None if the plugin does not declare what its channel does.
+    """
+
+    channel: str
+    strangers: Strangers
+    labels: Labels | None
+    route: Place | None = None
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether strangers can write there for sure."""
+        return self.strangers.is_certain and self.labels is not None
+
+
+def entrances_of(plan: Plan) -> tuple[Entrance, ...]:
+    """Find where strangers can write to a profile: if it is chosen at start, and over the routes of the default one."""
+    found: dict[str, Entrance] = {}
+    for start in dict.fromkeys((plan.profile, DEFAULT_PROFILE)):
+        is_own = start == plan.profile
+        choosing = _choosing(plan)
+        if not is_own and choosing is None and not _leads_here(plan):
+            continue
+        view = plan.effective if is_own else effective(plan.document, start)
+        for entrance in _opened(plan, view):
+            reached = _lead(plan, entrance, is_start=is_own)
+            if reached is None and choosing is not None:
+                reached = replace(entrance, route=choosing)
+            if reached is not None:
+                found.setdefault(entrance.channel, reached)
+    return tuple(found.values())
+
+
+# Which channels are open
+
+
+def _opened(plan: Plan, view: Effective) -> Iterator[Entrance]:
+    """The channels of a profile that run, and in which strangers can write."""
+    listed = view.profile_node.get("channels") if view.profile_node is not None else None
+    chosen = {str(item.value) for item in listed.elements()} if listed is not None else {_ALL}
+    for item in view.allowlist.elements() if view.allowlist is not None else ():
+        if not isinstance(item.value, str):
+            continue
+        plugin = declared_in(plan, view.root, item.value, item.place)
+        section = view.root.get("settings", plugin.name)
+        for channel in sorted({plugin.name, *plugin.channels}):
+            if chosen & {_ALL, channel} and f"!{channel}" not in chosen:
+                strangers = _find_strangers(plugin, channel, section)
+                if strangers is not None:
+                    yield Entrance(channel, strangers, plugin.of_channel(channel))
+
+
+def _find_strangers(plugin: DeclaredPlugin, channel: str, section: Node | None) -> Strangers | None:
+    """What lets strangers write in a channel; one that is declared to bring nothing untrusted has none."""
+    labels = plugin.of_channel(channel)
+    if labels is not None and labels.brings is None:
+        return None
+    if plugin.name == _TELEGRAM and (section is None or section.get("token") is None):
+        return None
+    if plugin.name == _TELEGRAM or any(_elements(section.get(key)) for key in GUESTS if section is not None):
+        return find_strangers(section)
+    if labels is not None:
+        return Strangers(plugin.place, "strangers may write there")
+    listen = section.get(_LISTEN) if section is not None else None
+    return Strangers(listen.where, "it listens for messages", is_certain=False) if listen is not None else None
+
+
+def _elements(node: Node | None) -> tuple[Node, ...]:
+    return node.elements() if node is not None else ()
+
+
+# Where their messages go
+
+
+def _lead(plan: Plan, entrance: Entrance, *, is_start: bool) -> Entrance | None:
+    """An entrance with the route that leads strangers to the profile, if one does or none takes them elsewhere."""
+    for route in _elements(plan.root.get("routes")):
+        match = route.get("match")
+        if match is None or not match.is_mapping or not _may_take(match, entrance.channel):
+            continue
+        if text_of(route.get("profile")) == plan.profile:
+            return replace(entrance, route=route.place)
+        if _takes_all(match):
+            return None
+    return entrance if is_start else None
+
+
+def _choosing(plan: Plan) -> Place | None:
+    """Where it is said that a session may choose among all profiles, with a command that anybody may write."""
+    node = plan.root.get("hooks", PERSONALITY_POINT)
+    return node.where if node is not None else None
+
+
+def _leads_here(plan: Plan) -> bool:
+    """Whether some route leads to the profile."""
+    return any(text_of(route.get("profile")) == plan.profile for route in _elements(plan.root.get("routes")))
+
+
+def _may_take(match: Node, channel: str) -> bool:
+    """Whether a route may take what a stranger writes in a channel."""
+    glob = text_of(match.get(_CHANNEL))
+    if glob is not None and not matcher(glob)(channel):
+        return False
+    # An id that nobody can choose or share is one person, whom the file names; so is their chat with the bot.
+    persons = [text_of(match.get(field)) or "" for field in _PERSON]
+    pattern = VOUCHED_IDS.get(channel)
+    return pattern is None or not any(re.fullmatch(pattern, person) for person in persons)
+
+
+def _takes_all(match: Node) -> bool:
+    """Whether a route that takes some messages of a channel takes all of them."""
+    return all(name == _CHANNEL or node.value == "*" for name, node in match.items()) and all(
+        text_of(node) is not None for _, node in match.items()
+    )
