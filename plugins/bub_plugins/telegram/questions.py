@@ -13,14 +13,16 @@ from telegram.error import BadRequest, TelegramError
 from bub.channels import ShownQuestion, TakenAnswer
 from bub.log import log_info
 from bub_plugins.telegram.limits import ChatAddress
-from bub_plugins.telegram.markup import Styled
-from bub_plugins.telegram.writing import GoneError, Writer
+from bub_plugins.telegram.markup import Styled, split
+from bub_plugins.telegram.writing import GoneError, Upload, Writer
 
 WHICH = "Which question? Reply to it, or write /yes and its id, such as /yes q7."
 
 _SAID = re.compile(r"/(?P<word>yes|no)(?:@(?P<bot>\w+))?(?:\s+(?P<id>q\d{1,15}))?\s*", re.IGNORECASE)
 _PRESSED = re.compile(r"(?P<word>yes|no) (?P<id>q\d{1,15})")
 _MOST_TEXT = 3_000
+"""How many UTF-16 units of a call stand in the question itself."""
+
 _MOST_WORDS = 200
 """What Telegram shows when a button was pressed."""
 
@@ -65,15 +67,25 @@ class Questions:
         self._me = me
         self._say = say
         self._start_soon = start_soon
+        self._sent_whole: set[str] = set()
 
     async def show(self, question: ShownQuestion) -> str:
-        """Send a question, unless it is shown; return the id of its message."""
+        """Send a question, unless it is shown; return the id of its message.
+
+        Whoever can press a button has all of the call before them: what is long is sent as a file first.
+        """
         if question.shown:
             return question.shown
         where = ChatAddress.of(question.chat_id)
         answers = int(question.answers) if question.answers.isdecimal() else None
+        if _beginning(question) != question.text and question.id not in self._sent_whole:
+            whole = Upload("document", f"{question.id}.txt", question.text.encode("utf-8", "replace"))
+            await self._writer.upload(where, [whole], Styled(""), answers=answers)
+            self._sent_whole.add(question.id)
         text = f"{_describe(question)}\n\n{_how_to_answer(question)}"
-        return str(await self._writer.ask(where, Styled(text), _buttons(question), answers=answers))
+        shown = str(await self._writer.ask(where, Styled(text), _buttons(question), answers=answers))
+        self._sent_whole.discard(question.id)
+        return shown
 
     async def close(self, question: ShownQuestion, words: str) -> None:
         """Let a question say what came of it, without buttons."""
@@ -149,13 +161,22 @@ def _read_press(query: Any) -> Said | None:
 
 
 def _describe(question: ShownQuestion) -> str:
-    text, more = question.text[:_MOST_TEXT], len(question.text) - _MOST_TEXT
-    lines = [f"{question.id}: may I call {question.tool} with", text]
-    if more > 0:
-        lines.append(f"… and {more:,} more characters, which `bub inbox list` shows at the machine?")
+    beginning = _beginning(question)
+    lines = [f"{question.id}: may I call {question.tool} with", beginning]
+    if beginning != question.text:
+        lines.append(
+            f"… All {len(question.text):,} characters are in {question.id}.txt above: a yes is for all of them."
+        )
     if question.is_again:
         lines.append("\nThe process ended when it was called before, and whether that took effect is not known.")
     return "\n".join(lines)
+
+
+def _beginning(question: ShownQuestion) -> str:
+    """Return as much of a call as goes into one message, counted as Telegram counts."""
+    if len(question.text) <= _MOST_TEXT and len(Styled(question.text)) <= _MOST_TEXT:
+        return question.text
+    return next((part.text for part in split(Styled(question.text[:_MOST_TEXT]), _MOST_TEXT)), "")
 
 
 def _how_to_answer(question: ShownQuestion) -> str:
