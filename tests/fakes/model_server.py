@@ -82,6 +82,9 @@ class Handler(BaseHTTPRequestHandler):
             names = [{"id": name, "object": "model"} for name in MODELS]
             self.respond({"body": json.dumps({"object": "list", "data": names})})
             return
+        if urlsplit(self.path).path != "/log":
+            self.respond({"status": 404})
+            return
         query = parse_qs(urlsplit(self.path).query)
         entries = self.log.of(query["model"][0], int(query.get("ended", ["0"])[0]))
         self.respond({"body": json.dumps(entries), "headers": {"content-type": "application/json"}})
