@@ -65,7 +65,7 @@ class HookPoint(msgspec.Struct, frozen=True):
     feeds a `stream` stage whether it answers with a "text", a "stream" or "either". `sync_only`: an
     implementation must not be async. `twin` names the point that answers the same question in another form.
     `bootstrap`: called by the framework outside a turn, never by a stage. `fired`: fired by the agent, inside the
-    stage that asks the model.
+    stage that asks the model. `keys` are what an implementation of a `modifying` point that is fired may return.
     """
 
     name: str
@@ -78,6 +78,7 @@ class HookPoint(msgspec.Struct, frozen=True):
     form: Form = "either"
     bootstrap: bool = False
     fired: bool = False
+    keys: tuple[str, ...] = ()
 
 
 def _point(
@@ -88,9 +89,10 @@ def _point(
     form: Form = "either",
     bootstrap: bool = False,
     fired: bool = False,
+    keys: tuple[str, ...] = (),
 ) -> Callable[[_Method], _Method]:
     def mark(method: _Method) -> _Method:
-        facts = (kinds, returns, sync_only, twin, form, bootstrap, fired)
+        facts = (kinds, returns, sync_only, twin, form, bootstrap, fired, keys)
         setattr(method, _MARK, facts)
         return hookspec(method)
 
@@ -318,7 +320,13 @@ class BubHookSpecs:
 
     # Fired inside the model stage, by whoever implements it, through `fire`.
 
-    @_point("modifying", "void", returns=(dict,), fired=True)
+    @_point(
+        "modifying",
+        "void",
+        returns=(dict,),
+        fired=True,
+        keys=("model", "messages", "tool_choice", "max_tokens", "temperature", "reasoning", "finish"),
+    )
     def before_llm_call(
         self,
         session_id: str,
@@ -358,7 +366,7 @@ class BubHookSpecs:
     ) -> Result[str]:
         """Called between two steps of the agent, when its tools have run. Return what to tell the model, or None."""
 
-    @_point("modifying", returns=(dict,), fired=True)
+    @_point("modifying", returns=(dict,), fired=True, keys=("args", "error"))
     def before_tool_call(
         self,
         session_id: str,
@@ -421,7 +429,7 @@ class BubHookSpecs:
     ) -> Result[None]:
         """Called after a tool has worked on a file, with its path. Returns nothing."""
 
-    @_point("modifying", returns=(dict,), fired=True)
+    @_point("modifying", returns=(dict,), fired=True, keys=("personality",))
     def personality_switched(
         self,
         session_id: str,
@@ -435,7 +443,7 @@ class BubHookSpecs:
     ) -> Result[dict[str, Any]]:
         """Called when a session changes its personality. Return `{"personality": …}` to choose another."""
 
-    @_point("modifying", returns=(dict,), fired=True)
+    @_point("modifying", returns=(dict,), fired=True, keys=("prompt", "personality"))
     def subagent_spawning(
         self,
         session_id: str,

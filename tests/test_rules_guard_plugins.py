@@ -424,3 +424,69 @@ def test_a_thread_for_what_is_async_is_told_where_it_is_asked_for(write: Write, 
     message = "stage `moderate` says `thread: true`, but all that it asks is `async`, and that runs in no thread"
     assert_is_one(found, "B189", "warning", place, message)
     assert said(findings(write, pipeline, guard=GUARD)) == []
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "guard", "message", "severity", "advice"),
+    [
+        (
+            "extends: bub:ethos\n",
+            "@hookimpl\ndef before_prompt_build():\n    return {«'prependSystem'»: 'Today is Monday.'}\n",
+            "returns `prependSystem` from `before_prompt_build`, where nobody heeds it",
+            "error",
+            "write `prepend_system`",
+        ),
+        (
+            "extends: bub:default\n",
+            "@hookimpl\nasync def before_tool_call(args):\n"
+            "    return {«'err'»: 'no'} if args else dict(args={**args, 'x': 1})\n",
+            "returns `err` from `before_tool_call`, where nobody heeds it",
+            "error",
+            "it may return `args`, `error`",
+        ),
+        (
+            "extends: bub:default\n",
+            "@hookimpl\ndef before_tool_call(args):\n    return {'args': args, «'reason'»: 'it is late'}\n",
+            "returns `reason` from `before_tool_call`, where nobody heeds it",
+            "warning",
+            "it may return `args`, `error`",
+        ),
+        (
+            "extends: bub:default\n",
+            "@hookimpl\ndef tool_gate(**payload):\n"
+            "    return {'deny': 'no'} if payload.get(«'toolName'») == 'bash' else None\n",
+            "looks up `toolName` in `tool_gate`, where nothing is called so",
+            "error",
+            "it is `tool` here",
+        ),
+        (
+            "extends: bub:default\n",
+            "class Guard:\n    @hookimpl\n    def before_tool_call(self, **given):\n"
+            "        return {'error': 'no'} if given[«'toolName'»] == 'bash' else None\n\n\nplugin = Guard\n",
+            "looks up `toolName` in `before_tool_call`, where nothing is called so",
+            "error",
+            "it is `tool` here",
+        ),
+    ],
+)
+def test_what_nobody_heeds_or_offers_is_found(
+    write: Write, pipeline: str, guard: str, message: str, severity: str, advice: str
+) -> None:
+    text, place = place_in(guard)
+    (finding,) = findings(write, f"{pipeline}{LISTED}", guard=text)
+    assert_is_one([finding], "B240", severity, place, f"plugin `guard` {message}")
+    assert finding.help == advice
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "guard"),
+    [
+        ("default", "@hookimpl\ndef before_tool_call(args):\n    return {'args': {**args, 'toolName': 'x'}}\n"),
+        ("default", "@hookimpl\ndef before_tool_call(args):\n    new = {'reason': 1}\n    return {'args': new}\n"),
+        ("default", "@hookimpl\ndef after_tool_call(**given):\n    print({'toolName': given['tool']})\n"),
+        ("ethos", "@hookimpl\ndef before_prompt_build():\n    return {'append_system': 'Be brief.', 'system': None}\n"),
+        ("default", "@hookimpl\ndef load_state():\n    return {'sessionId': 1}\n"),
+    ],
+)
+def test_what_is_heeded_or_somebody_elses_word_is_let_through(write: Write, pipeline: str, guard: str) -> None:
+    assert findings(write, f"extends: bub:{pipeline}\n{LISTED}", guard=guard) == ()

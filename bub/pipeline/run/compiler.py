@@ -13,6 +13,7 @@ from bub.hooks.kinds.runnable import RunnableKind
 from bub.hooks.kinds.table import RUNNABLE_KINDS
 from bub.pipeline.check.outline import outline_of
 from bub.pipeline.check.rules import (
+    answer_unheeded,
     argument_nobody_gives,
     async_where_nothing_waits,
     both_twins,
@@ -81,6 +82,7 @@ PLUGIN_RULES: tuple[Callable[[Plan, Offers], None], ...] = (
     argument_nobody_gives.check,
     hook_that_yields.check,
     denial_in_vain.check,
+    answer_unheeded.check,
     never_asked.check,
     item_without_field.check,
     session_never_met.check,

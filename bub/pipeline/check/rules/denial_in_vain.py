@@ -10,7 +10,7 @@ from bub.pipeline.plan.offers import Offers
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import names_of
 from bub.pipeline.plan.stages import HookPlan
-from bub.plugins.denials import DENY, denials_in
+from bub.plugins.answers import DENY, denials_in
 
 CODE = "B223"
 
