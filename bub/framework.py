@@ -19,10 +19,11 @@ from bub.runtime.bootstrap import check_channels
 from bub.runtime.commands import collect_commands
 from bub.runtime.loader import find_document, load
 from bub.runtime.needs import check_needs
+from bub.runtime.plugin_view import PluginView
 from bub.runtime.result import TurnResult
 from bub.runtime.runtime import Learn, Runtime
 from bub.runtime.snapshot import Snapshot, files_of
-from bub.runtime.view import PluginView, RuntimeView
+from bub.runtime.view import RuntimeView
 
 __all__ = ["BubFramework", "TurnResult", "load_pipeline"]
 

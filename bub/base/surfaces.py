@@ -6,6 +6,7 @@ A message cannot say this of itself: whoever hands it over to the runtime says i
 from __future__ import annotations
 
 from enum import Enum
+from typing import NamedTuple
 
 
 class Surface(Enum):
@@ -26,6 +27,14 @@ class Surface(Enum):
     def is_operator(self) -> bool:
         """Whether the operator stands behind the message, so that a command is its own yes (DESIGN §6)."""
         return self in OPERATOR
+
+
+class Writer(NamedTuple):
+    """Who wrote a message: the surface that handed it over, its channel, and the id that the channel has for them."""
+
+    surface: Surface
+    channel: str
+    id: str
 
 
 OPERATOR = (Surface.TERMINAL, Surface.RUN)

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from bub.approval import NotedCall
-from bub.base.surfaces import Surface
+from bub.base.surfaces import Surface, Writer
 from bub.channels.channel import Channel
 from bub.channels.message import ChannelMessage, joined
 from bub.envelope import Envelope
@@ -78,6 +78,11 @@ class Batch:
             message.chat_id,
             message.message_id or message.content,
         )
+
+    @property
+    def writers(self) -> list[Writer]:
+        """Who wrote its messages, those among them that it has taken meanwhile."""
+        return [Writer(item.surface, item.message.channel, item.message.sender_id) for item in self.items]
 
     @property
     def is_admitted(self) -> bool:

@@ -129,6 +129,7 @@ class Dispatcher:
             surface=surface_of(batch),
             complete=partial(_complete, channel, taken),
             notes=calls,
+            writers=lambda: taken.writers,
         )
         self._batches.add(taken)
         self._start_soon(self._see_to, taken)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from bub.approval import Approval, Ask, CallNotes
-from bub.base.surfaces import Surface
+from bub.base.surfaces import Surface, Writer
 from bub.envelope import Envelope
 from bub.hooks.admission import Admission
 from bub.secrets.redactor import Redactor
@@ -92,6 +92,7 @@ class Framework(Protocol):
         surface: Surface = Surface.PROGRAM,
         complete: Callable[[Envelope], Awaitable[Envelope]] | None = None,
         notes: CallNotes | None = None,
+        writers: Callable[[], Sequence[Writer]] | None = None,
     ) -> MessageTurn: ...
 
     def rebind(self, approval: Approval) -> Approval: ...

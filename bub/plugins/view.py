@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 from bub.approval import Ask, CallNotes, Rules
 from bub.base.confinement.value import Confinement
 from bub.base.counts import Counts
-from bub.base.surfaces import Surface
+from bub.base.surfaces import Surface, Writer
 from bub.envelope import Envelope
 from bub.hook_registry import HookRegistry
 from bub.hooks.admission import Steering
@@ -130,6 +130,10 @@ class ProfileView(Protocol):
     @property
     def typed(self) -> str | None:
         """The text that the operator typed, which the turn under way answers; None if nobody stands behind it."""
+
+    @property
+    def writers(self) -> Sequence[Writer]:
+        """Who wrote what the turn under way answers, by now; a message that came for it meanwhile has a writer, too."""
 
     @property
     def steering(self) -> Steering | None:

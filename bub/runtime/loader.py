@@ -31,11 +31,11 @@ from bub.pipeline.source.merge import SHIPPED, Document, load_document, load_shi
 from bub.plugins.loading import load_plugins
 from bub.plugins.plugin_set import PluginSet
 from bub.plugins.view import ProfileView
+from bub.runtime.plugin_view import PluginView
 from bub.runtime.profile_settings import SettingsResolver
 from bub.runtime.runtime import Learn
 from bub.runtime.snapshot import Profile, Snapshot, bind_bootstrap
 from bub.runtime.trust import require_trust
-from bub.runtime.view import PluginView
 from bub.secrets.redactor import Redactor
 from bub.tools import Tool, ToolBox, ToolPolicy
 

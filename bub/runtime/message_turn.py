@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from bub.approval import Ask, CallNotes
-from bub.base.surfaces import Surface
+from bub.base.surfaces import Surface, Writer
 from bub.base.trace import TurnRecord
 from bub.base.waiting import MovingDeadline, one_at_a_time
 from bub.envelope import Envelope, add_address, content_of, field_of
@@ -103,13 +104,17 @@ class MessageTurn(TurnUnderWay):
         complete: Complete | None = None,
         *,
         notes: CallNotes | None = None,
+        writers: Callable[[], Sequence[Writer]] | None = None,
         keeps_order: bool = False,
     ) -> None:
         inbound = dict(message) if type(message) is dict or isinstance(message, Mapping) else message
         current = add_address(inbound)
         asking = one_at_a_time(ask) if ask is not None else None  # a person reads one question at a time
         typed = content_of(current) if surface.is_operator else None
-        super().__init__(above, field_of(current, "lifespan"), asking, dispatch, steering, typed, notes)
+        if writers is None:
+            own = (Writer(surface, str(field_of(current, "channel")), str(field_of(current, "sender_id", ""))),)
+            writers = partial(tuple, own)
+        super().__init__(above, field_of(current, "lifespan"), asking, dispatch, steering, typed, notes, writers)
         self._turns = turns
         self._inbound = inbound
         self._current = current

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from bub.approval import Ask, CallNotes
 from bub.base.scopes import Scope, as_manager
+from bub.base.surfaces import Writer
 from bub.base.waiting import MovingDeadline
 from bub.envelope import Envelope
 from bub.errors import BubError
@@ -32,7 +33,8 @@ class TurnUnderWay:
     `ask` puts a question to who sent the message, None where nobody can be asked. `dispatch` takes its replies, None
     where nobody does. `steering` holds what comes while it runs, None where nothing can. `loaded` is what it runs on.
     `notes` keeps which of its calls have begun, None where nobody does.
-    `typed` is the text of the message if the operator handed it over, else None.
+    `typed` is the text of the message if the operator handed it over, else None. `writers` tells who wrote what it
+    answers, by now.
     """
 
     __slots__ = (
@@ -48,6 +50,7 @@ class TurnUnderWay:
         "scope",
         "steering",
         "typed",
+        "writers",
     )
 
     def __init__(
@@ -59,8 +62,10 @@ class TurnUnderWay:
         steering: Steering | None = None,
         typed: str | None = None,
         notes: CallNotes | None = None,
+        writers: Callable[[], Sequence[Writer]] = tuple,
     ) -> None:
         self.typed: str | None = typed
+        self.writers: Callable[[], Sequence[Writer]] = writers
         self.ask: Ask | None = ask
         self.dispatch: Dispatch | None = dispatch
         self.steering: Steering | None = steering

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import trio
 
 from bub.approval import Ask, CallNotes
-from bub.base.surfaces import Surface
+from bub.base.surfaces import Surface, Writer
 from bub.envelope import Envelope, add_address
 from bub.hooks.admission import Steering
 from bub.pipeline.run.state import OnEvent
@@ -64,15 +66,28 @@ class Turns(TurnHost):
         surface: Surface = Surface.PROGRAM,
         complete: Complete | None = None,
         notes: CallNotes | None = None,
+        writers: Callable[[], Sequence[Writer]] | None = None,
     ) -> MessageTurn:
         """A turn for a message, in line behind those that came before from the same place; `close` it in any case.
 
         `complete` completes the message before a stage looks into it: only finding its session needs no more than what
-        came. `notes` keeps which of its calls have begun. All else is as for `process_inbound`.
+        came. `notes` keeps which of its calls have begun. `writers` tells who wrote what it answers by now; without it,
+        the message says that. All else is as for `process_inbound`.
         """
         # Whoever handed it over in a turn does not wait for its answer: it is a message as any other.
         return MessageTurn(
-            self, message, None, on_event, ask, dispatch, steering, surface, complete, notes=notes, keeps_order=True
+            self,
+            message,
+            None,
+            on_event,
+            ask,
+            dispatch,
+            steering,
+            surface,
+            complete,
+            notes=notes,
+            writers=writers,
+            keeps_order=True,
         )
 
     def profile_of(self, message: Envelope) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import partial
 
 from msgspec import structs
 
 from bub.approval import Answer, Ask, CallNotes, Question
+from bub.base.surfaces import Writer
 from bub.base.waiting import stopped_above
 from bub.envelope import Envelope
 from bub.hooks.admission import Steering
@@ -53,6 +55,12 @@ def typed_under_way() -> str | None:
     """The text that the operator typed, which the turn under way answers; None if nobody stands behind its message."""
     turn = current_turn.get()
     return turn.typed if turn is not None and turn.runs else None
+
+
+def writers_under_way() -> Sequence[Writer]:
+    """Who wrote what the turn under way answers, by now; nobody outside of all turns."""
+    turn = current_turn.get()
+    return turn.writers() if turn is not None else ()
 
 
 def steering_under_way() -> Steering | None:

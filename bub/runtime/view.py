@@ -17,7 +17,7 @@ from bub.asking import Asking
 from bub.base.confinement.value import Confinement
 from bub.base.counts import Counts
 from bub.base.locate import bub_home
-from bub.base.surfaces import Surface
+from bub.base.surfaces import Surface, Writer
 from bub.base.trace import TurnRecord
 from bub.bus import BusProtocol, handle_once
 from bub.envelope import Envelope
@@ -35,7 +35,7 @@ from bub.runtime.capacity import count_turns_that_fit
 from bub.runtime.generations import Generation
 from bub.runtime.message_turn import Complete, MessageTurn
 from bub.runtime.result import TurnResult
-from bub.runtime.runtime import Runtime, TooEarlyError
+from bub.runtime.runtime import Runtime
 from bub.runtime.sessions import Dispatch
 from bub.runtime.snapshot import Profile, Snapshot
 from bub.runtime.under_way import (
@@ -46,6 +46,7 @@ from bub.runtime.under_way import (
     steering_under_way,
     tell_under_way,
     typed_under_way,
+    writers_under_way,
 )
 from bub.secrets.redactor import Redactor
 from bub.streaming import AsyncStreamEvents, StreamEvent
@@ -277,6 +278,7 @@ class RuntimeView(ABC):
         surface: Surface = Surface.PROGRAM,
         complete: Complete | None = None,
         notes: CallNotes | None = None,
+        writers: Callable[[], Sequence[Writer]] | None = None,
     ) -> MessageTurn:
         """A turn that its caller takes from step to step, as channels do (`Turns.begin`)."""
         return self._in_use().turns.begin(
@@ -288,6 +290,7 @@ class RuntimeView(ABC):
             surface=surface,
             complete=complete,
             notes=notes,
+            writers=writers,
         )
 
     def limit_turns(self, most: int | None) -> None:
@@ -326,6 +329,11 @@ class RuntimeView(ABC):
         return typed_under_way()
 
     @property
+    def writers(self) -> Sequence[Writer]:
+        """Who wrote what the turn under way answers, by now."""
+        return writers_under_way()
+
+    @property
     def steering(self) -> Steering | None:
         """What comes for the turn under way while it runs; None if nothing can."""
         return steering_under_way()
@@ -345,54 +353,3 @@ class RuntimeView(ABC):
         False if nobody takes it.
         """
         return await dispatch_reply(reply)
-
-
-class PluginView(RuntimeView):
-    """What the plugins of one profile are handed; each load makes its own.
-
-    It answers with its settings from the start, with what its snapshot has after `complete`, and with what lives after
-    `bind`. Whoever asks sooner gets a `TooEarlyError`.
-    """
-
-    def __init__(self, profile: str, workspace: Path, settings: Mapping[str, Any], mask: Redactor) -> None:
-        super().__init__(profile, workspace)
-        self._settings = settings
-        self._mask = mask
-        self._complete: Snapshot | None = None
-        self._runtime: Runtime | None = None
-        self._generation: Generation | None = None
-
-    def complete(self, snapshot: Snapshot) -> None:
-        """Let the plugins ask for what was loaded."""
-        self._complete = snapshot
-
-    def bind(self, runtime: Runtime, generation: Generation) -> None:
-        """Let the plugins ask for what lives, too."""
-        self._runtime, self._generation = runtime, generation
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """The settings of the profile, references replaced and the environment's own laid over them."""
-        return self._settings
-
-    @property
-    def mask(self) -> Redactor:
-        """What covers the secrets of all settings; while the plugins are made, of those that are read by then."""
-        return self._runtime.mask if self._runtime is not None else self._mask
-
-    def reload(self) -> None:
-        """Reload the pipeline file and its plugins, for the turns that begin from then on."""
-        self._living().reload()
-
-    def _snapshot(self) -> Snapshot:
-        if self._complete is None:
-            raise TooEarlyError
-        return self._complete
-
-    def _living(self) -> Runtime:
-        if self._runtime is None:
-            raise TooEarlyError
-        return self._runtime
-
-    def _own_generation(self) -> Generation | None:
-        return self._generation
