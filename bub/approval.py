@@ -34,7 +34,8 @@ class Approval(msgspec.Struct, frozen=True):
 
     `schema` and `arguments` are digests of the tool's schema and of the arguments that it would be called with, `rules`
     that of the profile's. `again` is true if the tool was called before the process ended, and nobody knows whether
-    that took effect. `id` is what people name it by; "" as long as no store keeps it.
+    that took effect. `why` says why it is asked about whatever the profile says, "" if the profile alone wants that.
+    `id` is what people name it by; "" as long as no store keeps it.
     """
 
     session_id: str
@@ -47,11 +48,13 @@ class Approval(msgspec.Struct, frozen=True):
     again: bool = False
     id: str = ""
     until: float = 0.0
+    why: str = ""
 
     @property
     def bound(self) -> str:
         """Name all that it is bound to, which is neither its id nor its time."""
-        return digest([self.session_id, self.tool, self.schema, self.arguments, self.profile, self.rules, self.again])
+        told = [self.session_id, self.tool, self.schema, self.arguments, self.profile, self.rules, self.again]
+        return digest([*told, self.why] if self.why else told)
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -80,6 +83,11 @@ class Question(msgspec.Struct, frozen=True):
     is_typed: bool = True
     call_id: str = ""
     approval: Approval | None = None
+
+    @property
+    def why(self) -> str:
+        """Why it is asked although the profile may not want that; a yes from before is then none to this."""
+        return self.approval.why if self.approval is not None else ""
 
 
 Ask: TypeAlias = Callable[[Question], Awaitable[bool | Answer]]

@@ -62,9 +62,9 @@ class ToolContext(msgspec.Struct, frozen=True):
     `policy` says which tools may be used here. `tape` is the session's record, `archive` the folder for copies of it.
     `own_files` say what the agent may do, so that it does not write them. Commands reach what `confinement` says,
     whatever the person reaches if it is None.
-    `from_person` is True for a command that the operator typed. `turn` is None if no agent calls. `fire` calls the
-    points that the pipeline declares. `words` are those of a command that `unasked` lets through: just these run, and
-    no shell.
+    `from_person` is True for a command that the operator typed, `may_approve` if who wrote may say yes to calls.
+    `turn` is None if no agent calls. `fire` calls the points that the pipeline declares. `words` are those of a command
+    that `unasked` lets through: just these run, and no shell.
     """
 
     session_id: str
@@ -80,6 +80,7 @@ class ToolContext(msgspec.Struct, frozen=True):
     policy: ToolPolicy | None = None
     turn: AgentTurn | None = None
     from_person: bool = False
+    may_approve: bool = False
     fire: Fire | None = None
     words: Words = ()
 

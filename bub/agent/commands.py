@@ -11,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from bub.agent.calls.caller import ToolCall, ToolOutcome
+from bub.agent.marks.session import SessionMarks
 from bub.agent.task import Run, Task
 from bub.base.diagnostics import is_slip
 from bub.channels.commands import command_line, parse_command, prefix_of
@@ -52,6 +53,7 @@ class CommandRun(Run):
 
     def __init__(self, framework: ProfileView, task: Task, line: str) -> None:
         super().__init__(framework, task, framework.tools)
+        self._held = SessionMarks(self._tape, keep=False)  # no model gets what a command gives
         self._line = line
         self._name = line.split(maxsplit=1)[0] if line else ""
         self._began: float | None = None
@@ -61,6 +63,8 @@ class CommandRun(Run):
         task = self._task
         if self._tape is not None:
             await self._tape.ensure_bootstrap_anchor(task.session_id, self._framework.workspace)
+        await self._held.recall()
+        await self._note_writers()
         self._began = perf_counter()
         try:
             self._name, arguments = call_of(self._line, self._box)

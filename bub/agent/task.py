@@ -11,6 +11,10 @@ import msgspec
 from bub.agent.calls.caller import Caller
 from bub.agent.calls.consent import Consent
 from bub.agent.journal import Journal
+from bub.agent.marks.files import FileMarks
+from bub.agent.marks.flow import Flow
+from bub.agent.marks.marks import Marks
+from bub.agent.marks.session import SessionMarks, marks_of_writers
 from bub.agent.prompting.prefix import Prefixes
 from bub.agent.runtime_events import EventfulTape, are_kept, events_file
 from bub.envelope import Envelope
@@ -68,11 +72,16 @@ class Run:
         self._ready: deque[StreamEvent] = deque()
         self._next: Callable[[], Awaitable[None]] | None = self._begin
         self._tape = self._open_tape()
+        self._held = SessionMarks(self._tape)
         self._journal = Journal(self._tape, framework.mask.value)
 
     def bound_silence(self, seconds: float) -> None:
         """Give up on a model that is silent for so long; what else is done has bounds of its own."""
         self._silence = seconds
+
+    def follow(self, held: SessionMarks) -> None:
+        """Let what this run and its caller hold be one: what either of them reads, both have read."""
+        self._held = SessionMarks(self._tape, held)
 
     def __aiter__(self) -> AsyncIterator[StreamEvent]:
         return self
@@ -122,6 +131,13 @@ class Run:
             return EventfulTape(name, store, context or TapeContext(), events=events)
         return Tape(name, store, context or TapeContext())
 
+    async def _note_writers(self) -> None:
+        """Note whether strangers have written what the turn answers, the messages among it that came meanwhile."""
+        await self._held.add(self._marks_of_writers())
+
+    def _marks_of_writers(self) -> Marks:
+        return marks_of_writers(self._framework.writers, self._framework.rules.approvers)
+
     def _caller(self, *, turn: AgentTurn | None = None, from_person: bool = False) -> Caller:
         framework, task = self._framework, self._task
         context = ToolContext(
@@ -137,10 +153,12 @@ class Run:
             policy=self._box.policy,
             turn=turn,
             from_person=from_person,
+            may_approve=from_person or not self._marks_of_writers(),
             fire=task.fire,
         )
         consent = Consent(lambda: framework.ask, lambda: framework.notes, framework.rules, self._journal.event)
-        return Caller(self._box, context, task.fire, consent, framework.mask.text)
+        flow = Flow(self._held, FileMarks(framework.get_tape_store()), context)
+        return Caller(self._box, context, task.fire, consent, flow, framework.mask.text)
 
     async def _in_short(self, content: str) -> str:
         """A result that would fill the context is laid aside, and its beginning shown (BEHAVIOURS P22)."""

@@ -53,7 +53,8 @@ async def ask_person(question: Question) -> bool:
     When it is cancelled, the question is taken back, so that the terminal is left as it was.
     """
     said = "".join(f"  {name}: {_in_lines(value)}\n" for name, value in question.arguments.items())
-    print(f"The agent wants to call `{printable(question.tool)}`:\n{said}", end="", file=sys.stderr)
+    why = f"Why you are asked: {printable(question.why)}.\n" if question.why else ""
+    print(f"The agent wants to call `{printable(question.tool)}`:\n{said}{why}", end="", file=sys.stderr)
     asked, answered, allowed = _question("Allow it?"), trio.Event(), False
 
     async def wait_for_answer() -> None:

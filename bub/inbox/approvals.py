@@ -13,7 +13,7 @@ from msgspec import structs
 from bub.approval import OPERATOR, Answer, Approval, NotedCall, NotSpentError, Question
 from bub.base.backoff import Backoff
 from bub.channels.channel import Channel, ShownQuestion, TakenAnswer
-from bub.channels.terminal.questions import arguments_of
+from bub.channels.terminal.questions import arguments_of, reason_of
 from bub.inbox.batch import Batch, surface_of
 from bub.inbox.framework import Framework
 from bub.inbox.questions import NO, OPEN, OVER, YES, AskedQuestion
@@ -124,7 +124,8 @@ class Approvals:
 
     def describe(self, question: Question) -> str:
         """Describe a call for a person, secrets covered."""
-        return self._framework.mask.text(arguments_of(question))
+        told = "\n".join(filter(None, (reason_of(question), arguments_of(question))))
+        return self._framework.mask.text(told)
 
     async def _show(self, waiting: _Waiting, answers: str) -> None:
         """Show a question in its chat as soon as that can be done; until then, the operator can answer it."""

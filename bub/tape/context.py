@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bub.tape.entry import THOUGHTS, TapeEntry
+from bub.tape.frames import FRAME, OUTSIDE, put_in_frame
 from bub.tape.query import LAST_ANCHOR, AnchorSelector, TapeQuery
 
 LOST = "outcome unknown: the process ended during it, or it was cancelled"
@@ -132,8 +133,16 @@ def _results(entries: Iterable[TapeEntry]) -> dict[str, Any]:
             continue
         for result in _items_of(entry.payload.get("results")):
             if isinstance(result, Mapping) and isinstance(result.get("id"), str):
-                found.setdefault(result["id"], result.get("content"))
+                found.setdefault(result["id"], _content_of(result))
     return found
+
+
+def _content_of(result: Mapping[str, Any]) -> Any:
+    """The content of a result as a model reads it."""
+    content, source, frame = result.get("content"), result.get(OUTSIDE), result.get(FRAME)
+    if isinstance(source, str) and isinstance(frame, str):
+        return put_in_frame(_text(content), source, frame)
+    return content
 
 
 def _of_calls(entry: TapeEntry, results: Mapping[str, Any]) -> list[dict[str, Any]]:

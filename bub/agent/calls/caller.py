@@ -15,6 +15,7 @@ import trio
 from msgspec.structs import replace
 
 from bub.agent.calls.consent import Consent
+from bub.agent.marks.flow import Flow
 from bub.agent.tools.unasked import find_unasked
 from bub.base.failures import flatten_error
 from bub.base.waiting import split_cancelled
@@ -25,6 +26,7 @@ from bub.hookspecs import Fire
 from bub.log import log_exception
 from bub.plugins.simple_commands import Words
 from bub.tape.entry import mend
+from bub.tape.frames import FRAME, OUTSIDE, new_frame
 from bub.tools import Tool, ToolBox, ToolContext, ToolError
 
 
@@ -68,10 +70,16 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     took: float = 0.0
     is_denied: bool = False
     """Whether it never ran, because a rule or a person was against it."""
+    outside: str = ""
+    """Where its text comes from if strangers may have written it."""
+    frame: str = ""
+    """What stands around such a text when a model reads it."""
 
     def as_dict(self) -> dict[str, Any]:
         """As a tape keeps it."""
-        said = {"id": self.call.id, "name": self.call.name, "content": self.content}
+        said: dict[str, Any] = {"id": self.call.id, "name": self.call.name, "content": self.content}
+        if self.outside:
+            said |= {OUTSIDE: self.outside, FRAME: self.frame}
         return {**said, "is_error": True} if self.is_error else said
 
 
@@ -116,13 +124,14 @@ class Caller(msgspec.Struct, frozen=True):
     """Calls tools for one turn.
 
     `fire` is the turn's; without it nobody could guard a call, so nothing is called. `consent` asks the person of the
-    turn. `cover` takes secrets out of a text.
+    turn. `flow` says which calls are asked about for what the conversation holds. `cover` takes secrets out of a text.
     """
 
     box: ToolBox
     context: ToolContext
     fire: Fire | None
     consent: Consent
+    flow: Flow
     cover: Callable[[str], str] = str
 
     async def run(self, calls: Sequence[ToolCall], done: Callable[[int, ToolOutcome], None]) -> None:
@@ -171,7 +180,7 @@ class Caller(msgspec.Struct, frozen=True):
         """
         watch, call = _Stopwatch(perf_counter() - announced.took), announced.call
         tool, arguments = announced.tool, announced.arguments
-        runs, observed, denied = False, True, False
+        runs, observed, denied, outside = False, True, False, ""
         try:
             if announced.failure is not None:
                 raise announced.failure
@@ -189,7 +198,13 @@ class Caller(msgspec.Struct, frozen=True):
         except (Exception, SystemExit) as error:  # noqa: BLE001 (a failing tool is a result like any other, A17)
             log_exception("tool.failed", error, tool=call.name, session=self.context.session_id)
             content, is_error = f"error: {_words(error)}", True
-        outcome = ToolOutcome(call, self.cover(content), is_error, watch.took, denied)
+        if runs and tool is not None:
+            try:
+                outside = await self._admit(tool, call, arguments, content, watch)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 (without that, it does not come in)
+                content, is_error = f"error: it ran, and its result is kept back: {_words(error)}", True
+        frame = new_frame() if outside else ""
+        outcome = ToolOutcome(call, self.cover(content), is_error, watch.took, denied, self.cover(outside), frame)
         done(outcome)
         if observed:
             await self._observe(tool, arguments, outcome)
@@ -205,19 +220,40 @@ class Caller(msgspec.Struct, frozen=True):
         answer = None
         asks = self.box.policy.asks(tool) and not self.context.from_person
         words = await find_unasked(tool, arguments, self.box.policy, self.context) if asks else ()
-        if self.consent.is_needed(tool, asks=asks and not words):
+        why = "" if self.context.from_person else self.flow.find_reason(tool, arguments)
+        if self.consent.is_needed(tool, asks=(asks and not words) or bool(why)):
             with watch.stopped():
-                answer = await self.consent.obtain(tool, call.id, arguments, self.context.session_id)
+                answer = await self.consent.obtain(tool, call.id, arguments, self.context.session_id, self.cover(why))
         await self.consent.begin(tool, call.id, arguments, answer)
         return words
+
+    async def _admit(
+        self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], content: str, watch: _Stopwatch
+    ) -> str:
+        """Note what a result brings into the conversation before it does, and say where it comes from if outside.
+
+        A person is asked first about what only the result shows to be a secret. Raises `ToolError` without their yes,
+        `TapeError` if it cannot be noted.
+        """
+        why = "" if self.context.from_person else self.flow.find_reason_to_keep_back(tool, arguments, content)
+        if why:
+            with watch.stopped():
+                answer = await self.consent.obtain(tool, call.id, arguments, self.context.session_id, why)
+            await self.consent.begin(tool, call.id, arguments, answer)
+            await self.consent.end(tool, call.id, arguments)
+        return await self.flow.take(tool, arguments, content)
 
     async def _run_noted(
         self, tool: Tool, call: ToolCall, checked: Mapping[str, Any], arguments: Mapping[str, Any], words: Words
     ) -> Any:
         """Run a call that was noted, and note that it has ended unless it was cut short: nobody knows its outcome."""
+        undo = None
         try:
+            undo = await self.flow.note_writing(tool, arguments)
             value = await tool.call(checked, replace(self.context, call_id=call.id, words=words))
         except (Exception, SystemExit):
+            if undo is not None:
+                await undo()
             await self.consent.end(tool, call.id, arguments)
             raise
         await self.consent.end(tool, call.id, arguments)

@@ -42,13 +42,19 @@ class Consent(msgspec.Struct, frozen=True):
             raise ToolError(words, help="say so to the person, who can look what came of it", kind="denied")
         return True
 
-    async def obtain(self, tool: Tool, call_id: str, arguments: Mapping[str, Any], session_id: str) -> Answer:
-        """Get a person's yes. Raises `ToolError` without one; a question that breaks is a no."""
+    async def obtain(
+        self, tool: Tool, call_id: str, arguments: Mapping[str, Any], session_id: str, why: str = ""
+    ) -> Answer:
+        """Get a person's yes. Raises `ToolError` without one; a question that breaks is a no.
+
+        `why` says why they are asked, if it is not only the profile that wants it.
+        """
         again = self._was_called(tool)
         ask = self.ask()
         if ask is None:
-            why = f"{_AGAIN.format(tool.name)}: calling it again" if again else f"`{tool.name}`"
-            raise ToolError(f"{why} needs a person's yes, and nobody can be asked here", kind="denied")
+            what = f"{_AGAIN.format(tool.name)}: calling it again" if again else f"`{tool.name}`"
+            refusal = f"{what} needs a person's yes, and nobody can be asked here"
+            raise ToolError(f"{refusal}: {why}" if why else refusal, kind="denied")
         rules = self.rules
         approval = Approval(
             session_id,
@@ -59,6 +65,7 @@ class Consent(msgspec.Struct, frozen=True):
             rules.digest,
             rules.approvers,
             again,
+            why=why,
         )
         try:
             said = await ask(Question(session_id, tool.name, arguments, call_id=call_id, approval=approval))

@@ -130,6 +130,7 @@ class _Loop(Run):
             self._system = task.system
         await self._journal.note_system(self._system)
         await self._context.ask()
+        await self._held.recall()
         model = self._chosen.get("model") or framework.settings.get("model") or ""
         self._journal.event("loop.start", model=str(model))
         await self._window.begin(self._system, self._offered, self._chosen, self._silence)
@@ -151,6 +152,7 @@ class _Loop(Run):
         return made is not None
 
     async def _ask(self) -> None:
+        await self._note_writers()
         await self._ledger.read_day()
         heard = self._budget.take_step()
         if heard is not None:
@@ -391,6 +393,7 @@ class _Loop(Run):
 
     def _start_subagent(self, framework: ProfileView, task: Task, box: ToolBox, *, inherits: bool) -> Run:
         run = _Loop(framework, task, box, self._budget.for_subagent(), self._context.messages if inherits else ())
+        run.follow(self._held)
         if self._silence is not None:
             run.bound_silence(self._silence)
         return run

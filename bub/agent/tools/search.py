@@ -18,12 +18,21 @@ _LONGEST_LINE = 400
 _SKIPPED = ".git"
 _KEYS = ".env"
 _EXAMPLES = (".example", ".sample", ".template", ".dist")
+_SECRET_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube")
+_SECRET_FILES = (".netrc", "_netrc", ".git-credentials", ".pgpass")
+_SSH_KEYS = ("id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
+_SECRET = frozenset((*_SECRET_FOLDERS, *_SECRET_FILES, *_SSH_KEYS))
 
 
 def holds_keys(name: str) -> bool:
     """Whether a file of this name holds keys: `.env`, or one such as `.env.local`, but not its `.env.example`."""
     name = name.casefold()
     return name == _KEYS or (name.startswith(f"{_KEYS}.") and not name.endswith(_EXAMPLES))
+
+
+def is_likely_secret(name: str) -> bool:
+    """Whether a file or folder of this name likely holds a secret that is not Bub's: `.ssh`, `.netrc`, `id_ed25519`."""
+    return name.casefold() in _SECRET
 
 
 def walk(folder: int, kept: Sequence[tuple[int, int]]) -> Iterator[tuple[str, list[str], list[str], int]]:
@@ -84,7 +93,8 @@ def main() -> None:
             (path, *line)
             for top, _, files, here in walk(folder, kept)
             for name in files
-            if not holds_keys(name) and fits(path := f"{top}/{name}" if top else name, wanted["glob"])
+            if not holds_keys(name) and not any(map(is_likely_secret, (*top.split("/"), name)))
+            if fits(path := f"{top}/{name}" if top else name, wanted["glob"])
             for line in lines_in(here, name, pattern, kept)
         )
     for count, find in enumerate(found, 1):

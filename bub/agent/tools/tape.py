@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from bub.agent.marks.session import SessionMarks
 from bub.errors import TapeError
 from bub.tape import Tape, TapeEntry
 from bub.tape.entry import words_of
@@ -85,10 +86,18 @@ async def handoff(
 @tool(name="tape.reset", for_people=True, reaches=None)
 async def reset(archive: Annotated[bool, "keep a copy of what is forgotten"] = True, *, context: ToolContext) -> str:
     """Forget this session's conversation; a copy is kept unless `archive=false`."""
-    kept = await _tape(context).reset(context.archive if archive else None)
-    return (
-        f"the conversation is forgotten; a copy is in {kept}" if kept is not None else "the conversation is forgotten"
-    )
+    tape = _tape(context)
+    held = SessionMarks(tape)
+    if not context.may_approve:
+        await held.recall()
+    kept = await tape.reset(context.archive if archive else None)
+    said = "the conversation is forgotten"
+    if kept is not None:
+        said += f"; a copy is in {kept}"
+    if not held.now:
+        return said
+    await SessionMarks(tape).add(held.now)
+    return f"{said}. Calls that reach outside go on asking: only who may say yes to calls can end that"
 
 
 @tool(name="spill.read", read_only=True, reaches=None)

@@ -21,7 +21,7 @@ from bub.channels.terminal.escaping import escape_invisible
 from bub.channels.terminal.history import history_file
 from bub.channels.terminal.lines import LineSurface, PipeSurface
 from bub.channels.terminal.person import ChatSurface
-from bub.channels.terminal.questions import arguments_of, change_of, is_edit
+from bub.channels.terminal.questions import arguments_of, change_of, is_edit, reason_of
 from bub.channels.terminal.screen import Screen
 from bub.plugins.shipped import TERMINAL
 from bub.streaming import StreamEvent
@@ -159,7 +159,8 @@ class Terminal(Channel):
         async with self._asking:  # one after the other, where tools or agents of this conversation run side by side
             if self._surface is None:
                 return False
-            if question.is_typed and question.tool in self._allowed:
+            may_last = question.is_typed and not question.why  # an "always" was said before it was known why
+            if may_last and question.tool in self._allowed:
                 return True
             tool, beyond = escape_invisible(question.tool), ""
             if is_edit(question):
@@ -170,9 +171,12 @@ class Terminal(Channel):
                 beyond = f" with all {len(shown):,} characters of this" if len(shown) > _AT_A_GLANCE else ""
             look: Look = "edit" if is_edit(question) else "asked"
             self._surface.show(Printout(look, f"{tool} is to be called with\n{shown}"))
+            if question.why:
+                self._surface.show(Printout("note", reason_of(question)))
             whose = "" if question.is_typed else ", this once, for what was not typed here"
+            whose = ", this once" if question.why and not whose else whose
             key = await self._surface.ask(f"Allow {tool}{beyond}{whose}?")
-            if key == "a" and question.is_typed:
+            if key == "a" and may_last:
                 self._allowed.add(question.tool)
             return key in ("y", "a")
 

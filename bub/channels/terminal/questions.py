@@ -30,6 +30,11 @@ def arguments_of(question: Question) -> str:
     return _arguments(question.arguments) or "  nothing"
 
 
+def reason_of(question: Question) -> str:
+    """Return a line that says why it is asked, if that is not only what the profile wants; else ""."""
+    return f"Why you are asked: {escape_invisible(question.why)}." if question.why else ""
+
+
 def _arguments(arguments: Mapping[str, Any]) -> str:
     lines = []
     for name, value in arguments.items():
