@@ -66,7 +66,7 @@ async def test_A16_calls_that_read_run_side_by_side_and_results_keep_the_order_o
     running, most = 0, 0
     gate = trio.Event()
 
-    @tool(read_only=True)
+    @tool(read_only=True, reaches=None)
     async def wait(turn: int) -> str:
         """Wait until all have begun; the first to be called is the last to end."""
         nonlocal running, most
@@ -102,12 +102,12 @@ async def test_A16_calls_that_may_change_something_run_one_after_another_in_the_
         happened.append(f"{name} ends")
         return name
 
-    @tool(read_only=True)
+    @tool(read_only=True, reaches=None)
     async def read(name: str) -> str:
         """Read something."""
         return await work(name)
 
-    @tool
+    @tool(reaches=None)
     async def write(name: str) -> str:
         """Write something."""
         return await work(name)
@@ -130,12 +130,12 @@ async def test_A16_calls_that_may_change_something_run_one_after_another_in_the_
 
 
 async def test_A16_a_failing_tool_loses_none_of_its_siblings_results(talk: Talk) -> None:
-    @tool
+    @tool(reaches=None)
     def burn() -> None:
         """Fail."""
         raise ValueError("too hot")
 
-    @tool
+    @tool(reaches=None)
     def leave() -> None:
         """End the program."""
         raise SystemExit(3)
@@ -559,7 +559,7 @@ async def test_the_system_prompt_is_kept_once_and_again_when_it_changes(talk: Ta
 async def test_a_call_is_on_the_tape_before_its_tool_runs(talk: Talk) -> None:
     seen: list[str] = []
 
-    @tool
+    @tool(reaches=None)
     async def look(*, context: ToolContext) -> str:
         """Look at the tape."""
         assert context.tape is not None
@@ -597,7 +597,7 @@ async def test_a_turn_that_is_cancelled_leaves_what_had_happened(talk: Talk) -> 
 async def test_cancelling_a_turn_cancels_its_tools(talk: Talk) -> None:
     ended: list[str] = []
 
-    @tool(read_only=True)
+    @tool(read_only=True, reaches=None)
     async def hang() -> None:
         """Never end."""
         try:
@@ -618,7 +618,7 @@ async def test_cancelling_a_turn_cancels_its_tools(talk: Talk) -> None:
 
 
 async def test_P22_a_long_result_is_shortened_and_can_be_read_in_parts(talk: Talk) -> None:
-    @tool
+    @tool(reaches=None)
     def recite() -> str:
         """Recite all."""
         return "\n".join(f"line {number}" for number in range(20_000))
@@ -633,7 +633,7 @@ async def test_P22_a_long_result_is_shortened_and_can_be_read_in_parts(talk: Tal
 
 
 async def test_secrets_reach_neither_the_tape_nor_the_model_through_a_tool(talk: Talk) -> None:
-    @tool
+    @tool(reaches=None)
     def leak() -> str:
         """Tell the key."""
         return "the key is sk-a-very-secret-key"
@@ -849,7 +849,8 @@ async def test_A25_a_subagent_works_in_a_session_of_its_own_and_its_answer_is_th
     )
     async with talk.open(toy=toy):
         call = Called("subagent", json.dumps({"prompt": task}))
-        result = await talk.say(OPENAI.answer(calls=[call]), OPENAI.answer("The other one says 42."))
+        said = (OPENAI.answer(calls=[call]), OPENAI.answer("The other one says 42."))
+        result = await talk.say(*said, surface=Surface.RUN)
         assert len(talk.framework.get_tape_store().list_tapes()) == 1
     assert result.model_output == "The other one says 42."
     first, inner, _, last = await talk.asked()
@@ -928,7 +929,7 @@ async def test_a_plugin_can_bring_the_model_and_the_agent_does_the_rest(talk: Ta
 
 
 async def test_a_tool_error_is_told_with_its_advice(talk: Talk) -> None:
-    @tool
+    @tool(reaches=None)
     def complain() -> None:
         """Complain."""
         raise ToolError("the door is locked", help="knock first")

@@ -122,7 +122,7 @@ class Watched:
         return hook
 
     def plugin(self) -> Toy:
-        @tool(read_only=True)
+        @tool(read_only=True, reaches=None)
         async def act(number: int) -> str:
             """Do something that cannot be undone."""
             await self.pause("before the act")
@@ -184,12 +184,12 @@ async def test_P16_wherever_a_turn_is_cancelled_its_tape_has_what_happened_once_
 
 
 async def test_P22_a_long_result_is_short_also_where_the_turn_was_cancelled(talk: Talk) -> None:
-    @tool
+    @tool(reaches=None)
     async def recite() -> str:
         """Recite all."""
         return "word " * 10_000
 
-    @tool
+    @tool(reaches=None)
     async def hang() -> None:
         """Never end."""
         await trio.sleep_forever()
@@ -206,7 +206,7 @@ async def test_P22_a_long_result_is_short_also_where_the_turn_was_cancelled(talk
 
 
 async def test_A6_a_command_that_is_cancelled_is_noted_on_the_tape(talk: Talk) -> None:
-    @tool
+    @tool(reaches=None)
     async def hang() -> None:
         """Never end."""
         await trio.sleep_forever()
@@ -219,7 +219,7 @@ async def test_A6_a_command_that_is_cancelled_is_noted_on_the_tape(talk: Talk) -
 
 
 async def test_A6_a_command_outlasting_its_stage_is_noted_too(talk: Talk) -> None:
-    @tool
+    @tool(reaches=None)
     async def hang() -> None:
         """Never end."""
         await trio.sleep_forever()
@@ -299,7 +299,7 @@ async def test_what_was_said_before_calls_that_were_never_made_is_kept(talk: Tal
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("failing", range(1, 7))
+@pytest.mark.parametrize("failing", range(1, 8))
 async def test_a_store_that_fails_once_loses_nothing_and_keeps_nothing_twice(
     talk: Talk, tmp_path: Path, failing: int
 ) -> None:
@@ -325,7 +325,7 @@ async def test_a_store_that_fails_once_loses_nothing_and_keeps_nothing_twice(
         assert told(entries, "add") == (0 if failed and failing == 1 else 1)
         writes = 100
         await talk.say("and now?")
-    assert failed is (failing <= 3)
+    assert failed is (failing <= 4)  # the second one keeps that somebody wrote who is not the operator
 
 
 async def test_an_async_store_of_a_plugin_serves_as_any_other(talk: Talk, tmp_path: Path) -> None:
@@ -480,7 +480,7 @@ async def test_a_model_whose_context_turns_out_too_long_with_its_first_event_is_
     ids=str,
 )
 async def test_A16_whatever_a_tool_returns_is_a_text_for_the_model(talk: Talk, value: Any, said: str) -> None:
-    @tool
+    @tool(reaches=None)
     def strange() -> Any:
         """Return something."""
         return value
@@ -494,7 +494,7 @@ async def test_A16_whatever_a_tool_returns_is_a_text_for_the_model(talk: Talk, v
 
 
 async def test_A16_what_cannot_be_written_as_json_is_an_error_result(talk: Talk) -> None:
-    @tool
+    @tool(reaches=None)
     def loop() -> Any:
         """Return what contains itself."""
         value: list[Any] = []
@@ -507,7 +507,7 @@ async def test_A16_what_cannot_be_written_as_json_is_an_error_result(talk: Talk)
 
 @pytest.mark.parametrize("arguments", [f'{{"number": {2**70}}}', '{"text": "\\ud800"}', '{"number": 1e400}'])
 async def test_E21_strange_arguments_are_counted_like_others(talk: Talk, arguments: str) -> None:
-    @tool
+    @tool(reaches=None)
     def take(number: float = 0, text: str = "") -> str:
         """Take something."""
         return "taken"

@@ -601,6 +601,20 @@ def test_a_question_is_answered_by_one_key_and_always_is_for_this_tool(room: Roo
         assert chat.text.count("is to be called with") == 1
 
 
+def test_an_always_answers_no_question_that_shows_why_it_is_asked(room: Room) -> None:
+    room.script("work", calling("echo one # https://example.org"), calling("echo two", id="2"), OPENAI.answer("Done."))
+    with room.sit() as chat:
+        chat.see_prompt()
+        chat.say("work")
+        chat.see("Allow bash?  [y]es  [n]o  [a]lways")
+        chat.type("a")
+        chat.see("Allow bash, this once?  [y]es  [n]o  [a]lways")
+        text = " ".join(chat.text.split())
+        assert "Why you are asked: the conversation holds what the command `echo one # https://example.org` fetched" in text
+        chat.type("n")
+        chat.see("Done.")
+
+
 def test_the_time_of_a_tool_is_not_that_of_the_person_who_was_asked(seated: tuple[Room, Sitting]) -> None:
     room, chat = seated
     room.script("think", calling("while ! test -e thought; do sleep 0.02; done"), OPENAI.answer("Well."))

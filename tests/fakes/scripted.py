@@ -28,9 +28,9 @@ Script = list[dict[str, Any]]
 
 
 @contextmanager
-def serving(*arguments: str) -> Iterator[str]:
+def serving(*arguments: str, program: str = "model_server.py") -> Iterator[str]:
     """The address of a scripted server that runs for as long as the block."""
-    command = [sys.executable, str(FAKES / "model_server.py"), *arguments]
+    command = [sys.executable, str(FAKES / program), *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -97,7 +97,7 @@ def bringing(*tools: Tool, **hooks: Callable[..., Any]) -> Toy:
 
 
 def adding(ran: list[Any] | None = None) -> Tool:
-    @tool(name="math.add", read_only=True)
+    @tool(name="math.add", read_only=True, reaches=None)
     def add(a: int, b: int) -> int:
         """Add two numbers."""
         if ran is not None:
