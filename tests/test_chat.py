@@ -610,7 +610,7 @@ def test_an_always_answers_no_question_that_shows_why_it_is_asked(room: Room) ->
         chat.type("a")
         chat.see("Allow bash, this once?  [y]es  [n]o  [a]lways")
         text = " ".join(chat.text.split())
-        assert "Why you are asked: the conversation holds what the command `echo one # https://example.org` fetched" in text
+        assert "Why you are asked: the conversation holds what the command `echo one # https://example.org`" in text
         chat.type("n")
         chat.see("Done.")
 
