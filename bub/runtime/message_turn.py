@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TypeAlias
 
 from bub.approval import Ask, CallNotes
-from bub.base.surfaces import Surface, Writer
+from bub.base.surfaces import Surface, Writer, writers_of
 from bub.base.trace import TurnRecord
 from bub.base.waiting import MovingDeadline, one_at_a_time
 from bub.envelope import Envelope, add_address, content_of, field_of
 from bub.errors import TapeError
 from bub.hooks.admission import Admission, Steering
-from bub.hooks.facts import SESSION
 from bub.log import log_exception, log_warning
 from bub.pipeline.run.failures import tell_observers
 from bub.pipeline.run.state import OnEvent
@@ -23,7 +22,7 @@ from bub.runtime.admission import ask_admission
 from bub.runtime.capacity import count_turns_that_fit
 from bub.runtime.generations import Generation, Loaded
 from bub.runtime.result import TurnResult, result_of
-from bub.runtime.sessions import Dispatch, OnWait, Sessions, TurnUnderWay
+from bub.runtime.sessions import Dispatch, OnWait, Sessions, TurnUnderWay, origin_of
 from bub.runtime.snapshot import Profile
 from bub.runtime.under_way import current_turn
 from bub.streaming import StreamEvent
@@ -111,10 +110,8 @@ class MessageTurn(TurnUnderWay):
         current = add_address(inbound)
         asking = one_at_a_time(ask) if ask is not None else None  # a person reads one question at a time
         typed = content_of(current) if surface.is_operator else None
-        if writers is None:
-            own = (Writer(surface, str(field_of(current, "channel")), str(field_of(current, "sender_id", ""))),)
-            writers = partial(tuple, own)
-        super().__init__(above, field_of(current, "lifespan"), asking, dispatch, steering, typed, notes, writers)
+        wrote = writers or partial(writers_of, current, surface)
+        super().__init__(above, field_of(current, "lifespan"), asking, dispatch, steering, typed, notes, wrote)
         self._turns = turns
         self._inbound = inbound
         self._current = current
@@ -394,10 +391,3 @@ class MessageTurn(TurnUnderWay):
         self.is_over, self.runs = True, False
         result = self._turns.last_result = result_of(self._turn, self.profile.name)
         return result
-
-
-def origin_of(message: Envelope) -> str:
-    """Where a message comes from: the session it names itself, else its channel and chat (BEHAVIOURS T4)."""
-    own = field_of(message, SESSION)
-    named = str(own).strip() if own else ""
-    return named or f"{field_of(message, 'channel')}:{field_of(message, 'chat_id')}"

@@ -10,9 +10,10 @@ from bub.approval import Ask, CallNotes
 from bub.base.scopes import Scope, as_manager
 from bub.base.surfaces import Writer
 from bub.base.waiting import MovingDeadline
-from bub.envelope import Envelope
+from bub.envelope import Envelope, field_of
 from bub.errors import BubError
 from bub.hooks.admission import Steering
+from bub.hooks.facts import SESSION
 from bub.runtime.lanes import Lanes, Ticket
 from bub.streaming import StreamEvent
 
@@ -223,3 +224,10 @@ class Sessions:
             place, turn.place = turn.place, None
             self._lanes.leave(place)
         self.let_arrive(turn)
+
+
+def origin_of(message: Envelope) -> str:
+    """Where a message comes from: the session it names itself, else its channel and chat (BEHAVIOURS T4)."""
+    own = field_of(message, SESSION)
+    named = str(own).strip() if own else ""
+    return named or f"{field_of(message, 'channel')}:{field_of(message, 'chat_id')}"
