@@ -28,7 +28,7 @@ export SAY := $(value MESSAGE)
 # Tests start Bub hundreds of times: a process that may not keep bytecode compiles every module anew, at twice the cost.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test matrix conformance lint types pictures fuzz promise planted crash load soak bench installs build clean
+.PHONY: help run test matrix conformance lint types pictures fuzz promise planted crash load soak local bench installs build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -81,6 +81,9 @@ load: $(VENV)/.bub $(VENV)/.test ## 1,000 messages while everybody is killed, an
 
 soak: $(VENV)/.bub $(VENV)/.test ## let a day of traffic with faults pass, on a clock of its own: make soak HOURS=240
 	HOURS=$(HOURS) $(PY) -m pytest -o faulthandler_timeout=0 tests/test_channels_soak.py
+
+local: $(VENV)/.bub $(VENV)/.test $(VENV)/.model ## let the small local model, over HTTP, call each shipped tool in a turn of its own
+	LOCAL_TOOLS=all $(PY) -m pytest -o faulthandler_timeout=0 tests/test_local_tools.py
 
 bench: $(VENV)/.bub $(VENV)/.test $(VENV)/.rival $(VENV)/.reference ## measure, side by side with hand-written code
 	@for file in tests/bench/[a-z]*.py; do \
