@@ -26,7 +26,8 @@ class StreamEvent(msgspec.Struct, frozen=True):
     event the provider's counts, a `waiting` event for how many `seconds` the model is not asked again and the
     `reason`, a `compaction` event the tokens `before` and `after` the conversation was summed up and a `text` that
     says so, a `final` event `{"finish_reason": str | None}`; that of the agent has `steps`, `ok`, and for the whole
-    turn `usage` and `cost`, if they are known; if a limit ended the turn, `cut` says which. A `tool_call` event
+    turn `usage` and `cost`, if they are known; if a limit ended the turn, `cut` says which, and
+    `compaction` if the conversation was summed up. A `tool_call` event
     is one whole call: `{"id": str, "name": str, "arguments": dict | None, "raw": str}`, where `raw` is what the model
     wrote and `arguments` is None if that is no JSON object. A `plan` event has all `steps` of a plan, each with `step`,
     one line, and its `state`: "done", "doing" or "left".

@@ -165,6 +165,10 @@ def ending(data: dict[str, Any]) -> Callable[[], AsyncStreamEvents]:
         ({"finish_reason": "length"}, ["The answer is cut: it has reached the longest length that it may have."]),
         ({"finish_reason": "content_filter"}, ["The answer is cut: the content filter of the provider stopped it."]),
         ({"finish_reason": "limit"}, ["The answer ends early: its turn has reached a limit."]),
+        (
+            {"finish_reason": "stop", "compaction": "the conversation was summed up: 4,000 → 900 tokens"},
+            ["The conversation was summed up: 4,000 → 900 tokens."],
+        ),
         ({"finish_reason": "stop"}, []),
         ({}, []),
     ],

@@ -15,12 +15,21 @@ from typing import Any
 
 import httpx
 import pytest
+import trio
 from fakes.scripted import FAKES
 from fakes.talk import Talk, bringing
 from fakes.toys import Workshop
 
 from bub import tool
+from bub.agent.journal import Journal
+from bub.agent.loop.context import Context
+from bub.agent.task import Task
+from bub.channels.terminal.answer import LiveAnswer, Printout
 from bub.errors import ModelError
+from bub.streaming import StreamEvent
+from bub.tape import Tape, TapeEntry
+from bub.tape.media import put_back
+from bub.tape.tape import tape_name
 from bub.tools import Tool
 
 pytestmark = pytest.mark.anyio
@@ -80,11 +89,11 @@ class Windowed(Talk):
         return [event["text"] for event in self.of_kind("compaction")]
 
 
-def book() -> Tool:
+def book(sentences: int = 24) -> Tool:
     @tool(name="book.page", read_only=True)
     def page(number: int) -> str:
         """Read a page of the book."""
-        return f"page {number} says: " + "Nothing happens on this page, and it takes its time. " * 24
+        return f"page {number} says: " + "Nothing happens on this page, and it takes its time. " * sentences
 
     return page
 
@@ -102,7 +111,9 @@ async def test_a_conversation_of_three_windows_keeps_the_name_of_the_dog(
     async with talk.opened(entry=entry, toy=bringing(book())):
         begun = len(await talk.log())
         await talk.say("say: Nice. My dog is called Bo.")
-        await talk.fill(3 * 4096)
+        await talk.fill(2 * 4096)
+    async with talk.opened(entry=entry, toy=bringing(book())):
+        await talk.fill(4096)
         answer = (await talk.say("what is my dog called?")).model_output
     log = (await talk.log())[begun:]
     assert answer == "It is called Bo."
@@ -168,7 +179,7 @@ async def test_if_the_summary_fails_the_oldest_is_left_out_and_that_is_said(
             lines = talk.lines
         await talk.say("say: we go on")
         (request,) = [entry["body"] for entry in (await talk.log())[-1:]]
-    assert "oldest" in lines[0] and "messages are left out" in lines[0] and "could not be summed up" in lines[0]
+    assert re.match(r"the oldest \d+ messages are left out, since they could not be summed up: ", lines[0])
     assert "Nobody has told you what was said before" in json.dumps(request)
     assert "tape.search finds what you miss" in json.dumps(request)
 
@@ -273,3 +284,88 @@ async def test_a_summary_that_was_asked_for_and_fails_changes_nothing(workshop: 
         (left,) = (await talk.tape())[before:]
     assert said.startswith("error: ") and "500" in said
     assert left.payload["name"] == "command"
+
+
+async def test_results_that_alone_are_longer_than_the_window_are_shortened(workshop: Workshop, windows: str) -> None:
+    talk = Windowed(workshop, windows, "ollama")
+    async with talk.opened(toy=bringing(book(sentences=290))):
+        result = await talk.say("read to page 3")
+    log = await talk.log()
+    assert result.model_output == "I have read to page 3."
+    assert not any(entry["cut"] for entry in log)
+    assert "too long for the window" in json.dumps([entry["body"]["messages"] for entry in log])
+
+
+@pytest.mark.parametrize(("messages", "is_known"), [(60, True), (600, False)])
+async def test_a_long_session_goes_on_with_a_model_that_has_a_small_window(
+    workshop: Workshop, windows: str, messages: int, is_known: bool
+) -> None:
+    talk = Windowed(workshop, windows, "ollama")
+    said = [{"role": "user", "content": CHATTER}, {"role": "assistant", "content": CHATTER}] * (messages // 2)
+    said.insert(2, {"role": "user", "content": "My dog is called Bo."})
+    async with talk.opened(toy=bringing(book())):
+        tape = Tape(tape_name(talk.workshop.folder, "cli:local"), talk.framework.get_tape_store())
+        await tape.ensure_bootstrap_anchor("cli:local", talk.workshop.folder)
+        await tape.append(*map(TapeEntry.message, said))
+        answer = (await talk.say("what is my dog called?")).model_output
+    log = await talk.log()
+    assert not any(entry["cut"] for entry in log)
+    assert answer == ("It is called Bo." if is_known else "I do not know.")
+    assert 2 <= sum(map(is_summary, log)) <= 16
+    assert is_known or "What came before this was too long to be read" in json.dumps(log[0]["body"])
+
+
+async def test_what_stays_comes_back_from_the_tape_as_it_was(talk: Talk) -> None:
+    """Thoughts with what was said, calls with what their provider wants back, and pictures."""
+    thoughts = {"thoughts": {"by": "test:x", "text": "Hm.", "blocks": [{"at": 0, "block": {"signature": "s"}}]}}
+    call = {"id": "c1", "type": "function", "function": {"name": "math.add", "arguments": '{"a": 1}'}}
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,YSBwaWN0dXJl"}}
+    kept = [
+        {"role": "user", "content": [{"type": "text", "text": "look"}, picture]},
+        {"role": "assistant", "content": None, "tool_calls": [{**call, "extra_content": {"s": 1}}], **thoughts},
+        {"role": "tool", "tool_call_id": "c1", "content": "3"},
+        {"role": "assistant", "content": "I see.", **thoughts},
+    ]
+    async with talk.open() as framework:
+        await talk.say("hello")
+        tape = Tape(tape_name(framework.workspace, "cli:local"), framework.get_tape_store())
+        journal = Journal(tape, lambda value: value)
+        conversation = Context(Task("go on", "cli:local", {}, now="Monday"), tape, journal)
+        await conversation.recall()
+        await conversation.ask()
+        conversation.messages[1:1] = kept
+        own = conversation.messages[-1]
+        await conversation.begin_anew("x", {"summary": "one\ntwo"}, [*kept, own])
+        assert await put_back(tape, await tape.messages()) == conversation.messages
+    assert conversation.messages[0]["content"].endswith("\n\none\ntwo")
+    assert conversation.messages[1:] == [*kept, own]
+
+
+async def test_run_says_that_the_conversation_was_summed_up(workshop: Workshop, windows: str) -> None:
+    talk = Windowed(workshop, windows, "ollama")
+    async with talk.opened(tools="[tape.search]"):
+        await talk.fill(2000)
+    command = [sys.executable, "-m", "bub", "run", "--config", "pipelines.yaml", "--session-id", "cli:local", CHATTER]
+    done = await trio.run_process(command, cwd=workshop.folder, capture_stdout=True, capture_stderr=True)
+    said = done.stderr.decode()
+    assert re.fullmatch(r"bub: the conversation was summed up: 3,\d+ → [12],\d+ tokens\n", said), said
+    assert done.stdout.startswith(b"[cli:local]\nThat is a nice thing to say")
+    assert not any(entry["cut"] for entry in await talk.log())
+
+
+async def test_what_is_repeated_behind_an_anchor_is_found_and_shown_once(workshop: Workshop, windows: str) -> None:
+    talk = Windowed(workshop, windows, "ollama")
+    async with talk.opened(toy=bringing(book())):
+        await talk.fill(1500)
+        await talk.say("say: swordfish")
+        await talk.say(",compact")
+        found = (await talk.say(",tape.search swordfish")).model_output or ""
+        entries = await talk.tape()
+    said = [line for line in found.splitlines() if " message: " in line]
+    assert len(said) == 2, "the prompt and the answer"
+    assert sum(entry.meta.get("repeated", False) for entry in entries) >= 2
+
+
+def test_a_terminal_shows_the_line_where_it_happens() -> None:
+    shown = list(LiveAnswer().take(StreamEvent("compaction", {"text": "the conversation was summed up: 9 → 3 tokens"})))
+    assert shown == [Printout("note", "the conversation was summed up: 9 → 3 tokens")]

@@ -37,14 +37,17 @@ _ENDS = {
 }
 
 
-def note_cut(message: ChannelMessage, replies: Sequence[ChannelMessage], end: StreamEvent) -> list[ChannelMessage]:
+def note_end(message: ChannelMessage, replies: Sequence[ChannelMessage], end: StreamEvent) -> list[ChannelMessage]:
     """The note below the `replies` to a message, if the answer, whose last event is `end`, is not whole; else none.
 
-    There is none either if nothing of the answer goes to the chat, such as if a gate denied it.
+    It also says if the conversation was summed up for the answer. There is none if nothing of the answer goes to the
+    chat, such as if a gate denied it.
     """
     answers = [reply for reply in replies if (reply.channel, reply.chat_id) == (message.channel, message.chat_id)]
-    said = _ENDS.get(str(end.data.get("finish_reason")))
-    if said is None or not answers or answers[-1].kind != "normal":
+    compaction = str(end.data.get("compaction") or "")
+    summed_up = f"{compaction[0].upper()}{compaction[1:]}." if compaction else ""
+    said = "\n".join(filter(None, (summed_up, _ENDS.get(str(end.data.get("finish_reason"))))))
+    if not said or not answers or answers[-1].kind != "normal":
         return []
     return [replace(answers[-1], content=said, kind=NOTE, context={}, media=(), once="", draft="")]
 

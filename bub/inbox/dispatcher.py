@@ -19,7 +19,7 @@ from bub.channels.channel import Channel
 from bub.channels.commands import command_line, prefix_of
 from bub.channels.message import COMMAND, NOWHERE, ChannelMessage
 from bub.envelope import Envelope, content_of
-from bub.inbox.apology import INTERRUPTED, apology, note_cut
+from bub.inbox.apology import INTERRUPTED, apology, note_end
 from bub.inbox.approvals import Approvals, TurnCalls
 from bub.inbox.batch import Batch, as_one, surface_of, with_draft
 from bub.inbox.framework import Framework
@@ -319,7 +319,7 @@ class Dispatcher:
         """Let the messages of a batch leave the inbox, their replies go out, and the channel know."""
         channel = self._channels[batch.message.channel]
         is_shown = channel.role == "interface"  # it shows by itself how an answer ended
-        note = [] if is_shown else note_cut(batch.message, batch.replies, batch.end)
+        note = [] if is_shown else note_end(batch.message, batch.replies, batch.end)
         replies = with_draft([*batch.replies, *note], batch.message)
         await self._ledger.finish(batch.ids, replies)
         for item in batch.items:

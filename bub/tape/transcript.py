@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from bub.base.layout import EMPTY, Line, Span, Tone, cells, line, wrap_text
-from bub.tape.entry import TapeEntry, words_of
+from bub.tape.entry import REPEATED, TapeEntry, words_of
 from bub.tape.tape import BOOTSTRAP
 
 _NAMED_BY: Mapping[str, str] = MappingProxyType({"message": "role", "error": "type", "anchor": "name", "event": "name"})
@@ -78,8 +78,8 @@ def _is_command(entry: TapeEntry) -> bool:
 
 
 def _is_repeated(entry: TapeEntry) -> bool:
-    """Whether an entry says again what the anchor before it says."""
-    return entry.kind == "event" and entry.payload.get("name") == "handoff"
+    """Whether an entry says again what the anchor before it says, or what was said before that."""
+    return bool(entry.meta.get(REPEATED)) or (entry.kind == "event" and entry.payload.get("name") == "handoff")
 
 
 def _who(entry: TapeEntry) -> str:

@@ -85,6 +85,7 @@ class _Loop(Run):
         self._events: AsyncStreamEvents | None = None
         self._reading: AsyncIterator[StreamEvent] | None = None
         self._has_spoken = False
+        self._compacted: Mapping[str, str] = {}
         self._has_handed_off = False
         self._done: list[str] = []
         counted = dict.fromkeys(("steps", "tokens", "tool_calls", "successful_tool_calls"), 0)
@@ -133,7 +134,8 @@ class _Loop(Run):
         await self._held.recall()
         model = self._chosen.get("model") or framework.settings.get("model") or ""
         self._journal.event("loop.start", model=str(model))
-        await self._window.begin(self._system, self._offered, self._chosen, self._silence)
+        self._window.bound_silence(self._silence)
+        await self._window.begin(self._system, self._offered, self._chosen)
         self._next = self._make_room
 
     async def _make_room(self) -> None:
@@ -149,6 +151,7 @@ class _Loop(Run):
         made = await self._window.make_room(anchor, done=self._done, step=self._steps)
         if made is not None:
             self._tell("compaction", before=made.before, after=made.after, text=str(made))
+            self._compacted = {"compaction": made.in_short}
         return made is not None
 
     async def _ask(self) -> None:
@@ -258,7 +261,7 @@ class _Loop(Run):
         if self._budget.ended_by is not None:
             answer.finish_reason = LIMIT
             told["cut"] = f"{self._budget.ended_by} ({self._budget.ended_by.help})"
-        self._tell("final", finish_reason=answer.finish_reason, steps=self._steps, ok=True, **told)
+        self._tell("final", finish_reason=answer.finish_reason, steps=self._steps, ok=True, **self._compacted, **told)
 
     async def _run_tools(self) -> None:
         answer = self._answer

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from bub.agent.marks.session import SessionMarks
 from bub.errors import TapeError
 from bub.tape import Tape, TapeEntry
-from bub.tape.entry import words_of
+from bub.tape.entry import REPEATED, words_of
 from bub.tape.spill import read_spilled
 from bub.tools import Tool, ToolContext, ToolError, tool
 
@@ -52,7 +52,7 @@ async def search(
         found = await tape.search(wanted.limit(min(max(limit, 0), _MOST_HITS)))
     except TapeError as error:
         raise ToolError(str(error), help=error.help, kind="invalid_input") from error
-    return "\n".join(map(_hit, found)) or "nothing was found"
+    return "\n".join(_hit(entry) for entry in found if not entry.meta.get(REPEATED)) or "nothing was found"
 
 
 @tool(name="tape.anchors", read_only=True, reaches=None)
