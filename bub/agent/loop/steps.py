@@ -143,9 +143,7 @@ class _Loop(Run):
         self._next = self._ask
         if await self._window.is_due() and not self._budget.is_used_up:
             await self._sum_up(FULL)
-        misfit = self._window.find_misfit()
-        if misfit is not None:
-            raise misfit
+        self._window.expect_fit()
 
     async def _sum_up(self, anchor: str) -> bool:
         made = await self._window.make_room(anchor, done=self._done, step=self._steps)

@@ -89,12 +89,11 @@ class Gauge:
         window = await self.find_window()
         return window is not None and tokens > window.threshold
 
-    def find_misfit(self) -> ModelError | None:
-        """Why the model cannot be asked, with the numbers; None if the request fits, or if the server says itself."""
+    def expect_fit(self) -> None:
+        """Raise ModelError, with the numbers, if a request does not fit and the server would not say so."""
         window = self.window
-        if window is None or not window.cuts or self.tokens <= window.most:
-            return None
-        return self.explain_misfit()
+        if window is not None and window.cuts and self.tokens > window.most:
+            raise self.explain_misfit()
 
     def explain_misfit(self) -> ModelError:
         """Why nothing more can be done: what the request consists of, and how large the window is."""
