@@ -14,15 +14,19 @@ from typing import Any
 import pytest
 import trio
 
-from bub.agent.tools import shell
+from bub.agent.tools import process
 from bub.agent.tools.guard import Guard
 from bub.agent.tools.output import LONGEST_OUTPUT
+from bub.agent.tools.process import Launch
 from bub.agent.tools.shell import MOST_BACKGROUND, Shells, child_environment, open_shells, shell_tools
 from bub.tools import ToolContext, ToolError
 
 pytestmark = pytest.mark.anyio
 
 Call = Callable[..., Awaitable[str]]
+
+ESCAPING = "(setsid sh -c 'sleep 100 & echo $! > pid' > /dev/null 2>&1 &);"
+"""A shell command that leaves a process in a session of its own, whose parents are gone."""
 
 
 @pytest.fixture
@@ -106,7 +110,7 @@ async def test_A26_a_command_that_takes_too_long_is_ended_with_all_it_started(ca
         "the command took longer than 0.3 s and was ended; it printed:\nfirst\n",
         "timeout",
     )
-    assert time.monotonic() - began < 3 * shell.GRACE
+    assert time.monotonic() - began < 3 * process.GRACE
     for name in ("child", "deaf"):
         number = await number_in(tmp_path / name)
         await until(lambda number=number: not alive(number))  # one that is killed takes a moment to be gone
@@ -115,7 +119,7 @@ async def test_A26_a_command_that_takes_too_long_is_ended_with_all_it_started(ca
 async def test_A26_a_command_that_does_not_listen_is_killed(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shell, "GRACE", 0.2)
+    monkeypatch.setattr(process, "GRACE", 0.2)
     await refusal(call("trap '' TERM; echo $$ > pid; while true; do sleep 0.1; done", timeout=0.3))
     number = await number_in(tmp_path / "pid")
     await until(lambda: not alive(number))
@@ -136,10 +140,16 @@ async def test_A26_what_a_command_leaves_behind_is_ended_with_it(call: Call, tmp
     await until(lambda: not alive(pid))
 
 
+async def test_what_leaves_the_group_of_its_command_is_ended_with_it(call: Call, tmp_path: Path) -> None:
+    assert await call(f"{ESCAPING} while [ ! -s pid ]; do sleep 0.02; done; echo done") == "done\n"
+    pid = await number_in(tmp_path / "pid")
+    await until(lambda: not alive(pid))
+
+
 async def test_a_daemon_that_keeps_the_output_open_does_not_hold_the_call(call: Call, tmp_path: Path) -> None:
     daemon = "import os, time; os.setsid(); open('pid', 'w').write(f'{os.getpid()}\\n'); time.sleep(100)"
     began = time.monotonic()
-    said = await call(f'{sys.executable} -c "{daemon}" & while [ ! -s pid ]; do sleep 0.05; done; echo done')
+    said = await call(f'env -i {sys.executable} -c "{daemon}" & while [ ! -s pid ]; do sleep 0.05; done; echo done')
     pid = await number_in(tmp_path / "pid")
     try:
         assert said == "done\n"
@@ -343,15 +353,17 @@ async def test_commands_in_the_background_are_bounded(call: Call) -> None:
     assert "no command `b1`" in str(await refusal(call(tool="bash.output", id="b1")))
 
 
+def sh(command: str, folder: Path) -> Launch:
+    return Launch(("sh", "-c", command), str(folder), dict(os.environ))
+
+
 async def test_commands_that_are_started_all_at_once_are_bounded_and_all_of_them_end(tmp_path: Path) -> None:
     refused = []
     async with open_shells() as shells:
 
         async def start() -> None:
             try:
-                await shells.start(
-                    "s", ("sh", "-c", "echo $$ >> pids; sleep 100"), cwd=str(tmp_path), env=dict(os.environ)
-                )
+                await shells.start("s", sh("echo $$ >> pids; sleep 100", tmp_path))
             except ToolError as error:
                 refused.append(error)
 
@@ -373,7 +385,7 @@ async def test_nothing_runs_on_when_the_runtime_ends(tmp_path: Path) -> None:
             await trio.lowlevel.checkpoint()
 
     async with cancelled(), open_shells() as shells:
-        await shells.start("s", ("sh", "-c", "echo $$ > pid; sleep 100"), cwd=str(tmp_path), env=dict(os.environ))
+        await shells.start("s", sh("echo $$ > pid; sleep 100", tmp_path))
         pid = await number_in(tmp_path / "pid")
     await until(lambda: not alive(pid))
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from bub.agent.confine.machine import find_lack
+from bub.agent.confine.machine import choose_way
+from bub.agent.confine.walls import UnconfinableError, build_walls
 from bub.agent.models.endpoint import require_address, resolve_endpoint
 from bub.base.diagnostics import NO_FILE, Diagnostic, Findings, PipelineError, Place
 from bub.errors import ModelError
@@ -38,7 +40,7 @@ def check_needs(snapshot: Snapshot, environ: Mapping[str, str]) -> None:
     environment, _ = read_environment(snapshot.document.base, environ)
     found: dict[tuple[object, ...], Diagnostic] = {}
     for profile in snapshot.profiles.values():
-        for item in (*_lacks(profile, environment), *_cannot_confine(profile)):
+        for item in (*_lacks(profile, environment), *_cannot_confine(profile, snapshot.own_files, environ)):
             found.setdefault((item.file, item.range, item.message), item)  # what several profiles lack is told once
     if found:
         raise PipelineError(found.values())
@@ -65,11 +67,11 @@ def _lacks(profile: Profile, environment: Mapping[str, str]) -> Iterator[Diagnos
             yield from findings.items
 
 
-def _cannot_confine(profile: Profile) -> Iterator[Diagnostic]:
+def _cannot_confine(profile: Profile, own_files: Iterable[Path], environ: Mapping[str, str]) -> Iterator[Diagnostic]:
     """Tell why the commands of a profile cannot be confined here: then none may run."""
     said = profile.plan.effective.profile_node
     reach = said.get("reach") if said is not None else None
-    lack = find_lack() if profile.confinement is not None else ""
+    lack = _find_lack(profile, own_files, environ)
     if lack and reach is not None:
         findings = Findings()
         findings.add(
@@ -78,9 +80,19 @@ def _cannot_confine(profile: Profile) -> Iterator[Diagnostic]:
             reach.where,
             path=f"profiles.{profile.name}.reach",
             profile=profile.name,
-            help="install bubblewrap, such as with `apt-get install bubblewrap`, or take `reach` out",
+            help="install bubblewrap, such as with `apt-get install bubblewrap`; `bub doctor` says what is there",
         )
         yield from findings.items
+
+
+def _find_lack(profile: Profile, own_files: Iterable[Path], environ: Mapping[str, str]) -> str:
+    if profile.confinement is None:
+        return ""
+    try:
+        choose_way(build_walls(profile.confinement, profile.view.workspace, own_files, environ))
+    except UnconfinableError as error:
+        return str(error)
+    return ""
 
 
 def _asks_builtin(profile: Profile, unset: Container[str]) -> bool:

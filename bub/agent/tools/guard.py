@@ -9,9 +9,11 @@ children of a command alone, and not every system has it.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 _SHELL = "/bin/sh"
 
@@ -35,7 +37,17 @@ while read -r sign group; do
   esac
 done
 for group in $groups; do kill -s KILL -- "-$group"; done
+for found in $(grep -lzs -- "^$1" /proc/[0-9]*/environ); do
+  found=${found#/proc/}
+  kill -s KILL -- "${found%/environ}"
+done
 """
+
+OF_COMMAND = "BUB_COMMAND"
+"""The variable that marks what a command starts: what has left its group is known by it, if there is a `/proc`."""
+
+_MOST_ROUNDS = 20
+"""How often what is marked is looked for: what is killed can have started something meanwhile."""
 
 _ENDING = 1.0
 """How long, in seconds, the guard may take to end when nothing is left for it."""
@@ -47,6 +59,13 @@ class Guard:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: int | None = None
+        self._mark = f"{os.getpid()}-{os.urandom(8).hex()}"
+        self._marks = 0
+
+    def make_mark(self) -> str:
+        """Return a value of `OF_COMMAND` for a command; the guard kills what has such a mark, too."""
+        self._marks += 1
+        return f"{self._mark}-{self._marks}"
 
     def announced(self, command: Sequence[str]) -> list[str]:
         """Return the words that begin a command which is watched; it needs `pipe()` as its standard input."""
@@ -80,7 +99,7 @@ class Guard:
         try:
             os.set_blocking(writing, False)  # a guard that somebody has stopped must not stop Bub
             self._process = subprocess.Popen(
-                [_SHELL, "-c", _GUARD],
+                [_SHELL, "-c", _GUARD, "sh", f"{OF_COMMAND}={self._mark}-"],
                 stdin=reading,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -94,3 +113,38 @@ class Guard:
         finally:
             os.close(reading)
         self._pipe = writing
+
+
+def kill_marked(mark: str) -> None:
+    """Kill all processes whose environment has a mark of a command, wherever they have gone; repeated until none has.
+
+    One that was started with an environment of its own is not found.
+    """
+    sought = f"{OF_COMMAND}={mark}".encode()
+    for _ in range(_MOST_ROUNDS):
+        if not [process for process in _processes() if _kill_if(process, sought)]:
+            return
+
+
+def _processes() -> list[int]:
+    try:
+        return [int(found.name) for found in Path("/proc").iterdir() if found.name.isdigit()]
+    except OSError:  # a system without it
+        return []
+
+
+def _kill_if(process: int, sought: bytes) -> bool:
+    """Kill a process if its environment says so; it is held meanwhile, so that its number is not somebody else's."""
+    try:
+        held = os.pidfd_open(process)
+    except OSError:
+        return False
+    try:
+        if sought not in Path(f"/proc/{process}/environ").read_bytes().split(b"\0"):
+            return False
+        signal.pidfd_send_signal(held, signal.SIGKILL)
+    except OSError:
+        return False
+    finally:
+        os.close(held)
+    return True

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
 import trio
 from msgspec import Meta
 
-from bub.agent.confine.machine import find_lack
+from bub.agent.confine.machine import Confined, confine
+from bub.agent.confine.room import Rooms
+from bub.agent.confine.walls import UnconfinableError
 from bub.agent.tools.git import plain_environment
 from bub.agent.tools.guard import Guard
-from bub.agent.tools.output import Output
+from bub.agent.tools.process import REST, Launch, ShellProcess
 from bub.agent.tools.reach import Reach
 from bub.inbox.started import MARK
 from bub.pipeline.plan.secret_values import secrets_among
@@ -27,12 +29,6 @@ from bub.tools import Tool, ToolContext, ToolError, tool
 
 MOST_BACKGROUND = 16
 """How many commands of one session may run in the background at once."""
-
-GRACE = 2.0
-"""How long, in seconds, a command that is ended may take to do it by itself."""
-
-_REST = 0.5
-"""How long, in seconds, what an ended command has printed is waited for, where somebody still holds its output."""
 
 _SHORTEST_SECRET = 4
 """A text of fewer characters would be found in every other variable."""
@@ -69,116 +65,16 @@ def child_environment(environ: Mapping[str, str], settings: Mapping[str, Any]) -
     }
 
 
-class ShellProcess(msgspec.Struct):
-    """A command that was started, in a process group of its own."""
-
-    process: trio.Process
-    output: Output
-    guard: Guard
-    began: float
-    _swept: bool = False
-
-    @classmethod
-    async def start(cls, words: Sequence[str], guard: Guard, *, cwd: str, env: Mapping[str, str]) -> ShellProcess:
-        """Start a program; `ToolError` when that is not possible. Nothing can be typed into it."""
-        output = Output(trio.lowlevel.current_trio_token())
-        try:
-            reading, writing = os.pipe()
-        except OSError as error:
-            raise _explain_start(error) from None
-        try:
-            # First of all: who cannot be read from must not run.
-            output.read_in_thread(reading)
-            process = await trio.lowlevel.open_process(
-                guard.announced(words),
-                stdin=guard.pipe(),
-                stdout=writing,
-                stderr=writing,
-                cwd=cwd,
-                env=env,
-                start_new_session=True,
-            )
-        except (OSError, ValueError, RuntimeError) as error:
-            raise _explain_start(error) from None
-        finally:
-            os.close(writing)
-        return cls(process, output, guard, trio.current_time())
-
-    @property
-    def ended(self) -> str | None:
-        """How it ended, None while it runs."""
-        code = self.process.returncode
-        if code is None:
-            return None
-        if code >= 0:
-            return f"ended with exit code {code}"
-        with suppress(ValueError):
-            return f"was ended by {signal.Signals(-code).name}"
-        return f"was ended by signal {-code}"
-
-    async def watch(self) -> None:
-        """Wait until it ends by itself, and end what it leaves running."""
-        await self.process.wait()
-        self._sweep()
-
-    async def wait_for_output(self, offset: int, text: str = "") -> bool:
-        """Wait until it has printed something from a byte on, or `text`; False if it ended without that."""
-        has_come = False
-        async with trio.open_nursery() as nursery:
-
-            async def wait_for_end() -> None:
-                await self.process.wait()
-                with trio.move_on_after(_REST):
-                    await self.output.ended.wait()
-                nursery.cancel_scope.cancel()
-
-            nursery.start_soon(wait_for_end)
-            has_come = await self.output.wait_for(offset, text)
-            if has_come:
-                nursery.cancel_scope.cancel()
-        return has_come
-
-    async def end(self) -> None:
-        """End it with all of its group: asked first, and killed when it takes longer than `GRACE`.
-
-        A cancelled turn waits for it, which is bounded: nothing that was cancelled goes on in secret.
-        """
-        with trio.CancelScope(shield=True):
-            if self.process.returncode is None:
-                self._signal(signal.SIGTERM)
-                with trio.move_on_after(GRACE):
-                    await self.process.wait()
-            self._sweep()
-            with trio.move_on_after(GRACE):
-                await self.process.wait()
-            with trio.move_on_after(_REST):
-                await self.output.ended.wait()
-
-    def _sweep(self) -> None:
-        """Kill what is left of the group; once, for later its number may be that of somebody else's group."""
-        if not self._swept:
-            self._swept = True
-            self._signal(signal.SIGKILL)
-            self.guard.forget(self.process.pid)
-
-    def _signal(self, number: int) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, number)
-
-
-def _explain_start(error: Exception) -> ToolError:
-    return ToolError(f"the command cannot be started: {error}", kind="invalid_input")
-
-
 class Shells(msgspec.Struct):
     """The commands of all sessions that run in the background, and what watches over all commands."""
 
     guard: Guard = msgspec.field(default_factory=Guard)
+    rooms: Rooms = msgspec.field(default_factory=Rooms)
     _commands: dict[str, dict[str, ShellProcess]] = msgspec.field(default_factory=dict)
     _started: int = 0
     _changing: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
-    async def start(self, session_id: str, words: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> str:
+    async def start(self, session_id: str, launch: Launch) -> str:
         """Start a program in the background and return its id; `ToolError` when too many run already."""
         # One after another, as the calls of a step come all at once: whoever is counted is known, and will be ended.
         async with self._changing:
@@ -188,7 +84,7 @@ class Shells(msgspec.Struct):
                 raise ToolError(
                     f"{MOST_BACKGROUND} commands run in the background already", help="end one of them with bash.kill"
                 )
-            started = await ShellProcess.start(words, self.guard, cwd=cwd, env=env)
+            started = await ShellProcess.start(launch, self.guard)
             # No task of a turn outlives the turn; this one ends with the command, which ends with `close`.
             trio.lowlevel.spawn_system_task(started.watch)
             for key in ended[: max(0, len(own) - MOST_BACKGROUND + 1)]:
@@ -209,7 +105,8 @@ class Shells(msgspec.Struct):
         """End all commands of a session."""
         async with self._changing:
             commands = list(self._commands.pop(session_id, {}).values())
-        await _end_all(commands)
+            await _end_all(commands)
+            await trio.to_thread.run_sync(self.rooms.leave, session_id)
 
     async def close(self) -> None:
         """End all commands of all sessions, also where that is cancelled."""
@@ -219,6 +116,7 @@ class Shells(msgspec.Struct):
                 self._commands.clear()
             await _end_all(commands)
             self.guard.close()
+            await trio.to_thread.run_sync(self.rooms.close)
 
 
 async def _end_all(commands: list[ShellProcess]) -> None:
@@ -256,18 +154,18 @@ async def bash(
     context: ToolContext,
 ) -> str:
     """Run a shell command and return what it prints. It cannot ask anything; what it leaves running is ended."""
-    if context.confinement is not None:
-        raise ToolError(f"the command cannot be confined: {find_lack()}", kind="denied")
     place = Reach.of(context).place(cwd)
     with place.folder():
         env = {**child_environment(os.environ, context.settings), MARK: str(os.getpid())}
     if context.words:
         env = plain_environment(env)
+    there = await shells()
     words = context.words or (find_shell(), "-c", command)
+    launch = Launch(words, str(place.path), env, await _confine(context, there.rooms))
     if background:
-        key = await (await shells()).start(context.session_id, words, cwd=str(place.path), env=env)
+        key = await there.start(context.session_id, launch)
         return f"started in the background as `{key}`; bash.output waits for what it prints, bash.kill ends it"
-    return await _run(words, (await shells()).guard, timeout, cwd=str(place.path), env=env)
+    return await _run(launch, there.guard, timeout)
 
 
 @tool(name="bash.output", bound=True, reads="private", brings="untrusted")
@@ -294,7 +192,7 @@ async def output(
         sought = f" and has {'' if has_come else 'not '}printed `{text}`" if text else ""
         state = command.ended or f"{running}{sought}"
     if command.ended is not None:
-        with trio.move_on_after(_REST):
+        with trio.move_on_after(REST):
             await command.output.ended.wait()
     printed, then = command.output.since(offset)
     gap = "" if not printed or printed.endswith("\n") else "\n"
@@ -325,9 +223,29 @@ async def kill(
     return f"{id} {before or 'was running and is ended now'}"
 
 
-async def _run(words: Sequence[str], guard: Guard, seconds: float, *, cwd: str, env: Mapping[str, str]) -> str:
+async def _confine(context: ToolContext, rooms: Rooms) -> Confined | None:
+    """Make ready what confines a command, None if the profile does not. `ToolError` if this machine cannot do it."""
+    if context.confinement is None:
+        return None
+    try:
+        return await trio.to_thread.run_sync(
+            partial(
+                confine,
+                context.confinement,
+                rooms,
+                context.session_id,
+                workspace=context.workspace,
+                own_files=context.own_files,
+                environ=os.environ,
+            )
+        )
+    except (UnconfinableError, OSError) as error:
+        raise ToolError(f"the command cannot be confined, so it does not run: {error}", kind="denied") from None
+
+
+async def _run(launch: Launch, guard: Guard, seconds: float) -> str:
     """Run a command to its end; `ToolError` with what it printed when it fails or takes too long (BEHAVIOURS A26)."""
-    started = await ShellProcess.start(words, guard, cwd=cwd, env=env)
+    started = await ShellProcess.start(launch, guard)
     try:
         with trio.move_on_after(seconds) as scope:
             await started.process.wait()
