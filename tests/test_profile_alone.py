@@ -86,3 +86,15 @@ def test_a_profile_whose_sessions_may_choose_loads_itself_alone(write: Write) ->
     whole.load_hooks()
     alone.load_hooks()
     assert (whole.profiles, alone.profiles) == (("default", "other"), ("other",))
+
+
+def test_a_profile_that_is_not_there_is_all_that_is_told_and_nothing_is_imported(write: Write) -> None:
+    write("mine.py", PLUGIN.format(name="mine"))
+    gate = "hooks: {moderate: {kind: gate, takes: [prompt]}}\nstages: {moderate: {before: run_model}}\n"
+    text = f"version: 1\nextends: bub:default\n{gate}plugins: {{mine: {{path: mine.py}}}}\n"
+    file = write("gated.yaml", f"{text}profiles: {{mine: {{plugins: [mine]}}}}\n")
+    done = bub(file.parent, "run", "hello", "--config", str(file), "--profile", "mien")
+    assert [line for line in done.stderr.splitlines() if "error[" in line] == [
+        "gated.yaml:6:1: error[B162] there is no profile `mien`"
+    ]
+    assert "did you mean `mine`?" in done.stderr and imported(file.parent) == []

@@ -188,6 +188,8 @@ class _Loading(msgspec.Struct):
 
     def _load_profile(self, plan: Plan) -> Profile:
         name, settings = plan.profile, self.settings[plan.profile]
+        if not plan.effective.chain:  # there is no such profile, and all else that is wrong follows from that
+            raise PipelineError(plan.findings.items)
         view = PluginView(name, self.workspace, settings, self.redactor)
         self.views.append(view)
         plugins = self._load_plugins(plan, view)

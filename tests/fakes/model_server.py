@@ -86,6 +86,9 @@ class Handler(BaseHTTPRequestHandler):
             self.respond({"status": 404})
             return
         query = parse_qs(urlsplit(self.path).query)
+        if "model" not in query:  # what other servers have
+            self.respond({"status": 404, "body": "{}"})
+            return
         entries = self.log.of(query["model"][0], int(query.get("ended", ["0"])[0]))
         self.respond({"body": json.dumps(entries), "headers": {"content-type": "application/json"}})
 
