@@ -181,7 +181,7 @@ def test_a_person_is_asked_and_no_is_the_default(
     home: Path, tmp_path: Path, keys: str, code: int, removed: bool
 ) -> None:
     with Sitting(tmp_path, "uninstall") as person:
-        person.see("for good?")
+        person.see("(y/N)")
         person.type(keys)
         assert person.end() == code
     assert home.exists() is not removed
@@ -198,6 +198,26 @@ def test_nothing_is_removed_while_a_gateway_runs(home: Path, tmp_path: Path) -> 
     assert done.returncode == 1
     assert "process 4711 works in" in done.stderr
     assert left(home) == before
+
+
+def test_nothing_is_removed_while_somebody_chats(home: Path, tmp_path: Path) -> None:
+    before = left(home)
+    known = {"BUB_MODEL": "openai:x", "BUB_API_KEY": "k", "BUB_HOME": str(home)}
+    (home / "pipelines.yaml").write_text("version: 1\nextends: bub:default\n", encoding="utf-8")
+    with Sitting(tmp_path, "chat", **known) as one, Sitting(tmp_path, "chat", **known) as two:
+        for sitting in (one, two):
+            sitting.see("Ctrl-D leaves")
+            sitting.see_prompt()
+        assert one.leave() == 0
+        done = bub(tmp_path, "uninstall", "--yes")
+        assert done.returncode == 1 and f"works in {home}: a chat, a gateway, or" in done.stderr
+        assert set(before) <= set(left(home))
+        assert two.leave() == 0
+    with (home / "chats.lock").open("r+") as held:
+        lock_file(held.fileno())
+        late = bub(tmp_path, "chat", "hello", **known)
+    assert late.returncode == 1 and "`bub uninstall` is removing" in late.stderr
+    assert bub(tmp_path, "uninstall", "--yes").returncode == 0 and not home.exists()
 
 
 class Interrupted(list):  # type: ignore[type-arg]

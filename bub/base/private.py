@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 if sys.platform == "win32":
@@ -12,7 +14,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-__all__ = ["lock_file", "make_private", "open_private"]
+__all__ = ["hold_together", "lock_file", "make_private", "open_private"]
 
 _HELD = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 """What systems say of a file that another process has locked."""
@@ -30,16 +32,40 @@ def open_private(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> int:
     return os.open(path, flags | getattr(os, "O_CLOEXEC", 0), 0o600)
 
 
-def lock_file(descriptor: int, *, wait: bool = True) -> None:
+@contextmanager
+def hold_together(path: Path) -> Iterator[None]:
+    """Hold a file beside others that do so, as long as the block lasts: whoever wants to lock it alone sees that.
+
+    Raises BlockingIOError if somebody has locked it alone. A folder that cannot be written is no reason to fail.
+    """
+    descriptor = None
+    try:
+        try:
+            make_private(path.parent)
+            descriptor = open_private(path)
+            lock_file(descriptor, wait=False, shared=True)
+        except BlockingIOError:
+            raise
+        except OSError:
+            pass
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def lock_file(descriptor: int, *, wait: bool = True, shared: bool = False) -> None:
     """Lock an open file until its descriptor is closed; the system frees the lock if the process dies.
 
-    Raises BlockingIOError if another process holds it and `wait` is false, and OSError if it cannot be locked at all.
+    A `shared` lock lets others have one, too; Windows has none. Raises BlockingIOError if another process holds it and
+    `wait` is false, and OSError if it cannot be locked at all.
     """
     try:
-        if sys.platform == "win32":
+        if sys.platform != "win32":
+            kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+            fcntl.flock(descriptor, kind if wait else kind | fcntl.LOCK_NB)
+        elif not shared:
             msvcrt.locking(descriptor, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
-        else:
-            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         if error.errno in _HELD:
             raise BlockingIOError(error.errno, "another process holds it") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import Annotated
@@ -12,6 +13,7 @@ import msgspec
 import trio
 import typer
 
+from bub.base.private import hold_together
 from bub.channels.terminal.channel import Terminal
 from bub.cli.exits import FAILED
 from bub.cli.opening import open_framework
@@ -56,7 +58,12 @@ def chat(
             raise UsageError("the message is empty", help='pipe one in: `echo "hello" | bub chat`')
         own = session_id or f"{TERMINAL}:{chat_id}:{token_hex(4)}"
         wanted = replace(wanted, prompt=said, session_id="" if resume else own)
-    return FAILED if trio.run(_talk, framework, wanted) else 0
+    with ExitStack() as held:
+        try:
+            held.enter_context(hold_together(framework.home / "chats.lock"))
+        except BlockingIOError:
+            raise BubError(f"`bub uninstall` is removing {framework.home}", help="wait until it has ended") from None
+        return FAILED if trio.run(_talk, framework, wanted) else 0
 
 
 def _read_piped_text() -> str:
