@@ -22,11 +22,15 @@ def digest(value: Any) -> str:
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What a profile says of its tools: the `digest` of its rules and `tool_gate` implementers, and who may answer."""
+    """What a profile says of its tools: the `digest` of its rules and `tool_gate` implementers, and who may answer.
+
+    `loaded` is another with each start and each reload.
+    """
 
     profile: str = ""
     digest: str = ""
     approvers: Approvers = ()
+    loaded: str = ""
 
 
 class Approval(msgspec.Struct, frozen=True):
@@ -74,7 +78,8 @@ class Question(msgspec.Struct, frozen=True):
 
     `is_typed` is false if anybody but the person who is asked may have said what the call comes from: another channel
     in the name of theirs, or a turn that a tool has started. What they allow for good, they allow for their own words.
-    `call_id` is the `id` of the events of the call. `approval` is what a yes is bound to.
+    `call_id` is the `id` of the events of the call. `approval` is what a yes is bound to. `stretch` names the time that
+    a yes "for this session" is good for: it is another after a reset, a reload and a restart; "" if there is none.
     """
 
     session_id: str
@@ -83,6 +88,7 @@ class Question(msgspec.Struct, frozen=True):
     is_typed: bool = True
     call_id: str = ""
     approval: Approval | None = None
+    stretch: str = ""
 
     @property
     def why(self) -> str:

@@ -108,6 +108,14 @@ def office(workshop: Workshop) -> Office:
     return Office(workshop)
 
 
+async def test_what_a_yes_for_a_session_lasts_for_ends_with_a_reload(office: Office) -> None:
+    async with office.opened(Chat()) as manager:
+        framework = manager._framework  # type: ignore[attr-defined]
+        before = framework.rules.loaded
+        await trio.to_thread.run_sync(framework.reload)
+        assert before not in ("", framework.rules.loaded)
+
+
 async def test_a_call_runs_once_an_approver_says_yes_where_they_are(office: Office) -> None:
     chat = Chat()
     async with office.opened(chat) as manager:

@@ -263,7 +263,7 @@ def test_C35_what_is_typed_while_a_turn_runs_steers_it(seated: tuple[Room, Sitti
     room, chat = seated
     room.script("work", calling("while ! test -e go; do sleep 0.02; done"), OPENAI.answer("All done."))
     chat.say("work")
-    chat.see("[a]lways")
+    chat.see("[s]ession")
     chat.type("y")
     chat.see("0.5 s")
     chat.say("be quick")
@@ -508,7 +508,7 @@ def test_nothing_that_a_model_or_a_tool_says_moves_the_cursor(seated: tuple[Room
     evil = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202eback\r\n"
     room.script("evil", calling(f"true '{evil}'"), OPENAI.answer(f"So.{evil}"))
     chat.say("evil")
-    chat.see("[a]lways")
+    chat.see("[s]ession")
     chat.type("y")
     chat.see("So.")
     chat.see_prompt()
@@ -588,17 +588,37 @@ def test_errors_and_what_plugins_print_stand_above_the_line(seated: tuple[Room, 
 # Questions.
 
 
-def test_a_question_is_answered_by_one_key_and_always_is_for_this_tool(room: Room) -> None:
-    room.script("work", calling("echo one"), calling("echo two", id="2"), OPENAI.answer("Done."))
+def test_a_question_is_answered_by_one_key_and_for_this_session_is_for_the_same_arguments(room: Room) -> None:
+    calls = [calling("echo one"), calling("echo one", id="2"), calling("echo two", id="3")]
+    room.script("work", *calls, OPENAI.answer("Done."))
     with room.sit() as chat:
         chat.see_prompt()
         chat.say("work")
         chat.see("bash is to be called with\n  command: echo one\n")
-        chat.see("Allow bash?  [y]es  [n]o  [a]lways")
-        chat.type("a")
+        chat.see("Allow bash?  [y]es  [n]o  [s]ession")
+        chat.type("s")
+        chat.see("command: echo two")
+        assert re.search(r"● bash echo one · \d\.\d s\n● bash echo one · \d\.\d s\n", chat.text)
+        assert chat.text.count("is to be called with") == 2
+        chat.see(lambda text: text.count("[s]ession") == 1)  # the first question is gone
+        chat.type("y")
         chat.see("Done.")
-        assert re.search(r"● bash echo one · \d\.\d s\n● bash echo two · \d\.\d s\n\nDone\.", chat.text)
-        assert chat.text.count("is to be called with") == 1
+
+
+def test_a_yes_for_this_session_ends_with_a_reset(seated: tuple[Room, Sitting]) -> None:
+    room, chat = seated
+    for number, key in (("1", "s"), ("2", ""), ("3", "n")):
+        room.script(f"work {number}", calling("echo one"), OPENAI.answer(f"Done {number}."))
+        if number == "3":
+            chat.say(",tape.reset")
+            chat.see("the conversation is forgotten")
+        chat.say(f"work {number}")
+        if key:
+            chat.see("[s]ession")
+            chat.type(key)
+        chat.see(f"Done {number}.")
+    assert chat.text.count("is to be called with") == 2
+    assert chat.text.count("error: the person said no") == 1
 
 
 def test_an_always_answers_no_question_that_shows_why_it_is_asked(room: Room) -> None:
@@ -619,7 +639,7 @@ def test_the_time_of_a_tool_is_not_that_of_the_person_who_was_asked(seated: tupl
     room, chat = seated
     room.script("think", calling("while ! test -e thought; do sleep 0.02; done"), OPENAI.answer("Well."))
     chat.say("think")
-    chat.see("[a]lways")
+    chat.see("[s]ession")
     asked = time.monotonic()
     chat.see(lambda _: time.monotonic() > asked + 2.5)
     assert re.search(r"^\S bash while.*done$", chat.text, re.MULTILINE)  # no time is counted for it
@@ -639,7 +659,7 @@ def test_no_is_what_enter_and_ctrl_c_mean(seated: tuple[Room, Sitting]) -> None:
     chat.say("work")
     for number, key in zip("12", (ENTER, CTRL_C), strict=True):
         chat.see(f"command: touch done # {number}")
-        chat.see("[a]lways")
+        chat.see("[s]ession")
         chat.type("x")  # no answer
         chat.type(key)
     chat.see("As you like.")
@@ -653,15 +673,15 @@ def test_who_is_typing_when_a_question_comes_does_not_answer_it(seated: tuple[Ro
     chat.say("work")
     chat.see("> work")
     typed, until, slowest = "", float("inf"), 0.0
-    while "[a]lways" not in chat.text and time.monotonic() < until:
+    while "[s]ession" not in chat.text and time.monotonic() < until:
         typed, began = f"{typed}y", time.monotonic()
         chat.type("y")
         chat.see(f"> {typed}")
         slowest = max(slowest, time.monotonic() - began)
         if "Allow bash?" in chat.text:
             until = min(until, began + 0.7)
-    assert "[a]lways" not in chat.text or slowest > 0.3  # on a machine that is very busy
-    chat.see("[a]lways")
+    assert "[s]ession" not in chat.text or slowest > 0.3  # on a machine that is very busy
+    chat.see("[s]ession")
     chat.type("n")
     chat.see("Over.")
     chat.see(lambda text: text.endswith(f"\n> {typed}"))  # still to be sent
@@ -693,7 +713,7 @@ def test_the_question_about_an_edit_shows_what_changes(room: Room) -> None:
     with room.sit() as chat:
         chat.see_prompt()
         chat.say("work")
-        chat.see("[a]lways")
+        chat.see("[s]ession")
         assert chat.text.split("> work\n\n")[1].splitlines()[:7] == [
             "fs.edit is to be called with",
             "  path: a.py",
@@ -944,7 +964,7 @@ def test_a_terminal_with_few_letters_and_no_colours_gets_plainer_signs(room: Roo
     with room.sit(NO_COLOR="1", PYTHONIOENCODING="ascii", PYTHONUTF8="0") as chat:
         chat.see_prompt()
         chat.say("plan")
-        chat.see("[a]lways")
+        chat.see("[s]ession")
         chat.type("y")
         chat.see("h?\n")
         chat.see_prompt()
@@ -960,7 +980,7 @@ def test_a_dumb_terminal_gets_lines(room: Room) -> None:
     with room.sit(TERM="dumb") as chat:
         chat.see(">")
         chat.say("work")
-        chat.see("Allow bash? [y/N/always]")
+        chat.see("Allow bash? [y/N/session]")
         chat.say("y")
         chat.see("**Done.**\n>")
         chat.type(CTRL_C)
@@ -975,9 +995,9 @@ def test_on_a_dumb_terminal_only_a_whole_word_is_a_yes(room: Room) -> None:
     with room.sit(TERM="dumb") as chat:
         chat.see(">")
         chat.say("work")
-        chat.see("[y/N/always]")
+        chat.see("[y/N/session]")
         chat.say("and another thing")
-        chat.see(lambda text: text.count("[y/N/always]") == 2)
+        chat.see(lambda text: text.count("[y/N/session]") == 2)
         chat.say("yesterday")
         chat.see("Over.")
         assert not list(room.folder.glob("[ot][nw][eo]"))

@@ -212,11 +212,12 @@ def _press_all(office: Office, question: dict[str, object]) -> None:
 
 def _answer_no_to_what_is_asked_again(office: Office, gateway: Gateway, what: str, question: dict[str, object]) -> str:
     """Let Ada, who said yes once, say no to each other question; return all that the bot said of the job."""
-    deadline, told = time.monotonic() + _PATIENCE, ""
+    deadline, told, pressed = time.monotonic() + _PATIENCE, "", {question["message_id"]}
     while True:
         assert time.monotonic() < deadline, (office.folder / "gateway.log").read_text()[-3000:]
         for again in office.questions():
-            if f"what: {what}\n" in again["text"] and again["message_id"] != question["message_id"]:
+            if f"what: {what}\n" in again["text"] and again["message_id"] not in pressed:
+                pressed.add(again["message_id"])
                 told += str(again["text"])
                 office.press(again, yes=False, user=ADA)
         replies = _replies(office, what)

@@ -114,6 +114,22 @@ async def test_without_approvers_it_waits_for_the_operator(office: Office) -> No
     assert office.done == ["tidy"]
 
 
+async def test_whoever_presses_a_stale_button_again_and_again_does_not_use_up_the_pace_of_the_group(
+    office: Office,
+) -> None:
+    async with office.opened() as manager:
+        office.server.say("/bub tidy", chat=FRIENDS, user=BOB)
+        question = await office.asked()
+        office.press(question, yes=False, user=ADA)
+        await manager.settled()
+        for _ in range(25):
+            office.press(question, yes=True, user=BOB)
+        await office.told(26)
+        office.server.say("/bub wash", chat=FRIENDS, user=BOB)
+        await office.server.until(lambda: [one for one in office.questions() if "wash" in one["text"]])
+    assert len(office.server.calls("editMessageText")) <= 3
+
+
 @pytest.mark.parametrize("what", ["x" * 5_000 + "-end", "🙂" * 2_500 + "-end"], ids=["letters", "wide letters"])
 async def test_what_is_too_long_for_a_message_is_all_there_before_the_buttons_are(office: Office, what: str) -> None:
     async with office.opened() as manager:

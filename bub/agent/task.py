@@ -156,9 +156,16 @@ class Run:
             may_approve=from_person or not self._marks_of_writers(),
             fire=task.fire,
         )
-        consent = Consent(lambda: framework.ask, lambda: framework.notes, framework.rules, self._journal.event)
+        consent = Consent(
+            lambda: framework.ask, lambda: framework.notes, framework.rules, self._journal.event, self._begun
+        )
         flow = Flow(self._held, FileMarks(framework.get_tape_store()), context)
         return Caller(self._box, context, task.fire, consent, flow, framework.mask.text)
+
+    async def _begun(self) -> str:
+        """When the conversation began, which a reset begins anew; "" if nobody keeps it."""
+        first = await self._tape.fetch(self._tape.query().limit(1)) if self._tape is not None else []
+        return first[0].date if first else ""
 
     async def _in_short(self, content: str) -> str:
         """A result that would fill the context is laid aside, and its beginning shown (BEHAVIOURS P22)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from secrets import token_hex
 from types import MappingProxyType
 from typing import Any
 
@@ -212,7 +213,7 @@ class _Loading(msgspec.Struct):
             view=view,
             models=bind_bootstrap(graph, MODEL_POINT),
             admissions=bind_bootstrap(graph, "admit_message"),
-            rules=Rules(name, self._digest_of(plan, plugins), self._approvers_of(plan)),
+            rules=Rules(name, self._digest_of(plan, plugins), self._approvers_of(plan), token_hex(8)),
             confinement=Confinement.of(self._value(plan, "reach")),
             is_parallel=self._value(plan, "concurrency") == "parallel",
             channels=tuple(map(str, channels)) if isinstance(channels, list | tuple) else None,

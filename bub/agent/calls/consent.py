@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -22,13 +22,15 @@ class Consent(msgspec.Struct, frozen=True):
     """Asks about the calls of one turn, and has them noted.
 
     `ask` puts a question to a person, None if nobody can be asked. `notes` keeps the calls, None if nobody does.
-    `rules` are the profile's. `tell` puts on the tape what a person said.
+    `rules` are the profile's. `tell` puts on the tape what a person said. `begun` is when the session's conversation
+    began, "" if nothing of it is kept.
     """
 
     ask: Callable[[], Ask | None]
     notes: Callable[[], CallNotes | None]
     rules: Rules
     tell: Callable[..., None]
+    begun: Callable[[], Awaitable[str]]
 
     def is_needed(self, tool: Tool, *, asks: bool) -> bool:
         """Whether a person has to be asked: the profile `asks`, or the tool may have taken effect before a crash.
@@ -68,7 +70,11 @@ class Consent(msgspec.Struct, frozen=True):
             why=why,
         )
         try:
-            said = await ask(Question(session_id, tool.name, arguments, call_id=call_id, approval=approval))
+            begun = await self.begun()
+            stretch = f"{rules.loaded} {begun}" if begun else ""
+            said = await ask(
+                Question(session_id, tool.name, arguments, call_id=call_id, approval=approval, stretch=stretch)
+            )
         except Exception as error:  # noqa: BLE001 (whatever breaks, it was no yes)
             log_exception("tool.ask_failed", error, tool=tool.name)
             said = False

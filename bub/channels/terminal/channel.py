@@ -77,7 +77,7 @@ class Terminal(Channel):
         self._surface: ChatSurface | None = None
         self._numbers = count(1)
         self._shown: dict[str, _AnswerSoFar] = {}
-        self._allowed: set[str] = set()
+        self._allowed: set[tuple[str, str]] = set()
         self._asking = trio.Lock()
         self.has_failed = False
         """Whether an answer was that something failed."""
@@ -147,7 +147,7 @@ class Terminal(Channel):
         return self._attending(message)
 
     async def ask(self, question: Question, message: ChannelMessage) -> bool:
-        """Put a question on the surface; an "always" holds for this tool until the program ends.
+        """Put a question on the surface; a yes "for this session" holds for this tool with just these arguments.
 
         It is for what the person types here: what others hand over in the name of this channel is asked about each
         time, and so is what a tool makes another turn do.
@@ -159,8 +159,11 @@ class Terminal(Channel):
         async with self._asking:  # one after the other, where tools or agents of this conversation run side by side
             if self._surface is None:
                 return False
-            may_last = question.is_typed and not question.why  # an "always" was said before it was known why
-            if may_last and question.tool in self._allowed:
+            approval = question.approval
+            may_last = question.is_typed and not question.why and approval is not None and not approval.again
+            lasting = (approval.bound, question.stretch) if approval is not None and question.stretch else None
+            if may_last and lasting in self._allowed:
+                return True
                 return True
             tool, beyond = escape_invisible(question.tool), ""
             if is_edit(question):
@@ -175,10 +178,11 @@ class Terminal(Channel):
                 self._surface.show(Printout("note", reason_of(question)))
             whose = "" if question.is_typed else ", this once, for what was not typed here"
             whose = ", this once" if question.why and not whose else whose
-            key = await self._surface.ask(f"Allow {tool}{beyond}{whose}?")
-            if key == "a" and may_last:
-                self._allowed.add(question.tool)
-            return key in ("y", "a")
+            more = ("session",) if may_last and lasting is not None else ()
+            key = await self._surface.ask(f"Allow {tool}{beyond}{whose}?", more)
+            if key == "s" and lasting is not None:
+                self._allowed.add(lasting)
+            return key in ("y", "s")
 
     # What the surface asks of it (`Person`).
 

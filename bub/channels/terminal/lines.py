@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TextIO
 
 import trio
@@ -18,7 +18,7 @@ from bub.channels.terminal.person import Person
 from bub.streaming import StreamEvent
 
 _PROMPT = "> "
-_ANSWERS = {"y": "y", "yes": "y", "a": "a", "always": "a"}
+_YES = ("y", "yes")
 _AT_ONCE = 64 * 1024
 
 
@@ -91,13 +91,14 @@ class LineSurface(_PrintingSurface):
             await self._person.wait_until_answered()
             nursery.cancel_scope.cancel()
 
-    async def ask(self, question: str) -> str:
+    async def ask(self, question: str, more: Sequence[str] = ()) -> str:
         """Ask, and return what the next line answers; anything but a clear yes, such as words to the agent, is a no."""
         self._end_line()
         self._answering, answers = trio.open_memory_channel[str](1)
         try:
-            self._print(f"{question} [y/N/always] ", self._prompting)
-            return _ANSWERS.get((await answers.receive()).strip().lower(), "n")
+            self._print(f"{question} [{'/'.join(('y', 'N', *more))}] ", self._prompting)
+            said = (await answers.receive()).strip().lower()
+            return said[0] if said in (*_YES, *more, *(each[0] for each in more)) else "n"
         finally:
             self._answering = None
 
@@ -141,7 +142,7 @@ class PipeSurface(_PrintingSurface):
             await self._person.submit(first)
         await self._person.wait_until_answered()
 
-    async def ask(self, question: str) -> str:
+    async def ask(self, question: str, more: Sequence[str] = ()) -> str:
         """Return a no: nobody is there to answer."""
         return "n"
 

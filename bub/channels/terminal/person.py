@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from bub.channels.terminal.answer import LiveAnswer, Printout
@@ -45,5 +46,5 @@ class ChatSurface(Protocol):
     def end(self, answer: LiveAnswer) -> None:
         """Let an answer end, and show what is left of it."""
 
-    async def ask(self, question: str) -> str:
-        """Ask, and return the answer: "y", "n" or "a" for always."""
+    async def ask(self, question: str, more: Sequence[str] = ()) -> str:
+        """Ask, and return the first letter of the answer: of "yes", "no", or one of `more` that may be answered."""

@@ -65,6 +65,7 @@ class _PendingQuestion:
     """A question that waits for a key; it listens once no key was pressed for a moment."""
 
     text: str
+    more: Sequence[str]
     done: Callable[[], Any]
     since: float = field(default_factory=time.monotonic)
     listens: bool = False
@@ -156,10 +157,10 @@ class Screen:
         if self._app is not None:
             self._app.invalidate()
 
-    async def ask(self, text: str) -> str:
-        """Ask, and return the key of the answer: "y", "n" or "a"; "n" if the question is taken back."""
+    async def ask(self, question: str, more: Sequence[str] = ()) -> str:
+        """Ask, and return the key of the answer: "y", "n" or one of `more`; "n" if the question is taken back."""
         answered = trio.Event()
-        asked = _PendingQuestion(text, partial(self._tell, answered.set))
+        asked = _PendingQuestion(question, more, partial(self._tell, answered.set))
         self._call(self._show_question, asked)
         try:
             await answered.wait()
@@ -375,7 +376,7 @@ class Screen:
 
     def _answer_with(self, key: str) -> None:
         asked = self._asked
-        if asked is not None:
+        if asked is not None and key in ("y", "n", *(each[0] for each in asked.more)):
             asked.answer = key
             self._hide_question(asked)
             asked.done()
@@ -509,7 +510,7 @@ class Screen:
         asked = self._asked
         if asked is None:
             return []
-        keys = "[y]es  [n]o  [a]lways" if asked.listens else "…"
+        keys = "  ".join(f"[{each[0]}]{each[1:]}" for each in ("yes", "no", *asked.more)) if asked.listens else "…"
         return [("class:question", f"{encodable(asked.text, self._out.encoding)}  "), ("", keys)]
 
     def _live(self) -> Any:
@@ -596,7 +597,7 @@ class Screen:
             def _(event: KeyPressEvent) -> None:
                 self._answer_with(answer)
 
-        for key, answer in (("y", "y"), ("n", "n"), ("a", "a"), ("enter", "n"), ("c-c", "n"), ("c-d", "n")):
+        for key, answer in (("y", "y"), ("n", "n"), ("a", "a"), ("s", "s"), ("enter", "n"), ("c-c", "n"), ("c-d", "n")):
             answers(key, answer)
             if len(key) == 1:
                 answers(key.upper(), answer)

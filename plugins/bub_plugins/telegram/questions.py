@@ -23,6 +23,7 @@ _PRESSED = re.compile(r"(?P<word>yes|no) (?P<id>q\d{1,15})")
 _MOST_TEXT = 3_000
 """How many UTF-16 units of a call stand in the question itself."""
 
+_MOST_PUT_AWAY = 1_000
 _MOST_WORDS = 200
 """What Telegram shows when a button was pressed."""
 
@@ -68,6 +69,7 @@ class Questions:
         self._say = say
         self._start_soon = start_soon
         self._sent_whole: set[str] = set()
+        self._put_away: dict[tuple[str, int], None] = {}
 
     async def show(self, question: ShownQuestion) -> str:
         """Send a question, unless it is shown; return the id of its message.
@@ -140,8 +142,22 @@ class Questions:
 
         await _try(answer)
         if taken.is_over and not taken.counts and said.below is not None:
-            number, text = said.below
-            await _try(lambda: self._change(said.chat_id, number, f"{text}\n\n{taken.words}"))
+            await _try(lambda: self._put_buttons_away(said, taken.words))
+
+    async def _put_buttons_away(self, said: Said, words: str) -> None:
+        """Take the buttons from a question that is over, once: who presses again and again must not use up the pace."""
+        assert said.below is not None
+        number, text = said.below
+        if (said.chat_id, number) in self._put_away:
+            return
+        self._put_away[said.chat_id, number] = None
+        if len(self._put_away) > _MOST_PUT_AWAY:
+            del self._put_away[next(iter(self._put_away))]
+        try:
+            await self._change(said.chat_id, number, f"{text}\n\n{words}")
+        except TelegramError:
+            self._put_away.pop((said.chat_id, number), None)
+            raise
 
     async def _change(self, chat_id: str, number: int, text: str) -> None:
         try:
