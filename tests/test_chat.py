@@ -621,14 +621,15 @@ def test_a_yes_for_this_session_ends_with_a_reset(seated: tuple[Room, Sitting]) 
     assert chat.text.count("error: the person said no") == 1
 
 
-def test_an_always_answers_no_question_that_shows_why_it_is_asked(room: Room) -> None:
-    room.script("work", calling("echo one # https://example.org"), calling("echo two", id="2"), OPENAI.answer("Done."))
+def test_a_yes_for_this_session_answers_no_question_that_shows_why_it_is_asked(room: Room) -> None:
+    command = "echo one # https://example.org"
+    room.script("work", calling(command), calling(command, id="2"), OPENAI.answer("Done."))
     with room.sit() as chat:
         chat.see_prompt()
         chat.say("work")
-        chat.see("Allow bash?  [y]es  [n]o  [a]lways")
-        chat.type("a")
-        chat.see("Allow bash, this once?  [y]es  [n]o  [a]lways")
+        chat.see("Allow bash?  [y]es  [n]o  [s]ession")
+        chat.type("s")
+        chat.see("Allow bash, this once?  [y]es  [n]o")
         text = " ".join(chat.text.split())
         assert "Why you are asked: the conversation holds what the command `echo one # https://example.org`" in text
         chat.type("n")

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from bub.agent.tools.git import plain_environment
 from bub.agent.tools.shell import bash
 from bub.agent.tools.unasked import find_unasked
+from bub.base.surfaces import Surface
 from bub.plugins.simple_commands import explain_entry, read_command
 from bub.tools import ToolContext, ToolPolicy
 
@@ -180,11 +181,18 @@ async def test_in_a_turn_nobody_is_asked_about_a_listed_command_and_about_any_ot
         for index, command in enumerate(("echo one", "echo one; echo two", "echo $0", "echo 'a  b'"))
     ]
     async with talk.open(tools='{allow: [bash], ask: [bash], unasked: {bash: ["echo"]}}'):
-        await talk.say(OPENAI.answer(calls=calls), OPENAI.answer("done"), ask=ask)
+        await talk.say(OPENAI.answer(calls=calls), OPENAI.answer("done"), ask=ask, surface=Surface.RUN)
     told = results_in((await talk.asked())[1])
     assert asked == ["echo one; echo two", "echo $0"]
     assert (told[0], told[3]) == ("one\n", "a  b\n")
     assert all("said no" in each for each in told[1:3])
+
+
+async def test_a_rule_of_the_file_does_not_go_before_what_the_conversation_holds(talk: Talk) -> None:
+    calls = [Called("bash", json.dumps({"command": "echo one"}), "c1")]
+    async with talk.open(tools='{allow: [bash], ask: [bash], unasked: {bash: ["echo"]}}'):
+        await talk.say(OPENAI.answer(calls=calls), OPENAI.answer("done"), surface=Surface.CHANNEL)  # by a stranger
+    assert "nobody can be asked" in results_in((await talk.asked())[1])[0]
 
 
 # Git, in a repository that names programs.
