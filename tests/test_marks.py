@@ -403,9 +403,11 @@ async def test_a_frame_stays_the_same_in_later_requests_and_people_see_none(talk
         await talk.say(calls("page"), DONE, surface=Surface.RUN)
         (seen,) = talk.of_kind("tool_result")
         await talk.say("And now?", surface=Surface.RUN)
+        told = await talk.say(",tape.info", surface=Surface.RUN)
         asked = await talk.asked()
     assert results_in(asked[-1]) == results_in(asked[-2]) != ["hello"]
     assert (seen["content"], seen["outside"]) == ("hello", "what page gave")
+    assert '"holds":"what page gave (' in (told.model_output or "")
 
 
 async def test_what_a_sub_agent_found_outside_stands_in_a_frame_of_its_own(talk: Talk) -> None:

@@ -22,14 +22,17 @@ def tape_tools() -> list[Tool]:
 
 @tool(name="tape.info", read_only=True, reaches=None)
 async def info(*, context: ToolContext) -> dict[str, Any]:
-    """How long this session's tape is, and what it was last handed off with."""
-    summary = await _tape(context).summary()
+    """How long this session's tape is, what it was last handed off with, and why calls may ask about it."""
+    tape = _tape(context)
+    summary, held = await tape.summary(), SessionMarks(tape)
+    await held.recall()
     return {
         "name": summary.name,
         "entries": summary.entries,
         "anchors": summary.anchors,
         "last_anchor": summary.last_anchor,
         "entries_since_last_anchor": summary.since_last_anchor,
+        **({"holds": str(held.now)} if held.now else {}),
     }
 
 
