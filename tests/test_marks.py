@@ -353,6 +353,21 @@ async def test_a_file_that_is_written_anew_from_a_clean_conversation_is_clean(ta
     assert [question.arguments["text"] for question in person.asked] == ["2"]
 
 
+@pytest.mark.parametrize("path", ["AGENTS.md", ".agents/skills/tidy/SKILL.md"])
+async def test_a_file_that_each_prompt_holds_marks_every_conversation_until_the_operator_writes_it(
+    talk: Talk, path: str
+) -> None:
+    person = Person()
+    text = "---\nname: tidy\ndescription: Tidy up.\n---\nTidy."
+    async with talk.open(tools=UNASKED, toy=bringing(page("hello"), diary, post)):
+        await talk.say(calls("page"), calls("fs.write", path=path, content=text), DONE, ask=person, surface=Surface.RUN)
+        steps = [calls("diary"), calls("post", text="1")]
+        await talk.say(*steps, DONE, ask=person, surface=Surface.RUN, session="cli:two")
+        await talk.say(f",fs.edit {path} Tidy. Tidier.", surface=Surface.RUN)
+        await talk.say(*steps, DONE, ask=person, surface=Surface.RUN, session="cli:three")
+    assert [question.session_id for question in person.asked] == ["cli:two"]
+
+
 async def test_a_patch_keeps_the_marks_of_each_file_that_it_names(talk: Talk) -> None:
     (talk.workshop.folder / "a.md").write_text("one\n")
     patch = "--- a/a.md\n+++ b/a.md\n@@ -1 +1 @@\n-one\n+two\n--- /dev/null\n+++ b/b.md\n@@ -0,0 +1 @@\n+three\n"

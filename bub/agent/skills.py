@@ -27,7 +27,9 @@ LONGEST_FILE = 256 * 1024
 """How many bytes a `SKILL.md` may have: all of it becomes part of a prompt."""
 _LONGEST_FRONT = 16 * 1024
 
-_AGENTS_SKILLS = Path(".agents", "skills")
+WORKSPACE_SKILLS = Path(".agents", "skills")
+"""Where skills lie in a workspace, and in the user's home folder."""
+
 _SHIPPED = Path(__file__).parent / "shipped_skills"
 
 _NAME = "[a-z0-9]+(?:-[a-z0-9]+)*"
@@ -65,9 +67,9 @@ def skill_roots(workspace: Path, home: Path) -> tuple[Root, ...]:
     """
     users = [home / "skills"]
     with contextlib.suppress(RuntimeError):  # a user without a home folder
-        users.append(Path.home() / _AGENTS_SKILLS)
+        users.append(Path.home() / WORKSPACE_SKILLS)
     workspace = workspace.absolute()
-    own = workspace / _AGENTS_SKILLS
+    own = workspace / WORKSPACE_SKILLS
     project = [Root(own, workspace)] if own not in users else []
     return (*project, *(Root(folder) for folder in users), Root(_SHIPPED, shipped=True))
 

@@ -131,6 +131,14 @@ class Run:
             return EventfulTape(name, store, context or TapeContext(), events=events)
         return Tape(name, store, context or TapeContext())
 
+    async def _recall_marks(self) -> None:
+        """Find what the conversation holds before anything is said: from earlier turns, and in the system prompt."""
+        await self._held.recall()
+        await self._held.add(await self._file_marks().of_prompt(self._framework.workspace))
+
+    def _file_marks(self) -> FileMarks:
+        return FileMarks(self._framework.get_tape_store())
+
     async def _note_writers(self) -> None:
         """Note whether strangers have written what the turn answers, the messages among it that came meanwhile."""
         await self._held.add(self._marks_of_writers())
@@ -159,7 +167,7 @@ class Run:
         consent = Consent(
             lambda: framework.ask, lambda: framework.notes, framework.rules, self._journal.event, self._begun
         )
-        flow = Flow(self._held, FileMarks(framework.get_tape_store()), context)
+        flow = Flow(self._held, self._file_marks(), context)
         return Caller(self._box, context, task.fire, consent, flow, framework.mask.text)
 
     async def _begun(self) -> str:

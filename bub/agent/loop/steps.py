@@ -131,7 +131,7 @@ class _Loop(Run):
             self._system = task.system
         await self._journal.note_system(self._system)
         await self._context.ask()
-        await self._held.recall()
+        await self._recall_marks()
         model = self._chosen.get("model") or framework.settings.get("model") or ""
         self._journal.event("loop.start", model=str(model))
         self._window.bound_silence(self._silence)

@@ -9,6 +9,9 @@ from typing import Any
 import msgspec
 
 from bub.agent.marks.marks import Marks, private, untrusted
+from bub.agent.prompting.instructions import INSTRUCTIONS_FILE
+from bub.agent.skills import FILE_NAME as SKILL_FILE
+from bub.agent.skills import WORKSPACE_SKILLS
 from bub.errors import TapeError
 from bub.tape import AsyncTapeStore, Tape, TapeEntry, TapeStore
 from bub.tape.tape import SIDECAR
@@ -49,11 +52,16 @@ class FileMarks:
         # An anchor before each note: it is found by its name, and nothing else is read.
         await self._tape.append(TapeEntry.anchor(_key(path)), TapeEntry.event(_FILE, told))
 
+    async def of_prompt(self, workspace: Path) -> Marks:
+        """Return the marks of the files of a workspace that each system prompt holds, or names."""
+        instructions, skills = _find_prompt_files(workspace)
+        return await self.of(instructions) | await self.shown_in(skills, SKILL_FILE)
+
     async def shown_in(self, folder: Path, text: str) -> Marks:
         """Return the marks of the files below a folder that a text names by their paths or names."""
         if self._tape is None or not await self._tape.fetch(self._tape.query().limit(1)):
             return Marks()
-        newest = await self._tape.search(self._tape.query().kinds("event"), most=_MOST_LISTED)
+        newest = await self._tape.search(self._tape.query().kinds("event").query(str(folder)), most=_MOST_LISTED)
         if len(newest) == _MOST_LISTED:
             what = f"{folder}, with more files from other conversations than Bub looks through"
             return private(what) | untrusted(what)
@@ -64,6 +72,12 @@ class FileMarks:
                 marks |= _marks_in(entry)
             known.add(path)
         return marks
+
+
+def _find_prompt_files(workspace: Path) -> tuple[Path, Path]:
+    """The real paths of a workspace's instructions and of the folder of its skills."""
+    root = workspace.resolve()
+    return (root / INSTRUCTIONS_FILE).resolve(), (root / WORKSPACE_SKILLS).resolve()
 
 
 def _key(path: Path) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from bub.agent.marks.files import FileMarks
 from bub.agent.marks.likely_secrets import holds_private_key, secret_in_command, secret_in_path
+from bub.agent.marks.marks import Marks
 from bub.agent.marks.session import SessionMarks
 from bub.agent.marks.sources import RECALLS, Sources
 from bub.base.confinement.value import reaches_outside, reads_private
@@ -28,6 +29,7 @@ class Flow:
         self._files = files
         self._sources = Sources(context, files)
         self._confinement = context.confinement
+        self._is_typed = context.from_person
 
     def find_reason(self, tool: Tool, arguments: Mapping[str, Any]) -> str:
         """Say why a person is to be asked about a call, whatever the profile says; "" if nothing speaks for that.
@@ -63,8 +65,8 @@ class Flow:
         """
         paths = [] if tool.read_only else [*self._sources.files_of(tool, arguments).values()]
         before = {path: await self._files.of(path) for path in paths}
-        after = self._held.now
-        if tool.name != _REPLACES:
+        after = Marks() if self._is_typed else self._held.now  # what the operator writes is theirs
+        if tool.name != _REPLACES and not self._is_typed:
             for marks in before.values():
                 after |= marks
         for path in paths:
