@@ -54,12 +54,17 @@ class FileMarks:
 
     async def of_prompt(self, workspace: Path) -> Marks:
         """Return the marks of the files of a workspace that each system prompt holds, or names."""
+        marks = Marks()
+        if not await self._has_any():
+            return marks
         instructions, skills = _find_prompt_files(workspace)
-        return await self.of(instructions) | await self.shown_in(skills, SKILL_FILE)
+        if instructions is not None:
+            marks |= await self.of(instructions)
+        return marks | await self.shown_in(skills, SKILL_FILE) if skills is not None else marks
 
     async def shown_in(self, folder: Path, text: str) -> Marks:
         """Return the marks of the files below a folder that a text names by their paths or names."""
-        if self._tape is None or not await self._tape.fetch(self._tape.query().limit(1)):
+        if self._tape is None or not await self._has_any():
             return Marks()
         newest = await self._tape.search(self._tape.query().kinds("event").query(str(folder)), most=_MOST_LISTED)
         if len(newest) == _MOST_LISTED:
@@ -73,11 +78,17 @@ class FileMarks:
             known.add(path)
         return marks
 
+    async def _has_any(self) -> bool:
+        return self._tape is not None and bool(await self._tape.fetch(self._tape.query().limit(1)))
 
-def _find_prompt_files(workspace: Path) -> tuple[Path, Path]:
-    """The real paths of a workspace's instructions and of the folder of its skills."""
-    root = workspace.resolve()
-    return (root / INSTRUCTIONS_FILE).resolve(), (root / WORKSPACE_SKILLS).resolve()
+
+def _find_prompt_files(workspace: Path) -> tuple[Path | None, Path | None]:
+    """The real paths of a workspace's instructions and of the folder of its skills, of what is there."""
+    instructions, skills = workspace / INSTRUCTIONS_FILE, workspace / WORKSPACE_SKILLS
+    return (
+        instructions.resolve() if instructions.exists() else None,
+        skills.resolve() if skills.exists() else None,
+    )
 
 
 def _key(path: Path) -> str:
