@@ -11,21 +11,24 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fakes.scripted import ANTHROPIC, OPENAI, Api, Called, collect, events_of, refusal
+from fakes.strictness import NO_SYSTEM
 from fakes.talk import Talk, add, adding, bringing
 from fakes.toys import Toy
 
 from bub.agent.local import parts
 from bub.agent.loop.answer import LONGEST_NAME
-from bub.agent.models.chat import ChatRequest, ToolSpec, stream_chat
+from bub.agent.models.chat import Chat, ChatRequest, ToolSpec, stream_chat
 from bub.agent.models.client import open_client
-from bub.agent.models.conversation import BEGINNING, NO_ANSWER, well_formed
+from bub.agent.models.conversation import BEGINNING, NO_ANSWER, well_formed, without_system
 from bub.agent.models.endpoint import resolve_endpoint
 from bub.errors import ModelError
+from bub.streaming import AsyncStreamEvents
 from bub.tape import Tape
 from bub.tape.tape import tape_name
 
@@ -221,14 +224,65 @@ def test_what_is_well_formed_stays_as_it_is() -> None:
     assert well_formed(said) == said == well_formed(well_formed(said))
 
 
+# A model that takes no system prompt.
+
+
+@pytest.mark.parametrize("kind", NO_SYSTEM)
+async def test_a_model_without_a_system_role_is_told_ahead_of_the_first_words(talk: Talk, kind: str) -> None:
+    talk.model = f"{kind}-{talk.model}"
+    async with talk.open(toy=Toy(system_prompt=lambda: "Be brief.")):
+        await talk.say(OPENAI.answer("Hi."))
+        await talk.say(OPENAI.answer("Hi again."))
+    refused, *taken = [request["messages"] for request in await talk.asked()]
+    assert [message["role"] for message in refused] == ["system", "user"]
+    assert [[message["role"] for message in messages] for messages in taken] == [
+        ["user"],
+        ["user", "assistant", "user"],
+    ]
+    for messages in taken:  # and from then on at once, as the beginning of every request
+        assert messages[0]["content"] == f"{refused[0]['content']}\n\n{refused[1]['content']}"
+        assert "Be brief." in messages[0]["content"]
+
+
+async def test_who_refuses_something_else_is_asked_once_more_and_then_heard(talk: Talk) -> None:
+    no = refusal({"error": {"message": "System role not supported"}}, 400)
+    async with talk.open(toy=Toy(system_prompt=lambda: "Be brief.")):
+        with pytest.raises(ModelError, match="System role not supported"):
+            await talk.say(no)
+        with pytest.raises(ModelError, match="no more"):
+            await talk.say(no, refusal({"error": {"message": "no more"}}, 400))
+        await talk.say(OPENAI.answer("Hi."))
+    assert [request["messages"][0]["role"] for request in await talk.asked()] == ["system", "user"] * 2 + ["system"]
+
+
+async def test_without_a_system_prompt_such_words_are_an_error_as_any_other(talk: Talk) -> None:
+    no = refusal({"error": {"message": "System role not supported"}}, 400)
+    settings = {"model": f"test:{talk.model}", "api_base": f"{talk.address}/v1", "retries": 0}
+    async with open_client() as client:
+        with pytest.raises(ModelError, match="System role not supported"):
+            await stream_chat(client, resolve_endpoint(settings), ChatRequest.of_prompt(json.dumps([no])))
+    assert len(await talk.asked()) == 1
+
+
+def test_a_system_prompt_and_parts_are_one_message() -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    said = [
+        {"role": "system", "content": "Be brief."},
+        user([{"type": "text", "text": "What?"}, picture]),
+        model("A cat."),
+    ]
+    told = [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "What?"}, picture]
+    assert without_system(said) == [user(told), model("A cat.")]
+    assert without_system([user("a")]) == [user("a")]
+
+
 # llama.cpp's own server.
 
 
-@pytest.fixture(scope="module")
-def llama() -> Iterator[str]:
-    """Serve the small model with a template of Mistral's kind."""
+@contextmanager
+def serving_small(option: str) -> Iterator[str]:
     weights = parts.status(Path(os.devnull)).weights
-    command = [sys.executable, str(Path(__file__).parent / "fakes" / "local_server.py"), str(weights), "--alternating"]
+    command = [sys.executable, str(Path(__file__).parent / "fakes" / "local_server.py"), str(weights), option]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -237,10 +291,20 @@ def llama() -> Iterator[str]:
             process.kill()
 
 
-@pytest.mark.model
-@pytest.mark.skipif(
+@pytest.fixture(scope="module")
+def llama() -> Iterator[str]:
+    """Serve the small model with a template of Mistral's kind."""
+    with serving_small("--alternating") as address:
+        yield address
+
+
+needs_model = pytest.mark.skipif(
     not parts.status(Path(os.devnull)).ready, reason="the small model is not in this environment: `make test`"
 )
+
+
+@pytest.mark.model
+@needs_model
 @pytest.mark.parametrize("arguments", [BROKEN, '{"n": 1e999}'])
 async def test_llama_cpp_takes_a_conversation_with_all_that_went_wrong(llama: str, arguments: str) -> None:
     call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": arguments}}
@@ -259,3 +323,24 @@ async def test_llama_cpp_takes_a_conversation_with_all_that_went_wrong(llama: st
     async with open_client() as client:
         events = await collect(await stream_chat(client, resolve_endpoint(settings), request))
     assert events[-1].kind == "final"
+
+
+@pytest.mark.model
+@needs_model
+async def test_llama_cpp_with_a_template_of_gemmas_kind_answers() -> None:
+    messages = [
+        {"role": "system", "content": "You answer in one word, and never in more than that."},
+        user("Hi."),
+        model("Hi."),
+        user("And?"),
+    ]
+    with serving_small("--no-system") as address:
+        settings = {"model": "llama:small", "api_base": f"{address}/v1", "max_tokens": 12, "retries": 0}
+        known: set[str] = set()
+        async with open_client() as client:
+            for _ in range(2):
+                chat = Chat(client, resolve_endpoint(settings), ChatRequest(messages), take_no_system=known)
+                came = await chat.go_on()
+                assert isinstance(came, AsyncStreamEvents)
+                assert (await collect(came))[-1].kind == "final"
+    assert known == {f"llama:small ({address.removeprefix('http://')})"}

@@ -1,8 +1,8 @@
 """Serves a model file over HTTP with xllamacpp's own server; prints its address and lives until its stdin closes.
 
-It is run as `python local_server.py FILE [--tools | --alternating] [KEY…]` and speaks both APIs. With `--tools` the
-model calls the first tool that it is offered (`chat.jinja`), else it pays no attention to them. With `--alternating`
-its template refuses what Mistral's refuse (`alternating.jinja`).
+It is run as `python local_server.py FILE [OPTION] [KEY…]` and speaks both APIs. With `--tools` the model calls the
+first tool that it is offered (`chat.jinja`), else it pays no attention to them. With `--alternating` its template
+refuses what Mistral's refuse (`alternating.jinja`), with `--no-system` what Gemma's do (`no_system.jinja`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import xllamacpp
 
-TEMPLATES = {"--tools": "chat.jinja", "--alternating": "alternating.jinja"}
+TEMPLATES = {"--tools": "chat.jinja", "--alternating": "alternating.jinja", "--no-system": "no_system.jinja"}
 
 
 def main() -> None:

@@ -15,8 +15,35 @@ Message = dict[str, Any]
 Refusal = tuple[int, dict[str, Any]]
 
 
+_SOURCE = "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception(...) }}" * 4
+NO_SYSTEM: dict[str, Refusal] = {
+    "gemma": (
+        500,
+        {"error": {"code": 500, "message": f"{_SOURCE}\nError: Jinja Exception: System role not supported"}},
+    ),
+    "mistral": (
+        400,
+        {
+            "object": "error",
+            "message": "Conversation roles must alternate user/assistant/user/assistant/...",
+            "type": "BadRequestError",
+        },
+    ),
+    "instruct": (400, {"error": {"message": "Only user and assistant roles are supported!"}}),
+    "o1": (
+        400,
+        {"error": {"message": "Unsupported value: 'messages[0].role' does not support 'system' with this model."}},
+    ),
+    "hosted": (400, {"error": {"message": "Developer instruction is not enabled for models/gemma-3-1b-it"}}),
+}
+"""How models refuse a system prompt whose names begin like this: those whose template has no place for one."""
+
+
 def refuse(path: str, request: dict[str, Any]) -> Refusal | None:
     """The first thing that is wrong with a request."""
+    kind = request["model"].partition("-")[0]
+    if kind in NO_SYSTEM and any(message["role"] == "system" for message in request["messages"]):
+        return NO_SYSTEM[kind]
     if path.endswith("/messages"):
         wrong = next(_wrong_for_anthropic(request["messages"]), None)
         if wrong is None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
@@ -65,7 +66,8 @@ class Asking:
             endpoint = resolve_endpoint(view.settings, self.model or None, self._silence)
             # Who can ask another model need not wait for minutes.
             longest = PAUSE_BEFORE_ANOTHER if self._others else LONGEST_PAUSE
-            self._chat = Chat(await view.shared(open_client), endpoint, self._request, longest)
+            known = await view.shared(_remember)
+            self._chat = Chat(await view.shared(open_client), endpoint, self._request, longest, known)
         return await self._chat.go_on()
 
     async def _ask_plugin(self) -> AsyncStreamEvents | None:
@@ -87,6 +89,12 @@ class Asking:
         if events is None or self._silence is None:
             return events
         return Silence(self._silence).within("the model", events)
+
+
+@asynccontextmanager
+async def _remember() -> AsyncIterator[set[str]]:
+    """Which models take no system prompt, as far as it has been seen while the runtime lives."""
+    yield set()
 
 
 def _candidates(settings: Mapping[str, Any], model: str) -> Iterator[str]:

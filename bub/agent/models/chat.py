@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from bub.agent.models import faults
 from bub.agent.models.answer import Answer, Reader, unwind
 from bub.agent.models.apis import anthropic, openai, responses
 from bub.agent.models.client import CONNECT_SECONDS
-from bub.agent.models.conversation import well_formed
+from bub.agent.models.conversation import refuses_system, well_formed, without_system
 from bub.agent.models.draft import Draft
 from bub.agent.models.endpoint import Endpoint
 from bub.agent.models.faults import AttemptError
@@ -23,6 +24,7 @@ from bub.agent.models.request import ChatRequest, ToolSpec, call_ids_in
 from bub.agent.models.wire import write_body
 from bub.base.backoff import Backoff
 from bub.errors import ModelError
+from bub.log import log_info
 from bub.streaming import AsyncStreamEvents
 
 if TYPE_CHECKING:  # imported where a model is asked: a turn that asks none, or one in this process, does without
@@ -68,7 +70,8 @@ class Chat:
     """One request, whose `messages` are well-formed, on its way to an answer.
 
     Until the answer begins, what may pass is tried again as often as the endpoint allows, and within `longest_pause`
-    seconds of waiting in all.
+    seconds of waiting in all. A model whose template refuses a system prompt gets it ahead of the user's first words;
+    `take_no_system` remembers which do.
     """
 
     def __init__(
@@ -77,8 +80,15 @@ class Chat:
         endpoint: Endpoint,
         request: ChatRequest,
         longest_pause: float = LONGEST_PAUSE,
+        take_no_system: set[str] | None = None,
     ) -> None:
+        self._client, self._endpoint, self._request = client, endpoint, request
         self._call = _Call(client, endpoint, request)
+        self._take_no_system = take_no_system if take_no_system is not None else set()
+        self._who = f"{endpoint.provider}:{endpoint.model} ({endpoint.host})"
+        self._is_without_system = False
+        if self._who in self._take_no_system:
+            self._leave_out_system()
         self._left = endpoint.retries
         self._longest_pause = longest_pause
         self._pauses: list[float] = []
@@ -88,7 +98,7 @@ class Chat:
         if self._pauses:
             await trio.sleep(self._pauses[-1])
         try:
-            answer = await self._call.attempt()
+            answer = await self._attempt()
         except AttemptError as failed:
             asked = sum(self._pauses) + (failed.retry_after or 0)
             if not self._left or not failed.again or asked > self._longest_pause:
@@ -97,6 +107,28 @@ class Chat:
             self._pauses.append(self._pause_after(failed))
             return Pause(self._pauses[-1], failed.error)
         return AsyncStreamEvents(answer, answer.state)
+
+    async def _attempt(self) -> Answer:
+        """An answer that has begun; a model that takes no system prompt is told at once what it says another way."""
+        try:
+            answer = await self._call.attempt()
+        except AttemptError as failed:
+            if self._is_without_system or not refuses_system(failed.said, self._request.messages):
+                raise
+            self._leave_out_system()
+            try:
+                return await self._attempt()
+            except AttemptError as again:  # it was something else that the server did not want
+                raise (failed if refuses_system(again.said, self._request.messages) else again) from None
+        if self._is_without_system and self._who not in self._take_no_system:
+            log_info("model.takes_no_system_prompt", who=self._who)
+            self._take_no_system.add(self._who)
+        return answer
+
+    def _leave_out_system(self) -> None:
+        self._is_without_system = True
+        request = replace(self._request, messages=without_system(self._request.messages))
+        self._call = _Call(self._client, self._endpoint, request)
 
     def _pause_after(self, failed: AttemptError) -> float:
         if failed.retry_after is not None:
@@ -113,7 +145,7 @@ async def stream_chat(client: httpx.AsyncClient, endpoint: Endpoint, request: Ch
     connection ends at once, and with it the server's work. Every failure is one `ModelError`, raised here or while
     iterating; `state.error` keeps it.
     """
-    shaped = msgspec.structs.replace(request, messages=well_formed(request.messages))
+    shaped = replace(request, messages=well_formed(request.messages))
     chat = Chat(client, endpoint, shaped)
     while isinstance(came := await chat.go_on(), Pause):
         pass

@@ -8,6 +8,7 @@ refuses once would be refused with every later request of the session.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,15 @@ BEGINNING = "[What was said before is left out.]"
 
 NO_ANSWER = "[I have not answered this yet.]"
 """What the model says if the user goes on behind the results of tools."""
+
+_NO_SYSTEM = r"""(?ix)
+      system[ ](?:role|messages?|prompts?|instructions?)\b.{0,40}(?:\bnot|n't)[ ](?:be[ ])?(?:support|allow|enabl)
+                                                              # Gemma's template in llama.cpp, vLLM, LM Studio; others
+    | (?:not|n't)[ ]support\w*[ ](?:the[ ]|a[ ])?(?:'?"?system'?"?|developer)\b     # OpenAI's o1-preview; others
+    | developer[ ]instruction[ ]is[ ]not[ ]enabled            # Gemma at Google
+    | only[ ]user[ ](?:and|,)[ ]assistant[ ]roles[ ]are[ ]supported     # Mistral 7B's template
+    | roles[ ]must[ ]alternate                                # that one and Llama 2's, if a system prompt comes first
+    """
 
 Message = Mapping[str, Any]
 
@@ -45,6 +55,16 @@ def well_formed(messages: Iterable[Message]) -> list[Message]:
         else:
             turns.append(message)
     return [*shaped, *turns]
+
+
+def refuses_system(words: str, messages: Sequence[Message]) -> bool:
+    """Whether a server's words about well-formed messages say that its model takes no system prompt."""
+    return any(map(_is_system, messages)) and re.search(_NO_SYSTEM, words) is not None
+
+
+def without_system(messages: Iterable[Message]) -> list[Message]:
+    """The messages with what the system prompt says ahead of the user's first words."""
+    return well_formed({**message, "role": "user"} if _is_system(message) else message for message in messages)
 
 
 def answered(messages: Iterable[Message]) -> Iterator[Message]:

@@ -53,7 +53,12 @@ LONGEST_QUOTE = 200
 
 
 class AttemptError(Exception):
-    """One attempt to get an answer failed. `again` says whether another could succeed, `retry_after` (seconds) when."""
+    """One attempt to get an answer failed. `again` says whether another could succeed, `retry_after` (seconds) when.
+
+    `said` is what the server said of it.
+    """
+
+    said = ""
 
     def __init__(self, error: ModelError, *, again: bool = False, retry_after: float | None = None) -> None:
         super().__init__(str(error))
@@ -88,6 +93,12 @@ def overflow(endpoint: Endpoint, message: str) -> AttemptError:
 
 def explain_refusal(endpoint: Endpoint, status: int, said: Said, retry_after: float | None = None) -> AttemptError:
     """The failure behind an HTTP status or an error code, with the server's own words."""
+    failed = _explain_status(endpoint, status, said, retry_after)
+    failed.said = str(said)
+    return failed
+
+
+def _explain_status(endpoint: Endpoint, status: int, said: Said, retry_after: float | None) -> AttemptError:
     if is_overflow(status, str(said)):
         return overflow(endpoint, said.message)
     message = quote_words(said.message, endpoint)
@@ -145,7 +156,9 @@ def explain_stream_error(endpoint: Endpoint, error: Any) -> AttemptError:
             return explain_refusal(endpoint, int(code), said)
     message = quote_words(said.message, endpoint)
     words = f": {message}" if message else ""
-    return AttemptError(fault(endpoint, "server", f"broke off with an error{words}", "try again later"), again=True)
+    failed = AttemptError(fault(endpoint, "server", f"broke off with an error{words}", "try again later"), again=True)
+    failed.said = str(said)
+    return failed
 
 
 def unreachable(endpoint: Endpoint, error: httpx.TransportError) -> AttemptError:
