@@ -19,7 +19,7 @@ import pytest
 from fakes.toys import Toy, Workshop
 
 from bub.agent.local import parts
-from bub.plugins.shipped import SHIPPED_TOOLS
+from bub.plugins.shipped import DESCRIBE, SHIPPED_TOOLS
 from bub.streaming import StreamEvent
 
 NOWHERE = Path(os.devnull)
@@ -105,7 +105,7 @@ async def test_the_local_model_calls_each_tool(workshop: Workshop, address: str,
         if name in ("bash.output", "bash.kill"):
             await framework.process_inbound(say(",bash 'sleep 100' background=true"))
         await framework.process_inbound(say(f"Use {name} now."), on_event=lambda event, _: events.append(event))
-    if tool.for_people:
+    if tool.for_people or name == DESCRIBE:  # which is offered only if there are many tools
         assert not [event for event in events if event.kind == "tool_call"]
         return
     [call] = [event.data for event in events if event.kind == "tool_call"]

@@ -16,16 +16,18 @@ from typing import Any
 import httpx
 import pytest
 import trio
-from fakes.scripted import FAKES
-from fakes.talk import Talk, bringing
+from fakes.scripted import FAKES, OPENAI, Called
+from fakes.talk import Talk, bringing, results_in
 from fakes.toys import Workshop
 
-from bub import tool
+from bub import BubFramework, tool
 from bub.agent.journal import Journal
 from bub.agent.loop.context import Context
 from bub.agent.task import Task
+from bub.agent.window.offer import offer
 from bub.channels.terminal.answer import LiveAnswer, Printout
 from bub.errors import ModelError
+from bub.plugins.shipped import DESCRIBE
 from bub.streaming import StreamEvent
 from bub.tape import Tape, TapeEntry
 from bub.tape.media import put_back
@@ -90,7 +92,7 @@ class Windowed(Talk):
 
 
 def book(sentences: int = 24) -> Tool:
-    @tool(name="book.page", read_only=True)
+    @tool(name="book.page", read_only=True, reaches=None)
     def page(number: int) -> str:
         """Read a page of the book."""
         return f"page {number} says: " + "Nothing happens on this page, and it takes its time. " * sentences
@@ -369,3 +371,59 @@ async def test_what_is_repeated_behind_an_anchor_is_found_and_shown_once(worksho
 def test_a_terminal_shows_the_line_where_it_happens() -> None:
     shown = list(LiveAnswer().take(StreamEvent("compaction", {"text": "the conversation was summed up: 9 → 3 tokens"})))
     assert shown == [Printout("note", "the conversation was summed up: 9 → 3 tokens")]
+
+
+# Many tools
+
+
+def many(number: int) -> list[Tool]:
+    def make(place: int) -> Tool:
+        said = f"Sell item {place}.\n\n" + "It is a fine item. " * 120
+
+        @tool(name=f"shop.item{place}", description=said, read_only=True, reaches=None)
+        def sell(amount: int) -> str:
+            return f"sold {amount}"
+
+        return sell
+
+    return [make(place) for place in range(number)]
+
+
+async def test_of_tools_that_would_fill_the_window_one_line_is_told_and_the_rest_on_demand(talk: Talk) -> None:
+    asking = Called("tools_describe", json.dumps({"names": ["shop_item39"]}))
+    selling = Called("shop_item39", json.dumps({"amount": 3}), "call_2")
+    async with talk.open(toy=bringing(*many(40))):
+        await talk.say(OPENAI.answer(calls=[asking]), OPENAI.answer(calls=[selling]), OPENAI.answer("done"))
+    first, second, third = await talk.asked()
+    told = {one["function"]["name"]: one["function"] for one in first["tools"]}
+    short = [name for name, one in told.items() if one["description"].endswith("(tools.describe tells what it takes)")]
+    assert len(told) > 40 and 5 < len(short) < 40 and "shop_item39" in short
+    assert all(name.startswith("shop_") for name in short), "Bub's own are told whole"
+    assert len(json.dumps([told[name] for name in short])) < 300 * len(short)
+    assert len(json.dumps(first["tools"], separators=(",", ":"))) < 4 * 20_000 + 300 * len(short)
+    assert first["tools"] == second["tools"] == third["tools"]
+    described, sold = results_in(third)
+    assert "It is a fine item." in described and '"amount"' in described
+    assert sold == "sold 3"
+
+
+async def test_a_few_tools_are_told_whole_and_nothing_is_described(talk: Talk) -> None:
+    async with talk.open(toy=bringing(*many(4))):
+        await talk.say("hello")
+    async with talk.open(toy=bringing(*many(40)), tools="{allow: ['shop.*']}"):
+        await talk.say("hello")
+    few, undescribed = (
+        {one["function"]["name"]: one["function"] for one in each["tools"]} for each in await talk.asked()
+    )
+    assert "tools_describe" not in few and "It is a fine item." in few["shop_item3"]["description"]
+    assert all("It is a fine item." in one["description"] for one in undescribed.values())
+
+
+def test_bubs_own_tools_come_first() -> None:
+    framework = BubFramework("bub:default")
+    framework.load_hooks()
+    own = list(framework.tools.for_model().tools.values())
+    assert [spec.description for spec in offer(own, 16_384)] == [one.description for one in own if one.name != DESCRIBE]
+    short = offer([*own, *many(8)], 16_384)
+    told = [spec.name for spec in short if "tells what it takes" not in spec.description]
+    assert {one.name for one in own} <= set(told) and len(told) < len(own) + 4

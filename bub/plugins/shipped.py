@@ -29,6 +29,9 @@ SHARED_IDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 )
 """Ids that look as if they were one person's, and are not: who is behind each."""
 
+DESCRIBE = "tools.describe"
+"""The tool that tells what another one takes, if there are too many to tell it of each."""
+
 BY_NAME = "bash"
 """The tool that no glob allows: only its own name does (DESIGN §6)."""
 
@@ -57,6 +60,7 @@ SHIPPED_TOOLS: Mapping[str, bool] = MappingProxyType(
         "quit": True,
         "sessions": True,
         "personality": True,
+        DESCRIBE: True,
         "context": True,
         "compact": True,
         "model": False,

@@ -22,7 +22,7 @@ from bub.agent.loop.aside import Aside
 from bub.agent.loop.context import Context
 from bub.agent.loop.hooks import LoopHooks
 from bub.agent.loop.subagents import Subagents
-from bub.agent.models.request import ChatRequest, ToolSpec
+from bub.agent.models.request import ChatRequest
 from bub.agent.prompting.media import fit_media
 from bub.agent.task import Run, Task
 from bub.agent.window.compaction import FULL, OVERFLOW, Compaction
@@ -73,7 +73,6 @@ class _Loop(Run):
         super().__init__(framework, task, box.for_model())
         self._budget = budget or Budget(framework.budget)
         self._ledger = Ledger(framework, self._budget)
-        self._offered = [self._box.tools[name] for name in self._box.usable()]
         self._chosen: Mapping[str, Any] = {}
         self._system = ""
         self._context = Context(task, self._tape, self._journal, inherited)
@@ -135,7 +134,8 @@ class _Loop(Run):
         model = self._chosen.get("model") or framework.settings.get("model") or ""
         self._journal.event("loop.start", model=str(model))
         self._window.bound_silence(self._silence)
-        await self._window.begin(self._system, self._offered, self._chosen)
+        tools = [self._box.tools[name] for name in self._box.usable()]
+        await self._window.begin(self._system, tools, self._chosen)
         self._next = self._make_room
 
     async def _make_room(self) -> None:
@@ -176,7 +176,7 @@ class _Loop(Run):
             request["messages"],
             request["max_tokens"],
             request["temperature"],
-            [ToolSpec(tool.name, tool.description, tool.parameters) for tool in self._offered],
+            self._window.offered,
             request["tool_choice"],
             request["reasoning"],
         )
@@ -190,8 +190,8 @@ class _Loop(Run):
         request: dict[str, Any] = {
             "model": str(self._chosen.get("model") or ""),
             "messages": [*system, *fit_media(self._context.messages)],
-            "tools": [tool.name for tool in self._offered],
-            "tool_choice": None if self._budget.ended_by is None or not self._offered else "none",
+            "tools": [tool.name for tool in self._window.offered],
+            "tool_choice": None if self._budget.ended_by is None or not self._window.offered else "none",
             "max_tokens": None,
             "temperature": None,
             "reasoning": self._chosen.get("reasoning"),

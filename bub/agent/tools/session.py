@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from bub.agent.models.endpoint import resolve_endpoint
 from bub.base.diagnostics import did_you_mean
 from bub.hookspecs import PERSONALITY_POINT
 from bub.pipeline.plan.providers import LOCAL, quirks_of, read_reasoning, split_model
+from bub.plugins.shipped import DESCRIBE
 from bub.plugins.view import ProfileView
 from bub.tape.conversations import Conversation, conversations
 from bub.tape.settings import PERSONALITY, session_settings, set_session_setting
@@ -27,6 +29,7 @@ def session_tools(
     """The tools that need the framework: `read_skill` gives a skill's text, `stop_session` ends what a session runs."""
     return [
         show_help.bind(framework),
+        describe.bind(framework),
         skill.bind(read_skill),
         model.bind(framework),
         reasoning.bind(framework),
@@ -47,6 +50,17 @@ def show_help(framework: ProfileView, /, name: Annotated[str, "a tool to describ
     width = max((len(usable) for usable in box.usable()), default=0)
     lines = [f"{usable:<{width}}  {box.tools[usable].summary}" for usable in box.usable()]
     return "\n".join(lines)
+
+
+@tool(name=DESCRIBE, bound=True, read_only=True, reaches=None)
+def describe(framework: ProfileView, /, names: Annotated[list[str], "the tools, as they are offered"]) -> str:
+    """Tell what tools do and which arguments they take. Ask for all that you are about to use at once."""
+    box = framework.tools.for_model()
+    spelt = {name.replace(".", "_"): name for name in box.usable()}
+    found = [box.find(spelt.get(name.replace(".", "_"), name)) for name in names]
+    return "\n\n".join(
+        f"# {one.name}\n{one.description}\n{json.dumps(one.parameters, ensure_ascii=False)}" for one in found
+    )
 
 
 @tool(name="skill", bound=True, read_only=True, reaches=None)

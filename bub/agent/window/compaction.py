@@ -150,7 +150,7 @@ class Compaction(Gauge):
 
     def _tell_left_out(self, older: Sequence[Mapping[str, Any]]) -> str:
         said = f"{len(older)} messages from before are not in the conversation any more"
-        if self._tape is not None and any(tool.name == FIND for tool in self._tools):
+        if self._tape is not None and any(tool.name == FIND for tool in self.offered):
             said += f"; they are on the tape, and {FIND} finds what you miss of them"
         return said
 

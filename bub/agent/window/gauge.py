@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bub.agent.loop.context import Context
+from bub.agent.models.request import ToolSpec
 from bub.agent.prompting.media import fit_media
 from bub.agent.window.measure import (
     correction_of,
@@ -14,6 +15,7 @@ from bub.agent.window.measure import (
     tokens_of_text,
     tokens_of_tools,
 )
+from bub.agent.window.offer import WHOLE, offer
 from bub.agent.window.servers import OLDEST_OLLAMA
 from bub.agent.window.sizes import Window, open_windows
 from bub.errors import ModelError, TapeError
@@ -38,7 +40,8 @@ class Gauge:
         self._framework = framework
         self._tape = tape
         self._context = context
-        self._tools: Sequence[Tool] = ()
+        self.offered: Sequence[ToolSpec] = ()
+        """The tools as the model is told of them."""
         self._system = ""
         self._chosen: Mapping[str, Any] = {}
         self._correction = UNCOUNTED
@@ -49,7 +52,11 @@ class Gauge:
 
     async def begin(self, system: str, tools: Sequence[Tool], chosen: Mapping[str, Any]) -> None:
         """Learn what each request of the turn begins with, which model is `chosen`, and what was counted before."""
-        self._system, self._tools, self._chosen = system, tools, chosen
+        self._system, self._chosen = system, chosen
+        self.offered = offer(tools, None)
+        if tokens_of_tools(self.offered) > WHOLE:
+            window = await self.find_window()
+            self.offered = offer(tools, window.tokens if window is not None else None)
         if self._tape is not None:
             self._correction = await _recall_correction(self._tape, self.model) or UNCOUNTED
 
@@ -61,7 +68,7 @@ class Gauge:
     def estimate(self) -> int:
         """About how many tokens a request has now, uncorrected."""
         messages = tokens_of_messages(fit_media(self._context.messages))
-        self.estimated = tokens_of_text(self._system) + tokens_of_tools(self._tools) + messages
+        self.estimated = tokens_of_text(self._system) + tokens_of_tools(self.offered) + messages
         return self.estimated
 
     @property
@@ -121,7 +128,7 @@ class Gauge:
         }
         for place, message in enumerate(messages):
             said[_kind_of(message, is_own=place in words)] += tokens_of_message(message)
-        fixed = {"system prompt": tokens_of_text(self._system), _count(self._tools): tokens_of_tools(self._tools)}
+        fixed = {"system prompt": tokens_of_text(self._system), _count(self.offered): tokens_of_tools(self.offered)}
         sizes = {**fixed, **said}
         return [(what, int(tokens * self._correction)) for what, tokens in sizes.items()]
 
@@ -135,7 +142,7 @@ def _kind_of(message: Mapping[str, Any], *, is_own: bool) -> str:
     return "what was summed up" if is_anchor else "the rest of the conversation"
 
 
-def _count(tools: Sequence[Tool]) -> str:
+def _count(tools: Sequence[ToolSpec]) -> str:
     return f"{len(tools)} tool{'' if len(tools) == 1 else 's'}"
 
 

@@ -7,16 +7,18 @@ from typing import Any
 
 import msgspec
 
-from bub.agent.models.request import calls_in
+from bub.agent.models.request import ToolSpec, calls_in
 from bub.agent.models.usage import count_directions
 from bub.tape.media import size_of
-from bub.tools import Tool
 
 PICTURE = 1_600
 """The tokens of a picture: the most that providers count for a large one."""
 
 _AROUND = 4
 """The tokens around a message."""
+
+_AROUND_TOOL = 15
+"""The tokens around the definition of a tool."""
 
 _LEAST, _MOST = 0.8, 4.0
 """The correction stays within: what a server counts of a request that it has cut is no measure."""
@@ -43,9 +45,10 @@ def tokens_of_messages(messages: Iterable[Message]) -> int:
     return sum(map(tokens_of_message, messages))
 
 
-def tokens_of_tools(tools: Sequence[Tool]) -> int:
+def tokens_of_tools(tools: Sequence[ToolSpec]) -> int:
     """About how many tokens the definitions of tools are."""
-    return sum(len(msgspec.json.encode((tool.name, tool.description, tool.parameters))) // 4 for tool in tools)
+    encoded = (msgspec.json.encode((tool.name, tool.description, tool.parameters)) for tool in tools)
+    return sum(_AROUND_TOOL + len(each) // 4 for each in encoded)
 
 
 def correction_of(usage: Mapping[str, Any] | None, estimated: int) -> float | None:
