@@ -26,7 +26,7 @@ from bub.pipeline.source.merge import load_document
 from bub.testing.proving.proof import prove
 
 PAGE = (locate_shipped("docs") / "diagnostics.md").read_text(encoding="utf-8")
-ENVIRONMENT = {"OPENROUTER_API_KEY": "a key that only the tests have"}
+ENVIRONMENT = {"OPENROUTER_API_KEY": "a key that only the tests have", "TELEGRAM_TOKEN": "1:a-token"}
 PIPELINE = "pipelines.yaml"
 NOBODY = 65534
 """The user that owns nothing."""

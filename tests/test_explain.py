@@ -48,6 +48,8 @@ PAGES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "explain_hook": ("--config", "newsroom.yaml", "proofread"),
         "explain_settings": ("--config", "newsroom.yaml", "--profile", "night", "settings"),
         "explain_path": ("--config", "newsroom.yaml", "--profile", "night", "stages.run_model.timeout"),
+        "explain_flow": ("bot.yaml", "--flow", "guests"),
+        "explain_flow_default": ("bot.yaml", "--flow", "default"),
     }
 )
 """What is explained for each file of `golden/`."""

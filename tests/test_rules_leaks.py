@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fakes.checking import check_file
 from fakes.mistakes import VERSION, Mistake, assert_is_found, check, said
 from fakes.packages import install_labels
 
@@ -279,3 +280,11 @@ def test_what_a_page_says_is_noted_if_nobody_writes_but_who_is_named() -> None:
 def test_without_an_agent_there_is_no_way() -> None:
     text = profile(ISSUE, OPEN, "telegram", "stages: {run_model: {only: [telegram]}}\n")
     assert severities(text) == []
+
+
+@pytest.mark.parametrize(("code", "severity"), [("def tool_gate(tool): ...", "note"), ("def prompt(): ...", "warning")])
+def test_whether_a_plugin_in_a_file_may_judge_is_read_and_not_run(tmp_path: Path, code: str, severity: str) -> None:
+    (tmp_path / "guard.py").write_text(f"raise SystemExit('it was run')\n{code}\n")
+    (tmp_path / "pipelines.yaml").write_text(f"version: 1\n{profile(ISSUE, GUARD + OPEN, 'telegram, guard')}")
+    found = check_file(tmp_path / "pipelines.yaml").diagnostics
+    assert [finding.severity for finding in found if finding.code == "B232"] == [severity]

@@ -20,6 +20,7 @@ from bub.pipeline.show.explain import about_code, needs_plugins
 from bub.pipeline.show.explain import explain as facts_about
 from bub.pipeline.show.facts import ABOUT, CodePage, Facts
 from bub.pipeline.show.pages import page
+from bub.pipeline.show.ways import FlowFacts, flow_of, flow_page
 
 _BROKEN = "the file has errors"
 
@@ -32,6 +33,10 @@ def explain(
     topic: Annotated[
         str | None,
         typer.Argument(metavar="[PATH|STAGE|CODE]", help="A path (`settings.model`), a stage, or a code (`B120`)."),
+    ] = None,
+    flow: Annotated[
+        str | None,
+        typer.Option("--flow", metavar="PROFILE", help="Show what strangers can get at in a profile, and what asks."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
 ) -> None:
@@ -52,7 +57,14 @@ def explain(
         return
     options = options_of(ctx)
     named = Path(pipeline) if pipeline is not None else None
+    if flow is not None:
+        if topic is not None:
+            raise UsageError("`--flow` shows a whole profile", help=f"leave `{topic}` out")
+        options.profile = flow
     plan, errors = read_plan(options, named)
+    if flow is not None:
+        _show_flow(flow_of(plan), errors, as_json)
+        return
     lookup = lookup_of(plan, os.environ, read_person(plan.document, os.environ))
     implementers, missing = None, ""
     if needs_plugins(lookup, topic):
@@ -66,6 +78,13 @@ def explain(
     show(page(facts, width))
     if missing:
         show([EMPTY, *indent_text(f"Who implements what is not shown: {missing}.", width, 0)])
+
+
+def _show_flow(facts: FlowFacts, errors: int, as_json: bool) -> None:
+    if as_json:
+        show_json({"version": 1, "about": "flow", "errors": errors, **facts.as_dict()}, indent=2, ensure_ascii=False)
+    else:
+        show(flow_page(facts, page_width()))
 
 
 def _reason(error: BubError) -> str:

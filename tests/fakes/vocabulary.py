@@ -33,7 +33,13 @@ BY_METAVAR = {
 }
 """What is offered for an option or argument that is shown so in the help."""
 
-BY_NAME = {"--config": "pipelines", "--profile": "profiles", "--from": "shipped", "--session-id": "sessions"}
+BY_NAME = {
+    "--config": "pipelines",
+    "--profile": "profiles",
+    "--flow": "profiles",
+    "--from": "shipped",
+    "--session-id": "sessions",
+}
 
 BY_PLACE = {("bub", "init", "path"): "files", ("bub", "explain", "pipeline"): "stages"}  # it may be left out
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 
@@ -11,12 +13,14 @@ from bub.hooks.facts import BUILTIN
 from bub.hookspecs import HOOK_POINTS
 from bub.pipeline.plan.callers import kind_of
 from bub.pipeline.plan.plan import Plan
-from bub.pipeline.plan.scalars import names_of
+from bub.pipeline.plan.scalars import names_of, text_of
 from bub.pipeline.plan.stages import HookPlan, StagePlan
 
 _ANSWER = HOOK_POINTS["run_model_stream"]
 _TOOL_GATE = "tool_gate"
 _GATE = "gate"
+
+_MOST_BYTES = 1_000_000
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -42,7 +46,12 @@ def gates_before(plan: Plan, agents: list[StagePlan]) -> Iterator[Cut]:
     for stage in plan.stages[:first]:
         is_gate = stage.enabled and stage.kind is not None and stage.kind.name == _GATE
         # One for some messages, or for each item of a list, lets others pass.
-        if is_gate and stage.node.get("when") is None and stage.each is None and _judges(plan, _only(stage)):
+        if (
+            is_gate
+            and stage.node.get("when") is None
+            and stage.each is None
+            and _judges(plan, _only(stage), stage.hook.point.name)
+        ):
             yield Cut(f"the gate `{stage.id}` judges the message, if a plugin implements it", stage.where, False)
 
 
@@ -50,7 +59,7 @@ def gate_of_tools(plan: Plan) -> Cut | None:
     """Find the gate that judges each call of a tool."""
     hook = plan.hooks.get(_TOOL_GATE)
     kind = kind_of(plan, hook) if hook is not None else None
-    if hook is None or kind is None or kind.name != _GATE or not _judges(plan, _only(hook)):
+    if hook is None or kind is None or kind.name != _GATE or not _judges(plan, _only(hook), _TOOL_GATE):
         return None
     place = hook.node.where if hook.node is not None else None
     return Cut(f"the gate `{_TOOL_GATE}` judges each call, if a plugin implements it", place, False)
@@ -67,6 +76,21 @@ def _asks(only: frozenset[str] | None, plugin: str) -> bool:
     return only is None or plugin in only or any("${" in name for name in only)
 
 
-def _judges(plan: Plan, only: frozenset[str] | None) -> bool:
+def _judges(plan: Plan, only: frozenset[str] | None, hook: str) -> bool:
     """Whether some plugin may judge there; none of those that come with Bub does."""
-    return any(_asks(only, name) and not plan.is_shipped(name) for name, _ in plan.allowlist)
+    asked = (name for name, _ in plan.allowlist if _asks(only, name) and not plan.is_shipped(name))
+    return any(_may_implement(plan, name, hook) for name in asked)
+
+
+def _may_implement(plan: Plan, plugin: str, hook: str) -> bool:
+    """Whether a plugin may implement a hook: its file is read, not run; of what is installed that is not known."""
+    node = plan.root.get("plugins", plugin, "path")
+    path = text_of(node)
+    if node is None or path is None:
+        return True
+    try:
+        with Path(plan.document.folders.get(node.place.file, Path()), path).open("rb") as file:
+            text = file.read(_MOST_BYTES)
+    except (OSError, ValueError):
+        return True
+    return len(text) == _MOST_BYTES or re.search(rf"\b{re.escape(hook)}\b".encode(), text) is not None

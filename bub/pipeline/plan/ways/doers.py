@@ -17,7 +17,7 @@ from bub.plugins.labels import SHIPPED_LABELS
 from bub.plugins.shipped import BY_NAME, SHIPPED_TOOLS
 
 _SHOWS_COMMANDS = "bash.output"
-"""The tool that shows what commands print, for which a person was asked if one is before each command."""
+"""The tool that shows what `bash` has printed, and nothing else: what holds for the one holds for the other."""
 
 
 class Doer(msgspec.Struct, frozen=True):
@@ -71,9 +71,7 @@ def doers_of(plan: Plan) -> tuple[Doer, ...]:
         plugin = declared_in(plan, plan.root, name, place)
         found += _brought(plan, rules, plugin, taken)
         taken |= plugin.tools
-    doers = [one for one in found if one is not None and one.labels != Labels()]
-    commands = next((one for one in doers if one.name == BY_NAME), None)
-    return tuple(_shown(one, commands) for one in doers if one.name != _SHOWS_COMMANDS or commands is not None)
+    return tuple(one for one in found if one is not None and one.labels != Labels() and one.name != _SHOWS_COMMANDS)
 
 
 def _brought(plan: Plan, rules: ToolRules, plugin: DeclaredPlugin, taken: set[str]) -> Iterator[Doer | None]:
@@ -112,12 +110,6 @@ def _confined(plan: Plan, doer: Doer | None) -> Doer | None:
     confinement = Confinement.of(said.plain())
     reaches = doer.labels.reaches if reaches_outside(confinement) else None
     return replace(doer, labels=replace(doer.labels, reaches=reaches), confined=not reads_private(confinement))
-
-
-def _shown(doer: Doer, commands: Doer | None) -> Doer:
-    if doer.name == _SHOWS_COMMANDS and commands is not None and doer.asks is None:
-        return replace(doer, asks=commands.asks)
-    return doer
 
 
 def _is_glob(name: str) -> bool:

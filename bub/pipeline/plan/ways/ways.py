@@ -134,7 +134,7 @@ def _cuts(
         if doer is not None and doer.asks is not None:
             yield Cut(f"a person is asked before {doer.words}", doer.asks)
     if reader.name in _FILES and not reader.is_many and not _reads_more(plan):
-        yield Cut(f"a person is asked before {reader.words} reads what looks like a secret")
+        yield Cut("a person is asked before a tool for files reads what looks like a secret")
     if outlet is not None and outlet != reader:
         yield Cut("a person is asked before something leaves, once the session holds both private and untrusted text")
     if isinstance(start, Entrance):
@@ -155,7 +155,7 @@ def _steps(way: Way) -> Iterator[Step]:
         yield Step(f"channel `{start.channel}`: {start.strangers.words}", start.strangers.place)
         if start.route is not None:
             yield Step("this leads their messages to the profile", start.route)
-    elif start not in (reader, outlet):
+    elif start != reader:
         yield Step(f"{start.words} brings what strangers have written", start.place)
     if outlet == reader:
         yield Step(f"{reader.words} {_may(reader)}read what is private and carry it outside in one call", reader.place)

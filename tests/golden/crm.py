@@ -1,0 +1,1 @@
+"""The plugin of `bot.yaml`; nothing imports it."""
