@@ -97,6 +97,18 @@ async def test_a_tool_that_runs_is_not_the_models_silence(bub: Workshop) -> None
         await bub(idle(), model=saying(call, 60.0, result, 11.0, "built")).process_inbound(HELLO)
 
 
+async def test_a_pause_that_is_told_of_is_not_the_models_silence(bub: Workshop) -> None:
+    """As if a plugin wraps the agent's stream, and passes on what it does not know."""
+    pause = StreamEvent("waiting", {"seconds": 240.0, "reason": "slow down"})
+    result = await bub(idle(), model=saying(pause, 245.0, "here", 9.0, ".")).process_inbound(HELLO)
+    assert result.model_output == "here."
+    with pytest.raises(trio.TooSlowError, match="said nothing"):
+        await bub(idle(), model=saying(pause, 251.0, "late")).process_inbound(HELLO)
+    nonsense = StreamEvent("waiting", {"seconds": "long"})
+    with pytest.raises(trio.TooSlowError, match="said nothing"):
+        await bub(idle(), model=saying(nonsense, 11.0, "late")).process_inbound(HELLO)
+
+
 async def test_a_slow_reader_is_not_the_models_silence(bub: Workshop) -> None:
     async def read(event: StreamEvent, message: Any) -> None:
         await trio.sleep(60)
@@ -195,7 +207,7 @@ async def test_the_stages_time_goes_on_when_the_person_has_answered(bub: Worksho
 
 
 async def test_a_question_of_a_turn_that_a_tool_started_stops_the_time_of_both(bub: Workshop) -> None:
-    @tool
+    @tool(reaches=None)
     async def hand_on() -> str:
         """Let another turn do it."""
         result = await framework.process_inbound({**HELLO, "chat_id": "other", "content": "inner"})

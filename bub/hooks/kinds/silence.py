@@ -19,8 +19,9 @@ class SilentError(BubError, trio.TooSlowError):
 class Silence:
     """Bounds each wait for the next word of a stream to `seconds`; `limit` is what does so.
 
-    What lies between the words does not count: a slow reader, and tools that run between a `tool_call` and its
-    `tool_result`. A stream whose maker heeds the bound by itself, since it knows more, is left to it.
+    What lies between the words does not count: a slow reader, tools that run between a `tool_call` and its
+    `tool_result`, and the seconds of a pause that a `waiting` event tells of. A stream whose maker heeds the bound by
+    itself, since it knows more, is left to it.
     """
 
     __slots__ = ("limit", "seconds")
@@ -29,11 +30,11 @@ class Silence:
         self.seconds = seconds
         self.limit = MovingDeadline()
 
-    async def wait(self, who: str, awaitable: Awaitable[Any]) -> Any:
-        """Await what `who` says next. Raises `SilentError`."""
+    async def wait(self, who: str, awaitable: Awaitable[Any], *, pause: float = 0.0) -> Any:
+        """Await what `who` says next, after a `pause` in seconds. Raises `SilentError`."""
         try:
             with self.limit as limit:
-                limit.start(self.seconds)
+                limit.start(self.seconds + pause)
                 return await limit(awaitable)
         except Expired:
             raise SilentError(
@@ -51,7 +52,7 @@ class Silence:
 class _Heard:
     """The events of a stream that must not be silent for long."""
 
-    __slots__ = ("_events", "_reading", "_running", "_silence", "_who")
+    __slots__ = ("_events", "_pause", "_reading", "_running", "_silence", "_who")
 
     def __init__(self, silence: Silence, who: str, events: AsyncStreamEvents) -> None:
         self._silence = silence
@@ -59,18 +60,23 @@ class _Heard:
         self._events = events
         self._reading = aiter(events)
         self._running: set[Any] = set()
+        self._pause = 0.0
 
     def __aiter__(self) -> AsyncIterator[StreamEvent]:
         return self
 
     async def __anext__(self) -> StreamEvent:
         coming = anext(self._reading)
-        event = await (coming if self._running else self._silence.wait(self._who, coming))
+        event = await (coming if self._running else self._silence.wait(self._who, coming, pause=self._pause))
+        self._pause = 0.0
         if isinstance(event, StreamEvent):
             if event.kind == "tool_call":
                 self._running.add(event.data.get("id"))
             elif event.kind == "tool_result":
                 self._running.discard(event.data.get("id"))
+            elif event.kind == "waiting":
+                seconds = event.data.get("seconds")
+                self._pause = max(0.0, seconds) if isinstance(seconds, int | float) else 0.0
         return event
 
     async def aclose(self) -> None:
