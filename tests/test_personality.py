@@ -257,3 +257,19 @@ async def test_a_sub_agent_can_be_given_another_personality_with_no_more_tools_t
     assert "Speak in prose." not in inner["messages"][0]["content"]
     assert [one["function"]["name"] for one in inner["tools"]] == ["math_add"]
     assert "there is no such personality" in last["messages"][-1]["content"]
+
+
+async def test_the_commands_of_a_sub_agent_reach_no_more_than_its_callers(bub: Workshop, address: str) -> None:
+    talk = Talk(bub, address)
+    command = json.dumps({"command": "touch made; echo tried"})
+    task = json.dumps([OPENAI.answer(calls=[Called("bash", command)]), OPENAI.answer("over")])
+    call = OPENAI.answer(calls=[Called("subagent", json.dumps({"prompt": task}))])
+    async with talk.open(
+        extends="ethos",
+        tools="{allow: [bash, subagent]}",
+        profile=", reach: {write: []}}, poet: {plugins: [toy], reach: {}, tools: {allow: [bash]}",
+        toy=bringing(subagent_spawning=lambda: {"personality": "poet"}),
+    ):
+        await talk.say(call, OPENAI.answer("done"))
+    assert "tried" in (await talk.asked())[2]["messages"][-1]["content"]
+    assert not (bub.folder / "made").exists()

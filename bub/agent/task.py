@@ -17,6 +17,7 @@ from bub.agent.marks.marks import Marks
 from bub.agent.marks.session import SessionMarks, marks_of_writers
 from bub.agent.prompting.prefix import Prefixes
 from bub.agent.runtime_events import EventfulTape, are_kept, events_file
+from bub.base.confinement.value import Confinement, narrow
 from bub.envelope import Envelope
 from bub.errors import TapeError
 from bub.hooks.admission import Steering
@@ -43,7 +44,8 @@ class Task(msgspec.Struct, frozen=True):
     """What an agent is asked to do: the prompt, and the turn that asks.
 
     `steering` holds what comes while it is done. `now` is what the model is told of the moment, below the prompt;
-    `prefixes` watches what plugins make of the requests.
+    `prefixes` watches what plugins make of the requests. `confinement` is what the agent that asks may reach, if it is
+    another profile.
     """
 
     prompt: str | list[dict[str, Any]]
@@ -55,6 +57,7 @@ class Task(msgspec.Struct, frozen=True):
     steering: Steering | None = None
     now: str = ""
     prefixes: Prefixes | None = None
+    confinement: Confinement | None = None
 
 
 class Run:
@@ -157,7 +160,7 @@ class Run:
             tape=self._tape,
             archive=archive_folder(framework.home),
             own_files=framework.own_files,
-            confinement=framework.confinement,
+            confinement=narrow(framework.confinement, task.confinement),
             policy=self._box.policy,
             turn=turn,
             from_person=from_person,

@@ -82,8 +82,10 @@ def _mounts(walls: Walls, room: Room) -> Iterator[str]:
         if os.path.exists(f"/proc/{name}"):  # noqa: PTH110 (raises nothing)
             yield from ("--ro-bind", f"/proc/{name}", f"/proc/{name}")
     home = Path(os.path.realpath(Path.home()))
-    shown = {Path("/tmp"): ("--bind", str(room.temporary)), home: ("--bind", str(room.home))}
-    shown |= {path: ("--ro-bind", str(path)) for path in (*walls.programs, *walls.read)}
+    shown = {path: ("--ro-bind", str(path)) for path in (*walls.programs, *walls.read)}
+    if home.exists() or not any(home.is_relative_to(path) for path in (*shown, *walls.write)):
+        shown.setdefault(home, ("--bind", str(room.home)))
+    shown.setdefault(Path("/tmp"), ("--bind", str(room.temporary)))
     shown[Path("/etc")] = ("--ro-bind", str(room.settings))
     shown |= {path: ("--bind", str(path)) for path in walls.write}
     for path in walls.kept:

@@ -10,6 +10,7 @@ import trio
 from msgspec.structs import replace
 
 from bub.agent.task import TEMPORARY, Run, Task
+from bub.base.confinement.value import narrow
 from bub.hooks.kinds.stream import close_stream
 from bub.plugins.view import ProfileView
 from bub.streaming import AsyncStreamEvents
@@ -78,4 +79,5 @@ class Subagents:
         framework = framework.seen_by(chosen)
         own = framework.tools.for_model()
         box = own.narrow([name for name in own.usable() if name in box.usable()])
-        return framework, replace(task, system=None, prefixes=None), box
+        confinement = narrow(self._framework.confinement, task.confinement)
+        return framework, replace(task, system=None, prefixes=None, confinement=confinement), box

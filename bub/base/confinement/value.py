@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from bub.base.confinement.entries import WORKSPACE, is_in_workspace
+from bub.base.confinement.entries import WORKSPACE, covers, is_in_workspace
 
 NO_NETWORK, ALL_NETWORK = "none", "all"
 
@@ -31,6 +31,25 @@ class Confinement(msgspec.Struct, frozen=True):
         given: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
         write = _texts(given["write"]) if given.get("write") is not None else (WORKSPACE,)
         return cls(write, _texts(given.get("read")), str(given.get("network") or NO_NETWORK))
+
+
+def narrow(one: Confinement | None, other: Confinement | None) -> Confinement | None:
+    """Return what both let pass, as far as the words of their entries tell; None if neither says anything."""
+    if one is None or other is None:
+        return one or other
+    return Confinement(
+        _common(one.write, other.write),
+        _common((*one.write, *one.read), (*other.write, *other.read)),
+        ALL_NETWORK if reaches_outside(one) and reaches_outside(other) else NO_NETWORK,
+    )
+
+
+def _common(these: tuple[str, ...], those: tuple[str, ...]) -> tuple[str, ...]:
+    found = [
+        *(one for one in these if any(covers(other, one) for other in those)),
+        *(one for one in those if any(covers(other, one) for other in these)),
+    ]
+    return tuple(dict.fromkeys(found))
 
 
 def reaches_outside(confinement: Confinement | None) -> bool:
