@@ -21,6 +21,7 @@ from conftest import Write
 from fakes.command_line import bub
 
 from bub import BubFramework
+from bub.agent.confine import bubblewrap, landlock
 from bub.agent.models.client import open_client
 from bub.agent.models.endpoint import resolve_endpoint
 from bub.agent.models.probe import Served, ask_for_models
@@ -509,3 +510,26 @@ def test_the_last_line_counts() -> None:
     assert last("ok", "skipped") == "nothing is broken"
     assert last("ok", "warn", "warn") == "nothing is broken, 2 warnings"
     assert last("broken", "warn") == "1 broken, 1 warning"
+
+
+def test_what_confines_commands_is_told(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    unconfined = checked(write("pipelines.yaml", PIPELINE), offline=True)["commands"]
+    assert unconfined.message.startswith("they reach whatever you reach; a `reach` ")
+    monkeypatch.setattr(bubblewrap, "PROGRAM", "no-such-program")
+    monkeypatch.setattr(landlock, "LEAST", 10_000)
+    text = PIPELINE.replace("plugins: []", "plugins: [], reach: {}")
+    found = checked(write("pipelines.yaml", text), offline=True)
+    assert found["commands"].status == "broken"
+    assert found["commands"].message.startswith("they cannot be confined: bubblewrap is not installed; ")
+    assert "B237" not in found["model"].message
+
+
+@pytest.mark.skipif(bool(landlock.find_lack()), reason=landlock.find_lack())
+def test_which_programs_a_confined_command_does_not_see_is_told(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write("elsewhere/bin/tool", "").parent
+    monkeypatch.setattr(bubblewrap, "PROGRAM", "no-such-program")
+    monkeypatch.setenv("PATH", f"/usr/bin{os.pathsep}{folder}")
+    text = PIPELINE.replace("plugins: []", "plugins: [], reach: {write: []}")
+    found = checked(write("work/pipelines.yaml", text), folder.parent.parent / "work", offline=True)["commands"]
+    assert found.status == "ok"
+    assert found.message == f"Landlock confines them to what `reach` lists; they see no program in {folder}, of PATH"

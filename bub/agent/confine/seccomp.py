@@ -15,7 +15,7 @@ _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _MACHINE = 0, 4
 """Where the number of a call, and the machine that it is made for, lie in what the kernel hands over."""
 
-_ALLOW, _REFUSE, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_ALLOW, _REFUSE, _KILL, _ASK = 0x7FFF0000, 0x00050000, 0x80000000, 0x7FC00000
 
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 _STREAM, _SEQPACKET, _KIND_OF_SOCKET = 1, 5, 0xF
@@ -107,8 +107,13 @@ _CALLS: Mapping[str, tuple[int, int]] = MappingProxyType(
         "ioctl": (16, 29),
         "socket": (41, 198),
         "socketpair": (53, 199),
-        "utimensat": (280, 88),
         "prlimit64": (302, 261),
+        "open": (2, _NONE),
+        "openat": (257, 56),
+        "openat2": (437, 437),
+        "creat": (85, _NONE),
+        "mknod": (133, _NONE),
+        "mknodat": (259, 33),
         # Memory and messages that processes share by a number.
         "shmget": (29, 194),
         "shmat": (30, 196),
@@ -129,6 +134,7 @@ _CALLS: Mapping[str, tuple[int, int]] = MappingProxyType(
         "fchown": (93, 55),
         "lchown": (94, _NONE),
         "fchownat": (260, 54),
+        "utimensat": (280, 88),
         "utime": (132, _NONE),
         "utimes": (235, _NONE),
         "futimesat": (261, _NONE),
@@ -142,7 +148,28 @@ _CALLS: Mapping[str, tuple[int, int]] = MappingProxyType(
 )
 """The numbers of calls: of x86_64, and of aarch64."""
 
-_BY_ARGUMENTS = ("clone", "clone3", "ioctl", "socket", "socketpair", "utimensat", "prlimit64")
+_OTHERS_RIGHTS = 0o6000
+"""The bits of a mode with which a program runs with the rights of its owner, or of its group."""
+
+_MODES: Mapping[str, int] = MappingProxyType(
+    {
+        "open": 2,
+        "openat": 3,
+        "creat": 1,
+        "mknod": 1,
+        "mknodat": 2,
+        "chmod": 1,
+        "fchmod": 1,
+        "fchmodat": 2,
+        "fchmodat2": 2,
+    }
+)
+"""Which argument of a call is a mode."""
+
+_BY_ARGUMENTS = ("clone", "clone3", "ioctl", "socket", "socketpair", "prlimit64", "openat2", *_MODES)
+ASKED = ("chmod", "fchmod", "fchmodat", "fchmodat2", "utimensat")
+"""Changes that are made for the command, by a process that looks where the file lies."""
+
 _OUT_OF_NAMESPACES = tuple(_CALLS)[tuple(_CALLS).index("shmget") :]
 
 _MACHINES: Mapping[str, Machine] = MappingProxyType(
@@ -160,12 +187,17 @@ def make_filter(*, has_namespaces: bool, reaches_network: bool) -> bytes:
 
     A command that `has_namespaces` sees files, processes and shared memory of its own alone, and if it does not reach a
     network, sockets of its own. Any other may have no socket with a name in a folder, since who listens there obeys no
-    `reach`. Without namespaces, modes, owners, times and attributes of files stay as they are, wherever these lie.
+    `reach`. Without namespaces, owners and attributes of files stay as they are, wherever these lie, and the process at
+    the other end is asked for modes and times.
     """
     machine = _MACHINES[platform.machine()]
     program = _Program(machine)
     program.refuse([name for name in machine.calls if name not in (*_BY_ARGUMENTS, *_OUT_OF_NAMESPACES)], errno.EPERM)
-    program.refuse(["clone3"], errno.ENOSYS)  # its flags lie in memory, where no filter sees them
+    program.refuse(["clone3", "openat2"], errno.ENOSYS)  # their flags lie in memory, where no filter sees them
+    for name, argument in _MODES.items():
+        program.refuse_if(
+            name, argument, _ANY_BIT, [_OTHERS_RIGHTS], errno.EPERM, ask=name in ASKED and not has_namespaces
+        )
     program.refuse_if("clone", 0, _ANY_BIT, [_NAMESPACES], errno.EPERM)
     program.refuse_if("ioctl", 1, _EQUAL, _TYPING, errno.EPERM)
     if has_namespaces and not reaches_network:
@@ -175,8 +207,10 @@ def make_filter(*, has_namespaces: bool, reaches_network: bool) -> bytes:
         # One with datagrams can send to any name, though it is connected.
         program.refuse_unless("socketpair", 1, [_STREAM, _SEQPACKET], mask=_KIND_OF_SOCKET)
     if not has_namespaces:
-        program.refuse(_OUT_OF_NAMESPACES, errno.EPERM)
-        program.refuse_times()
+        attributes = [name for name in _OUT_OF_NAMESPACES if name.endswith("xattr")]
+        program.refuse(attributes, errno.ENOTSUP)  # as a disk says that has none, which programs take well
+        program.refuse(set(_OUT_OF_NAMESPACES).difference(attributes, ASKED), errno.EPERM)
+        program.ask(["utimensat"])
         program.refuse_unless("prlimit64", 0, [0])  # that of other processes, such as Bub
     return program.end()
 
@@ -196,19 +230,21 @@ class _Program:
             if name in self._calls:
                 self._add(_one(_EQUAL, self._calls[name], 0, 1), _one(_RETURN, _REFUSE | error))
 
-    def refuse_if(self, name: str, argument: int, comparison: int, values: Iterable[int], error: int) -> None:
+    def refuse_if(
+        self, name: str, argument: int, comparison: int, values: Iterable[int], error: int, ask: bool = False
+    ) -> None:
         tests = [one for value in values for one in (_one(comparison, value, 0, 1), _one(_RETURN, _REFUSE | error))]
-        self._judge(name, _load(argument), *tests, _one(_RETURN, _ALLOW))
+        self._judge(name, _load(argument), *tests, _one(_RETURN, _ASK if ask else _ALLOW))
 
     def refuse_unless(self, name: str, argument: int, values: Iterable[int], mask: int = 0xFFFFFFFF) -> None:
         tests = [one for value in values for one in (_one(_EQUAL, value, 0, 1), _one(_RETURN, _ALLOW))]
         masked = _one(0x54, mask)
         self._judge(name, _load(argument), masked, *tests, _one(_RETURN, _REFUSE | errno.EACCES))
 
-    def refuse_times(self) -> None:
-        """Refuse `utimensat` but for an opened file (no path) and the present moment (no times), as `touch` calls."""
-        nothing = [one for argument in (1, 2) for half in (0, 4) for one in _must_be_zero(argument, half)]
-        self._judge("utimensat", *nothing, _one(_RETURN, _ALLOW))
+    def ask(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name in self._calls:
+                self._add(_one(_EQUAL, self._calls[name], 0, 1), _one(_RETURN, _ASK))
 
     def end(self) -> bytes:
         self._add(_one(_RETURN, _ALLOW))
@@ -226,10 +262,6 @@ def _one(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
     return struct.pack("=HBBI", code, if_true, if_false, value)
 
 
-def _load(argument: int, half: int = 0) -> bytes:
-    """Load the lower half of an argument; the upper one lies 4 bytes behind it."""
-    return _one(_LOAD, 16 + 8 * argument + half)
-
-
-def _must_be_zero(argument: int, half: int) -> tuple[bytes, ...]:
-    return _load(argument, half), _one(_EQUAL, 0, 1, 0), _one(_RETURN, _REFUSE | errno.EPERM)
+def _load(argument: int) -> bytes:
+    """Load the lower half of an argument."""
+    return _one(_LOAD, 16 + 8 * argument)
