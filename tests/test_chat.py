@@ -605,6 +605,51 @@ def test_a_question_is_answered_by_one_key_and_for_this_session_is_for_the_same_
         chat.see("Done.")
 
 
+def test_always_shows_what_it_changes_in_the_file_before_that_is_written(room: Room) -> None:
+    before = room.file.read_text()
+    room.file.write_text(f"# mine\n{before}")
+    room.script("work", calling("echo one"), OPENAI.answer("Done."))
+    with room.sit() as chat:
+        chat.see_prompt()
+        chat.say("work")
+        for key in "ny":
+            chat.see("Allow bash?  [y]es  [n]o  [s]ession  [a]lways")
+            chat.type("a")
+            chat.see("Write this?  [y]es  [n]o")
+            assert 'unasked:{bash:["echoone;"]}' in "".join(chat.text.split())
+            assert "unasked" not in room.file.read_text()
+            chat.type(key)
+        chat.see(lambda text: "is written (as it was: " in " ".join(text.split()))
+        chat.see("Done.")
+        assert chat.leave() == 0
+    assert room.file.read_text().startswith("# mine\nversion: 1\n")
+    room.script("again", calling("echo one"), calling("echo one two", id="2"), OPENAI.answer("Over."))
+    with room.sit() as chat:
+        chat.see_prompt()
+        chat.say("again")
+        chat.see("command: echo one two")  # the words of the rule, and no more
+        chat.see("[s]ession")
+        chat.type("n")
+        chat.see("Over.")
+        assert "● bash echo one ·" in chat.text
+        assert chat.text.count("is to be called with") == 1
+
+
+def test_always_is_not_offered_for_what_no_rule_could_name(seated: tuple[Room, Sitting]) -> None:
+    room, chat = seated
+    commands = ("echo one | cat", "git push", "A=1 echo one")
+    calls = [calling(command, id=str(number)) for number, command in enumerate(commands)]
+    room.script("push", *calls, OPENAI.answer("No."))
+    chat.say("push")
+    for command in commands:
+        chat.see(f"command: {command}")
+        chat.see("[s]ession")
+        assert "[a]lways" not in chat.text
+        chat.type("a")  # no answer
+        chat.type("n")
+    chat.see("No.")
+
+
 def test_a_yes_for_this_session_ends_with_a_reset(seated: tuple[Room, Sitting]) -> None:
     room, chat = seated
     for number, key in (("1", "s"), ("2", ""), ("3", "n")):
@@ -981,7 +1026,7 @@ def test_a_dumb_terminal_gets_lines(room: Room) -> None:
     with room.sit(TERM="dumb") as chat:
         chat.see(">")
         chat.say("work")
-        chat.see("Allow bash? [y/N/session]")
+        chat.see("Allow bash? [y/N/session/always]")
         chat.say("y")
         chat.see("**Done.**\n>")
         chat.type(CTRL_C)
@@ -996,9 +1041,9 @@ def test_on_a_dumb_terminal_only_a_whole_word_is_a_yes(room: Room) -> None:
     with room.sit(TERM="dumb") as chat:
         chat.see(">")
         chat.say("work")
-        chat.see("[y/N/session]")
+        chat.see("[y/N/session/always]")
         chat.say("and another thing")
-        chat.see(lambda text: text.count("[y/N/session]") == 2)
+        chat.see(lambda text: text.count("[y/N/session/always]") == 2)
         chat.say("yesterday")
         chat.see("Over.")
         assert not list(room.folder.glob("[ot][nw][eo]"))

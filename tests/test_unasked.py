@@ -166,6 +166,23 @@ async def test_an_entry_that_is_wrong_lets_nothing_through(decide: Decide, entry
         assert await decide(command, [entry]) == ()
 
 
+async def test_an_entry_that_ends_is_one_whole_command_in_the_workspace(decide: Decide) -> None:
+    entries = ["cat kept.txt;", "cat /etc/hostname ;", "bash;"]
+    for command in ("cat kept.txt", "cat /etc/hostname", "cat  'kept.txt'", "bash"):
+        assert await decide(command, entries), command
+    for command in (
+        "cat",
+        "cat kept.txt sub/below.txt",
+        "cat kept.txt;",
+        "cat /etc/hostname kept.txt",
+        "bash kept.txt",
+    ):
+        assert not await decide(command, entries), command
+    assert not await decide("cat kept.txt", entries, cwd="sub")
+    assert explain_entry("git;") is not None
+    assert explain_entry("ls;;") is not None
+
+
 # In a turn.
 
 

@@ -149,6 +149,7 @@ class BuiltinPlugin:
             home=framework.home,
             prefix=prefix,
             completions=self._completions,
+            pipeline_file=lambda: framework.pipeline_file,
             greeting=("Bub", str(model), f"{prefix}help lists commands, Ctrl-D leaves"),
         )
         return [own]

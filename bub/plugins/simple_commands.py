@@ -6,7 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 Words: TypeAlias = tuple[str, ...]
-"""The words of a command, the program first."""
+"""The words of a command, the program first; in an entry, `END` behind them if nothing may follow."""
+
+END = ";"
+"""What ends an entry that is a whole command; no word of a command has it."""
 
 READING_GIT = frozenset(
     {
@@ -60,7 +63,7 @@ def find_beginning(entries: Iterable[Words], words: Words) -> Words:
     """Return the longest entry that a command begins with, if only plain words follow; else no words."""
     if is_git(words) and not READING_GIT.intersection(words[1:2]):
         return ()
-    begun = (entry for entry in entries if words[: len(entry)] == entry)
+    begun = (entry for entry in entries if (*words, END)[: len(entry)] == entry)
     return max((entry for entry in begun if all(map(_is_plain, words[len(entry) :]))), key=len, default=())
 
 
@@ -68,9 +71,9 @@ def read_entries(unasked: Mapping[str, Any]) -> Iterator[tuple[str, Words]]:
     """Yield the entries of `unasked` that are right, each with its tool; what a variable brings was not checked."""
     for name, entries in unasked.items():
         for entry in map(str, entries or ()):
-            words = read_command(entry)
+            words = read_command(entry.rstrip().removesuffix(END))
             if words is not None and explain_entry(entry) is None:
-                yield name, words
+                yield name, (*words, END) if entry.rstrip().endswith(END) else words
 
 
 def is_git(words: Words) -> bool:
@@ -80,14 +83,15 @@ def is_git(words: Words) -> bool:
 
 def explain_entry(entry: str) -> tuple[str, str] | None:
     """Say what is wrong with an entry of `unasked`, and what to do; None if it is right."""
-    words = read_command(entry)
+    is_whole = entry.rstrip().endswith(END)
+    words = read_command(entry.rstrip().removesuffix(END))
     if words is None:
         problem = f"no command ever begins with `{entry}`, since only one simple command needs no question"
         return problem, "write the words that it begins with, without signs of the shell, such as `git log`"
-    if len(words) == 1 and words[0].rpartition("/")[2] in _RUNS_ANYTHING:
+    if len(words) == 1 and not is_whole and words[0].rpartition("/")[2] in _RUNS_ANYTHING:
         problem = f"`{entry}` lets every command through, since `{words[0]}` runs what it is given"
         return problem, "add the words that follow, such as `python -m pytest`"
-    if is_git(words) and words[1:] and words[1] not in READING_GIT:
+    if is_git(words) and (is_whole or words[1:]) and not READING_GIT.intersection(words[1:2]):
         problem = f"no command ever begins with `{entry}`: of git, only what reads needs no question"
         return problem, f"these do: {', '.join(sorted(READING_GIT))}"
     return None

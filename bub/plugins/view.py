@@ -94,6 +94,10 @@ class ProfileView(Protocol):
     def own_files(self) -> tuple[Path, ...]:
         """The files that say what the agent may do: the pipeline file, those it extends, and plugins with a `path`."""
 
+    @property
+    def pipeline_file(self) -> Path | None:
+        """The pipeline file itself; None if it is one of Bub's own."""
+
     def seen_by(self, profile: str) -> ProfileView:
         """The same runtime as the plugins of another of its `profiles` see it."""
 

@@ -103,6 +103,14 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
         """The files that say what the agent may do: the pipeline file, those it extends, and plugins with a `path`."""
         return files_of(self.document)
 
+    @property
+    def file(self) -> Path | None:
+        """The pipeline file itself; None if it is one of Bub's own, or a text."""
+        document = self.document
+        if document.base is None or not document.layers or document.layers[-1].shipped:
+            return None
+        return document.base / Path(document.file).name
+
     def is_source_of(self, factory: Callable[..., Any]) -> bool:
         """Whether a function is of one of its plugins, so that no other snapshot has it too."""
         owner, module = getattr(factory, "__self__", None), getattr(factory, "__module__", None)

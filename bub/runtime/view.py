@@ -148,6 +148,11 @@ class RuntimeView(ABC):
         return self._snapshot().own_files
 
     @property
+    def pipeline_file(self) -> Path | None:
+        """The pipeline file itself; None if it is one of Bub's own."""
+        return self._snapshot().file
+
+    @property
     def open_channels(self) -> tuple[str, ...] | None:
         """The channels that the profile opens: its `channels:`, None if it does not say."""
         return self._get_profile().channels

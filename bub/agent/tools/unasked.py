@@ -16,7 +16,7 @@ import trio
 
 from bub.agent.tools.git import plain_git
 from bub.agent.tools.reach import Reach
-from bub.plugins.simple_commands import Words, is_git, read_command
+from bub.plugins.simple_commands import END, Words, is_git, read_command
 from bub.tools import Tool, ToolContext, ToolError, ToolPolicy
 
 _PIECES = re.compile(r"[:,]")
@@ -28,10 +28,9 @@ async def find_unasked(tool: Tool, arguments: Mapping[str, Any], policy: ToolPol
     words = read_command(str(arguments.get(tool.command) or "")) if tool.command is not None else None
     if words is None:
         return ()
-    beginning = policy.find_beginning(tool, words)
-    if not beginning:
+    beginning, cwd = policy.find_beginning(tool, words), str(arguments.get("cwd") or ".")
+    if not beginning or (beginning[-1] == END and cwd != "."):  # who says yes to a whole command means it where it ran
         return ()
-    cwd = str(arguments.get("cwd") or ".")
     return await trio.to_thread.run_sync(_look_up, words, len(beginning), cwd, context)
 
 

@@ -23,6 +23,8 @@ from bub.channels.terminal.lines import LineSurface, PipeSurface
 from bub.channels.terminal.person import ChatSurface
 from bub.channels.terminal.questions import arguments_of, change_of, is_edit, reason_of
 from bub.channels.terminal.screen import Screen
+from bub.errors import BubError
+from bub.pipeline.edit.kept_rule import can_be_kept, draft_rule
 from bub.plugins.shipped import TERMINAL
 from bub.streaming import StreamEvent
 from bub.tape.conversations import Conversation
@@ -64,12 +66,14 @@ class Terminal(Channel):
         home: Path,
         prefix: str,
         completions: Callable[[], Completions],
+        pipeline_file: Callable[[], Path | None] = lambda: None,
         greeting: Sequence[str] = (),
     ) -> None:
         self._handle = message_handler
         self._history = history_file(home, workspace)
         self._prefix = prefix
         self._completions = completions
+        self._pipeline_file = pipeline_file
         self._greeting = greeting
         self._first, self._chat_id, self._session_id = "", "local", ""
         self._resumed: Conversation | None = None
@@ -178,11 +182,31 @@ class Terminal(Channel):
                 self._surface.show(Printout("note", reason_of(question)))
             whose = "" if question.is_typed else ", this once, for what was not typed here"
             whose = ", this once" if question.why and not whose else whose
-            more = ("session",) if may_last and lasting is not None else ()
-            key = await self._surface.ask(f"Allow {tool}{beyond}{whose}?", more)
-            if key == "s" and lasting is not None:
-                self._allowed.add(lasting)
-            return key in ("y", "s")
+            file = self._pipeline_file() if may_last and can_be_kept(question) else None
+            more = [*(["session"] if may_last and lasting else ()), *(["always"] if file is not None else ())]
+            while (key := await self._surface.ask(f"Allow {tool}{beyond}{whose}?", more)) == "a" and file is not None:
+                if await self._keep_rule(file, question):
+                    break
+            if key in ("s", "a") and lasting is not None:
+                self._allowed.add(lasting)  # a rule of the file counts only once that is loaded again
+            return key in ("y", "s", "a")
+
+    async def _keep_rule(self, file: Path, question: Question) -> bool:
+        """Show what would change in the file, and write it if the person wants that; return whether it was written."""
+        assert self._surface is not None
+        try:
+            rule = await trio.to_thread.run_sync(draft_rule, file, question)
+            change = "\n".join(f"  {line[:1]} {escape_invisible(line[1:])}".rstrip() for line in rule.difference)
+            self._surface.show(Printout("edit", f"{escape_invisible(rule.own.file)} would change to\n{change}"))
+            self._surface.show(Printout("note", "once it is loaded again, nobody is asked about just this command"))
+            if await self._surface.ask("Write this?") != "y":
+                return False
+            kept = await trio.to_thread.run_sync(rule.write)
+        except (BubError, OSError) as error:
+            self._surface.show(Printout("error", f"{escape_invisible(file.name)} is as it was: {error}"))
+            return False
+        self._surface.show(Printout("note", f"{escape_invisible(rule.own.file)} is written ({kept})"))
+        return True
 
     # What the surface asks of it (`Person`).
 
