@@ -72,14 +72,6 @@ MISTAKES = [
     # B234: unasked in vain
     Mistake(
         "B234",
-        profile("{allow: [bash], ask: [], unasked: {bash: [«ls»]}}"),
-        "nobody is asked about any command of `bash` in profile `default`",
-        "add `bash` to `ask`: then all commands but these are asked about",
-        ("ask: []", "ask: [bash]"),
-        severity="warning",
-    ),
-    Mistake(
-        "B234",
         profile('{allow: ["*"], ask: [fs.write], unasked: {bash: [«ls»]}}'),
         "`bash` is not allowed in profile `default`, so no command of it runs",
         "take it out of `unasked`, or add `bash` to `allow` and to `ask`",
@@ -237,3 +229,10 @@ def test_a_plugin_may_bring_any_tool_but_a_slip_for_one_of_bubs_own(tmp_path: Pa
     assert found("{ask: [notes.add]}") == []
     wrong = "no plugin of profile `default` brings a tool `fs.raed`"
     assert found("{allow: [fs.raed]}") == [f"warning {wrong}"]
+
+
+def test_commands_without_a_question_change_nothing_if_nobody_is_asked_about_any() -> None:
+    found = check(VERSION + profile("{allow: [bash], ask: [], unasked: {bash: [ls]}}"))
+    (finding,) = [each for each in found if each.code == "B234"]
+    assert finding.message == "nobody is asked about any command of `bash` in profile `default`"
+    assert finding.help == "add `bash` to `ask`: then all commands but these are asked about"
