@@ -46,6 +46,18 @@ class ToolError(BubError):
         return f"{said} ({self.help})" if self.help else said
 
 
+class ToolResult(msgspec.Struct, frozen=True):
+    """A result with more than text: `media` are pictures and files that the model looks at, as those of a message.
+
+    Each has `kind` ("image", "document"), `mime_type`, and `url` (`data:`). The text should name them. `paths` are
+    files that the call worked on, beside the one that the tool's `path` names.
+    """
+
+    text: str
+    media: tuple[Mapping[str, Any], ...] = ()
+    paths: tuple[str, ...] = ()
+
+
 class AgentTurn(Protocol):
     """What a tool can ask of the turn that calls it."""
 
@@ -232,8 +244,9 @@ def tool(
 
     Its name (`name`, else the function's own) is lower case, with dots between its parts. Its docstring tells the model
     what it does, its type hints what it takes; `Annotated[str, "what it is"]` describes an argument. The function may
-    be `def` or `async def`; a parameter `context` is given the `ToolContext`. What it returns is the result: a text, or
-    anything that can be written as JSON. Raise `ToolError`, or any exception, to tell the model that it failed.
+    be `def` or `async def`; a parameter `context` is given the `ToolContext`. What it returns is the result: a text, a
+    `ToolResult` with pictures, or anything that can be written as JSON. Raise `ToolError`, or any exception, to tell
+    the model that it failed.
 
     Whether a call took effect is not known if the process ends during it. The turn is taken again then, and a tool that
     is not `read_only` is called for it only after a person's new yes; one that is to be called `once` never.

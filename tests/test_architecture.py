@@ -41,7 +41,7 @@ ROWS = (
     row("cli/", packages="typer questionary prompt_toolkit"),
     row("doctor/ testing/ setup/ gateway/ lsp/", packages="prometheus_client"),
     row("runtime/", "framework bus", "typer"),
-    row("agent/", packages="httpx"),
+    row("agent/", packages="httpx pypdf"),
     row("inbox/"),
     row("channels/", packages="h11 prompt_toolkit rich markdown_it"),
     row("pipeline/show/ pipeline/edit/"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from fakes.scripted import OPENAI, Called
-from fakes.talk import Talk
+from fakes.talk import Talk, add, adding, bringing
 from fakes.toys import HELLO, Toy, Workshop
 
 from bub.agent.models.parts import name_part
@@ -74,7 +75,7 @@ async def test_T33_a_document_that_is_text_stands_in_the_prompt(
 @pytest.mark.parametrize(
     ("attached", "line"),
     [
-        (media("document", "application/pdf", name="a.pdf"), "[document: a.pdf, application/pdf, 3 bytes]"),
+        (media("document", "application/pdf", "https://example.com/a.pdf"), "[document: https://example.com/a.pdf]"),
         (media("document", "text/plain", "https://example.com/a"), "[document: https://example.com/a]"),
         (media("audio", "audio/ogg", "https://example.com/a.ogg"), "[audio: https://example.com/a.ogg]"),
         (media("image", "image/png", ""), "[image: it could not be fetched]"),
@@ -192,6 +193,24 @@ async def test_pictures_beyond_the_budget_leave_the_oldest_first_and_half_at_onc
     named = [part for part in parts_of((await talk.asked())[-1]) if part.get("text") == "[image: image/png, 5 bytes]"]
     assert len(named) == 11
     assert sent[-1][0]["image_url"]["url"] == data("image/png", b"%5d" % 11)
+
+
+async def test_pictures_leave_at_an_anchor_and_no_words_do(talk: Talk) -> None:
+    """So each request begins as the one before it, except at the anchor, also in a turn with steps and tools."""
+    async with talk.open(toy=bringing(adding())):
+        for number in range(23):
+            picture = media("image", "image/png", data("image/png", b"%5d" % number))
+            steps = [OPENAI.answer("I add.", calls=[add(number, 1, id=f"call{number}")]), OPENAI.answer("There.")]
+            await talk.say(*steps, media=[picture])
+        anchors = [entry.payload for entry in await talk.tape() if entry.kind == "anchor"]
+    requests = [request["messages"] for request in await talk.asked()]
+    begins_anew = [number for number, (one, two) in enumerate(pairwise(requests), 1) if two[: len(one)] != one]
+    assert begins_anew == [40]  # the first request of the turn with the 21st picture
+    assert [anchor["name"] for anchor in anchors] == ["session/start", "auto_handoff/pictures"]
+    assert anchors[1]["state"]["seen before"] == ["[image: image/png, 5 bytes]"] * 11
+    results = [message["content"] for message in requests[-1] if message["role"] == "tool"]
+    assert results == [str(number + 1) for number in range(23)]
+    assert len([part for part in parts_of({"messages": requests[-1]}) if part["type"] == "image_url"]) == 12
 
 
 def parts_of(request: dict[str, Any]) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from bub.agent.tools import files
 from bub.agent.tools.reach import AllowedPath
 from bub.agent.tools.unified import apply_hunks, parse_diff
-from bub.tools import Tool, ToolContext, ToolError, ToolPolicy
+from bub.tools import Tool, ToolContext, ToolError, ToolPolicy, ToolResult
 
 TOOLS = {tool.name: tool for tool in files.file_tools()}
 
@@ -42,8 +42,7 @@ def call(folder: Path) -> Call:
 def called(folder: Path, name: str, /, **arguments: object) -> str:
     tool = TOOLS[name]
     result = trio.run(tool.call, tool.check(arguments), ToolContext("s", folder))
-    assert isinstance(result, str)
-    return result
+    return result.text if isinstance(result, ToolResult) else str(result)
 
 
 def refusal(call: Call, name: str, /, **arguments: object) -> str:

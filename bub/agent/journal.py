@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -51,13 +51,23 @@ class Journal:
             return
         content = message["content"]
         parts = {} if isinstance(content, str) else dict(enumerate(content))
-        parts = {place: self._cover_part(part) for place, part in parts.items() if part.get("type") != "text"}
-        if parts:
-            try:
-                meta[MEDIA] = await keep_media(self._tape, parts)
-            except TapeError as error:  # what lies beside the tape never breaks a turn (P21)
-                log_exception("tape.media_failed", error, tape=self._tape.name)
-        self.note(TapeEntry.message(without_media(message), **meta))
+        kept = await self.keep({place: part for place, part in parts.items() if part.get("type") != "text"})
+        self.note(TapeEntry.message(without_media(message), **meta, **({MEDIA: kept} if kept else {})))
+
+    async def keep(self, parts: Mapping[int, dict[str, Any]]) -> list[dict[str, Any]]:
+        """Keep parts of a message, by their places in it, beside the tape, and return where they lie."""
+        if self._tape is None or not parts:
+            return []
+        try:
+            return await keep_media(self._tape, {place: self._cover_part(part) for place, part in parts.items()})
+        except TapeError as error:  # what lies beside the tape never breaks a turn (P21)
+            log_exception("tape.media_failed", error, tape=self._tape.name)
+            return []
+
+    async def keep_shown(self, parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Keep what a tool has shown, and return where it lies, each with its place behind the text and its name."""
+        placed = dict(enumerate(parts, start=1))
+        return [{**each, "line": name_part(placed[each["place"]])} for each in await self.keep(placed)]
 
     async def note_system(self, system: str) -> None:
         """Hold the system prompt, unless it stands behind the last anchor already: it is kept once, not at every turn.

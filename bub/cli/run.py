@@ -9,22 +9,25 @@ import sys
 import unicodedata
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
 from typing import Annotated, Any
 
 import trio
 import typer
 
+from bub.agent.models.parts import name_part, text_part
 from bub.approval import Question
 from bub.base.failures import flatten_error
 from bub.base.plain import plain
 from bub.base.surfaces import Surface
 from bub.base.trace import TurnRecord
+from bub.channels.attachments import attach as attach_file
 from bub.channels.commands import command_line, prefix_of
 from bub.channels.plan import LivePlan
 from bub.cli.exits import FAILED
 from bub.cli.interrupts import let_second_interrupt_end
 from bub.cli.opening import open_framework
-from bub.cli.options import options_of
+from bub.cli.options import options_of, workspace_of
 from bub.cli.output import show_json
 from bub.cli.prompts import ask_person, can_ask
 from bub.cli.terminal import printable
@@ -50,6 +53,9 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as one JSON object.")] = False,
     stream: Annotated[bool, typer.Option("--stream", help="Print the answer while it is being made.")] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Print each stage and its time on stderr.")] = False,
+    attach: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="An image, a PDF or a text to send; may be given again.")
+    ] = None,
 ) -> int:
     """Send one message through the pipeline and print the replies.
 
@@ -59,14 +65,19 @@ def run(
     if as_json and stream:
         raise UsageError("--json and --stream cannot be used together", help="JSON is printed when the turn is over")
     text = _standard_input() if message == "-" else message
-    if not text.strip():
+    if not text.strip() and not attach:
         raise UsageError("the message is empty", help='say something: `bub run "hello"`')
-    inbound = {"content": text, "channel": channel, "chat_id": chat_id, "sender_id": sender_id}
+    media = _attach_files(attach or (), text, ctx)
+    inbound: dict[str, Any] = {"content": text, "channel": channel, "chat_id": chat_id, "sender_id": sender_id}
     if session_id is not None:
         inbound["session_id"] = session_id
     inbound = {name: re.sub(_NO_TEXT, "\ufffd", value) for name, value in inbound.items()}
+    if media:
+        inbound["media"] = media
 
-    framework = open_framework(options_of(ctx), routed=False, check=functools.partial(_check_needs, text))
+    framework = open_framework(
+        options_of(ctx), routed=False, check=functools.partial(_check_needs, text, has_files=bool(media))
+    )
     live = LiveText(f"[{channel}:{chat_id}]") if stream else None
     outcome = _Outcome()
     try:
@@ -87,10 +98,19 @@ def run(
     return FAILED if str(result.ended_by or "").startswith("denied") or outcome.failed else 0
 
 
-def _check_needs(text: str, framework: BubFramework) -> None:
+def _attach_files(files: Sequence[str], text: str, ctx: typer.Context) -> list[dict[str, Any]]:
+    if not files:
+        return []
+    workspace = workspace_of(options_of(ctx))
+    return [attach_file(Path(file), file, workspace) for file in files]
+
+
+def _check_needs(text: str, framework: BubFramework, *, has_files: bool) -> None:
     """Prove that a turn finds what it needs; a command needs no model."""
     if command_line(text, prefix_of(framework.settings)) is None:
         framework.check_needs()
+    elif has_files:
+        raise UsageError("a command takes no attachments", help="leave out --attach, or say it in words")
 
 
 def _standard_input() -> str:
@@ -246,13 +266,21 @@ def result_as_dict(result: TurnResult) -> dict[str, Any]:
     is_kept_from_model = str(result.ended_by or "").startswith("denied") and result.model_output is None
     return {
         "session_id": result.session_id,
-        "prompt": None if is_kept_from_model else result.prompt,
+        "prompt": None if is_kept_from_model else _without_files(result.prompt),
         "model_output": None if result.is_withheld else result.model_output,
         "outbounds": [normalize_envelope(outbound) for outbound in result.outbounds or ()],
         "profile": result.profile,
         "ended_by": result.ended_by,
         "trace": [record._asdict() for record in result.trace],
     }
+
+
+def _without_files(prompt: Any) -> Any:
+    """Return a prompt with a line for each picture or file, whose bytes nobody wants to read."""
+    parts = prompt if isinstance(prompt, list) else ()
+    if not all(isinstance(part, dict) for part in parts) or not parts:
+        return prompt
+    return [part if part.get("type") == "text" else text_part(name_part(part)) for part in parts]
 
 
 def _print_trace(trace: Sequence[TurnRecord]) -> None:

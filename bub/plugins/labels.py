@@ -14,6 +14,7 @@ from bub.plugins.shipped import BY_NAME
 SHIPPED_LABELS: Mapping[str, Labels] = MappingProxyType(
     {
         "fs.read": Labels(reads="private"),
+        "fs.view": Labels(reads="private"),
         "fs.list": Labels(reads="private"),
         "fs.search": Labels(reads="private"),
         BY_NAME: Labels(reads="private", brings="untrusted", reaches="outside"),

@@ -38,6 +38,7 @@ BY_NAME = "bash"
 SHIPPED_TOOLS: Mapping[str, bool] = MappingProxyType(
     {
         "fs.read": True,
+        "fs.view": True,
         "fs.list": True,
         "fs.search": True,
         "fs.write": False,

@@ -125,15 +125,15 @@ def _of_anchor(entry: TapeEntry) -> list[dict[str, Any]]:
     return [{"role": "assistant", "content": f"{ANCHOR_CREATED}{entry.payload.get('name')}]: {said}{below}"}]
 
 
-def _results(entries: Iterable[TapeEntry]) -> dict[str, Any]:
+def _results(entries: Iterable[TapeEntry]) -> dict[str, Mapping[str, Any]]:
     """What came of each call, by its id; the first result counts, since a call runs once."""
-    found: dict[str, Any] = {}
+    found: dict[str, Mapping[str, Any]] = {}
     for entry in entries:
         if entry.kind != "tool_result":
             continue
         for result in _items_of(entry.payload.get("results")):
             if isinstance(result, Mapping) and isinstance(result.get("id"), str):
-                found.setdefault(result["id"], _content_of(result))
+                found.setdefault(result["id"], result)
     return found
 
 
@@ -145,7 +145,7 @@ def _content_of(result: Mapping[str, Any]) -> Any:
     return content
 
 
-def _of_calls(entry: TapeEntry, results: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _of_calls(entry: TapeEntry, results: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     calls = [call for call in _items_of(entry.payload.get("calls")) if isinstance(call, Mapping) and call.get("id")]
     content = entry.payload.get("content")
     thoughts = {THOUGHTS: entry.payload[THOUGHTS]} if entry.payload.get(THOUGHTS) else {}
@@ -160,9 +160,19 @@ def _of_calls(entry: TapeEntry, results: Mapping[str, Any]) -> list[dict[str, An
         }
         for call in calls
     ]
-    ids = [str(call["id"]) for call in calls]
-    answers = [{"role": "tool", "tool_call_id": key, "content": _text(results.get(key, LOST))} for key in ids]
+    answers = [_of_result(str(call["id"]), results) for call in calls]
     return [{"role": "assistant", "content": content, "tool_calls": asked, **thoughts}, *answers]
+
+
+def _of_result(key: str, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The message that answers a call; where pictures belong behind its text, it says where they lie."""
+    result = results.get(key, {"content": LOST})
+    text, kept = _text(_content_of(result)), result.get(MEDIA)
+    answer = {"role": "tool", "tool_call_id": key, "content": text}
+    if not kept:
+        return answer
+    lines = [{"type": "text", "text": line} for line in (text, *(str(one.get("line")) for one in kept))]
+    return {**answer, "content": lines, MEDIA: kept}
 
 
 def _items_of(value: Any) -> list[Any]:

@@ -39,13 +39,10 @@ async def keep_media(tape: Tape, parts: Mapping[int, Part]) -> list[dict[str, An
 
 
 async def put_back(tape: Tape, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put what is kept into the messages of a tape that say where it lies.
-
-    Of more than fits into a request, the oldest stay named. So does what is not there any more.
-    """
+    """Put what is kept into the messages of a tape that say where it lies; what is not there any more stays named."""
     whole = [{name: value for name, value in message.items() if name != MEDIA} for message in messages]
     found = [(number, one) for number, message in enumerate(messages) for one in message.get(MEDIA) or ()]
-    for number, one in found[first_that_stays([each["bytes"] for _, each in found]) :]:
+    for number, one in found:
         part, content = await _read(tape, one["handle"]), whole[number].get("content")
         if part is not None and isinstance(content, list):
             whole[number]["content"] = [*content[: one["place"]], part, *content[one["place"] + 1 :]]

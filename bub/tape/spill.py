@@ -42,6 +42,9 @@ async def spill(tape: Tape, text: str) -> Spilled:
     text = mend(text)
     handle = hashlib.sha256(text.encode()).hexdigest()[:12]
     parts = list(parts_of(text)) or [text]
+    spilled = Spilled(handle, _preview(text, handle, len(parts)), len(parts))
+    if await _part(tape, handle, len(parts)) is not None:  # the same text was put aside before
+        return spilled
     # An anchor before each part: it is found by its name, and nothing else is read.
     await tape.sidecar(SPILL).append(
         *(
@@ -53,7 +56,7 @@ async def spill(tape: Tape, text: str) -> Spilled:
             )
         )
     )
-    return Spilled(handle, _preview(text, handle, len(parts)), len(parts))
+    return spilled
 
 
 async def read_spilled(tape: Tape, handle: str, part: int = 1) -> str:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from bub.agent.calls.consent import Consent
 from bub.agent.marks.flow import Flow
+from bub.agent.models.parts import Part, part_of
 from bub.agent.tools.unasked import find_unasked
 from bub.base.failures import flatten_error
 from bub.base.waiting import split_cancelled
@@ -27,7 +28,7 @@ from bub.log import log_exception
 from bub.plugins.simple_commands import Words
 from bub.tape.entry import mend
 from bub.tape.frames import FRAME, OUTSIDE, new_frame
-from bub.tools import Tool, ToolBox, ToolContext, ToolError
+from bub.tools import Tool, ToolBox, ToolContext, ToolError, ToolResult
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -74,6 +75,8 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     """Where its text comes from if strangers may have written it."""
     frame: str = ""
     """What stands around such a text when a model reads it."""
+    parts: tuple[Part, ...] = ()
+    """The pictures and files that the model looks at beside the text."""
 
     def as_dict(self) -> dict[str, Any]:
         """As a tape keeps it."""
@@ -180,7 +183,7 @@ class Caller(msgspec.Struct, frozen=True):
         """
         watch, call = _Stopwatch(perf_counter() - announced.took), announced.call
         tool, arguments = announced.tool, announced.arguments
-        runs, observed, denied, outside = False, True, False, ""
+        runs, observed, denied, outside, shown = False, True, False, "", ToolResult("")
         try:
             if announced.failure is not None:
                 raise announced.failure
@@ -191,6 +194,7 @@ class Caller(msgspec.Struct, frozen=True):
             runs = True
             value = await self._run_noted(tool, call, checked, arguments, words)
             content, is_error = as_text(value), False
+            shown = value if isinstance(value, ToolResult) else shown
         except ToolError as error:
             content, is_error = f"error: {error}", True
             observed = not isinstance(error, _RejectedError)
@@ -203,11 +207,14 @@ class Caller(msgspec.Struct, frozen=True):
                 outside = await self._admit(tool, call, arguments, content, watch)
             except (Exception, SystemExit) as error:  # noqa: BLE001 (without that, it does not come in)
                 content, is_error = f"error: it ran, and its result is kept back: {_words(error)}", True
+                shown = ToolResult("")
         frame = new_frame() if outside else ""
-        outcome = ToolOutcome(call, self.cover(content), is_error, watch.took, denied, self.cover(outside), frame)
+        outcome = ToolOutcome(
+            call, self.cover(content), is_error, watch.took, denied, self.cover(outside), frame, _parts_of(shown)
+        )
         done(outcome)
         if observed:
-            await self._observe(tool, arguments, outcome)
+            await self._observe(tool, arguments, outcome, shown.paths)
         return outcome
 
     async def _permit(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], watch: _Stopwatch) -> Words:
@@ -285,7 +292,9 @@ class Caller(msgspec.Struct, frozen=True):
         if verdict is not None:
             raise ToolError(str(verdict["deny"]), kind="denied")
 
-    async def _observe(self, tool: Tool | None, arguments: Mapping[str, Any], outcome: ToolOutcome) -> None:
+    async def _observe(
+        self, tool: Tool | None, arguments: Mapping[str, Any], outcome: ToolOutcome, paths: Iterable[str]
+    ) -> None:
         """Tell the observers of a call, once, also where it was denied or failed (BEHAVIOURS A22)."""
         fire, call = self.fire, outcome.call
         if fire is None:
@@ -294,9 +303,11 @@ class Caller(msgspec.Struct, frozen=True):
             if "after_tool_call" in fire:
                 result = {"content": outcome.content, "is_error": outcome.is_error, "took": outcome.took}
                 await fire("after_tool_call", tool=call.name, args=dict(arguments), result=result, **self._who(call))
-            if tool is not None and tool.path is not None and not outcome.is_error and "tool_end_with_path" in fire:
-                path = str(self.context.workspace / Path(str(arguments[tool.path])))
-                await fire("tool_end_with_path", tool=call.name, path=path, session_id=self.context.session_id)
+            if tool is not None and not outcome.is_error and "tool_end_with_path" in fire:
+                named = [str(arguments[tool.path])] if tool.path is not None else []
+                for given in (*named, *paths):
+                    path = str(self.context.workspace / Path(given))
+                    await fire("tool_end_with_path", tool=call.name, path=path, session_id=self.context.session_id)
         except Exception as error:  # noqa: BLE001 (who only watches does not change what came of it)
             log_exception("tool.observer_failed", error, tool=call.name)
 
@@ -325,8 +336,18 @@ def as_text(value: Any) -> str:
     """What a tool returned as the text that the model gets."""
     if value is None:
         return "done"
+    if isinstance(value, ToolResult):
+        value = value.text
     value = mend(value)  # names of files may hold what no encoding can carry
     return value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def _parts_of(result: ToolResult) -> tuple[Part, ...]:
+    given = (
+        (str(one.get("kind")), str(one.get("mime_type")), str(one.get("url")), str(one.get("name") or ""))
+        for one in result.media
+    )
+    return tuple(part for one in given if (part := part_of(*one)) is not None)
 
 
 def _words(error: BaseException) -> str:

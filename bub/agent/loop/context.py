@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from bub.agent.calls.caller import ToolOutcome
 from bub.agent.journal import Journal
-from bub.agent.prompting.media import left_behind
+from bub.agent.models.parts import Part, text_part
+from bub.agent.prompting.media import fit_media, left_behind, split_result
 from bub.agent.prompting.message import is_said, prompt_of
 from bub.agent.task import Task
 from bub.tape import Tape, TapeContext, TapeEntry
-from bub.tape.context import NOW, entry_of_step, tell_now
+from bub.tape.context import MEDIA, NOW, entry_of_step, tell_now
 from bub.tape.media import put_back
 from bub.tape.plan import plan_text
+
+PICTURES = "auto_handoff/pictures"
+"""The anchor at which pictures leave because there are too many."""
 
 
 class Context:
@@ -28,6 +33,7 @@ class Context:
         self._asked: dict[str, Any] = {"role": "user", "content": task.prompt}
         self._told = tell_now(self._asked, task.now)
         self._heard: list[dict[str, Any]] = []
+        self._shown: dict[str, Sequence[Part]] = {}
 
     async def recall(self) -> None:
         """Add what the tape has since its last anchor."""
@@ -45,9 +51,26 @@ class Context:
         self._journal.note(TapeEntry.message({"role": "user", "content": text}, continued=True))
 
     def add_step(self, calls: TapeEntry, results: TapeEntry) -> None:
-        """Add what the model called and what came of it."""
+        """Add what the model called and what came of it, with what was shown when the results were noted."""
         given = self._tape.context if self._tape is not None else TapeContext()
-        self.messages += given.messages([calls, results])
+        for message in given.messages([calls, results]):
+            parts = self._shown.get(message.get("tool_call_id") or "")
+            if parts:
+                text = message["content"]
+                text = text if isinstance(text, str) else text[0]["text"]
+                message["content"] = [text_part(text), *parts]
+            self.messages.append({name: value for name, value in message.items() if name != MEDIA})
+
+    async def note_results(self, outcomes: Iterable[ToolOutcome]) -> TapeEntry:
+        """Note what came of calls; what a tool has shown is kept beside the tape."""
+        results, self._shown = [], {}
+        for outcome in outcomes:
+            self._shown[outcome.call.id] = outcome.parts
+            kept = await self._journal.keep_shown(outcome.parts)
+            results.append({**outcome.as_dict(), "took": round(outcome.took, 6), **({MEDIA: kept} if kept else {})})
+        entry = TapeEntry.tool_result(results)
+        self._journal.note(entry)
+        return entry
 
     async def hear(self, *, behind: dict[str, Any] | None = None) -> bool:
         """Add what came for the turn meanwhile (BEHAVIOURS A10); return whether anything did.
@@ -69,6 +92,15 @@ class Context:
         """The places of what a person has said in this turn."""
         own = [id(said) for said in (self._told, *self._heard)]
         return {place for place, message in enumerate(self.messages) if id(message) in own}
+
+    async def leave_pictures(self) -> None:
+        """If there are more pictures and files than a request holds, set an anchor at which the oldest leave.
+
+        All words stay. So each request begins as the one before it, from one anchor to the next.
+        """
+        fitting = fit_media(self.messages)
+        if fitting is not self.messages:
+            await self.begin_anew(PICTURES, {"reason": "there were more pictures than a request holds"}, fitting)
 
     async def begin_anew(
         self, name: str, state: Mapping[str, Any], kept: Sequence[dict[str, Any]] | None = None
@@ -92,7 +124,13 @@ class Context:
         """Note a message again, behind an anchor."""
         if message is self._told:
             await self._journal.note_message(self._asked, repeated=True, **self._moment)
-        elif message.get("role") == "tool" or message.get("tool_calls"):
+        elif message.get("role") == "tool":
+            text, parts = split_result(message)
+            entry = entry_of_step({**message, "content": text}, repeated=True)
+            if kept := await self._journal.keep_shown(parts):
+                entry.payload["results"][0][MEDIA] = kept
+            self._journal.note(entry)
+        elif message.get("tool_calls"):
             self._journal.note(entry_of_step(message, repeated=True))
         else:
             await self._journal.note_message(message, repeated=True)

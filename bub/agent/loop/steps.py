@@ -23,7 +23,6 @@ from bub.agent.loop.context import Context
 from bub.agent.loop.hooks import LoopHooks
 from bub.agent.loop.subagents import Subagents
 from bub.agent.models.request import ChatRequest
-from bub.agent.prompting.media import fit_media
 from bub.agent.task import Run, Task
 from bub.agent.window.compaction import FULL, OVERFLOW, Compaction
 from bub.channels.commands import command_line, prefix_of
@@ -34,6 +33,7 @@ from bub.log import log_exception
 from bub.plugins.view import ProfileView
 from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub.tape import TapeEntry
+from bub.tape.context import MEDIA
 from bub.tape.settings import session_settings
 from bub.tools import ToolBox
 
@@ -141,6 +141,7 @@ class _Loop(Run):
     async def _make_room(self) -> None:
         """Before the conversation outgrows the window, its older part is summed up; then the model is asked."""
         self._next = self._ask
+        await self._context.leave_pictures()
         if await self._window.is_due() and not self._budget.is_used_up:
             await self._sum_up(FULL)
         self._window.expect_fit()
@@ -181,7 +182,7 @@ class _Loop(Run):
             request["reasoning"],
         )
         self._answer.is_asked = True
-        asking = late.Asking(self._framework, request["model"], asked, self._task.session_id, self._silence)
+        asking = late.Asking(self._framework, request["model"], asked, self._task.session_id, self._silence, self._tape)
         await self._await_answer(asking)
 
     async def _amend_request(self) -> tuple[dict[str, Any], str | None]:
@@ -189,7 +190,7 @@ class _Loop(Run):
         system = [{"role": "system", "content": self._system}] if self._system else []
         request: dict[str, Any] = {
             "model": str(self._chosen.get("model") or ""),
-            "messages": [*system, *fit_media(self._context.messages)],
+            "messages": [*system, *self._context.messages],
             "tools": [tool.name for tool in self._window.offered],
             "tool_choice": None if self._budget.ended_by is None or not self._window.offered else "none",
             "max_tokens": None,
@@ -281,10 +282,9 @@ class _Loop(Run):
             await self._caller(turn=self).run(answer.calls, self._take_outcome)
             self._budget.note_outcomes([outcome for outcome in answer.outcomes if outcome is not None])
         results = await self._collect_results()
-        self._journal.note(results)
         answer.are_results_noted = True
         for result in results.payload["results"]:
-            self._tell("tool_result", **result)
+            self._tell("tool_result", **{name: value for name, value in result.items() if name != MEDIA})
         self._note_step("continue")
         self._done += [f"{call.name} {call.in_short}" for call in answer.calls]
         self._context.add_step(asked, results)
@@ -347,7 +347,7 @@ class _Loop(Run):
         """What the tools have come to so far, in the order of the calls."""
         outcomes = [outcome for outcome in self._answer.outcomes if outcome is not None]
         short = [replace(outcome, content=await self._in_short(outcome.content)) for outcome in outcomes]
-        return TapeEntry.tool_result([{**outcome.as_dict(), "took": round(outcome.took, 6)} for outcome in short])
+        return await self._context.note_results(short)
 
     def _note_step(self, status: str, **more: Any) -> None:
         self._journal.event("loop.step", step=self._steps, status=status, **more)
@@ -379,7 +379,7 @@ class _Loop(Run):
                 self._journal.note(TapeEntry.message({"role": "assistant", "content": answer.text}, partial=True))
         elif any(answer.outcomes) and not answer.are_results_noted:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + WRITING_PATIENCE):
-                self._journal.note(await self._collect_results())
+                await self._collect_results()
                 answer.are_results_noted = True
 
     # What tools ask of the turn (`AgentTurn`).

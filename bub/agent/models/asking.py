@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 
+from bub.agent.documents.fitting import Taken, has_images, has_media, open_documents
 from bub.agent.models.chat import LONGEST_PAUSE, Chat, ChatRequest, Pause
 from bub.agent.models.client import open_client
-from bub.agent.models.conversation import well_formed
+from bub.agent.models.conversation import shown_behind, well_formed
 from bub.agent.models.endpoint import resolve_endpoint
 from bub.errors import ModelError
 from bub.hooks.kinds.silence import Silence
 from bub.log import log_warning
 from bub.plugins.view import ProfileView
 from bub.streaming import AsyncStreamEvents
+from bub.tape import Tape
+
+_ABOUT_IMAGES = r"(?i)image|vision|multi-?modal|modalit|content\b.*\b(string|type)"
+"""What servers say when they refuse pictures: llama.cpp, Ollama, vLLM, OpenRouter, DeepSeek, Mistral, Groq, Z.ai."""
 
 PAUSE_BEFORE_ANOTHER = 30.0
 """Seconds that a model may let wait in all if there is another one to ask."""
@@ -30,13 +36,20 @@ class Asking:
     """
 
     def __init__(
-        self, view: ProfileView, model: str, request: ChatRequest, session_id: str, silence: float | None = None
+        self,
+        view: ProfileView,
+        model: str,
+        request: ChatRequest,
+        session_id: str,
+        silence: float | None = None,
+        tape: Tape | None = None,
     ) -> None:
         self.model, *self._others = _candidates(view.settings, model)
         self._view = view
         self._request = msgspec.structs.replace(request, messages=well_formed(request.messages))
         self._session_id = session_id
         self._silence = silence
+        self._tape = tape
         self._chat: Chat | None = None
 
     async def go_on(self) -> AsyncStreamEvents | Pause:
@@ -48,6 +61,10 @@ class Asking:
             try:
                 came = await self._ask()
             except ModelError as error:
+                if await self._goes_without_images(error):
+                    log_warning("model.refused_pictures", model=self.model, error=error)
+                    self._chat = None
+                    continue
                 if error.kind == "context_overflow" or not self._others:
                     raise
                 log_warning("model.fallback", model=self.model, next=self._others[0], error=error)
@@ -64,18 +81,46 @@ class Asking:
                 return events
             view = self._view
             endpoint = resolve_endpoint(view.settings, self.model or None, self._silence)
+            documents = await view.shared(open_documents)
+            sees = endpoint.quirks.sees(endpoint.model) and self._named not in documents.blind
+            taken = Taken(sees, endpoint.quirks.takes_pdfs(endpoint.model, endpoint.api))
+            request = await self._fit(taken)
             # Who can ask another model need not wait for minutes.
             longest = PAUSE_BEFORE_ANOTHER if self._others else LONGEST_PAUSE
             known = await view.shared(_remember)
-            self._chat = Chat(await view.shared(open_client), endpoint, self._request, longest, known)
+            self._chat = Chat(await view.shared(open_client), endpoint, request, longest, known)
         return await self._chat.go_on()
+
+    async def _fit(self, taken: Taken) -> ChatRequest:
+        if not has_media(self._request.messages):
+            return self._request
+        documents = await self._view.shared(open_documents)
+        messages = await documents.fit(self._request.messages, taken, self._tape)
+        return msgspec.structs.replace(self._request, messages=messages)
+
+    @property
+    def _named(self) -> str:
+        return self.model or str(self._view.settings.get("model") or "")
+
+    async def _goes_without_images(self, error: ModelError) -> bool:
+        """Whether a model refused the request because of its pictures; it is asked without them, once and from then on.
+
+        Else a picture that a tool has shown would end every turn of the session.
+        """
+        if error.kind not in ("request", "server") or self._chat is None or not has_images(self._request.messages):
+            return False
+        documents = await self._view.shared(open_documents)
+        if self._named in documents.blind or re.search(_ABOUT_IMAGES, str(error)) is None:
+            return False
+        documents.blind.add(self._named)
+        return True
 
     async def _ask_plugin(self) -> AsyncStreamEvents | None:
         """The answer of the plugin that brings the model itself, if there is one."""
-        request = self._request
+        request = await self._fit(Taken())
         asked = {
             "model": self.model,
-            "messages": list(request.messages),
+            "messages": list(shown_behind(request.messages)),
             "tools": [
                 {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
                 for tool in request.tools

@@ -19,6 +19,9 @@ from bub.agent.models.request import calls_in
 BEGINNING = "[What was said before is left out.]"
 """What the user says if a conversation would begin with the model."""
 
+SHOWN = "[What the tools have shown:]"
+"""What the user says above pictures of tools."""
+
 NO_ANSWER = "[I have not answered this yet.]"
 """What the model says if the user goes on behind the results of tools."""
 
@@ -65,6 +68,31 @@ def refuses_system(words: str, messages: Sequence[Message]) -> bool:
 def without_system(messages: Iterable[Message]) -> list[Message]:
     """The messages with what the system prompt says ahead of the user's first words."""
     return well_formed({**message, "role": "user"} if _is_system(message) else message for message in messages)
+
+
+def shown_behind(messages: Iterable[Message]) -> Iterator[Message]:
+    """The messages, with what tools have shown in a message of the user behind their results, which are text alone.
+
+    For servers that take no pictures in results. What the user says behind them stands in the same message.
+    """
+    shown: list[Any] = []
+    for message in messages:
+        if message.get("role") == "tool":
+            content = message.get("content")
+            if isinstance(content, list | tuple):
+                shown += [part for part in content if part.get("type") != "text"]
+                said = [str(part.get("text") or "") for part in content if part.get("type") == "text"]
+                message = {**message, "content": "\n".join(said)}
+        elif shown:
+            behind: Message = {"role": "user", "content": [text_part(SHOWN), *shown]}
+            shown = []
+            if message.get("role") == "user":
+                message = _join([behind, message])
+            else:
+                yield behind
+        yield message
+    if shown:
+        yield {"role": "user", "content": [text_part(SHOWN), *shown]}
 
 
 def answered(messages: Iterable[Message]) -> Iterator[Message]:

@@ -7,7 +7,9 @@ from typing import Any
 
 Part = dict[str, Any]
 
-AUDIO, VIDEO = "input_audio", "video_url"
+IMAGE, AUDIO, VIDEO, FILE = "image_url", "input_audio", "video_url", "file"
+
+PDF = "application/pdf"
 
 _FORMATS = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "vnd.wave": "wav"}
 
@@ -17,13 +19,15 @@ def text_part(text: str) -> Part:
     return {"type": "text", "text": text}
 
 
-def part_of(kind: str, mime_type: str, url: str) -> Part | None:
-    """An image, an audio or a video as a part of a message; None for what such a message cannot have.
+def part_of(kind: str, mime_type: str, url: str, name: str = "") -> Part | None:
+    """An image, an audio, a video or a PDF as a part of a message; None for what such a message cannot have.
 
-    An audio has to be in its address itself (`data:`), as the form wants it.
+    An audio and a PDF have to be in the address itself (`data:`), as the form wants it.
     """
     if kind == "image":
-        return {"type": "image_url", "image_url": {"url": url}}
+        return {"type": IMAGE, IMAGE: {"url": url}}
+    if kind == "document" and mime_type == PDF and url.startswith("data:"):
+        return {"type": FILE, FILE: {"filename": name or "document.pdf", "file_data": url}}
     if kind == "video":
         return {"type": VIDEO, VIDEO: {"url": url}}
     about, _, data = url.partition(",")
@@ -40,6 +44,8 @@ def name_part(part: Mapping[str, Any]) -> str:
     if kind == AUDIO and isinstance(inner, Mapping):
         mime_type = f"audio/{inner['format']}" if inner.get("format") else ""
         return describe_attachment("audio", f"data:{mime_type};base64,{inner.get('data') or ''}")
+    if kind == FILE and isinstance(inner, Mapping):
+        return describe_attachment("document", str(inner.get("file_data") or ""), str(inner.get("filename") or ""))
     url = str((inner.get("url") if isinstance(inner, Mapping) else inner) or "")
     return describe_attachment(kind.removesuffix("_url"), url)
 

@@ -1,4 +1,4 @@
-"""Pictures and files in a conversation: they stay in it as long as they fit, and what leaves is named in its place."""
+"""Pictures and files in a conversation: they stay in it as long as they fit, and leave at an anchor, named in place."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from bub.tape.media import first_that_stays, size_of
 
 
 def fit_media(messages: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
-    """The messages of a request, with a line for each of the oldest pictures and files if there are too many.
+    """The messages, with a line for each of the oldest pictures and files if a request cannot hold all of them.
 
-    It depends on nothing but the messages, so that the next request leaves out the same ones.
+    Without a need, they are the same object.
     """
     places = [(at, place) for at, message in enumerate(messages) for place in _media_in(message.get("content"))]
     leaving = first_that_stays([size_of(messages[at]["content"][place]) for at, place in places])
@@ -23,7 +23,21 @@ def fit_media(messages: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
         content = fitting[at]["content"]
         named = [*content[:place], text_part(name_part(content[place])), *content[place + 1 :]]
         fitting[at] = {**fitting[at], "content": named}
-    return fitting
+    return [_gather(message) if message.get("role") == "tool" else message for message in fitting]
+
+
+def split_result(message: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    """The text of a result, and what it shows."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return str(content), []
+    return "\n".join(part["text"] for part in content if part.get("type") == "text"), _parts(content)
+
+
+def _gather(message: dict[str, Any]) -> dict[str, Any]:
+    """A result with its text in front, as a tape gives it back."""
+    text, parts = split_result(message)
+    return {**message, "content": [text_part(text), *parts] if parts else text}
 
 
 def left_behind(messages: Iterable[Mapping[str, Any]], prompts: Iterable[Any]) -> list[str]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from bub.agent.models.parts import Part, describe_attachment, part_of, text_part
+from bub.agent.models.parts import FILE, Part, describe_attachment, part_of, text_part
 from bub.envelope import Envelope, content_of, field_of
 
 LONGEST_DOCUMENT = 64_000
@@ -21,8 +21,8 @@ _TEXTS = frozenset({"application/json", "application/toml", "application/xml", "
 def prompt_of(message: Envelope) -> str | list[Part]:
     """A message as the model reads it (BEHAVIOURS T33): text, or a list of parts where there is more than text.
 
-    Images, audio and video become parts. A document that is text stands in the text; anything else is named there, so
-    that the model knows of it.
+    Images, audio, video and PDFs become parts. A document that is text stands in the text; anything else is named
+    there, so that the model knows of it.
     """
     text = content_of(message)
     context = field_of(message, "context_str")
@@ -45,17 +45,17 @@ def _media(message: Envelope) -> Iterator[Part]:
         kind, mime_type, url = (str(field_of(one, name) or "") for name in ("kind", "mime_type", "url"))
         name = str(field_of(one, "name") or field_of(one, "file_name") or "")
         kind = kind or "document"
-        part = part_of(kind, mime_type, url) if url else None
+        part = part_of(kind, mime_type, url, name) if url else None
         if part is not None:
-            if name:
+            if name and part["type"] != FILE:  # which has its name itself
                 yield text_part(describe_attachment(kind, url, name, mime_type))
             yield part
             continue
         document = _text_of(mime_type, url) if kind == "document" else None
         if document is not None:
-            yield text_part(
-                f"{describe_attachment(kind, '', name, mime_type)}\n{_shorten(document)}\n[end of the {kind}]"
-            )
+            path = str(field_of(one, "path") or "")
+            text = _shorten(document, f"; fs.read shows them in {path}" if path else "")
+            yield text_part(f"{describe_attachment(kind, '', name, mime_type)}\n{text}\n[end of the {kind}]")
         else:
             yield text_part(
                 describe_attachment(kind, url, name, mime_type) if url else f"[{kind}: it could not be fetched]"
@@ -77,10 +77,10 @@ def _text_of(mime_type: str, url: str) -> str | None:
     return raw.decode("utf-8-sig", errors="replace")
 
 
-def _shorten(text: str) -> str:
+def _shorten(text: str, hint: str) -> str:
     if len(text) <= LONGEST_DOCUMENT:
         return text
-    return f"{text[:LONGEST_DOCUMENT]}\n[… {len(text) - LONGEST_DOCUMENT:,} characters left out …]"
+    return f"{text[:LONGEST_DOCUMENT]}\n[… {len(text) - LONGEST_DOCUMENT:,} characters left out{hint} …]"
 
 
 def is_said(prompt: Any) -> bool:

@@ -7,16 +7,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from io import BytesIO
 from itertools import islice
 from typing import Annotated, Any, BinaryIO
 
 import trio
 from msgspec import Meta
 
+from bub.agent.documents.pdf import read_pdf
 from bub.agent.tools import search as searching
 from bub.agent.tools.editing import CHANGING, Edit, encode, make_edits, read_whole
 from bub.agent.tools.patch import patch
 from bub.agent.tools.reach import AllowedPath, Reach
+from bub.agent.tools.view import view
+from bub.channels.attachments import LARGEST_FILE, PDF, mime_type_of
 from bub.tools import Tool, ToolContext, ToolError, tool
 
 LONGEST_READ = 256 * 1024
@@ -36,7 +40,7 @@ _BOM = "\ufeff"
 
 def file_tools() -> list[Tool]:
     """The tools for files."""
-    return [read, write, edit, patch, list_, search]
+    return [read, view, write, edit, patch, list_, search]
 
 
 @tool(name="fs.write", path="path", reaches=None)
@@ -90,14 +94,17 @@ def read(
     *,
     context: ToolContext,
 ) -> str:
-    """Read a text file. Long output is cut, and its end says how to go on."""
+    """Read a text file, or the text of a PDF. Long output is cut, and its end says how to go on."""
     place = Reach.of(context).place(path)
     with place.parent() as folder:
         file, status = place.open(folder)
         with file:
             beginning = file.read(8192)
+            if mime_type_of(beginning) == PDF:
+                return _render_pdf(beginning + file.read(LARGEST_FILE), place.shown, offset, limit)
             if b"\0" in beginning:
-                raise ToolError(f"{place.shown} is binary, {status.st_size:,} bytes", help="fs.read shows text only")
+                what = f"{place.shown} is binary, {status.st_size:,} bytes"
+                raise ToolError(what, help="fs.read shows text and PDFs, fs.view images")
             file.seek(0)
             return _render_lines(file, place.shown, offset, limit)
 
@@ -192,6 +199,15 @@ def _render_lines(file: BinaryIO, name: str, offset: int, limit: int) -> str:
     if not notes:
         return text
     return f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}[{'; '.join(notes)}]"
+
+
+def _render_pdf(data: bytes, name: str, offset: int, limit: int) -> str:
+    if len(data) > LARGEST_FILE:
+        raise ToolError(f"{name} is too large for a PDF: more than {LARGEST_FILE:,} bytes")
+    pdf = read_pdf(data)
+    if pdf.problem:
+        raise ToolError(f"{name} is a PDF that cannot be read: {pdf.problem}")
+    return _render_lines(BytesIO(pdf.text.encode("utf-8", "replace")), name, offset, limit)
 
 
 def _skip_line(file: BinaryIO) -> bool:

@@ -14,7 +14,7 @@ from bub.agent.tools.editing import CHANGING, encode, read_whole
 from bub.agent.tools.reach import AllowedPath, Reach
 from bub.agent.tools.unified import DiffError, FileDiff, apply_hunks, parse_diff
 from bub.log import log_exception
-from bub.tools import ToolContext, ToolError, tool
+from bub.tools import ToolContext, ToolError, ToolResult, tool
 
 _BOM = "\ufeff"
 _MOST_PROBLEMS = 20
@@ -42,7 +42,7 @@ def patch(
     ],
     *,
     context: ToolContext,
-) -> str:
+) -> ToolResult:
     """Change several files, or many places, by a unified diff: all of it or nothing. Its line numbers may be wrong."""
     encode(patch)
     try:
@@ -64,7 +64,7 @@ def patch(
         if problems:
             raise _refuse(problems)
         touched.write()
-    return "\n".join(done)
+    return ToolResult("\n".join(done), paths=touched.paths)
 
 
 def _refuse(problems: Iterable[str]) -> ToolError:
@@ -82,6 +82,13 @@ class _Touched:
     def __init__(self, reach: Reach) -> None:
         self._reach = reach
         self._files: dict[Path, _File] = {}
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that are there now and were changed, or made."""
+        return tuple(
+            str(file.place.path) for file in self._files.values() if file.is_changed and file.after is not None
+        )
 
     def apply(self, diff: FileDiff) -> str:
         """Change a file in memory, and say what was done. Raises `DiffError` and `ToolError` if that cannot be."""

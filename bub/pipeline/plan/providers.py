@@ -76,7 +76,8 @@ class Provider(msgspec.Struct, frozen=True):
     answer, `asks_for_usage` says whether token counts must be asked for, and `call_ids` is a pattern of the ids of tool
     calls that it accepts. `thinking` are the kinds of its models, of which the first that fits counts; one that fits
     none has no setting for how much to think. `echo` is the field in which thoughts go back with what was said, "" if
-    they do not, and `wants_echo` a pattern of the models that refuse a tool call without it.
+    they do not, and `wants_echo` a pattern of the models that refuse a tool call without it. `blind` is a pattern of
+    the models that take no pictures, `readers` one of those that take PDFs.
     """
 
     name: str
@@ -92,6 +93,8 @@ class Provider(msgspec.Struct, frozen=True):
     thinking: tuple[Thinking, ...] = (ANY,)
     echo: str = ""
     wants_echo: str = "(?!)"
+    blind: str = "(?!)"
+    readers: str = "(?!)"
 
     @property
     def usual_url(self) -> str | None:
@@ -101,6 +104,14 @@ class Provider(msgspec.Struct, frozen=True):
     def takes_temperature(self, model: str) -> bool:
         """Whether it takes a temperature for a model."""
         return re.match(self.untempered, model) is None
+
+    def sees(self, model: str) -> bool:
+        """Whether a model takes pictures, as far as is known."""
+        return re.match(self.blind, model) is None
+
+    def takes_pdfs(self, model: str, api: str) -> bool:
+        """Whether a model takes PDFs by an API."""
+        return (api == self.api or (api, self.api) == (RESPONSES, OPENAI)) and re.match(self.readers, model) is not None
 
     def thinking_of(self, model: str) -> Thinking:
         """What a model understands of how much it is to think."""
@@ -139,6 +150,10 @@ _OF_CLAUDE = (
 )
 _KEPT = "reasoning_content"
 
+_BLIND_OF_OPENAI = r"gpt-3|gpt-4(-\d{4})?$|gpt-4-32k|o1-(mini|preview)|o3-mini|gpt-oss"
+_READERS_OF_OPENAI = r"gpt-4o|gpt-4\.1|gpt-[5-9]|o1(?!-)|o[34]"
+_CLAUDES = r"claude-(?!3-(opus|sonnet|haiku)|[12]|instant)"
+
 PROVIDERS: Mapping[str, Provider] = MappingProxyType(
     {
         provider.name: provider
@@ -149,6 +164,8 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
                 "OPENROUTER_API_KEY",
                 thinking=(Thinking(style=ROUTED),),
                 echo="reasoning_details",
+                # Other models would have a PDF read for them, at a price.
+                readers=rf"anthropic/{_CLAUDES}|openai/({_READERS_OF_OPENAI})|google/gemini",
             ),
             # The newer models of OpenAI refuse `max_tokens`, those that think also a temperature.
             Provider(
@@ -159,6 +176,8 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
                 call_ids=_OPENAI_IDS,
                 untempered=_OPENAI_THINKERS,
                 thinking=_OF_OPENAI,
+                blind=_BLIND_OF_OPENAI,
+                readers=_READERS_OF_OPENAI,
             ),
             # Claude refuses a temperature from Opus 4.7 and the models of version 5 on.
             Provider(
@@ -168,11 +187,14 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
                 api=ANTHROPIC,
                 untempered=_NEWER_CLAUDES,
                 thinking=_OF_CLAUDE,
+                blind=r"claude-([12]|instant)",
+                readers=_CLAUDES,
             ),
             Provider(
                 "groq",
                 "https://api.groq.com/openai/v1",
                 "GROQ_API_KEY",
+                blind=r"openai/gpt-oss|llama-3|qwen/qwen3-32b",
                 thinking=(_OF_GPT_OSS, Thinking("qwen/", levels=("default", "default", "default"))),
             ),
             # Mistral counts tokens unasked and is strict about fields it does not know.
@@ -193,6 +215,7 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
                 thinking=(Thinking(style=BOTH),),
                 echo=_KEPT,
                 wants_echo="",
+                blind="deepseek-(chat|reasoner|coder)",
             ),
             Provider(
                 "gemini",

@@ -18,7 +18,7 @@ from bub.agent.models.calls import arguments_of
 from bub.agent.models.draft import Draft
 from bub.agent.models.endpoint import Endpoint
 from bub.agent.models.names import ToolNames, fit_id
-from bub.agent.models.parts import AUDIO, VIDEO, not_sent
+from bub.agent.models.parts import AUDIO, FILE, PDF, VIDEO, not_sent
 from bub.agent.models.request import ChatRequest, calls_in, name_in
 from bub.agent.models.thoughts import own_blocks, put_in_place
 from bub.agent.models.wire import read_json
@@ -41,6 +41,7 @@ _REASONS = {
     "max_tokens": "length",
     "refusal": "content_filter",
 }
+_LONGEST_TITLE = 200
 _IMAGES = ("image/gif", "image/jpeg", "image/png", "image/webp")
 
 Block = dict[str, Any]
@@ -191,7 +192,18 @@ def _block(part: Any) -> Block | None:
     if kind == "image_url":
         image = part.get("image_url")
         return _image(str(image.get("url") if isinstance(image, Mapping) else image)) or not_sent(part)
+    if kind == FILE:
+        return _document(part[FILE]) or not_sent(part)
     return not_sent(part) if kind in (AUDIO, VIDEO) else dict(part)
+
+
+def _document(file: Mapping[str, Any]) -> Block | None:
+    """A PDF as a block; None for any other file."""
+    about, _, data = str(file.get("file_data")).partition(",")
+    if about != f"data:{PDF};base64":
+        return None
+    source = {"type": "base64", "media_type": PDF, "data": data}
+    return {"type": "document", "source": source, "title": str(file.get("filename") or "")[:_LONGEST_TITLE]}
 
 
 def _text(text: str) -> Block:

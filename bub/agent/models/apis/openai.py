@@ -10,7 +10,7 @@ import msgspec
 
 from bub.agent.models import faults
 from bub.agent.models.apis.effort import effort_fields
-from bub.agent.models.conversation import answered
+from bub.agent.models.conversation import answered, shown_behind
 from bub.agent.models.draft import Draft
 from bub.agent.models.endpoint import Endpoint
 from bub.agent.models.names import ToolNames, fit_id
@@ -71,7 +71,9 @@ def body(endpoint: Endpoint, request: ChatRequest, names: ToolNames) -> dict[str
     accepted = re.compile(endpoint.quirks.call_ids, re.DOTALL)
     asked: dict[str, Any] = {
         "model": endpoint.model,
-        "messages": [_message(message, endpoint, names, accepted) for message in answered(request.messages)],
+        "messages": [
+            _message(message, endpoint, names, accepted) for message in answered(shown_behind(request.messages))
+        ],
         "stream": True,
     }
     if endpoint.quirks.asks_for_usage:

@@ -17,7 +17,7 @@ from bub.agent.models.apis import openai
 from bub.agent.models.draft import Draft
 from bub.agent.models.endpoint import Endpoint
 from bub.agent.models.names import ToolNames, fit_id
-from bub.agent.models.parts import not_sent
+from bub.agent.models.parts import FILE, IMAGE, not_sent
 from bub.agent.models.request import ChatRequest, calls_in, name_in
 from bub.agent.models.thoughts import own_blocks, put_in_place
 from bub.agent.models.wire import plain_text, read_json
@@ -92,7 +92,10 @@ def _items(
     role, content = message.get("role"), message.get("content")
     if role == "tool":
         call_id = fit_id(message.get("tool_call_id"), accepted)
-        yield {"type": "function_call_output", "call_id": call_id, "output": _text(content)}
+        parts = content if isinstance(content, list | tuple) else ()
+        shows = any(part.get("type") != "text" for part in parts)
+        output = [_part(part) for part in parts] if shows else _text(content)
+        yield {"type": "function_call_output", "call_id": call_id, "output": output}
     elif role == "assistant":
         text = _text(content)
         said = [{"role": "assistant", "content": [{"type": "output_text", "text": text}]}] if text else []
@@ -113,10 +116,12 @@ def _items(
 
 def _part(part: Any) -> Item:
     kind = part.get("type") if isinstance(part, Mapping) else None
-    if kind == "image_url":
-        image = part["image_url"]
+    if kind == IMAGE:
+        image = part[IMAGE]
         url = image.get("url") if isinstance(image, Mapping) else image
         return {"type": "input_image", "image_url": url, "detail": "auto"}
+    if kind == FILE:
+        return {"type": "input_file", **part[FILE]}
     if kind != "text":
         part = not_sent(part) if isinstance(part, Mapping) else {"text": str(part)}
     return {"type": "input_text", "text": str(part.get("text") or "")}

@@ -12,7 +12,7 @@ from bub.pipeline.plan.ways.cuts import Cut, agents_of, gate_of_tools, gates_bef
 from bub.pipeline.plan.ways.doers import Doer, doers_of
 from bub.pipeline.plan.ways.entrances import Entrance, entrances_of
 
-_FILES = ("fs.read", "fs.list", "fs.search")
+_FILES = ("fs.read", "fs.view", "fs.list", "fs.search")
 """The tools of which Bub asks before they touch what looks like a secret."""
 
 
