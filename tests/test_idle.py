@@ -131,7 +131,7 @@ async def test_a_model_that_a_plugin_brings_to_the_agent_is_bounded_too(bub: Wor
 
 
 async def test_a_tool_of_the_agent_may_take_longer_than_its_model_may_be_silent(bub: Workshop) -> None:
-    @tool
+    @tool(reaches=None)
     async def build() -> str:
         """Take a minute."""
         await trio.sleep(60)
@@ -174,7 +174,7 @@ profiles: {{default: {{plugins: [model], tools: {{allow: [build], ask: [build]}}
 
 
 def asking(taking: float = 1.0, calls: int = 1) -> Toy:
-    @tool
+    @tool(reaches=None)
     async def build() -> str:
         """Take a while."""
         await trio.sleep(taking)
