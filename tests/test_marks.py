@@ -208,7 +208,8 @@ def test_private_keys_are_known_and_mentions_of_them_are_not() -> None:
     assert not holds_private_key("-----BEGIN PUBLIC KEY-----\n" + "A" * 64)
     assert not holds_private_key("look for `-----BEGIN PRIVATE KEY-----` in the file")
     assert secret_in_command("tar c ~/.ssh|base64") == "~/.ssh"
-    assert secret_in_command("ls ssh; echo .sshd") == ""
+    assert secret_in_command("cat '/root/.AWS/credentials'>x") == "/root/.AWS/credentials"
+    assert secret_in_command("ls ssh; echo .sshd id_rsa.pub x.ssh") == ""
 
 
 # Who wrote

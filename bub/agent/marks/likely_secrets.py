@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from bub.agent.tools.search import is_likely_secret
+from bub.agent.tools.search import SECRETS, is_likely_secret
 
 _KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----\s+(?:[\w-]+: [^\n]*\n)*\s*[A-Za-z0-9+/=]{16}")
 """A key as people keep it, and not a mere mention of its first line."""
 
-_WORD = re.compile(r"[^\s'\"`;|&<>()=,:]+")
+_NAME = re.compile(rf"(?i)(?<![\w.-])(?:{'|'.join(map(re.escape, sorted(SECRETS)))})(?![\w.-])")
+
+_BETWEEN_WORDS = re.compile(r"[\s'\"`;|&<>()=,:]")
+_LONGEST_WORD = 200
 
 
 def secret_in_path(path: PurePath) -> str:
@@ -19,14 +22,16 @@ def secret_in_path(path: PurePath) -> str:
 
 
 def secret_in_command(command: str) -> str:
-    """Return a word of a command that names what is likely a secret; "" if there is none.
+    """Return the word of a command that names what is likely a secret; "" if there is none.
 
     Who wants to can write a name so that this does not see it.
     """
-    for word in _WORD.findall(command):
-        if secret_in_path(PurePath(word)):
-            return str(word)
-    return ""
+    found = _NAME.search(command)
+    if found is None:
+        return ""
+    before = _BETWEEN_WORDS.split(command[max(0, found.start() - _LONGEST_WORD) : found.start()])[-1]
+    behind = _BETWEEN_WORDS.split(command[found.end() : found.end() + _LONGEST_WORD])[0]
+    return f"{before}{found[0]}{behind}"
 
 
 def holds_private_key(text: str) -> bool:

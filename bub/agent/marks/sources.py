@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -85,8 +86,8 @@ class Sources:
             marks |= private(secret_in_command(command))
         if _FETCHES.search(f"{command} "):
             marks |= untrusted(f"what the command `{command}` fetched")
-        for word in _WORD.findall(command)[:_MOST_WORDS]:
-            marks |= await self._of_word(here, word)
+        for word in islice(_WORD.finditer(command), _MOST_WORDS):
+            marks |= await self._of_word(here, word[0])
         return marks
 
     async def _of_word(self, here: Path, word: str) -> Marks:

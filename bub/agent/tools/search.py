@@ -21,7 +21,8 @@ _EXAMPLES = (".example", ".sample", ".template", ".dist")
 _SECRET_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube")
 _SECRET_FILES = (".netrc", "_netrc", ".git-credentials", ".pgpass")
 _SSH_KEYS = ("id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
-_SECRET = frozenset((*_SECRET_FOLDERS, *_SECRET_FILES, *_SSH_KEYS))
+SECRETS = frozenset((*_SECRET_FOLDERS, *_SECRET_FILES, *_SSH_KEYS))
+"""How files and folders are called that likely hold secrets."""
 
 
 def holds_keys(name: str) -> bool:
@@ -32,7 +33,7 @@ def holds_keys(name: str) -> bool:
 
 def is_likely_secret(name: str) -> bool:
     """Whether a file or folder of this name likely holds a secret that is not Bub's: `.ssh`, `.netrc`, `id_ed25519`."""
-    return name.casefold() in _SECRET
+    return name.casefold() in SECRETS
 
 
 def walk(folder: int, kept: Sequence[tuple[int, int]]) -> Iterator[tuple[str, list[str], list[str], int]]:
