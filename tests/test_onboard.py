@@ -1155,7 +1155,7 @@ def test_going_back_at_the_first_question_asks_it_again_and_an_answer_that_chang
 def test_who_goes_back_over_a_question_that_is_not_asked_any_more_is_at_the_one_before_it() -> None:
     """As `Install it now?` once the model is installed."""
     asked: list[str] = []
-    answers: list[object] = ["local", "yes", BackError, "other", "end"]
+    answers: list[object] = ["local", "yes", "some", BackError, "more", BackError, BackError, "other", "all", "end"]
     done = False
 
     class Voice(Somebody):
@@ -1174,10 +1174,11 @@ def test_who_goes_back_over_a_question_that_is_not_asked_any_more_is_at_the_one_
         if not done:
             given.append(rewinding.put(Query("install", "text", "?")))
             done = True
-        return [*given, rewinding.put(Query("plugins", "text", "?"))]
+        return [*given, *(rewinding.put(Query(name, "text", "?")) for name in ("plugins", "tools"))]
 
-    assert rewinding.run(set_up) == ["other", "end"]
-    assert asked == ["provider", "install", "plugins", "provider", "plugins"]
+    assert rewinding.run(set_up) == ["other", "all", "end"]
+    back = ["plugins", "tools", "plugins", "provider", "plugins", "tools"]
+    assert asked == ["provider", "install", "plugins", "tools", *back]
 
 
 # Channels.

@@ -36,12 +36,15 @@ class Rewinding:
 
     def put(self, query: Query) -> Any:
         """Give the answer of the last time, else ask. Raises `BackError` if the person goes back."""
+        names = [name for name, _ in self._given[self._at :]]
+        if query.name in names:  # what came before it is not asked any more, as when what it offered is done
+            del self._given[self._at : self._at + names.index(query.name)]
         if self._is_replayed and self._given[self._at][0] == query.name:
             answer = self._given[self._at][1]
         else:  # what was answered behind this question was an answer to others
             del self._given[self._at :]
             if query.name == self._left and self._given:
-                raise BackError  # the question before it is not asked any more, as when what it offered is done
+                raise BackError  # so is the question before it
             self._left = query.name
             answer = self._voice.put(query)
             self._left = ""
