@@ -71,6 +71,9 @@ def completed(line: str) -> list[str]:
         ("bub graph --pipeline ", ["words", "bub:classic", "bub:default", "bub:ethos"]),
         ("bub graph bub:d", ["words", "default"]),  # bash begins a new word behind the colon
         ("bub run hel", ["words"]),
+        ("bub config set telegram.al", ["words", "telegram.allow_users", "telegram.allow_chats"]),
+        ("bub config get --json mo", ["words", "model"]),
+        ("bub chat --session-id ", ["words"]),
         ("bub completion ", ["words", "bash", "zsh", "fish"]),
         ("'bub' \"run\" --tr", ["words", "--trace"]),
         ("cd x && bub run --tr", ["words", "--trace"]),
@@ -175,15 +178,31 @@ def test_a_home_that_cannot_be_written_is_no_reason_to_complain(tmp_path: Path) 
     assert known_commands(tmp_path / "home", "bub:default", "default") == {}
 
 
+def test_sessions_are_those_of_the_folder_and_their_file_stays_as_it_is(here: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    for folder, chat in ((here, "one"), (here, "a b"), (tmp_path / "other", "elsewhere")):
+        assert bub(folder, "run", ",help", "--chat-id", chat).returncode == 0
+    kept = (tmp_path / "home" / "tapes" / "tapes.db").read_bytes()
+    assert completed("bub tape show ") == ["words", "cli:a\\ b", "cli:one"]
+    assert completed("bub -w ../other chat --session-id cli:e") == ["words", "elsewhere"]
+    assert list(answer("fish", ["tape", "show", "cli:o"]))[1].startswith("cli:one\tbegan on 20")
+    assert (tmp_path / "home" / "tapes" / "tapes.db").read_bytes() == kept
+    took = [_time_of_a_tab(here, "bub tape show cli:o", "words\none\n") for _ in range(3)]
+    assert statistics.median(took) < 0.2
+
+
 def test_a_tab_is_answered_in_a_fifth_of_a_second(write: Write, here: Path) -> None:
     write("work/pipelines.yaml", "{version: 1, extends: 'bub:default', profiles: {reader: {}}}")
-    took = []
-    for _ in range(5):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert bub(here, "__complete", "bash", "bub --profile re").stdout == "words\nreader\n"
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)  # what else the machine does does not count
-        took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    took = [_time_of_a_tab(here, "bub --profile re", "words\nreader\n") for _ in range(5)]
     assert statistics.median(took) < 0.2
+
+
+def _time_of_a_tab(folder: Path, line: str, printed: str) -> float:
+    """The seconds of the processor that a Tab takes: what else the machine does does not count."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert bub(folder, "__complete", "bash", line).stdout == printed
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 # `bub completion` and `bub help`

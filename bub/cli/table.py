@@ -54,6 +54,9 @@ PLUGIN_COMMANDS = "bub.cli.plugin_commands:plugin_command"
 NAMES = "bub.cli.completion.names:"
 """The module that reads names from pipeline files: it takes as long to load as all else that answers a Tab."""
 
+SESSIONS = "bub.cli.completion.sessions:sessions_of"
+"""The function that finds the sessions of a folder, for completion."""
+
 FINDINGS = "bub.cli.findings:render_error"
 """The function that renders the findings of a pipeline that does not compile."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import typer
@@ -15,6 +16,7 @@ from typer.core import TyperGroup
 from bub.cli.completion.answer import VOCABULARY
 from bub.cli.root import _app, command_of
 from bub.cli.table import COMMANDS
+from bub.pipeline.source.schemas import whole_settings_schema
 
 BY_METAVAR = {
     "FILE": "files",
@@ -41,14 +43,18 @@ BY_NAME = {
     "--session-id": "sessions",
 }
 
-BY_PLACE = {("bub", "init", "path"): "files", ("bub", "explain", "pipeline"): "stages"}  # it may be left out
+BY_PLACE = {
+    ("bub", "init", "path"): "files",
+    ("bub", "explain", "pipeline"): "stages",  # it may be left out
+    **{("bub", "config", name, "path"): "settings" for name in ("get", "set", "unset")},
+}
 
 
 def vocabulary() -> dict[str, Any]:
     """All commands, with their options and arguments."""
     root: Any = command_of("bub", _app())
     shared = {name for param in root.params for name in param.opts}
-    return _command(root, ("bub",), shared)
+    return {**_command(root, ("bub",), shared), "settings": dict(_settings(whole_settings_schema(), ""))}
 
 
 def as_text(words: Any, indent: str = "") -> str:
@@ -87,6 +93,15 @@ def _command(command: Any, path: tuple[str, ...], shared: set[str]) -> dict[str,
             name: _command(command.get_command(context, name), (*path, name), shared) for name in names
         }
     return found
+
+
+def _settings(schema: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
+    """The paths of the settings that Bub and the shipped plugins know, each with what it is."""
+    for name, each in schema.get("properties", {}).items():
+        if each.get("properties"):
+            yield from _settings(each, f"{above}{name}.")
+        else:
+            yield f"{above}{name}", {"help": _in_short(each.get("description") or each.get("title"))}
 
 
 def _takes(param: Any, path: tuple[str, ...]) -> Any:

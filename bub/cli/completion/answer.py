@@ -19,7 +19,7 @@ from bub.base.locate import bub_home
 from bub.cli.completion.known import known_commands, pipeline_file
 from bub.cli.completion.line import Asked, options_of, read_line
 from bub.cli.completion.shells import Typed, for_bash, split_line
-from bub.cli.table import NAMES, load
+from bub.cli.table import NAMES, SESSIONS, load
 from bub.cli.terminal import printable
 from bub.errors import BubError
 
@@ -79,6 +79,11 @@ def _offer(asked: Asked, vocabulary: Mapping[str, Any]) -> tuple[str, Mapping[st
             return "words", load(f"{NAMES}shipped_names")()
         case "profiles" | "stages" | "plugins" as what:
             return "words", load(f"{NAMES}names_of")(what, _file(asked), asked.said.get("--profile"), asked.typed)
+        case "settings":
+            return "words", {path: entry["help"] for path, entry in vocabulary["settings"].items()}
+        case "sessions":
+            folder = Path(asked.said.get("--workspace") or ".").expanduser()
+            return "words", load(SESSIONS)(bub_home(os.environ), folder)
         case list() as choices:
             return "words", dict.fromkeys(choices, "")
         case _:
