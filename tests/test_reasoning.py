@@ -5,6 +5,7 @@ The server refuses what the providers refuse (`fakes/thinking_server.py`).
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from fakes.toys import Toy, Workshop
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bub import tool
 from bub.agent.models.apis import anthropic, responses
 from bub.agent.models.apis.effort import effort_fields
 from bub.agent.models.chat import ChatRequest
@@ -55,11 +57,12 @@ class Thinker(Talk):
         self.provider = provider
         self.api = ", api: responses" if provider == "openai" else ""
 
-    def opened(self, *, more: str = "", home: str = "", **toys: Any) -> Any:
+    def opened(self, *, more: str = "", entry: str = "", **toys: Any) -> Any:
         pipeline = (
             "extends: bub:default\n"
             f"settings:\n  model: {self.name}\n  retries: 0\n  providers:\n"
-            f"    {self.provider}: {{api_base: '{self.address}/{self.provider}', api_key: sk-secret-key{self.api}}}\n"
+            f"    {self.provider}: {{api_base: '{self.address}/{self.provider}', api_key: sk-secret-key{self.api}"
+            f"{entry}}}\n"
             f"{more}\n"
             f"plugins: {{{', '.join(f'{name}: {{path: {name}.py}}' for name in toys)}}}\n"
             f"profiles: {{default: {{plugins: [{', '.join(toys)}], tools: {{allow: [math.add, reasoning, model]}}}}}}\n"
@@ -116,6 +119,29 @@ async def test_thoughts_go_back_in_the_same_turn_in_the_next_and_from_the_tape(
         assert entry.payload["thoughts"]["by"] == model
     assert THOUGHT not in json.dumps(first.outbounds, default=str)
     assert THOUGHT not in str(first.model_output)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "model",
+    ["deepseek:deepseek-v4", "anthropic:claude-sonnet-4-5", "openrouter:openai/gpt-5", "openai:gpt-5.1"],
+)
+async def test_thoughts_of_a_step_that_stays_go_back_behind_a_compaction(think: Any, model: str) -> None:
+    """The model of this server cannot sum up, so the older part is left out; what stays is checked as strictly."""
+
+    @tool(name="math.add", read_only=True, reaches=None)
+    def add_at_length(a: int, b: int) -> str:
+        """Add two numbers."""
+        return f"{'after some thought ' * next(lengths)}{a + b}"
+
+    talk, within, lengths = think(model), 0, itertools.cycle((40, 240))
+    async with talk.opened(more="  reasoning: high", entry=", context: {'*': 2400}", toy=bringing(add_at_length)):
+        for turn in range(8):
+            answer = await talk.say(f"add 17 and 25, for the {turn}th time. " + "It is a long story. " * 60)
+            assert "It is after some thought" in answer.model_output
+            kinds = [event.kind for event in talk.events]
+            within += "compaction" in kinds[kinds.index("tool_result") :]
+    assert within, "behind the call and before its result goes back"
 
 
 @pytest.mark.anyio
