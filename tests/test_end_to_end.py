@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 import httpx
 import pexpect
 import pytest
+from fakes.scripted import serving
 
 from bub.agent.local import parts
 from bub.agent.prompting.instructions import SMALL_TEMPLATE
@@ -156,21 +157,9 @@ def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path / "work", tmp_path / "home")
 
 
-@contextmanager
-def serving(program: str, *arguments: str) -> Iterator[str]:
-    """The address of a server that runs for as long as the block."""
-    command = [sys.executable, str(FAKES / program), *arguments]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
-
-
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with serving("model_server.py") as url:
+    with serving() as url:
         yield url
 
 
@@ -232,9 +221,9 @@ def test_json_is_one_object_with_everything_a_program_needs(shell: Shell, server
     result = json.loads(done.out)
     assert list(result) == [
         *("session_id", "prompt", "model_output", "outbounds", "profile", "ended_by", "trace"),
-        *("finish_reason", "usage", "steps"),
+        *("finish_reason", "usage", "steps", "plan"),
     ]
-    assert (result["finish_reason"], result["steps"]) == ("stop", 1)
+    assert (result["finish_reason"], result["steps"], result["plan"]) == ("stop", 1, [])
     reply = {"content": "You said: hello", "session_id": "cli:7", "channel": "cli", "chat_id": "7"}
     assert (result["session_id"], result["prompt"], result["model_output"]) == ("cli:7", "hello", reply["content"])
     assert (result["outbounds"], result["profile"], result["ended_by"]) == ([reply], "default", None)
@@ -624,7 +613,7 @@ class TestLocalModel:
 
     def test_it_answers_over_http_like_any_server(self, shell: Shell) -> None:
         weights = parts.status(Path(os.devnull)).weights
-        with serving("local_server.py", str(weights), "sesame") as address:
+        with serving(str(weights), "sesame", program="local_server.py") as address:
             environment = {"BUB_MODEL": "openai:x", "BUB_API_BASE": f"{address}/v1", "BUB_MAX_TOKENS": "30"}
             environment["BUB_PROMPT_NOW"] = "false"
             # Nobody else knows that this is the small model, for which the usual prompt is too long.

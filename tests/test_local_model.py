@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import pytest
 import trio
+from fakes.scripted import serving
 
 from bub.agent.local import parts
 from bub.agent.models.chat import ChatRequest, ToolSpec, stream_chat
@@ -426,14 +427,9 @@ class TestProcess:
 
 @pytest.fixture(scope="module")
 def local_address() -> Iterator[str]:
-    weights = parts.status(NOWHERE).weights
-    command = [sys.executable, str(FAKES / "local_server.py"), str(weights), "--tools", "sesame"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
+    weights = str(parts.status(NOWHERE).weights)
+    with serving(weights, "--tools", "sesame", program="local_server.py") as address:
+        yield address
 
 
 class TestRealServer:

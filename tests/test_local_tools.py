@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.scripted import serving
 from fakes.toys import Toy, Workshop
 
 from bub.agent.local import parts
@@ -68,14 +67,8 @@ def tools() -> list[str]:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    server = Path(__file__).parent / "fakes" / "forcing_server.py"
-    command = [sys.executable, str(server), str(parts.status(NOWHERE).weights)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
+    with serving(str(parts.status(NOWHERE).weights), program="forcing_server.py") as address:
+        yield address
 
 
 @pytest.mark.timeout(300)

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from fakes.scripted import FAKES, OPENAI, events_of
+from fakes.scripted import OPENAI, events_of, serving
 from fakes.talk import Talk, adding, bringing
 from fakes.thinking_server import THOUGHT
 from fakes.toys import Toy, Workshop
@@ -38,14 +36,8 @@ NUMBER = iter(range(1000))
 
 @pytest.fixture(scope="module")
 def thinker() -> Iterator[str]:
-    with subprocess.Popen(
-        [sys.executable, str(FAKES / "thinking_server.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
+    with serving(program="thinking_server.py") as address:
+        yield address
 
 
 class Thinker(Talk):

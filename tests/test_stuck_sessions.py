@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.scripted import ANTHROPIC, OPENAI, Api, Called, collect, events_of, refusal
+from fakes.scripted import ANTHROPIC, OPENAI, Api, Called, collect, events_of, refusal, serving
 from fakes.strictness import NO_SYSTEM
 from fakes.talk import Talk, add, adding, bringing
 from fakes.toys import Toy
@@ -279,16 +277,8 @@ def test_a_system_prompt_and_parts_are_one_message() -> None:
 # llama.cpp's own server.
 
 
-@contextmanager
-def serving_small(option: str) -> Iterator[str]:
-    weights = parts.status(Path(os.devnull)).weights
-    command = [sys.executable, str(Path(__file__).parent / "fakes" / "local_server.py"), str(weights), option]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
+def serving_small(option: str) -> AbstractContextManager[str]:
+    return serving(str(parts.status(Path(os.devnull)).weights), option, program="local_server.py")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import pairwise
@@ -16,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 import trio
-from fakes.scripted import FAKES, OPENAI, Called
+from fakes.scripted import OPENAI, Called, serving
 from fakes.talk import Talk, bringing, results_in
 from fakes.toys import Workshop
 
@@ -42,14 +41,8 @@ CHATTER = "Let us talk about the weather of this week, of last week, and of all 
 
 @pytest.fixture(scope="module")
 def windows() -> Iterator[str]:
-    with subprocess.Popen(
-        [sys.executable, str(FAKES / "window_server.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.kill()
+    with serving(program="window_server.py") as address:
+        yield address
 
 
 class Windowed(Talk):
