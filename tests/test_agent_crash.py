@@ -58,6 +58,8 @@ async def do(what: str) -> str:
     trace = os.open(DONE, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(trace, f"{what}\\n".encode())
     os.close(trace)
+    if what == "hang":
+        await trio.sleep_forever()
     await trio.sleep(random.random() * 0.004)
     return f"did {what}"
 
@@ -145,6 +147,33 @@ def test_P14_a_finished_turn_survives_kill_9_and_an_interrupted_call_is_never_ru
         f"{store}: {CRASHES} crashes of two, {len(finished)} finished turns, {told} entries, "
         f"{len(done)} calls ran once, {interrupted} interrupted"
     )
+
+
+def test_the_turn_after_a_bub_run_that_was_killed_reads_what_is_not_known(tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(PLUGIN)
+    file, done = tmp_path / "pipelines.yaml", tmp_path / "done.txt"
+    call = Called("work_do", json.dumps({"what": "hang"}), "c1")
+    command = [sys.executable, "-m", "bub", "--config", str(file), "run", "--session-id", "s"]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    with serving() as address:
+        file.write_text(PIPELINE.format(model="m", address=address, store="sqlite"))
+        first = subprocess.Popen([*command, json.dumps([OPENAI.answer(calls=[call])])], cwd=tmp_path, env=env)
+        until = time.monotonic() + 60
+        while not done.exists():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        first.kill()
+        first.wait()
+        # Without a terminal nobody can say yes, and that is what the model reads.
+        file.write_text(file.read_text().replace("tools: {", "tools: {ask: [work.do], "))
+        again = json.dumps([OPENAI.answer(calls=[Called("work_do", '{"what": "more"}', "c2")]), OPENAI.answer("Over.")])
+        said = subprocess.run([*command, again], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+        bodies = [entry["body"] for entry in httpx.get(f"{address}/log", params={"model": "m"}).json()]
+    results = [one["content"] for one in bodies[-1]["messages"] if one["role"] == "tool"]
+    assert results[0].startswith("outcome unknown: the process ended during it")
+    assert "`work.do` needs a person's yes, and nobody can be asked here" in results[1]
+    assert "Over." in said.stdout
+    assert done.read_text().split() == ["hang"]
 
 
 def _killed(file: Path, session: str, seconds: float) -> list[str]:

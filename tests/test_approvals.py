@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,10 +18,14 @@ from bub import tool
 from bub.approval import Approval, NotedCall, NotSpentError
 from bub.channels import ChannelManager
 from bub.channels.channel import ShownQuestion
+from bub.channels.message import ChannelMessage
 from bub.inbox import approvals
-from bub.inbox.approvals import PARKED_AFTER
+from bub.inbox.approvals import PARKED_AFTER, Approvals, TurnCalls
+from bub.inbox.batch import Batch, as_one
+from bub.inbox.dispatcher import may_steer
 from bub.inbox.mailbox import Mailbox
 from bub.inbox.questions import NO, SPENT, YES, AskedQuestion
+from bub.inbox.store import Received
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -375,3 +381,31 @@ async def test_a_question_is_taken_up_only_if_it_is_bound_to_just_the_same(tmp_p
     assert (await store.ask(asked())).state == YES
     assert not await store.answer(first.id, False, "operator")
     await store.close()
+
+
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_a_call_is_noted_for_each_message_that_its_turn_answers_by_then(tmp_path: Path) -> None:
+    """After a crash each of them may be answered by a turn of its own, and none of these steers past the question."""
+    store = Mailbox(None, tmp_path)
+    await store.open()
+    received = [await store.receive(ChannelMessage("line", "1", text)) for text in ("tidy", "and wash")]
+    items = [one for one in received if one is not None]
+    batch = Batch(items[:1], as_one(items[:1]), lambda _: True)
+    calls = TurnCalls(Approvals(None, store, {}, start_soon=None), None, batch)  # type: ignore[arg-type]
+    batch.items += items[1:]  # it steered the turn
+    await calls.begin(CALL, "")
+    assert [(one.attempts, one.has_calls) for one in await store.waiting()] == [(0, True)] * 2
+    assert [await store.begin([one.id]) for one in items] == [[CALL]] * 2
+    await calls.end(CALL)
+    assert [call.has_ended for one in items for call in await store.begin([one.id])] == [True] * 2
+    await store.close()
+
+
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_a_message_whose_turn_was_ended_in_the_middle_of_a_call_steers_no_other_one(tmp_path: Path) -> None:
+    item = Received(1, ChannelMessage("line", "1", "tidy"), 0, 0.0)
+    turn = SimpleNamespace(profile=SimpleNamespace(name="default"), is_judged=False)
+    for has_calls in (False, True):
+        batch = Batch([replace(item, has_calls=has_calls)], item.message, lambda _: True)
+        batch.turn = turn  # type: ignore[assignment]
+        assert may_steer(batch, batch) is not has_calls

@@ -227,7 +227,7 @@ class Dispatcher:
         if not batch.begun:
             self._ledger.admit(batch.ids)
         let_in = self._let_in.setdefault(session_id, [])
-        if action == "steer" and let_in and not _may_steer(batch, let_in[0]):
+        if action == "steer" and let_in and not may_steer(batch, let_in[0]):
             action = "follow_up"
         if action == "steer" and let_in:
             batch.steers = let_in[0]
@@ -365,13 +365,13 @@ class Dispatcher:
         await self._ledger.give_up(received, reason, with_draft([sorry], received.message))
 
 
-def _may_steer(batch: Batch, other: Batch) -> bool:
+def may_steer(batch: Batch, other: Batch) -> bool:
     """Whether the turn of another batch may take a message: only if no check and no other profile would be passed by.
 
     What a turn takes goes to the model as it is, so a message that a gate is to judge has a turn of its own; so has one
     of a profile that may do less, or more, and one whose turn was interrupted, since calls are noted for it.
     """
-    if any(item.attempts for item in batch.items):
+    if any(item.attempts or item.has_calls for item in batch.items):
         return False
     return batch.turn.profile.name == other.turn.profile.name and not batch.turn.is_judged
 

@@ -146,6 +146,14 @@ class Questions:
         waiting = [NotedCall(one.call_id, one.approval.tool, one.approval.arguments, False) for one in asked]
         return [*begun, *waiting]
 
+    def turns_with_calls(self) -> set[int]:
+        """Return the turns for which calls were noted; the file stays as it is if none ever was."""
+        db = self._get_db()
+        if db.execute("select 1 from sqlite_master where name = 'calls'").fetchone() is None:
+            return set()
+        rows = db.execute("select distinct turn from calls where workspace = ?", (self._workspace,))
+        return {turn for (turn,) in rows}
+
     def forget(self, turns: Sequence[int]) -> None:
         """Forget all that was asked and called in turns that are over."""
         for table in ("questions", "calls"):

@@ -259,6 +259,7 @@ class SqliteInbox:
 
     def _read_messages(self, which: str, given: tuple[str, ...]) -> list[Received]:
         found: list[Received] = []
+        noted = self.questions.turns_with_calls()
         rows = self._db.execute(
             "select id, body, draft, attempts, at from messages"
             f" where workspace = ? and reason is null {which} order by id",
@@ -267,7 +268,7 @@ class SqliteInbox:
         for key, body, draft, attempts, at in rows:
             try:
                 message = replace(self.texts.read(body), draft=str(draft))
-                found.append(Received(key, message, int(attempts), float(at)))
+                found.append(Received(key, message, int(attempts), float(at), has_calls=key in noted))
             except UNREADABLE as error:
                 self.set_aside("message", [key], f"it cannot be read: {error}")
         return found

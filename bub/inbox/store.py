@@ -35,7 +35,7 @@ class FencedError(MailboxError):
 class Received:
     """A message in the inbox, received `at` a Unix time; `attempts` counts the turns that were begun for it.
 
-    `surface` is who handed it over, which no store keeps.
+    `surface` is who handed it over, which no store keeps. `has_calls` is whether calls were noted for it before.
     """
 
     id: Id
@@ -43,6 +43,7 @@ class Received:
     attempts: int
     at: float
     surface: Surface = Surface.CHANNEL
+    has_calls: bool = False
 
 
 @dataclass(frozen=True, slots=True)
