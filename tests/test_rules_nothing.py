@@ -380,6 +380,14 @@ MISTAKES = [
         related="the model",
         severity="warning",
     ),
+    Mistake(
+        "B107",
+        f"{HEAD}settings: {{model: 'vllm:qwen3-32b', providers: {{vllm: {{context: {{«gemma*»: 8192}}}}}}}}",
+        "`providers.vllm.context` names `gemma*`, and the settings name no such model",
+        "write it like the model, `qwen3-32b`, or as a glob that fits it",
+        ("gemma*", "qwen3*"),
+        severity="note",
+    ),
     # B190, B191: what is said of plugins that nobody lists
     Mistake(
         "B190",

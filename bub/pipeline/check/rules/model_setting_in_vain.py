@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from itertools import chain
 
 import msgspec
 
@@ -27,15 +29,16 @@ class _Idle(msgspec.Struct, frozen=True):
 
 
 def check(plan: Plan) -> None:
-    """Find fallbacks of no model or of the same one, keys and addresses that no model is asked with, and what a
-    model cannot do of the thinking that it is told to do.
+    """Find fallbacks of no model or of the same one, keys, addresses and windows that no model is asked with, and what
+    a model cannot do of the thinking that it is told to do.
 
     A variable may choose another model, so what depends on which it is is a note.
     """
     settings = plan.root.get("settings")
     if settings is None or not settings.is_mapping:
         return
-    for idle in (*_fallbacks(settings), *_overruled(settings), *_of_nobody(settings), *_unheeded_reasoning(settings)):
+    found = (_fallbacks, _overruled, _of_nobody, _windows_of_nobody, _unheeded_reasoning)
+    for idle in chain.from_iterable(find(settings) for find in found):
         plan.findings.add(
             CODE,
             idle.message,
@@ -84,6 +87,22 @@ def _of_nobody(settings: Node) -> Iterator[_Idle]:
         message = f"`providers.{name}` is never used: it has no address, and Bub knows no provider `{name}`"
         advice = f"did you mean `{meant}`?" if meant else f"give its address: `providers.{name}.api_base`"
         yield _Idle(f"providers.{name}", node, message, advice, "warning" if meant else "note")
+
+
+def _windows_of_nobody(settings: Node) -> Iterator[_Idle]:
+    """The windows of models that the settings do not name, if they name others of the same provider."""
+    others = settings.get("fallback_models")
+    models = [settings.get("model"), *(others.elements() if others is not None else ())]
+    named = [split_model(text) for node in models if (text := text_of(node) or "") and "$" not in text]
+    entries = settings.get("providers")
+    for provider, entry in entries.items() if entries is not None else ():
+        own = [name for of, name in named if of == provider.lower()]
+        windows = entry.get("context") if entry.is_mapping else None
+        for glob, node in windows.items() if windows is not None and windows.is_mapping else ():
+            if own and not any(fnmatchcase(name, glob) for name in own):
+                message = f"`providers.{provider}.context` names `{glob}`, and the settings name no such model"
+                advice = f"write it like the model, `{own[0]}`, or as a glob that fits it"
+                yield _Idle(f"providers.{provider}.context.{glob}", node, message, advice)
 
 
 def _unheeded_reasoning(settings: Node) -> Iterator[_Idle]:
