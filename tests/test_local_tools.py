@@ -18,6 +18,7 @@ from fakes.scripted import serving
 from fakes.toys import Toy, Workshop
 
 from bub.agent.local import parts
+from bub.base.surfaces import Surface
 from bub.plugins.shipped import DESCRIBE, SHIPPED_TOOLS
 from bub.streaming import StreamEvent
 
@@ -96,8 +97,10 @@ async def test_the_local_model_calls_each_tool(workshop: Workshop, address: str,
     events: list[StreamEvent] = []
     async with framework.running():
         if name in ("bash.output", "bash.kill"):
-            await framework.process_inbound(say(",bash 'sleep 100' background=true"))
-        await framework.process_inbound(say(f"Use {name} now."), on_event=lambda event, _: events.append(event))
+            await framework.process_inbound(say(",bash 'sleep 100' background=true"), surface=Surface.RUN)
+        await framework.process_inbound(
+            say(f"Use {name} now."), on_event=lambda event, _: events.append(event), surface=Surface.RUN
+        )
     if tool.for_people or name == DESCRIBE:  # which is offered only if there are many tools
         assert not [event for event in events if event.kind == "tool_call"]
         return
