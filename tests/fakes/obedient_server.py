@@ -6,6 +6,7 @@ chat completions.
 An order in a message, wherever that comes from, is `DO {"id": "a", "tool": "web_fetch", "arguments": {…}}`. The model
 carries out each order once, in the order of the messages; one with `"later": true` not before a person has said more,
 one with `"remembered": true` also if the message has left the conversation, as a model does that sums it up.
+An order for the tool `answer` ends the turn with the secret as the answer.
 In its arguments `{canary}` stands for the secret that the model has seen by then, `{packed}` for the same in base 32.
 """
 
@@ -44,13 +45,17 @@ class Handler(BaseHTTPRequestHandler):
         found = [(place, order) for place, text in enumerate(texts) for order in orders_in(text)]
         kept = self.remembered.setdefault(request["model"], [])
         kept += [order for _, order in found if order.get("remembered") and order not in kept]
+        said = "done"
         for place, order in [*found, *((-1, order) for order in kept)]:
             is_early = order.get("later") and place >= last_said
-            if order["id"] not in done and not is_early and order["tool"] in offered:
+            if order["id"] not in done and not is_early and order["tool"] in {*offered, "answer"}:
                 done.add(order["id"])
+                if order["tool"] == "answer":
+                    said = canary or said
+                    break
                 self.call(order, canary)
                 return
-        self.say([{"delta": {"role": "assistant", "content": "done"}}, {"delta": {}, "finish_reason": "stop"}])
+        self.say([{"delta": {"role": "assistant", "content": said}}, {"delta": {}, "finish_reason": "stop"}])
 
     def call(self, order: dict[str, Any], canary: str) -> None:
         arguments = json.dumps(order["arguments"])

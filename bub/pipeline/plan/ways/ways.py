@@ -113,7 +113,8 @@ def find_ways(plan: Plan) -> tuple[Way, ...]:
 
 def _bringing(doers: Iterable[Doer]) -> list[Doer]:
     """The tool that brings what strangers have written; of several one that does no more, since all begin the same."""
-    return sorted((doer for doer in doers if doer.is_certain and doer.may_bring), key=lambda doer: doer.may_read)[:1]
+    found = [doer for doer in doers if doer.is_certain and doer.may_bring]
+    return sorted(found, key=lambda doer: (doer.asks is not None, doer.may_read))[:1]
 
 
 def _outlets(start: Entrance | Doer, reader: Doer, doers: Iterable[Doer]) -> Iterator[Doer | None]:
@@ -130,8 +131,8 @@ def _is_certain(start: Entrance | Doer, reader: Doer, outlet: Doer | None) -> bo
 def _cuts(
     plan: Plan, start: Entrance | Doer, reader: Doer, outlet: Doer | None, gates: Iterable[Cut], gate: Cut | None
 ) -> Iterator[Cut]:
-    for doer in dict.fromkeys((reader, outlet)):
-        if doer is not None and doer.asks is not None:
+    for doer in dict.fromkeys((start, reader, outlet)):
+        if isinstance(doer, Doer) and doer.asks is not None:
             yield Cut(f"a person is asked before {doer.words}", doer.asks)
     if reader.name in _FILES and not reader.is_many and not _reads_more(plan):
         yield Cut("a person is asked before a tool for files reads what looks like a secret")
