@@ -10,21 +10,28 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from fakes.line import Line, lines, opened
 from fakes.scripted import OPENAI, Called
 from fakes.talk import Talk, bringing, results_in
-from fakes.toys import Toy, Workshop
+from fakes.toys import Toy, Workshop, a_stream
 
 from bub import tool
+from bub.agent.marks.files import FileMarks
+from bub.agent.marks.flow import Flow
 from bub.agent.marks.likely_secrets import holds_private_key, secret_in_command
 from bub.agent.marks.marks import MOST, Marks, private, untrusted
 from bub.agent.marks.session import SessionMarks, marks_of_writers
+from bub.agent.tools.shell import shell_tools
 from bub.approval import Question
+from bub.base.confinement.value import Confinement
 from bub.base.surfaces import Surface, Writer
 from bub.channels.channel import ShownQuestion
+from bub.envelope import field_of
+from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub.tape import Tape
 from bub.tape.sqlite import SqliteTapeStore
-from bub.tools import Tool
+from bub.tools import Tool, ToolContext
 
 pytestmark = pytest.mark.anyio
 
@@ -157,14 +164,33 @@ async def test_an_undeclared_tool_counts_as_untrusted_and_outward(talk: Talk) ->
     assert [question.tool for question in person.asked] == ["whatever"]
 
 
-async def test_a_command_that_reaches_no_network_does_not_ask(talk: Talk) -> None:
-    person = Person()
-    profile = ", reach: {network: none}"
-    async with talk.open(tools=UNASKED, toy=bringing(page("hello"), diary), profile=profile):
-        await talk.say(
-            calls("diary"), calls("page"), calls("bash", command="echo"), DONE, ask=person, surface=Surface.RUN
-        )
-    assert person.asked == []
+@pytest.mark.parametrize(
+    ("reach", "asks_with"),
+    [
+        (None, {"untrusted", "both"}),
+        (Confinement(network="all"), {"both"}),
+        (Confinement(network="all", read=("~/notes",)), {"untrusted", "both"}),
+        (Confinement(network="none", read=("~/notes",)), set()),
+    ],
+    ids=["no reach", "workspace and network", "more and network", "no network"],
+)
+def test_a_command_asks_only_if_its_reach_lets_it_leak(
+    tmp_path: Path, reach: Confinement | None, asks_with: set[str]
+) -> None:
+    (bash,) = (one for one in shell_tools(open_nothing) if one.name == "bash")
+    asked = set()
+    held = {"nothing": Marks(), "private": private("a file"), "untrusted": untrusted("a page")}
+    for name, marks in {**held, "both": held["private"] | held["untrusted"]}.items():
+        session = SessionMarks(None)
+        session.now = marks
+        context = ToolContext("s", tmp_path, confinement=reach)
+        if Flow(session, FileMarks(None), context).find_reason(bash, {"command": "echo"}):
+            asked.add(name)
+    assert asked == asks_with
+
+
+async def open_nothing() -> Any:
+    raise AssertionError("nothing runs")
 
 
 # Secrets
@@ -243,14 +269,15 @@ class Chat(Line):
 
 
 @asynccontextmanager
-async def chatting(workshop: Workshop, chat: Chat, *tools: Tool) -> AsyncIterator[Any]:
+async def chatting(workshop: Workshop, chat: Chat, *tools: Tool, **hooks: Any) -> AsyncIterator[Any]:
     pipeline = """
     extends: bub:default
+    settings: {model: "toy:m"}
     profiles:
       default: {plugins: [office], tools: {allow: ["*", bash], ask: []}, approvers: {telegram: ["7"]}}
     plugins: {office: {path: office.py}}
     """
-    office = Toy(provide_channels=lines(chat), provide_tools=lambda: list(tools))
+    office = Toy(provide_channels=lines(chat), provide_tools=lambda: list(tools), **hooks)
     async with opened(workshop(pipeline, office=office)) as manager:
         yield manager
 
@@ -269,6 +296,34 @@ async def test_a_command_of_a_stranger_asks_and_one_of_an_approver_does_not(work
         chat.questions[0].text,
     )
     assert chat.said[-1] == "error: the person said no to `bash`"
+
+
+async def test_a_stranger_who_joins_a_turn_of_an_approver_makes_its_calls_ask(workshop: Workshop) -> None:
+    chat, joined = Chat(), trio.Event()
+
+    @tool(reaches=None)
+    async def pause() -> str:
+        """Wait for somebody else."""
+        await joined.wait()
+        await trio.sleep(0.05)  # until the turn may take what came
+        return "somebody came"
+
+    def call_model(request: dict[str, Any]) -> AsyncStreamEvents:
+        done = sum(message["role"] == "tool" for message in request["messages"])
+        name, given = (("pause", {}), ("bash", {"command": "echo hello"}), ("", {}))[done]
+        call = StreamEvent("tool_call", {"id": str(done), "name": name, "arguments": given})
+        return a_stream(call if name else "done")
+
+    def admit(message: Any) -> str:
+        if field_of(message, "sender_id") == "8":
+            joined.set()
+        return "steer"
+
+    async with chatting(workshop, chat, pause, call_model=call_model, admit_message=admit) as manager:
+        await chat.say("go", sender_id="7")
+        await chat.say("listen to me", sender_id="8")
+        await manager.settled()
+    assert "a message from 8 on telegram" in chat.questions[0].text
 
 
 async def test_only_who_may_approve_ends_by_a_reset_what_the_conversation_holds(workshop: Workshop) -> None:
