@@ -19,6 +19,9 @@ from bub.plugins.shipped import BY_NAME
 from bub.plugins.view import ProfileView
 from bub.tools import ToolBox, ToolError
 
+HEARD = frozenset({"compact", "tape.handoff"})
+"""The commands whose words come into the conversation: it holds a stranger's words from then on."""
+
 
 def call_of(line: str, box: ToolBox) -> tuple[str, dict[str, Any]]:
     """The tool that a command calls, and its arguments, unchecked.
@@ -53,9 +56,9 @@ class CommandRun(Run):
 
     def __init__(self, framework: ProfileView, task: Task, line: str) -> None:
         super().__init__(framework, task, framework.tools)
-        self._held = SessionMarks(self._tape, keep=False)  # no model gets what a command gives
         self._line = line
         self._name = line.split(maxsplit=1)[0] if line else ""
+        self._held = SessionMarks(self._tape, keep=self._name in HEARD)  # of others no model gets anything
         self._began: float | None = None
         self._outcome: ToolOutcome | None = None
 
