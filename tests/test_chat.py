@@ -446,6 +446,25 @@ def test_a_pause_that_the_server_wants_is_in_the_line_of_what_is_under_way(room:
         assert "waiting" not in "\n".join(chat.rows)
 
 
+def test_ctrl_c_ends_a_wait_for_a_command_in_the_background_at_once(room: Room) -> None:
+    wait = Called("bash_output", json.dumps({"id": "b1", "wait": 600, "text": "never"}), "w1")
+    room.script("wait", OPENAI.answer(calls=[wait]), OPENAI.answer("It is there."))
+    with room.sit(columns=100) as chat:
+        chat.see_prompt()
+        chat.say(",bash 'sleep 100' background=true")
+        chat.see("started in the background")
+        chat.see_prompt()
+        chat.say("wait")
+        chat.see("bash.output id=b1 wait=600 text=never")
+        stopped_at = time.monotonic()
+        chat.type(CTRL_C)
+        chat.see("stopped")
+        assert time.monotonic() - stopped_at < 5
+        chat.see("bash.output id=b1 wait=600 text=never · not finished")
+        chat.say(",bash.output b1")
+        chat.see("[b1 is still running; go on with offset=0]")  # the wait ended, not the command
+
+
 def test_a_plan_is_drawn_in_its_place_and_stays_at_the_end(room: Room) -> None:
     def planned(**steps: Any) -> Script:
         return OPENAI.answer(calls=[Called("plan", json.dumps(steps), f"p{len(steps)}")])
