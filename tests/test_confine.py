@@ -24,6 +24,10 @@ from bub.tools import ToolContext, ToolError
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="Bub confines commands on Linux")]
 
 IS_ROOT = os.geteuid() == 0
+IS_OWN_MACHINE = (
+    IS_ROOT and "Seccomp:\t0\n" in Path("/proc/self/status").read_text() if sys.platform == "linux" else False
+)
+"""Whether nothing else than a test confines: no container, no other user's rights."""
 YEAR_2002 = 1009843200
 PROTECTED = "CANARY-4711"
 """What nobody inside may read."""
@@ -157,11 +161,14 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 class Attempt(NamedTuple):
-    """A shell command that prints ESCAPED if it got out; then there is the file `lands` outside, and `seen` is true."""
+    """A shell command that prints ESCAPED if it got out; then there is the file `lands` outside, and `seen` is true.
+
+    One that `is_rare` gets out only where nothing else confines: in no container, and as root.
+    """
 
     command: str
     lands: str = ""
-    only_root: bool = False
+    is_rare: bool = False
     seen: Callable[[House], bool] = lambda house: True
 
 
@@ -186,12 +193,14 @@ ATTEMPTS = {
         python('assert sqlite3.connect("%(HOME)s/.bub/inbox.db").execute("select * from open").fetchall()')
     ),
     "which files there are": Attempt("ls %(HOME)s/.ssh | grep -q id && echo ESCAPED"),
-    "the passwords of the machine": Attempt("grep -q root /etc/shadow && echo ESCAPED", only_root=True),
+    "the passwords of the machine": Attempt("grep -q root /etc/shadow && echo ESCAPED", is_rare=True),
     "the root of this process": Attempt("grep -q CANARY /proc/self/root/%(OUT)s/secret && echo ESCAPED"),
     "the root of Bub": Attempt("grep -q CANARY /proc/%(PARENT)s/root/%(OUT)s/secret && echo ESCAPED"),
     "the folder of Bub": Attempt("grep -q CANARY /proc/%(PARENT)s/cwd/secret && echo ESCAPED"),
     "the environment of Bub": Attempt("tr '\\0' '\\n' < /proc/%(PARENT)s/environ | grep -q ^PATH= && echo ESCAPED"),
-    "an open file of another process": Attempt("grep -q CANARY /proc/%(VICTIM)s/fd/%(FD)s && echo ESCAPED"),
+    "an open file of another process": Attempt(
+        "grep -q CANARY /proc/%(VICTIM)s/fd/%(FD)s && echo ESCAPED", is_rare=True
+    ),
     "the command line of Bub": Attempt("tr '\\0' ' ' < /proc/%(PARENT)s/cmdline | grep -q . && echo ESCAPED"),
     # Writing
     "a new file outside": Attempt("echo x > %(OUT)s/new && echo ESCAPED", "new"),
@@ -221,12 +230,12 @@ ATTEMPTS = {
     ),
     "memory that all share": Attempt("echo x > %(SHARED)s && echo ESCAPED", "%(SHARED)s"),
     "temporary files that all share": Attempt("echo x > %(OUT)s/../tmp-file && echo ESCAPED", "../tmp-file"),
-    "the kernel's settings": Attempt("exec 5>>/proc/sys/kernel/core_pattern && echo ESCAPED", only_root=True),
-    "a device of its own": Attempt("mknod null c 1 3 && echo x > null && echo ESCAPED", only_root=True),
+    "the kernel's settings": Attempt("exec 5>>/proc/sys/kernel/core_pattern && echo ESCAPED", is_rare=True),
+    "a device of its own": Attempt("mknod null c 1 3 && echo x > null && echo ESCAPED", is_rare=True),
     # Other processes
     "a signal to Bub": Attempt("kill -0 %(PARENT)s && echo ESCAPED"),
     "a signal to another process": Attempt("kill -WINCH %(VICTIM)s && echo ESCAPED"),
-    "tracing": Attempt(python("assert libc.ptrace(0x4206, %(VICTIM)s, 0, 0) == 0")),
+    "tracing": Attempt(python("assert libc.ptrace(0x4206, %(VICTIM)s, 0, 0) == 0"), is_rare=True),
     "memory of another process": Attempt(
         python(
             """
@@ -235,13 +244,15 @@ ATTEMPTS = {
             here, there = Piece(ctypes.addressof(mine), 6), Piece(%(ADDRESS)s, 6)
             assert libc.process_vm_readv(%(VICTIM)s, ctypes.byref(here), 1, ctypes.byref(there), 1, 0) == 6
             """
-        )
+        ),
+        is_rare=True,
     ),
     "memory of another process as a file": Attempt(
-        python('f = open("/proc/%(VICTIM)s/mem", "rb"); f.seek(%(ADDRESS)s); assert f.read(6) == b"CANARY"')
+        python('f = open("/proc/%(VICTIM)s/mem", "rb"); f.seek(%(ADDRESS)s); assert f.read(6) == b"CANARY"'),
+        is_rare=True,
     ),
     "a descriptor of another process": Attempt(
-        python("p = os.pidfd_open(%(VICTIM)s); assert libc.syscall(438, p, %(FD)s, 0) >= 0")
+        python("p = os.pidfd_open(%(VICTIM)s); assert libc.syscall(438, p, %(FD)s, 0) >= 0"), is_rare=True
     ),
     "limits of Bub": Attempt(python("import resource; resource.prlimit(%(PARENT)s, resource.RLIMIT_CPU)")),
     # Networks and sockets
@@ -260,10 +271,10 @@ ATTEMPTS = {
         python('a, b = socket.socketpair(type=socket.SOCK_DGRAM); a.sendto(b"?", "%(out)s/log")')
     ),
     # The kernel
-    "a user namespace": Attempt("unshare -Ur true && echo ESCAPED"),
-    "a mount": Attempt("mkdir -p m && %(ROOT)ssh -c 'mount -t tmpfs none m && umount m' && echo ESCAPED"),
-    "another root": Attempt("%(ROOT)schroot / true && echo ESCAPED"),
-    "io_uring": Attempt(python("assert libc.syscall(425, 4, ctypes.create_string_buffer(120)) >= 0")),
+    "a user namespace": Attempt("unshare -Ur true && echo ESCAPED", is_rare=True),
+    "a mount": Attempt("mkdir -p m && %(ROOT)ssh -c 'mount -t tmpfs none m && umount m' && echo ESCAPED", is_rare=True),
+    "another root": Attempt("%(ROOT)schroot / true && echo ESCAPED", is_rare=True),
+    "io_uring": Attempt(python("assert libc.syscall(425, 4, ctypes.create_string_buffer(120)) >= 0"), is_rare=True),
     "a program with the rights of its owner": Attempt("cp /bin/true t && chmod u+s t && echo ESCAPED"),
     "a program that is born with the rights of its owner": Attempt(
         python(
@@ -277,9 +288,11 @@ ATTEMPTS = {
     "rights of a program's owner": Attempt(python("assert libc.prctl(39, 0, 0, 0, 0) == 0")),
     "programs in the kernel": Attempt(
         python("assert libc.syscall(321, 0, ctypes.create_string_buffer(72), 72) >= 0 or ctypes.get_errno() == 22"),
-        only_root=True,
+        is_rare=True,
     ),
-    "keys that the kernel keeps": Attempt(python('assert libc.syscall(248, b"user", b"bub", b"x", 1, -3) >= 0')),
+    "keys that the kernel keeps": Attempt(
+        python('assert libc.syscall(248, b"user", b"bub", b"x", 1, -3) >= 0'), is_rare=True
+    ),
 }
 
 
@@ -309,7 +322,7 @@ async def test_no_attempt_gets_out(run: Run, house: House, way: str) -> None:
 
 async def test_each_attempt_gets_out_without_reach(run: Run, house: House) -> None:
     escaped = await try_all(run, house, None)
-    assert {name for name, each in ATTEMPTS.items() if IS_ROOT or not each.only_root} - set(escaped) == set()
+    assert {name for name, each in ATTEMPTS.items() if IS_OWN_MACHINE or not each.is_rare} - set(escaped) == set()
 
 
 # What still works
@@ -465,8 +478,9 @@ trio.run(main)
 
 @pytest.mark.parametrize("how", ["none", "bubblewrap", "Landlock"])
 async def test_nothing_survives_a_bub_that_is_killed(house: House, how: str) -> None:
-    if how == "bubblewrap" and bubblewrap.find_lack():
-        pytest.skip(bubblewrap.find_lack())
+    lack = {"bubblewrap": bubblewrap, "Landlock": landlock}[how].find_lack() if how != "none" else ""
+    if lack:
+        pytest.skip(lack)
     name = f"orphan-{how}-{os.getpid()}"
     hidden = HIDDEN.replace("sh -c", "bash -c").format(name=name, seconds=100)
     # Without `reach` a process is known by its environment, so one without any cannot be found.

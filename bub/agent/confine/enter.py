@@ -1,5 +1,7 @@
 """Begins a command that Landlock confines, as a program: `python -I -S enter.py FILTER RULE… -- COMMAND…`.
 
+Without a command, `python -I -S enter.py version` prints the version of Landlock that the kernel has, 0 for none.
+
 It is three processes. The first leads the group that Bub knows, and ends as the command does. The second is out of
 reach for the command, and an ancestor of all that the command starts, however that hides: when the command or the first
 process ends, it kills what is left. Meanwhile it changes modes and times of files for the command, which Landlock would
@@ -9,11 +11,11 @@ and becomes the command. It loads nothing of Bub, since each command waits for i
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # what `signal` is made of; that takes milliseconds
 import ctypes
 import errno
 import os
 import select
-import signal
 import sys
 
 TYPE_CHECKING = False
@@ -21,7 +23,7 @@ if TYPE_CHECKING:  # `typing` and the like would take longer than all that this 
     from collections.abc import Iterator, Sequence
     from typing import NoReturn
 
-CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 """The numbers of the system calls of Landlock, which are the same on all processors."""
 
 _READ = 0b1101
@@ -57,6 +59,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 def main(words: Sequence[str]) -> int:
     """Run the command with all rules; returns how it ended, 128 and the signal if one ended it."""
+    if list(words) == ["version"]:
+        sys.stdout.write(f"{max(0, _libc.syscall(_CREATE_RULESET, None, 0, 1))}\n")
+        return 0
     rules, command = words[1 : words.index("--")], words[words.index("--") + 1 :]
     group = os.getpid()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -217,13 +222,14 @@ def _signed(word: int) -> int:
 
 def _kill_all() -> None:
     """Kill all children until there are none: the children of each become children of this process."""
-    while True:
-        for child in _children():
-            os.kill(child, signal.SIGKILL)  # that of nobody else, since this process has not waited for it
-        try:
+    try:
+        os.waitpid(-1, os.WNOHANG)  # mostly there are none
+        while True:
+            for child in _children():
+                os.kill(child, signal.SIGKILL)  # that of nobody else, since this process has not waited for it
             os.waitpid(-1, 0)
-        except ChildProcessError:
-            return
+    except ChildProcessError:
+        return
 
 
 def _children() -> Iterator[int]:
@@ -269,7 +275,7 @@ def _give_up_capabilities() -> None:
 def _restrict(rules: Sequence[str]) -> None:
     network = _TCP if "no-network" in rules else 0
     handled = (ctypes.c_uint64 * 3)(_ALL, network, _SCOPES)
-    ruleset = _call("syscall", CREATE_RULESET, handled, ctypes.sizeof(handled), 0)
+    ruleset = _call("syscall", _CREATE_RULESET, handled, ctypes.sizeof(handled), 0)
     for path in _DEVICES:
         _allow(ruleset, path, 0b110)
     for path in _ABOUT:
