@@ -82,6 +82,7 @@ class Plugin:
             return script.read_text()
         if words.startswith(","):
             return None
+        words += "".join(f" +{one['name']}" for one in message.media)
         return (HERE / "echo.script").read_text().replace("WORDS", json.dumps(words)[1:-1])
 
 
@@ -830,6 +831,64 @@ def test_a_long_change_is_cut_and_what_is_left_out_is_counted() -> None:
 )
 def test_a_change_that_is_hard_to_see_is_shown(old: str, new: str, shown: list[str]) -> None:
     assert change_of(edit(old, new))[0].split("\n")[1:] == shown
+
+
+# Files that are named.
+
+
+def test_a_file_is_named_with_an_at_sign_and_completed_with_tab(seated: tuple[Room, Sitting]) -> None:
+    room, chat = seated
+    (room.folder / "pictures").mkdir()
+    (room.folder / "pictures" / "a b.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    chat.type("what is @pic")
+    chat.see("pictures/")
+    chat.type(TAB)
+    chat.see("> what is @pictures/")
+    chat.type(TAB)
+    chat.see('> what is @"pictures/a b.png"')
+    chat.say(r", \@cat, @no/x?")
+    chat.see("attached pictures/a b.png (image/png)")
+    chat.see("there is no file no/x: it is sent as text")
+    chat.see('You said: what is @"pictures/a b.png", @cat, @no/x? +pictures/a b.png')
+
+
+def test_what_is_pasted_names_no_file_but_the_path_of_a_picture_does(seated: tuple[Room, Sitting]) -> None:
+    room, chat = seated
+    (room.folder / "secret").write_text("s", encoding="utf-8")
+    (room.folder / "a cat.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    chat.type("read" + paste(" @secret ") + "now")
+    chat.see("> read[pasted")
+    chat.type(ENTER)
+    chat.see("You said: read @secret now")
+    chat.see_prompt()
+    dropped = str(room.folder / "a cat.png").replace(" ", "\\ ")
+    chat.type("look at" + paste(dropped))
+    chat.see('> look at @"a cat.png"')
+    chat.say("closely")
+    chat.see('You said: look at @"a cat.png" closely +a cat.png')
+    chat.see_prompt()
+    chat.type(paste(str(room.folder / "secret")))
+    chat.see(f"> {room.folder}"[:60])
+    chat.type(CTRL_C)
+
+
+def test_a_file_that_cannot_be_attached_keeps_the_message_back(seated: tuple[Room, Sitting]) -> None:
+    room, chat = seated
+    (room.folder / "program").write_bytes(b"\x7fELF\0\0")
+    chat.say("run @program")
+    chat.see("not sent: program is neither an image")
+    chat.see_prompt()
+    assert "You said: run" not in chat.text
+
+
+def test_what_is_piped_in_names_no_file(room: Room) -> None:
+    (room.folder / "secret").write_text("s", encoding="utf-8")
+    assert room.pipe("read @secret").stdout == "You said: read @secret\n"
+    with room.sit(TERM="dumb") as chat:
+        chat.see(">")
+        chat.say("read @secret")
+        chat.see("You said: read @secret\n")
+        chat.leave()
 
 
 def test_several_edits_and_a_patch_are_shown_as_changes() -> None:

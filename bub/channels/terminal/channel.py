@@ -9,10 +9,12 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import trio
 
 from bub.approval import Question
+from bub.channels.attachments import attach
 from bub.channels.channel import Channel, Role, WhenBusy
 from bub.channels.message import COMMAND, ERROR, ChannelMessage
 from bub.channels.terminal.answer import LiveAnswer, Look, Printout
@@ -20,10 +22,11 @@ from bub.channels.terminal.completion import Completions
 from bub.channels.terminal.escaping import escape_invisible
 from bub.channels.terminal.history import history_file
 from bub.channels.terminal.lines import LineSurface, PipeSurface
+from bub.channels.terminal.mentions import Typed, locate, read_mentions
 from bub.channels.terminal.person import ChatSurface
 from bub.channels.terminal.questions import arguments_of, change_of, is_edit, reason_of
 from bub.channels.terminal.screen import Screen
-from bub.errors import BubError
+from bub.errors import BubError, UsageError
 from bub.pipeline.edit.kept_rule import can_be_kept, draft_rule
 from bub.plugins.shipped import TERMINAL
 from bub.streaming import StreamEvent
@@ -70,6 +73,7 @@ class Terminal(Channel):
         greeting: Sequence[str] = (),
     ) -> None:
         self._handle = message_handler
+        self._workspace = workspace
         self._history = history_file(home, workspace)
         self._prefix = prefix
         self._completions = completions
@@ -210,12 +214,20 @@ class Terminal(Channel):
 
     # What the surface asks of it (`Person`).
 
-    async def submit(self, line: str) -> bool:
-        """Take in what was typed; return whether the person wants to leave."""
+    def read(self, line: str) -> Typed:
+        """Find the files that a line names, unless it is a command."""
+        return Typed(line) if line.startswith(self._prefix) else read_mentions(line, self._workspace)
+
+    async def submit(self, typed: Typed) -> bool:
+        """Take in what was typed, with the files that it names; return whether the person wants to leave."""
+        line = typed.text
         is_command = line.startswith(self._prefix)
         if is_command and line.removeprefix(self._prefix).strip() in _LEAVING:
             self.stop()
             return True
+        media = await self._attach(typed)
+        if media is None:
+            return False
         message = ChannelMessage(
             self.name,
             self._chat_id,
@@ -223,6 +235,7 @@ class Terminal(Channel):
             session_id=self._session_id,
             sender_id="human",
             kind=COMMAND if is_command else "normal",
+            media=media,
             message_id=str(next(self._numbers)),
         )
         await self._handle(message)
@@ -244,12 +257,34 @@ class Terminal(Channel):
 
     # Its own.
 
+    async def _attach(self, typed: Typed) -> list[dict[str, Any]] | None:
+        """Read the files that were named, and show that; None if one of them cannot be handed over."""
+        media = []
+        try:
+            for name in typed.files:
+                place = locate(name, self._workspace)
+                media.append(await trio.to_thread.run_sync(attach, place, name, self._workspace))
+        except UsageError as error:
+            self._note("error", f"not sent: {error} ({error.help})")
+            return None
+        for one in media:
+            self._note("note", f"attached {one['name']} ({one['mime_type']})")
+        for name in typed.unknown:
+            self._note("note", f"there is no file {name}: it is sent as text")
+        return media
+
+    def _note(self, look: Look, text: str) -> None:
+        if self._surface is not None:
+            self._surface.show(Printout(look, escape_invisible(text)))
+
     def _open_surface(self) -> ChatSurface:
         if not sys.stdin.isatty():
             return PipeSurface(self)
         if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":
             return LineSurface(self)
-        return Screen(self, prefix=self._prefix, history=self._history, greeting=self._greeting)
+        return Screen(
+            self, prefix=self._prefix, history=self._history, greeting=self._greeting, workspace=self._workspace
+        )
 
     @contextmanager
     def _attending(self, message: ChannelMessage) -> Iterator[None]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from bub.channels.terminal.mentions import complete_mention
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _WORD = re.compile(r"\S*$")
@@ -60,14 +63,19 @@ def _match_names(begun: str, names: Mapping[str, str], replaced: str, before: st
             yield Suggestion(before + name, len(replaced), about)
 
 
-def make_completer(completions: Callable[[], Completions], prefix: str, as_command: Callable[[], bool]) -> Any:
-    """Return a completer for prompt_toolkit; it looks names up in a thread, since skills are files."""
+def make_completer(
+    completions: Callable[[], Completions], prefix: str, as_command: Callable[[], bool], *, workspace: Path
+) -> Any:
+    """Return a completer for prompt_toolkit, also of files; it looks names up in a thread, since skills are files."""
     from prompt_toolkit.completion import CompleteEvent, Completer, Completion, ThreadedCompleter
     from prompt_toolkit.document import Document
 
     class Names(Completer):
         def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
             before = document.text_before_cursor
+            if not as_command() and not before.lstrip().startswith(prefix):
+                for text, replaced in complete_mention(before, workspace):
+                    yield Completion(text, -replaced)
             for one in complete(before, completions(), prefix, as_command=as_command()):
                 yield Completion(one.text, -one.replaces, display_meta=one.about)
 

@@ -14,6 +14,7 @@ import trio
 
 from bub.channels.terminal.answer import LiveAnswer, Printout
 from bub.channels.terminal.escaping import encodable, escape_controls
+from bub.channels.terminal.mentions import Typed
 from bub.channels.terminal.person import Person
 from bub.streaming import StreamEvent
 
@@ -108,14 +109,15 @@ class LineSurface(_PrintingSurface):
 
     async def _talk(self, nursery: trio.Nursery, first: str) -> None:
         if first:
-            await self._person.submit(first)
+            await self._person.submit(self._person.read(first))
         nursery.start_soon(self._prompt_after_answer)
         async for line in _read_lines(sys.stdin):
             if self._answering is not None:
                 self._answering.send_nowait(line)
                 self._answering = None
                 continue
-            if self.failure is not None or (line.strip() and await self._person.submit(line.strip())):
+            typed = Typed(line.strip())  # nobody can tell here what was pasted, which names no files
+            if self.failure is not None or (typed.text and await self._person.submit(typed)):
                 return
             nursery.start_soon(self._prompt_after_answer)
         self._print("\n", self._prompting)
@@ -137,9 +139,9 @@ class PipeSurface(_PrintingSurface):
     """No terminal to type on: there is one message, and its answer is the output."""
 
     async def run(self, first: str = "") -> None:
-        """Send the message, and wait for its answer."""
+        """Send the message, and wait for its answer. What is piped in may be a stranger's: it hands over no file."""
         if first:
-            await self._person.submit(first)
+            await self._person.submit(Typed(first))
         await self._person.wait_until_answered()
 
     async def ask(self, question: str, more: Sequence[str] = ()) -> str:

@@ -19,10 +19,10 @@ class Pastes:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
-    def fold(self, text: str) -> str:
-        """Return what is put on the line: the text, or a letter that stands for it."""
+    def fold(self, text: str, *, as_one: bool = False) -> str:
+        """Return what is put on the line: the text, or a letter for it if it is large, or to be `as_one`."""
         has_sign = bool(text) and max(text) >= chr(_FIRST_SIGN)
-        if len(text) <= _MOST_LETTERS and text.count("\n") < _MOST_LINES and not has_sign:
+        if len(text) <= _MOST_LETTERS and text.count("\n") < _MOST_LINES and not has_sign and not as_one:
             return text
         sign = chr(_FIRST_SIGN + len(self._texts))
         self._texts[sign] = text

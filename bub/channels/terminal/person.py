@@ -7,14 +7,18 @@ from typing import Protocol
 
 from bub.channels.terminal.answer import LiveAnswer, Printout
 from bub.channels.terminal.completion import Completions
+from bub.channels.terminal.mentions import Typed
 from bub.streaming import StreamEvent
 
 
 class Person(Protocol):
     """Who hears what is typed. All is called in the task that runs the surface."""
 
-    async def submit(self, line: str) -> bool:
-        """Take in a line that was typed; return whether the person wants to leave."""
+    async def submit(self, typed: Typed) -> bool:
+        """Take in what was typed; return whether the person wants to leave."""
+
+    def read(self, line: str) -> Typed:
+        """Find the files that a line names, unless it is a command. Any thread may ask."""
 
     def stop(self) -> bool:
         """End what is under way; return whether there was anything."""

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -23,6 +23,7 @@ from bub.channels.terminal.borrowing import read_typed_ahead, redirect_prints, r
 from bub.channels.terminal.completion import make_completer
 from bub.channels.terminal.escaping import encodable, escape_controls
 from bub.channels.terminal.history import history_in
+from bub.channels.terminal.mentions import Typed, mention_of, names_a_file
 from bub.channels.terminal.painting import Painter
 from bub.channels.terminal.pasting import Pastes, make_labeller
 from bub.channels.terminal.person import Person
@@ -75,8 +76,9 @@ class _PendingQuestion:
 class Screen:
     """A person's terminal while they talk. Its drawing and its keys have a thread of their own (prompt_toolkit)."""
 
-    def __init__(self, person: Person, *, prefix: str, history: Path, greeting: Sequence[str]) -> None:
+    def __init__(self, person: Person, *, prefix: str, history: Path, greeting: Sequence[str], workspace: Path) -> None:
         self._person = person
+        self._workspace = workspace
         self._prefix = prefix
         self._history = history
         self._greeting = greeting
@@ -105,7 +107,7 @@ class Screen:
         self._moving: asyncio.Event | None = None
         self._failure: BaseException | None = None
         self.failure: OSError | None = None
-        self._lines: trio.MemorySendChannel[str | None] | None = None
+        self._lines: trio.MemorySendChannel[Typed | None] | None = None
         self._token: trio.lowlevel.TrioToken | None = None
 
     # What the channel does, in its own thread.
@@ -113,7 +115,7 @@ class Screen:
     async def run(self, first: str = "") -> None:
         """Let the person talk until they leave; `first` is sent before anything else. The terminal is given back."""
         self._token = trio.lowlevel.current_trio_token()
-        self._lines, lines = trio.open_memory_channel[str | None](float("inf"))
+        self._lines, lines = trio.open_memory_channel[Typed | None](float("inf"))
         self._first = first
         ended = trio.Event()
         with restore_terminal(sys.stdin, self._out), redirect_prints(lambda lines: self.show(Printout("note", lines))):
@@ -168,10 +170,10 @@ class Screen:
             self._call(self._hide_question, asked)
         return asked.answer or "n"
 
-    async def _hear(self, lines: trio.MemoryReceiveChannel[str | None]) -> None:
+    async def _hear(self, lines: trio.MemoryReceiveChannel[Typed | None]) -> None:
         async with trio.open_nursery() as nursery:
-            async for line in lines:
-                if line is None or (line and await self._person.submit(line)):
+            async for typed in lines:
+                if typed is None or (typed.text and await self._person.submit(typed)):
                     break
                 self._call(self._wait)  # again, where what came before it was answered in this moment
                 nursery.start_soon(self._wait_for_answer)
@@ -259,7 +261,7 @@ class Screen:
                 function()
             if self._first:
                 self._print(Printout("said", self._first))
-                self._hand_over(self._first)
+                self._hand_over(self._person.read(self._first))
             spinning = asyncio.ensure_future(self._tick(moving))
             try:
                 await app.run_async(partial(self._begin, typed_ahead), handle_sigint=False, set_exception_handler=False)
@@ -392,7 +394,7 @@ class Screen:
             buffer.complete_state = None
             return
         shown = self._pastes.label(buffer.text).strip()
-        text = self._pastes.unfold(buffer.text)
+        text, as_written = self._pastes.unfold(buffer.text), buffer.text.strip()
         line = text.strip()
         if not line:
             buffer.reset()
@@ -404,13 +406,26 @@ class Screen:
         if self._is_shell and not line.startswith(self._prefix):
             line, shown = self._prefix + line, self._prefix + shown
         self._print(Printout("said", shown))
-        self._hand_over(line)
+        # What was pasted names no files: only what a person has typed does.
+        typed = Typed(line) if line.startswith(self._prefix) else self._person.read(as_written)
+        self._hand_over(replace(typed, text=self._pastes.unfold(typed.text)))
 
-    def _hand_over(self, line: str | None) -> None:
+    def _hand_over(self, typed: Typed | None) -> None:
         assert self._lines is not None
-        if line is not None:
+        if typed is not None:
             self._wait()
-        self._tell(partial(self._lines.send_nowait, line))
+        self._tell(partial(self._lines.send_nowait, typed))
+
+    def _paste(self, buffer: Buffer, text: str) -> None:
+        """Put what is pasted on the line: the path of a picture as a mention, a text as it is or as one letter."""
+        before = buffer.document.text_before_cursor
+        is_command = self._is_shell or before.lstrip().startswith(self._prefix)
+        mention = None if is_command else mention_of(text, self._workspace)
+        if mention is not None:
+            text = f"{'' if not before or before[-1].isspace() else ' '}{mention} "
+        else:
+            text = self._pastes.fold(text, as_one=not is_command and names_a_file(text, self._workspace))
+        buffer.insert_text(text)
 
     def _interrupt(self, buffer: Buffer) -> None:
         if self._asked is not None:
@@ -440,7 +455,9 @@ class Screen:
         buffer = Buffer(
             multiline=True,
             history=history_in(self._history),
-            completer=make_completer(self._person.completions, self._prefix, lambda: self._is_shell),
+            completer=make_completer(
+                self._person.completions, self._prefix, lambda: self._is_shell, workspace=self._workspace
+            ),
             complete_while_typing=Condition(self._completes_while_typing),
         )
         self._buffer = buffer
@@ -498,7 +515,14 @@ class Screen:
     def _completes_while_typing(self) -> bool:
         text = self._buffer.text
         word = self._buffer.document.get_word_before_cursor(WORD=True)
-        return text.startswith(self._prefix) or word.startswith("$")
+        return text.startswith(self._prefix) or word.startswith(("$", "@"))
+
+    def _is_in_folder(self) -> bool:
+        """Whether what was completed is the only one there was, and a folder: the next Tab goes on in it."""
+        state = self._buffer.complete_state
+        if state is None or state.current_completion is None:
+            return False
+        return len(state.completions) == 1 and state.current_completion.text.endswith("/")
 
     def _line_prefix(self, number: int, wrapped: int) -> Any:
         sign = encodable(f"{self._prefix if self._is_shell else ''}> ", self._out.encoding)
@@ -552,6 +576,7 @@ class Screen:
         keys = KeyBindings()
         writing = has_focus(self._buffer)
         is_empty = Condition(lambda: not self._buffer.text)
+        is_in_folder = Condition(self._is_in_folder)
 
         @keys.add("enter", filter=writing)
         def _(event: KeyPressEvent) -> None:
@@ -564,7 +589,12 @@ class Screen:
 
         @keys.add("<bracketed-paste>", filter=writing)
         def _(event: KeyPressEvent) -> None:
-            self._buffer.insert_text(self._pastes.fold(event.data.replace("\r\n", "\n").replace("\r", "\n")))
+            self._paste(self._buffer, event.data.replace("\r\n", "\n").replace("\r", "\n"))
+
+        @keys.add("tab", filter=writing & is_in_folder)
+        def _(event: KeyPressEvent) -> None:
+            self._buffer.complete_state = None
+            self._buffer.start_completion(insert_common_part=True)
 
         @keys.add("c-c", filter=writing)
         def _(event: KeyPressEvent) -> None:
