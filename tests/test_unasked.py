@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -362,6 +363,16 @@ async def test_words_for_git_name_no_file_of_a_commit_and_no_option(decide: Deci
         assert await decide(command, [*LISTED, "git"]) == (), command
     assert await decide("git log", ["git"])
     assert await decide("git config core.pager x", ["git"]) == ()
+
+
+async def test_git_by_another_name_is_asked_about(
+    decide: Decide, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "programs").mkdir()
+    (tmp_path / "programs/g").symlink_to(str(shutil.which("git")))
+    monkeypatch.setenv("PATH", f"{tmp_path}/programs:{os.environ['PATH']}")
+    assert await decide("g log", ["g"]) == ()
+    assert await decide("git log", ["git"])
 
 
 async def test_no_repository_no_git(decide: Decide) -> None:

@@ -46,7 +46,7 @@ def _look_up(words: Words, known: int, cwd: str, context: ToolContext) -> Words:
                     _check_path(piece, place.path, reach)
     except (ToolError, OSError, ValueError):
         return ()
-    if program is None:
+    if program is None or (is_git((os.path.realpath(program),)) and not is_git(words)):  # git by another name
         return ()
     found = (program, *words[1:])
     return plain_git(found, known, place.path) if is_git(words) else found
