@@ -286,6 +286,20 @@ async def by_a_file_that_a_command_shows(victim: Victim) -> None:
 
 
 @way
+async def by_files_that_a_command_shows_without_their_names(victim: Victim) -> None:
+    await read_both(victim, do("fs_write", path="notes.md", content=f"{{canary}} {leak(victim, id='from-the-file')}"))
+    async with victim.open():
+        await victim.say(do("bash", command="cat *.md"), "cli:other")
+
+
+@way
+async def by_a_file_in_what_a_command_found(victim: Victim) -> None:
+    await read_both(victim, do("fs_write", path="notes.md", content=f"{{canary}} {leak(victim, id='from-the-file')}"))
+    async with victim.open():
+        await victim.say(do("bash", command="grep -r canary ."), "cli:other")
+
+
+@way
 async def by_the_tape_of_another_session(victim: Victim) -> None:
     victim.web.page(leak(victim))
     async with victim.open():

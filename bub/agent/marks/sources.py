@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from glob import has_magic
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from bub.agent.marks.likely_secrets import holds_private_key, secret_in_command
 from bub.agent.marks.marks import Marks, private, untrusted
 from bub.agent.tools.reach import Reach
 from bub.agent.tools.unified import DiffError, parse_diff
-from bub.plugins.shipped import BY_NAME
+from bub.plugins.shipped import BY_NAME, SHIPPED_TOOLS
 from bub.tools import Tool, ToolContext, ToolError
 
 OUTPUT = "bash.output"
@@ -35,7 +36,7 @@ _FETCHES = re.compile(
 """How a command looks that gets a text from elsewhere. As long as nothing untrusted has come, nobody hides that."""
 
 _WORD = re.compile(r"[^\s'\"`;|&<>()=,]+")
-_MOST_WORDS = 200
+_MOST_WORDS, _MOST_MATCHES = 200, 100
 
 
 class Sources:
@@ -55,7 +56,9 @@ class Sources:
             marks |= untrusted(_describe_page(tool, arguments))
         for path in self.files_of(tool, arguments).values():
             marks |= await self._of_file(tool, path, result)
-        return marks | private(f"what {tool.name} gave") if labels.reads is not None and tool.path is None else marks
+        if labels.reads is None or (tool.path is not None and tool.name in SHIPPED_TOOLS):
+            return marks  # of what the shipped tools read, the place of the file tells
+        return marks | private(f"what {tool.name} gave")
 
     def files_of(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Path]:
         """Return the real paths of the files that a call works on by the names it gives; of those it may touch."""
@@ -87,14 +90,12 @@ class Sources:
         if _FETCHES.search(f"{command} "):
             marks |= untrusted(f"what the command `{command}` fetched")
         for word in islice(_WORD.finditer(command), _MOST_WORDS):
-            marks |= await self._of_word(here, word[0])
-        return marks
+            for path in _find(here, word[0]):
+                marks |= await self._of_path(path)
+        return marks | await self._files.shown_in(here.resolve(), result)
 
-    async def _of_word(self, here: Path, word: str) -> Marks:
-        """Return the marks of a file that a command names, if the word is one."""
-        path = _find(here, word)
-        if path is None:
-            return Marks()
+    async def _of_path(self, path: Path) -> Marks:
+        """Return the marks of a file or folder that a command names."""
         marks = await self._files.of(path) if not _is_folder(path) else Marks()
         is_program = path == Path("/") or any(path.is_relative_to(folder) for folder in _FOLDERS_OF_TOOLS)
         return marks | private(str(path)) if self._is_private(path) and not is_program else marks
@@ -119,12 +120,16 @@ def _names_in(patch: str) -> list[str]:
         return []
 
 
-def _find(here: Path, word: str) -> Path | None:
-    """The file or folder that a word of a command names, its links followed; None if there is none."""
-    try:
-        return (here / Path(word).expanduser()).resolve(strict=True)
-    except (OSError, RuntimeError, ValueError):
-        return None
+def _find(here: Path, word: str) -> list[Path]:
+    """The files and folders that a word of a command names, their links followed; of a pattern, in one folder."""
+    real = []
+    with suppress(OSError, RuntimeError, ValueError):
+        named = here / Path(word).expanduser()
+        found = islice(named.parent.glob(named.name), _MOST_MATCHES) if has_magic(named.name) else [named]
+        for path in found:
+            with suppress(OSError, RuntimeError):  # a link that leads nowhere
+                real.append(path.resolve(strict=True))
+    return real
 
 
 def _is_folder(path: Path) -> bool:
