@@ -372,6 +372,8 @@ def test_the_small_local_model_has_to_be_there_where_it_is_meant(monkeypatch: py
     found = checked()
     assert found["model"].message == "the small local model, since no other is chosen"
     assert found["local model"].status == "broken"
+    monkeypatch.setenv("BUB_MODEL", "local:smollm2")
+    assert checked()["model"].message == "the small local model"
 
 
 def test_a_plugin_may_bring_the_model(write: Write) -> None:

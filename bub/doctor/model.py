@@ -82,7 +82,8 @@ def _choose_model(patient: Patient) -> Endpoint | Check:
         if others:
             return Check("model", "ok", f"plugin `{others[0]}` brings the model")
         if _lists_local(patient):
-            return Check("model", "ok", "the small local model, since no other is chosen")
+            why = "" if settings.get("model") else ", since no other is chosen"
+            return Check("model", "ok", f"the small local model{why}")
     try:
         return resolve_endpoint(settings)
     except ModelError as error:
