@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from fakes.packages import install_labels
 from fakes.toys import Toy, Workshop
 
 from bub import BubFramework, tool
 from bub.base.diagnostics import Diagnostic, PipelineError
 from bub.errors import HookTypeError
+from bub.labels import Labels
 from bub.log import log_to
 
 
@@ -213,7 +215,7 @@ def test_a_name_in_a_profiles_tools_that_nobody_brings_is_an_error_that_says_wha
 
 
 def test_a_glob_that_matches_no_tool_is_a_warning(bub: Workshop) -> None:
-    text = with_tools('{allow: ["drum.*", "flute.*"], deny: ["*"]}')
+    text = with_tools('{allow: ["drum.*", "flute.*"], ask: ["*"]}')
     (finding,) = findings(lambda: bub(text, drums=bringing("drum.roll")))
     assert (finding.code, finding.severity) == ("B211", "warning")
     assert "`flute.*`" in finding.message
@@ -282,3 +284,57 @@ def test_a_gate_whose_condition_needs_an_unset_variable_does_not_start(
 def test_tools_that_an_unset_variable_was_to_name_are_an_error(bub: Workshop, key: str) -> None:
     text = with_tools(f'{{{key}: [drum.roll, "${{env:LOUD_TOOL}}"]}}')
     assert told(findings(lambda: bub(text, drums=bringing("drum.roll")))) == [("B031", "error")]
+
+
+@pytest.mark.parametrize(
+    ("said", "own", "labels"),
+    [
+        ("", {}, None),
+        ("", {"reads": "private"}, Labels(reads="private")),
+        ("labels: {}", {"reads": "private"}, Labels()),
+        ("labels: {reaches: outside}", {"reads": "private"}, Labels(reaches="outside")),
+        ("labels: {tools: {drums.hit: {brings: untrusted}}, reads: private}", {}, Labels(brings="untrusted")),
+        ("labels: {tools: {drums.hit: {}}}", {}, Labels()),
+    ],
+)
+def test_what_a_file_says_that_a_tool_does_goes_before_what_the_tool_says(
+    bub: Workshop, said: str, own: dict[str, Any], labels: Labels | None
+) -> None:
+    made = tool(name="drums.hit", description="Hit them.", **own)(lambda: "")
+    toy = Toy(provide_tools=lambda: [made])
+    text = f"extends: bub:default\nplugins: {{drums: {{path: drums.py, {said}}}}}\n"
+    framework = bub(f"{text}profiles: {{default: {{plugins: [drums]}}}}", drums=toy)
+    assert framework.tools.tools["drums.hit"].labels == labels
+
+
+def test_what_a_package_declares_counts_for_a_tool_that_declares_nothing(
+    bub: Workshop, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = """
+from bub import hookimpl, tool
+
+@tool(name="weather.get")
+def get() -> str:
+    '''Get it.'''
+    return ""
+
+@tool(name="weather.keep", reads="private")
+def keep() -> str:
+    '''Keep it.'''
+    return ""
+
+@hookimpl
+def provide_tools():
+    return [get, keep]
+"""
+    place = install_labels(tmp_path / "site", {"brings": "untrusted"}, code=code)
+    monkeypatch.syspath_prepend(str(place))
+    framework = bub("extends: bub:default\nplugins: {}\nprofiles: {default: {plugins: [weather]}}")
+    labels = {name: one.labels for name, one in framework.tools.tools.items() if name.startswith("weather.")}
+    assert labels == {"weather.get": Labels(brings="untrusted"), "weather.keep": Labels(reads="private")}
+
+
+def test_labels_for_a_tool_that_nobody_brings_are_told(bub: Workshop) -> None:
+    text = "extends: bub:default\nplugins: {drums: {path: drums.py, labels: {tools: {drums.hti: {}}}}}\n"
+    found = findings(lambda: bub(f"{text}profiles: {{default: {{plugins: [drums]}}}}", drums=bringing("drums.hit")))
+    assert [(one.code, one.severity, one.help) for one in found] == [("B239", "warning", "did you mean `drums.hit`?")]

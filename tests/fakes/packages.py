@@ -26,9 +26,11 @@ def install_section(
     return folder
 
 
-def install_labels(folder: Path, labels: Any, *, plugin: str = "weather", package: str = "bub_weather") -> Path:
+def install_labels(
+    folder: Path, labels: Any, *, plugin: str = "weather", package: str = "bub_weather", code: str = IMPORTED
+) -> Path:
     """Install in `folder` a package with a plugin that brings labels for it; returns `folder`."""
-    install_section(folder, {}, plugin=plugin, package=package)
+    install_section(folder, {}, plugin=plugin, package=package, code=code)
     points = folder / f"{package}-1.2.dist-info" / "entry_points.txt"
     names = f"[bub]\n{plugin} = {package}\n[bub.labels]\n{plugin} = {package}:labels.json\n"
     points.write_text(names, encoding="utf-8")

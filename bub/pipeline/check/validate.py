@@ -18,6 +18,7 @@ from bub.pipeline.check.outline import Outline, outline_of
 from bub.pipeline.check.rules import (
     NOTE_RULES,
     OUTLINE_RULES,
+    PROFILE_NOTE_RULES,
     PROFILE_RULES,
     SOUND_RULES,
     STAGE_RULES,
@@ -322,6 +323,8 @@ def check_profile(checker: ProfileChecker, profile: str, shared: Shared | None =
     base = checker.outline.document.base
     plan.findings.items += find_plugins(listed, declared=declared, base=base, entry_points=entry_points)
     checker.apply_if_sound(NOTE_RULES, plan)
+    if checker.outline.document.complete:
+        _apply(PROFILE_NOTE_RULES, plan)
     return plan.findings.items
 
 

@@ -154,3 +154,6 @@ SOUND_RULES: tuple[Callable[[Plan], None], ...] = (nothing_is_sent.check,)
 
 NOTE_RULES: tuple[Callable[[Plan], None], ...] = (stage_without_timeout.check,)
 """What is only noted of stages, if nothing is wrong, and only if a file is checked: no start has a use for it."""
+
+PROFILE_NOTE_RULES: tuple[Callable[[Plan], None], ...] = (strangers_leak.note,)
+"""What is only noted of one profile, and only if a file is checked."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bub.base.diagnostics import Related
+from bub.base.diagnostics import Related, Severity
 from bub.pipeline.check import late
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import mappings_in, names_of
@@ -13,15 +13,30 @@ CODE = "B232"
 
 
 def check(plan: Plan) -> None:
-    """Find ways on which strangers get at what is private (a warning), or may (a note): one finding for each start."""
-    if not _may_leak(plan):
-        return
-    ways = [way for way in late.find_ways(plan) if way.is_open]
+    """Find ways on which strangers get at what is private: one finding for each channel that they write in."""
+    for ways in _ways_by_start(plan):
+        if _is_leak(ways[0]):
+            _tell(plan, ways, "warning")
+
+
+def note(plan: Plan) -> None:
+    """Note ways that may be there, and those that begin with a page that the agent reads."""
+    for ways in _ways_by_start(plan):
+        if not _is_leak(ways[0]):
+            _tell(plan, ways, "note")
+
+
+def _ways_by_start(plan: Plan) -> list[list[late.Way]]:
+    """The ways that nothing cuts, those with one beginning together, the surest first."""
+    ways = [way for way in late.find_ways(plan) if way.is_open] if _may_leak(plan) else []
     # If strangers write to the agent, that says more than that it reads their pages.
     told = [way for way in ways if way.begins_outside] or ways
-    for start in dict.fromkeys(way.start for way in told):
-        from_here = sorted((way for way in told if way.start == start), key=_rank)
-        _tell(plan, from_here)
+    starts = dict.fromkeys(way.start for way in told)
+    return [sorted((way for way in told if way.start == start), key=_rank) for start in starts]
+
+
+def _is_leak(way: late.Way) -> bool:
+    return way.is_sure and way.begins_outside
 
 
 def _rank(way: late.Way) -> tuple[bool, bool]:
@@ -29,7 +44,7 @@ def _rank(way: late.Way) -> tuple[bool, bool]:
     return not way.is_sure, way.outlet is None
 
 
-def _tell(plan: Plan, ways: list[late.Way]) -> None:
+def _tell(plan: Plan, ways: list[late.Way], severity: Severity) -> None:
     """Tell the first of some ways, and how many more there are."""
     way, *others = ways
     first, *steps = way.steps
@@ -39,7 +54,7 @@ def _tell(plan: Plan, ways: list[late.Way]) -> None:
         CODE,
         f"{way.words} in profile `{plan.profile}`{judged}{more}",
         first.place,
-        severity="warning" if way.is_sure and way.begins_outside else "note",
+        severity=severity,
         path=f"profiles.{plan.profile}.tools",
         profile=plan.profile,
         help=way.help,
