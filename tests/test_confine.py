@@ -526,6 +526,20 @@ async def test_no_command_changes_what_says_what_the_agent_may_do(
     assert [path.read_text() for path in own] == ["strict\n", "strict\n"]
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_no_command_writes_the_persons_own_file_though_the_home_folder_is_open(
+    run: Run, house: House, way: str, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
+    own = house.workspace / ".bub"
+    if is_there:
+        own.mkdir()
+    monkeypatch.setenv("HOME", str(house.workspace))
+    told = await run(f"mkdir -p {own}; echo loose > {own}/pipelines.yaml; echo done > ran", Confinement())
+    assert not (own / "pipelines.yaml").exists()
+    assert (house.workspace / "ran").exists() == (way == "bubblewrap")
+    assert way == "bubblewrap" or "Landlock opens folders whole" in told
+
+
 @pytest.mark.parametrize(
     ("reach", "why"),
     [

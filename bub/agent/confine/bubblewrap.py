@@ -92,7 +92,7 @@ def _mounts(walls: Walls, room: Room) -> Iterator[str]:
         shown |= {folder: shown.get(folder, ("--bind", str(folder))) for folder in _way_to(path, walls)}
         shown[path] = ("--ro-bind", str(path))
     nothing = ("--ro-bind", str(room.nothing))
-    shown |= {path: ("--tmpfs", "") if path.is_dir() else nothing for path in walls.hidden}
+    shown |= {path: nothing if path.is_file() else ("--tmpfs", "") for path in walls.hidden}
     shown |= dict.fromkeys(room.placeholders, nothing)
     for path in sorted(shown, key=lambda path: len(path.parts)):
         yield from (word for word in (*shown[path], str(path)) if word)

@@ -39,7 +39,7 @@ class UnconfinableError(BubError):
 
 
 class Walls(msgspec.Struct, frozen=True):
-    """What holds for one command: real paths, each of which is there, but for links in `/etc`.
+    """What holds for one command: real paths of what is there, but for links in `/etc`, and for Bub's own folder.
 
     What may be written may be read. Every command may read `programs`, and `settings`, which lie in `/etc`. `hidden`
     are folders and files that none sees, and `kept` those that none writes, although they lie in what may be written.
@@ -85,7 +85,7 @@ def build_walls(
         _outermost(read),
         _outermost(path for path in _present(needs) if not home.is_relative_to(path)),
         tuple(path for path in (_ETC / name for name in _OF_PROGRAMS) if path.exists()),
-        (*_present([own]), *_present(keys)),
+        (*((own,) if own.exists() or _lies_in(own, write) else ()), *_present(keys)),
         tuple(_present(files)),
         tuple(path for path in keys if not os.path.lexists(path)),
         network,
