@@ -239,7 +239,7 @@ async def test_A13_a_context_that_is_too_long_is_summed_up_once(talk: Talk) -> N
         result = await talk.say(overflow, OPENAI.answer("here I am"))
         assert result.model_output == "here I am"
         entries = await talk.tape()
-        with pytest.raises(ModelError, match=r"does not fit into the window .* \(system prompt \d+, \d+ tools 1,\d+"):
+        with pytest.raises(ModelError, match=r"does not fit into the window .* \(system prompt \d+, \d+ tools \d,\d+"):
             await talk.say(overflow, overflow)
     _, long, summing, short, *_ = await talk.asked()
     assert "swordfish" in json.dumps(long["messages"])

@@ -60,10 +60,23 @@ class Heard:
     body: str
 
     @property
+    def provider(self) -> str:
+        """The first part of its path, by which the tests tell providers apart."""
+        return self.line.split()[1].split("/")[1]
+
+    @property
     def keys(self) -> set[str]:
         """The person's secrets anywhere in it."""
         whole = " ".join((self.line, self.headers, self.body))
         return {key for key in (*KEYS.values(), OTHER_SECRET) if key in whole}
+
+
+def for_answers(heard: list[Heard]) -> list[Heard]:
+    """The requests for an answer; the questions before them, about the window, bring no key to anybody else."""
+    asked = [one for one in heard if one.line.startswith("POST")]
+    for one in heard:
+        assert any((one.port, one.provider) == (each.port, each.provider) and one.keys <= each.keys for each in asked)
+    return asked
 
 
 class House:
@@ -162,7 +175,7 @@ def test_the_persons_own_addresses_get_the_keys_in_every_folder(house: House) ->
     """The control: without it, the tests below would pass if no key ever went anywhere."""
     house.file("description: a file of the folder's own\n")
     heard, _, _ = house.run()
-    assert [(one.port, one.line.split()[1].split("/")[1], one.keys) for one in heard] == [
+    assert [(one.port, one.provider, one.keys) for one in for_answers(heard)] == [
         (house.near, name, {key}) for name, key in KEYS.items()
     ]
 
@@ -493,7 +506,7 @@ def test_a_key_of_the_environment_goes_to_the_persons_own_address_in_place_of_th
     if has_file:
         house.file("description: harmless\n")
     heard, framework, told = house.run()
-    assert [(one.port, one.line.split("/")[1], one.keys) for one in heard] == [(house.near, "lab", set())], told
+    assert [(one.port, one.provider, one.keys) for one in for_answers(heard)] == [(house.near, "lab", set())], told
     assert "sk-of-the-environment" in heard[0].headers
     assert "B225" not in [one.code for one in framework.findings]
 
@@ -506,7 +519,7 @@ def test_but_no_key_of_the_persons_goes_along_if_the_folder_says_a_word_too(
     monkeypatch.setenv(name, "sk-of-the-environment")
     house.file(f"settings: {also}\n")
     heard, framework, _ = house.run()
-    assert [one.keys for one in heard if one.port == house.far] == [set()]
+    assert [one.keys for one in for_answers(heard) if one.port == house.far] == [set()]
     assert [one.code for one in framework.findings if "`lab`" in one.message] == ["B225"]
 
 
