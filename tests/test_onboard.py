@@ -1166,11 +1166,18 @@ def test_who_goes_back_over_a_question_that_is_not_asked_any_more_is_at_the_one_
                 raise answer
             return answer
 
+        def progress(self, text: str) -> AbstractContextManager[Callable[[str], None]]:
+            waited.append(text)
+            return super().progress(text)
+
+    waited: list[str] = []
     rewinding = Rewinding(Voice())
 
     def set_up() -> list[object]:
         nonlocal done
         given = [rewinding.put(Query("provider", "text", "?"))]
+        with rewinding.progress("waiting for the model"):
+            pass
         if not done:
             given.append(rewinding.put(Query("install", "text", "?")))
             done = True
@@ -1179,6 +1186,7 @@ def test_who_goes_back_over_a_question_that_is_not_asked_any_more_is_at_the_one_
     assert rewinding.run(set_up) == ["other", "all", "end"]
     back = ["plugins", "tools", "plugins", "provider", "plugins", "tools"]
     assert asked == ["provider", "install", "plugins", "tools", *back]
+    assert waited == ["waiting for the model"] * 4, "who goes back sees what is waited for, too"
 
 
 # Channels.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from bub.asking import BackError, Query, Voice
@@ -66,9 +66,5 @@ class Rewinding:
             self._voice.say(text)
 
     def progress(self, text: str) -> AbstractContextManager[Callable[[str], None]]:
-        """Tell that something is being waited for, once."""
-        return nullcontext(_ignore) if self._is_replayed else self._voice.progress(text)
-
-
-def _ignore(text: str) -> None:
-    """Say nothing: it was said before."""
+        """Tell that something is being waited for, each time: nobody is to watch a set-up be silent."""
+        return self._voice.progress(text)
