@@ -15,6 +15,7 @@ from fakes.scripted import ANTHROPIC, OPENAI, Called, refusal
 from fakes.talk import Talk
 from pypdf import PdfReader, PdfWriter
 
+from bub.agent.costs.budget import estimate_tokens
 from bub.agent.documents import pdf as reading
 from bub.agent.documents.pdf import read_pdf
 from bub.agent.tools.files import file_tools
@@ -181,6 +182,11 @@ async def test_what_is_refused_for_another_reason_stays_refused(talk: Talk) -> N
         with pytest.raises(ModelError, match="image_url"):
             await talk.say(refusal(NO_PICTURES, 400), OPENAI.answer("no"))
     assert len(await talk.asked()) == 2
+
+
+def test_a_picture_that_nobody_counted_is_no_million_tokens() -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 4_000_000}}
+    assert 1000 < estimate_tokens([{"role": "user", "content": [picture]}], "A cat.") < 3000
 
 
 def test_who_is_known_to_take_no_pictures() -> None:

@@ -27,8 +27,8 @@ _OPEN = (None, "object", "array")
 def schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
     """The schema of a struct, the object itself at its top.
 
-    Types that it refers to are written where they are used, since not every reader follows references; a type that
-    holds itself has no end without them.
+    Types that it refers to are written where they are used, without their docstrings, since not every reader follows
+    references; a type that holds itself has no end without them.
     """
     whole = msgspec.json.schema(struct)
     shared = dict(whole.pop("$defs", {}))
@@ -49,7 +49,11 @@ def _inline(value: Any, shared: Schema) -> Any:
     reference = value.get("$ref")
     if isinstance(reference, str):
         beside = {key: each for key, each in value.items() if key != "$ref"}
-        found = {key: each for key, each in shared[reference.rpartition("/")[2]].items() if key != "title"}
+        found = {
+            key: each
+            for key, each in shared[reference.rpartition("/")[2]].items()
+            if key not in ("title", "description")
+        }
         return _inline({**found, **beside}, shared)
     return {key: _inline(each, shared) for key, each in value.items()}
 

@@ -12,6 +12,7 @@ import msgspec
 
 from bub.agent.calls.caller import ToolCall, ToolOutcome
 from bub.agent.costs.bill import Bill
+from bub.agent.window.measure import tokens_of_messages, tokens_of_text
 from bub.errors import BubError
 from bub.pipeline.plan.limits import DEFAULT_LIMITS
 
@@ -226,8 +227,8 @@ class _Shared(dict[str, int]):
 
 
 def estimate_tokens(messages: Sequence[Mapping[str, Any]], answer: str) -> int:
-    """About how many tokens a request and its answer are, if nobody counted: four letters are one."""
-    return (len(msgspec.json.encode(messages, enc_hook=str)) + len(answer)) // 4
+    """About how many tokens a request and its answer are, if nobody counted; a picture is as many, however large."""
+    return tokens_of_messages(messages) + tokens_of_text(answer)
 
 
 def _encode(call: ToolCall) -> bytes:

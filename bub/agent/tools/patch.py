@@ -37,8 +37,8 @@ class _File(msgspec.Struct):
 def patch(
     patch: Annotated[
         str,
-        "`--- a/FILE`, `+++ b/FILE`, then hunks below `@@`, each with unchanged lines around it. "
-        "/dev/null makes or deletes a file; `rename from` and `rename to` below `diff --git` rename one.",
+        "With unchanged lines around each change. /dev/null makes or deletes a file; "
+        "`rename from` and `rename to` below `diff --git` rename one.",
     ],
     *,
     context: ToolContext,
