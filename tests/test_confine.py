@@ -79,6 +79,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     with sqlite3.connect(home / ".bub/inbox.db") as inbox:
         inbox.execute("create table open as select 'q1' as id")
     monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # what a Bub that is killed leaves there goes with the test
     monkeypatch.delenv("BUB_HOME", raising=False)
     abstract, shared = f"bub-{tmp_path.name}-{os.getpid()}", f"/dev/shm/bub-{os.getpid()}"
     with ExitStack() as stack:
