@@ -6,7 +6,7 @@ like a model's call, and here nobody can be asked. Every command only makes an e
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from bub.base.surfaces import Surface
 from bub.bus import MessageBus
 from bub.channels import Channel, ChannelManager, ChannelMessage
 from bub.channels.terminal import Terminal
+from bub.channels.terminal.mentions import Typed
 from bub.envelope import content_of
 from bub.inbox.mailbox import Mailbox
 from bub_plugins.telegram import TelegramChannel, TelegramSettings
@@ -115,7 +116,7 @@ async def test_a_command_of_a_terminal_that_a_plugin_brings_is_asked_about(works
 
         async def run(self, *, task_status: Any = trio.TASK_STATUS_IGNORED) -> None:
             task_status.started()
-            await self.submit(command(made))
+            await self.submit(Typed(command(made)))
             await self.wait_until_answered()
 
         async def send(self, message: ChannelMessage) -> None:
@@ -222,7 +223,7 @@ async def test_a_command_that_a_plugin_makes_of_what_the_operator_said_is_asked_
 
 
 class Chair:
-    """Where a person sits who always says `always`, and has typed some lines; each is answered before the next."""
+    """Where a person sits who says yes for as long as they may, and has typed some lines, one after the other."""
 
     failure: OSError | None = None
 
@@ -234,14 +235,14 @@ class Chair:
 
     async def run(self, first: str = "") -> None:
         for line in self._lines:
-            await self._terminal.submit(line)
+            await self._terminal.submit(Typed(line))
             await self._terminal.wait_until_answered()
         await self._then()
         await self._terminal.wait_until_answered()
 
-    async def ask(self, question: str) -> str:
+    async def ask(self, question: str, more: Sequence[str] = ()) -> str:
         self.asked.append(question)
-        return "a"
+        return "s" if "session" in more else "y"
 
     def show(self, *_: object) -> None: ...
 
