@@ -140,6 +140,7 @@ WHERE: dict[str, Callable[[Any], Any]] = {
     "stage": lambda stage: {"stages": {"x": stage}, "profiles": {"x": {"stages": {"y": stage}}}},
     "hook": lambda hook: {"hooks": {"x": hook}, "profiles": {"x": {"hooks": {"y": hook}}}},
     "plugin": lambda plugin: {"plugins": {"x": plugin}},
+    "labels": lambda labels: {"plugins": {"x": {"labels": {"tools": {"a.b": labels}, "channels": {"c": labels}}}}},
     "profile": lambda profile: {"profiles": {"x": profile}},
     "route": lambda route: {"routes": [route, route]},
     "settings": lambda settings: {"settings": settings, "profiles": {"x": {"settings": settings}}},

@@ -23,7 +23,7 @@ def follow(text: str, finding: Diagnostic) -> str | None:
     """The text once the advice of a finding was followed; None if it asks for more than can be read from it."""
     for pattern, edit in ADVICE:
         found = re.match(pattern, finding.help or "")
-        if found is not None and (edit is write_there or finding.path.startswith(_TREES)):
+        if found is not None and (edit in _OF_THE_TEXT or finding.path.startswith(_TREES)):
             return edit(text, finding, found)
     return None
 
@@ -33,6 +33,24 @@ def follow(text: str, finding: Diagnostic) -> str | None:
 
 def write_there(text: str, finding: Diagnostic, found: re.Match[str]) -> str:
     return repaired(text, replace(finding, fix=finding.fix or found[1]))
+
+
+def take_item_out(text: str, finding: Diagnostic, _: re.Match[str]) -> str:
+    """Take an entry out of a list that is written in one line, with the comma beside it."""
+    lines = text.splitlines(keepends=True)
+    place = finding.range
+    line = lines[place.start.line - 1]
+    before, after = line[: place.start.column - 1], line[place.end.column - 1 :]
+    if re.match(r"\s*,", after):
+        after = re.sub(r"^\s*,\s*", "", after)
+    else:
+        before = re.sub(r",\s*$", "", before)
+    lines[place.start.line - 1] = before + after
+    return "".join(lines)
+
+
+_OF_THE_TEXT = (write_there, take_item_out)
+"""Edits that change the text where the finding points."""
 
 
 def tree_edit(edit: Callable[[Tree, list[str], re.Match[str]], None]) -> Callable[[str, Diagnostic, Any], str]:
@@ -175,6 +193,8 @@ ADVICE: tuple[tuple[str, Callable[[str, Diagnostic, Any], str]], ...] = (
     (r"write `([^`\"]+)`$", write_there),
     (r"write a whole reply: `(.*)`$", tree_edit(_write_reply)),
     (r"replace `(\w+)`$", write_there),
+    (r"write `(workspace)`, `workspace/folder`", write_there),
+    (r"take it out$|take out one of the two, |(?:add it to `allow`, or )?take it out of `ask`", take_item_out),
     (r"name `(\w+)` instead$", write_there),
     (r"use `(\w+)` or `skip`", write_there),
     (r"`\w+` can be `(\w+)`", write_there),

@@ -6,7 +6,7 @@ from bub.base.diagnostics import Related, Severity
 from bub.pipeline.check import late
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import mappings_in, names_of
-from bub.pipeline.plan.settings import all_settings
+from bub.pipeline.source.merge import DEFAULT_PROFILE
 from bub.plugins.shipped import BY_NAME
 
 CODE = "B232"
@@ -72,9 +72,11 @@ def _may_leak(plan: Plan) -> bool:
         return True
     if any(plan.root.get("plugins", name, "path") is None and not plan.is_shipped(name) for name, _ in plan.allowlist):
         return True
+    # Messages come to the profile itself, or over the routes of the default one.
+    settings = (plan.root.get("settings"), plan.document.root.get("profiles", DEFAULT_PROFILE, "settings"))
     return any(
         section.get(key) is not None
-        for _, settings in all_settings(plan.document.root)
-        for _, section in mappings_in(settings)
+        for each in settings
+        for _, section in mappings_in(each)
         for key in ("allow_users", "allow_chats", "listen")
     )
