@@ -50,7 +50,7 @@ def test_a_way_that_a_gate_may_cut_is_told_once_it_is_there_and_once_nobody_may_
     own = text(OPEN, "ask: []").replace("[telegram]", "[telegram, crm]")
     (first, *_) = changes(text(OPEN), own)
     assert not first.is_danger
-    assert "unless the gate `tool_gate`" in first.message
+    assert "unless a plugin judges each call at `tool_gate`" in first.message
     assert [one.is_danger for one in changes(own, text(OPEN, "ask: []"))] == [True, True]
 
 

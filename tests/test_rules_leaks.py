@@ -189,7 +189,7 @@ GUARD = "plugins: {guard: {path: guard.py, labels: {}}}\n"
 def test_a_gate_cuts_the_way_if_a_plugin_implements_it_and_is_named() -> None:
     (finding,) = leaks(profile(ISSUE, GUARD + OPEN, "telegram, guard"))
     assert finding.severity == "note"
-    assert "unless the gate `tool_gate` judges each call, if a plugin implements it" in finding.message
+    assert "unless a plugin judges each call at `tool_gate`" in finding.message
     # Nobody is there who could judge.
     assert severities(profile(ISSUE, OPEN + "hooks: {tool_gate: {kind: gate}}\n")) == ["warning"]
     assert severities(profile(ISSUE, GUARD + OPEN + "hooks: {tool_gate: {only: [telegram]}}\n", "telegram, guard")) == [
@@ -197,7 +197,7 @@ def test_a_gate_cuts_the_way_if_a_plugin_implements_it_and_is_named() -> None:
     ]
     judged = "hooks: {moderate: {kind: gate, takes: [prompt]}}\nstages: {moderate: {before: run_model, timeout: 1s}}\n"
     (finding,) = leaks(profile(ISSUE, GUARD + OPEN, "telegram, guard", judged))
-    assert "unless the gate `moderate` judges the message" in finding.message
+    assert "unless a plugin judges the message at the gate `moderate`" in finding.message
 
 
 @pytest.mark.parametrize(

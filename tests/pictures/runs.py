@@ -38,7 +38,7 @@ def moderate(prompt):
         return {"deny": "passwords stay here"}
 """
 MISTAKEN = SOUND.replace("run_model", "run_modle")
-OPENED = SOUND.replace("before: run_model", "after: run_model").replace("[bash, fs.write]", "[fs.write]")
+OPENED = SOUND.replace("before: run_model", "after: run_model").replace("[bash, fs.write]", "[bash]")
 OPENED = OPENED.replace("house_rules]", "house_rules, helper]") + "  helper: {path: helper.py}\n"
 _COLUMNS = 120
 

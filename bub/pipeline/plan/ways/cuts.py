@@ -52,7 +52,7 @@ def gates_before(plan: Plan, agents: list[StagePlan]) -> Iterator[Cut]:
             and stage.each is None
             and _judges(plan, _only(stage), stage.hook.point.name)
         ):
-            yield Cut(f"the gate `{stage.id}` judges the message, if a plugin implements it", stage.where, False)
+            yield Cut(f"a plugin judges the message at the gate `{stage.id}`", stage.where, False)
 
 
 def gate_of_tools(plan: Plan) -> Cut | None:
@@ -62,7 +62,7 @@ def gate_of_tools(plan: Plan) -> Cut | None:
     if hook is None or kind is None or kind.name != _GATE or not _judges(plan, _only(hook), _TOOL_GATE):
         return None
     place = hook.node.where if hook.node is not None else None
-    return Cut(f"the gate `{_TOOL_GATE}` judges each call, if a plugin implements it", place, False)
+    return Cut(f"a plugin judges each call at `{_TOOL_GATE}`", place, False)
 
 
 def _only(what: StagePlan | HookPlan) -> frozenset[str] | None:
