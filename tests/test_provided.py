@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -327,8 +328,10 @@ def keep() -> str:
 def provide_tools():
     return [get, keep]
 """
-    place = install_labels(tmp_path / "site", {"brings": "untrusted"}, code=code)
+    place = install_labels(tmp_path / "site", {"brings": "untrusted"}, package="bub_rain", code=code)
     monkeypatch.syspath_prepend(str(place))
+    monkeypatch.setitem(sys.modules, "bub_rain", None)  # so that what is imported is forgotten at the end
+    del sys.modules["bub_rain"]
     framework = bub("extends: bub:default\nplugins: {}\nprofiles: {default: {plugins: [weather]}}")
     labels = {name: one.labels for name, one in framework.tools.tools.items() if name.startswith("weather.")}
     assert labels == {"weather.get": Labels(brings="untrusted"), "weather.keep": Labels(reads="private")}
