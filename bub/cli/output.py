@@ -33,8 +33,8 @@ def page_width() -> int:
 
 
 def file_size(size: int) -> str:
-    """Return a number of bytes as people read it."""
-    for unit, one in (("MB", 1_000_000), ("kB", 1_000)):
+    """Return a number of bytes as people read it, counted as `bub local install` and most file managers count."""
+    for unit, one in (("MB", 2**20), ("kB", 2**10)):
         if size >= one:
             return f"{size / one:,.1f} {unit}"
     return f"{size} bytes"
