@@ -13,9 +13,7 @@ import msgspec
 from bub.agent.loop.aside import Aside
 from bub.agent.loop.context import Context
 from bub.agent.window.gauge import Gauge
-from bub.agent.window.measure import (
-    tokens_of_messages,
-)
+from bub.agent.window.measure import tokens_of_messages
 from bub.agent.window.split import Split, shorten_results, split
 from bub.agent.window.summary import Room, fit_summary, pieces_of, request_for
 from bub.errors import BubError, ModelError

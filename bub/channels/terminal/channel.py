@@ -172,7 +172,6 @@ class Terminal(Channel):
             lasting = (approval.bound, question.stretch) if approval is not None and question.stretch else None
             if may_last and lasting in self._allowed:
                 return True
-                return True
             tool, beyond = escape_invisible(question.tool), ""
             if is_edit(question):
                 shown, hidden = change_of(question)
