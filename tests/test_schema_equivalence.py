@@ -166,6 +166,12 @@ def test_a_schema_with_a_keyword_that_is_not_known_is_sure_of_nothing() -> None:
     assert not quick_check({"type": "string", "contentEncoding": "base64"})("aGk=")
 
 
+@pytest.mark.parametrize("blank", ["\ufeff", "\x85", "\x1c", "\x1f", "\xa0", "\u2028", "\u3000", " "])
+def test_what_one_language_takes_for_a_blank_is_one_for_both(blank: str) -> None:
+    value = {"version": 1, "extends": "bub:default", "settings": {"command_prefix": f"a{blank}b"}}
+    assert (plain_validator.is_valid(value), refused_by_the_loader(value)) == (False, True)
+
+
 @pytest.mark.parametrize("definition", WHERE)
 def test_the_loader_accepts_what_the_schema_makes(definition: str) -> None:
     whole = bounded(PLAIN)
