@@ -334,8 +334,23 @@ async def test_a_yes_counts_for_no_other_call_than_it_was_given_for(tmp_path: Pa
     kept = await store.ask(asked())
     assert await store.answer(kept.id, True, "operator")
     with pytest.raises(NotSpentError, match="another call"):
-        await store.begin_call(1, other, kept.id)
-    await store.begin_call(1, CALL, kept.id)
+        await store.begin_call([1], other, kept.id)
+    await store.begin_call([1], CALL, kept.id)
+
+
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_a_call_is_noted_for_all_messages_of_its_turn_or_for_none(tmp_path: Path) -> None:
+    store = Mailbox(None, tmp_path)
+    await store.open()
+    kept = await store.ask(asked())
+    with pytest.raises(NotSpentError):
+        await store.begin_call([1, 2], CALL, kept.id)
+    assert await store.begin([2]) == []
+    assert await store.answer(kept.id, True, "operator")
+    await store.begin_call([1, 2], CALL, kept.id)
+    assert [await store.begin([one]) for one in (1, 2)] == [[CALL], [CALL]]
+    await store.end_call([1, 2], CALL)
+    assert [call.has_ended for one in (1, 2) for call in await store.begin([one])] == [True, True]
 
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])
@@ -348,16 +363,16 @@ async def test_a_yes_is_used_up_with_the_note_that_the_call_begins_or_neither(tm
         if answer is not None:
             assert await store.answer(kept.id, answer, "operator")
         with pytest.raises(NotSpentError):
-            await store.begin_call(1, CALL, kept.id)
+            await store.begin_call([1], CALL, kept.id)
         assert [call.has_begun for call in await store.begin([1])] == ([False] if answer is None else [])
     other = await store.ask(asked(), other_than=[kept.id])
     assert other.id != kept.id
     assert await store.answer(other.id, True, "operator")
-    await store.begin_call(1, CALL, other.id)
+    await store.begin_call([1], CALL, other.id)
     assert await store.begin([1]) == [CALL]
     with pytest.raises(NotSpentError):
-        await store.begin_call(1, CALL, other.id)
-    await store.end_call(1, CALL)
+        await store.begin_call([1], CALL, other.id)
+    await store.end_call([1], CALL)
     assert [call.has_ended for call in await store.begin([1])] == [True]
     found = [await store.find_question(one.id) for one in (kept, other)]
     assert [one.state for one in found if one] == [NO, SPENT]

@@ -191,16 +191,12 @@ class TurnCalls:
             kept = await self._store.find_question(approval)
             if kept is not None and self._approvals.has_changed(kept.approval):
                 raise NotSpentError(_CHANGED)
-        first, *others = self._batch.ids
-        # What steered the turn may be answered by another one after a crash. The yes is spent last: nothing ran before.
-        for one in others:
-            await self._store.begin_call(one, call)
-        await self._store.begin_call(first, call, approval)
+        # Each message has a note: what steered the turn may be answered by another one after a crash.
+        await self._store.begin_call(self._batch.ids, call, approval)
 
     async def end(self, call: NotedCall) -> None:
         """Note that a call has ended."""
-        for one in self._batch.ids:
-            await self._store.end_call(one, call)
+        await self._store.end_call(self._batch.ids, call)
 
     async def ask(self, question: Question) -> Answer | bool:
         """Put a question to who may answer it, and wait for that; an answer from before a crash is one."""

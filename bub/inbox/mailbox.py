@@ -167,13 +167,13 @@ class Mailbox:
         """Keep the channel's name for what shows a question."""
         await self._do(self._store.questions.note_shown, name, shown)
 
-    async def begin_call(self, turn: Id, call: NotedCall, approval: str = "") -> None:
+    async def begin_call(self, ids: Sequence[Id], call: NotedCall, approval: str = "") -> None:
         """Note that a call begins and use up its yes, in one transaction."""
-        await self._do(self._store.questions.begin_call, turn, call, approval)
+        await self._do(self._store.questions.begin_call, tuple(ids), call, approval)
 
-    async def end_call(self, turn: Id, call: NotedCall) -> None:
+    async def end_call(self, ids: Sequence[Id], call: NotedCall) -> None:
         """Note that a call has ended."""
-        await self._do(self._store.questions.end_call, turn, call)
+        await self._do(self._store.questions.end_call, tuple(ids), call)
 
     # The outbox.
 

@@ -111,8 +111,8 @@ class Questions:
         """Keep the channel's name for what shows a question."""
         self._db.execute("update questions set shown = ? where id = ?", (mend(shown), _key_of(name)))
 
-    def begin_call(self, turn: int, call: NotedCall, approval: str) -> None:
-        """Note that a call begins, and use up its yes. Raises `NotSpentError` if there is none for it."""
+    def begin_call(self, turns: Sequence[int], call: NotedCall, approval: str) -> None:
+        """Note for turns that a call begins, and use up its yes. Raises `NotSpentError` if there is none for it."""
         if approval:
             kept = self.find(approval)
             if kept is not None and (kept.approval.tool, kept.approval.arguments) != (call.tool, call.arguments):
@@ -121,17 +121,17 @@ class Questions:
                 raise NotSpentError("it was used up or taken back")
             if kept.approval.until <= time.time():
                 raise NotSpentError("it is too old")
-        self._db.execute(
+        self._db.executemany(
             "insert into calls (workspace, turn, call_id, tool, arguments) values (?, ?, ?, ?, ?)",
-            (self._workspace, turn, mend(call.call_id), mend(call.tool), call.arguments),
+            [(self._workspace, turn, mend(call.call_id), mend(call.tool), call.arguments) for turn in turns],
         )
 
-    def end_call(self, turn: int, call: NotedCall) -> None:
-        """Note that a call has ended."""
-        self._db.execute(
+    def end_call(self, turns: Sequence[int], call: NotedCall) -> None:
+        """Note for turns that a call has ended."""
+        self._db.executemany(
             "update calls set ended = 1 where id = (select max(id) from calls"
             " where workspace = ? and turn = ? and call_id = ? and tool = ? and arguments = ?)",
-            (self._workspace, turn, mend(call.call_id), mend(call.tool), call.arguments),
+            [(self._workspace, turn, mend(call.call_id), mend(call.tool), call.arguments) for turn in turns],
         )
 
     def calls(self, turns: Sequence[int]) -> list[NotedCall]:

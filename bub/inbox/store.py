@@ -131,11 +131,14 @@ class InboxStore(Protocol):
     async def note_shown(self, name: str, shown: str) -> None:
         """Keep the channel's name for what shows a question."""
 
-    async def begin_call(self, turn: Id, call: NotedCall, approval: str = "") -> None:
-        """Note that a call of a turn begins and use up its yes, all or nothing. Raises `NotSpentError` without one."""
+    async def begin_call(self, ids: Sequence[Id], call: NotedCall, approval: str = "") -> None:
+        """Note for each message that a call for it begins and use up its yes, all or nothing.
 
-    async def end_call(self, turn: Id, call: NotedCall) -> None:
-        """Note that a call of a turn has ended."""
+        Raises `NotSpentError` without one.
+        """
+
+    async def end_call(self, ids: Sequence[Id], call: NotedCall) -> None:
+        """Note for each message that a call for it has ended."""
 
     async def keep_draft(self, id: Id, draft: str) -> None:  # noqa: A002 (what a message in a store is known by)
         """Keep the channel's name for what shows the answer to a message."""
