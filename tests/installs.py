@@ -95,7 +95,7 @@ def lines_of_readme() -> list[str]:
 def check_answer(text: str) -> None:
     """Raise RuntimeError unless there is an answer below the heading of `bub run`."""
     heading, _, answer = text.partition("[cli:local]\n")
-    said = [line for line in heading.splitlines() if "the answer is cut" not in line]  # the small model may go on and on
+    said = [line for line in heading.splitlines() if "the answer is cut" not in line]  # it may go on and on
     if any(said) or not answer.strip():
         raise RuntimeError(f"no answer: {text!r}")
 
