@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.chat_room import Room, begun, calling, painted
+from fakes.chat_room import Room, begun, calling, clear_screen, make_room, open_lounge, painted
 from fakes.command_line import bub
 from fakes.screen import (
     CTRL_C,
@@ -36,28 +36,19 @@ from bub.tape.tape import tape_name
 
 @pytest.fixture
 def room(tmp_path: Path, address: str) -> Room:
-    folder = tmp_path / "room"
-    folder.mkdir()
-    return Room(folder, address)
+    return make_room(tmp_path / "room", address)
 
 
 @pytest.fixture(scope="module")
 def lounge(tmp_path_factory: pytest.TempPathFactory, address: str) -> Iterator[tuple[Room, Sitting]]:
-    """A room in which one person sits through many tests."""
-    room = Room(tmp_path_factory.mktemp("lounge"), address)
-    with room.sit(BUB_HOME=str(room.folder / "home")) as chat:
-        chat.see_prompt()
-        yield room, chat
-        assert chat.leave() == 0
+    with open_lounge(tmp_path_factory.mktemp("lounge"), address) as lounge:
+        yield lounge
 
 
 @pytest.fixture
 def seated(lounge: tuple[Room, Sitting]) -> Iterator[tuple[Room, Sitting]]:
-    """The room in which somebody sits, whose screen is empty but for the line; and so they leave it."""
-    _, chat = lounge
-    chat.clear()
-    yield lounge
-    chat.see_prompt()
+    with clear_screen(lounge) as seated:
+        yield seated
 
 
 # Talking.

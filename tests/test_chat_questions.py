@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fakes.chat_room import Room, calling, painted
+from fakes.chat_room import Room, calling, clear_screen, make_room, open_lounge, painted
 from fakes.screen import (
     ALT_ENTER,
     BACKSPACE,
@@ -34,28 +34,19 @@ from bub.channels.terminal.questions import arguments_of, change_of
 
 @pytest.fixture
 def room(tmp_path: Path, address: str) -> Room:
-    folder = tmp_path / "room"
-    folder.mkdir()
-    return Room(folder, address)
+    return make_room(tmp_path / "room", address)
 
 
 @pytest.fixture(scope="module")
 def lounge(tmp_path_factory: pytest.TempPathFactory, address: str) -> Iterator[tuple[Room, Sitting]]:
-    """A room in which one person sits through many tests."""
-    room = Room(tmp_path_factory.mktemp("lounge"), address)
-    with room.sit(BUB_HOME=str(room.folder / "home")) as chat:
-        chat.see_prompt()
-        yield room, chat
-        assert chat.leave() == 0
+    with open_lounge(tmp_path_factory.mktemp("lounge"), address) as lounge:
+        yield lounge
 
 
 @pytest.fixture
 def seated(lounge: tuple[Room, Sitting]) -> Iterator[tuple[Room, Sitting]]:
-    """The room in which somebody sits, whose screen is empty but for the line; and so they leave it."""
-    _, chat = lounge
-    chat.clear()
-    yield lounge
-    chat.see_prompt()
+    with clear_screen(lounge) as seated:
+        yield seated
 
 
 # Questions.

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from fakes.chat_room import Room, begun, calling
+from fakes.chat_room import Room, begun, calling, make_room
 from fakes.screen import (
     CTRL_C,
     CTRL_D,
@@ -24,9 +24,7 @@ from bub.channels.terminal.rows import greet
 
 @pytest.fixture
 def room(tmp_path: Path, address: str) -> Room:
-    folder = tmp_path / "room"
-    folder.mkdir()
-    return Room(folder, address)
+    return make_room(tmp_path / "room", address)
 
 
 # Other terminals.

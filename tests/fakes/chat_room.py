@@ -7,6 +7,8 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +119,28 @@ def begun(text: str) -> Script:
 
 def painted(text: str, width: int = 40, look: Look = "markdown") -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", Painter("utf-8").paint(Printout(look, text), width))
+
+
+def make_room(folder: Path, address: str) -> Room:
+    """A room in a new folder, whose model is at an address."""
+    folder.mkdir()
+    return Room(folder, address)
+
+
+@contextmanager
+def open_lounge(folder: Path, address: str) -> Iterator[tuple[Room, Sitting]]:
+    """A room in which one person sits through many tests, and leaves in peace."""
+    room = Room(folder, address)
+    with room.sit(BUB_HOME=str(room.folder / "home")) as chat:
+        chat.see_prompt()
+        yield room, chat
+        assert chat.leave() == 0
+
+
+@contextmanager
+def clear_screen(lounge: tuple[Room, Sitting]) -> Iterator[tuple[Room, Sitting]]:
+    """The room in which somebody sits, whose screen is empty but for the line; and so they leave it."""
+    _, chat = lounge
+    chat.clear()
+    yield lounge
+    chat.see_prompt()
