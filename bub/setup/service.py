@@ -118,7 +118,7 @@ def install_service(service: Service) -> None:
     try:
         for command in service.start:
             _run(command, help=f"`{service.log}` shows why; `bub gateway` in the folder shows it, too")
-    except BaseException:
+    except BaseException:  # a Ctrl-C, too: a half of an installation is none
         if not was_installed:
             with suppress(BubError):
                 remove_service(service)

@@ -138,7 +138,7 @@ class Caller(msgspec.Struct, frozen=True):
     cover: Callable[[str], str] = str
 
     async def run(self, calls: Sequence[ToolCall], done: Callable[[int, ToolOutcome], None]) -> None:
-        """Run the calls; `done` is told of each outcome with its place as it comes (BEHAVIOURS A16).
+        """Run the calls; `done` gets each outcome with its place as it comes (BEHAVIOURS A16).
 
         Calls that only read run side by side. One that may change something runs alone, at its place among the calls,
         so that questions come in this order, too. Before any of them runs, all have been announced (E17). Whatever
@@ -205,7 +205,7 @@ class Caller(msgspec.Struct, frozen=True):
         if runs and tool is not None:
             try:
                 outside = await self._admit(tool, call, arguments, content, watch)
-            except (Exception, SystemExit) as error:  # noqa: BLE001 (without that, it does not come in)
+            except (Exception, SystemExit) as error:  # noqa: BLE001 (what cannot be noted, the model does not get)
                 content, is_error = f"error: it ran, and its result is kept back: {_words(error)}", True
                 shown = ToolResult("")
         frame = new_frame() if outside else ""
@@ -237,7 +237,7 @@ class Caller(msgspec.Struct, frozen=True):
     async def _admit(
         self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], content: str, watch: _Stopwatch
     ) -> str:
-        """Note what a result brings into the conversation before it does, and say where it comes from if outside.
+        """Note what a result brings into the conversation, and return where it comes from if that is outside.
 
         A person is asked first about what only the result shows to be a secret. Raises `ToolError` without their yes,
         `TapeError` if it cannot be noted.

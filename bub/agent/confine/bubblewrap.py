@@ -98,7 +98,7 @@ def _mounts(walls: Walls, room: Room) -> Iterator[str]:
         yield from (word for word in (*shown[path], str(path)) if word)
     for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
         if os.path.islink(f"/{name}"):  # noqa: PTH114 (raises nothing)
-            yield from ("--symlink", os.readlink(f"/{name}"), f"/{name}")  # noqa: PTH115
+            yield from ("--symlink", os.readlink(f"/{name}"), f"/{name}")  # noqa: PTH115 (a text is wanted)
 
 
 def _way_to(path: Path, walls: Walls) -> Iterator[Path]:

@@ -84,7 +84,7 @@ def main(words: Sequence[str]) -> int:
         os.close(descriptor)
     _give_up_capabilities()
     code = _CANNOT
-    try:  # noqa: SIM105 (as below)
+    try:  # noqa: SIM105 (to import `contextlib` takes milliseconds)
         code = _serve(third, told, take, [rule[6:] for rule in rules if rule.startswith("write=")])
     except SystemExit:
         pass
@@ -174,14 +174,14 @@ def _change(asked: _Asked, roots: Sequence[str]) -> None:
     }[name]
     file = _open(process, folder, _text(process, path) if path else b"", flags)
     try:
-        shown = os.readlink(f"/proc/self/fd/{file}")  # noqa: PTH115 (as below)
+        shown = os.readlink(f"/proc/self/fd/{file}")  # noqa: PTH115 (to import `pathlib` takes milliseconds)
         if not any(shown == root or shown.startswith(f"{root}/") for root in roots):
             raise OSError(errno.EPERM, "it lies elsewhere")
         if name == "utimensat":
             times = _read(process, what, 32) if what else None
             _call("utimensat", file, b"", times, _EMPTY_PATH)
         else:
-            os.chmod(f"/proc/self/fd/{file}", what & 0o7777)  # noqa: PTH101 (as below)
+            os.chmod(f"/proc/self/fd/{file}", what & 0o7777)  # noqa: PTH101 (to import `pathlib` takes milliseconds)
     finally:
         os.close(file)
 
@@ -234,10 +234,11 @@ def _kill_all() -> None:
 
 def _children() -> Iterator[int]:
     own = str(os.getpid())
-    for name in os.listdir("/proc"):  # noqa: PTH208 (as below)
+    for name in os.listdir("/proc"):  # noqa: PTH208 (to import `pathlib` takes milliseconds)
         if name.isdigit():
             try:
-                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 (as below)
+                # Not `Path.open`: to import `pathlib` takes milliseconds.
+                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
                     parent = file.read().rpartition(")")[2].split()[1]
             except OSError:  # it has ended
                 continue
@@ -293,7 +294,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:  # what is gone needs no right
         return
-    if not os.path.isdir(path):  # noqa: PTH112 (`pathlib` and `contextlib` take milliseconds to import)
+    if not os.path.isdir(path):  # noqa: PTH112 (to import `pathlib` takes milliseconds)
         rights &= _OF_FILES
     rule = rights.to_bytes(8, sys.byteorder) + place.to_bytes(4, sys.byteorder)
     _call("syscall", _ADD_RULE, ruleset, 1, rule, 0)

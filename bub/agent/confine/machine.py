@@ -39,7 +39,7 @@ class Confined(msgspec.Struct, frozen=True):
         reading, writing = os.pipe()
         try:
             os.write(writing, self.way.filter_for(self.walls))  # far less than a pipe holds
-        except BaseException:
+        except BaseException:  # nobody else has it yet, so nobody else closes it
             os.close(reading)
             raise
         finally:

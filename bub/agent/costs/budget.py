@@ -88,7 +88,7 @@ class Budget:
 
     @property
     def used_today(self) -> int:
-        """How many tokens all turns have used today, as far as this one was told."""
+        """How many tokens all turns have used today, as far as this one knows."""
         return self._used["tokens_per_day"]
 
     @used_today.setter

@@ -27,7 +27,7 @@ class Source(msgspec.Struct, frozen=True):
     is_message: bool = False
 
     @classmethod
-    def named(cls, what: str, *, is_message: bool = False) -> Source:
+    def of(cls, what: str, *, is_message: bool = False) -> Source:
         """Return a source of now; a name that strangers can choose is one line and short."""
         line = "".join(letter if letter.isprintable() else " " for letter in what)
         line = " ".join(line.split())
@@ -57,12 +57,12 @@ class Marks(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def private(what: str) -> Marks:
     """Return the marks of something private."""
-    return Marks(private=(Source.named(what),))
+    return Marks(private=(Source.of(what),))
 
 
 def untrusted(what: str, *, is_message: bool = False) -> Marks:
     """Return the marks of something that strangers may have written."""
-    return Marks(untrusted=(Source.named(what, is_message=is_message),))
+    return Marks(untrusted=(Source.of(what, is_message=is_message),))
 
 
 def _first(sources: Iterable[Source]) -> tuple[Source, ...]:

@@ -130,7 +130,7 @@ class _Touched:
             for file in sorted(changed, key=lambda file: file.after is None):
                 _put(file, file.after)
                 done.append(file)
-        except BaseException:
+        except BaseException:  # a Ctrl-C, too: all of the patch is written, or nothing
             for file in reversed(done):
                 try:
                     _put(file, file.before)
