@@ -1,0 +1,76 @@
+"""Finding and reading the lock beside a pipeline file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bub.base.failures import explain_os_error
+from bub.base.locate import FILE_NAME
+from bub.errors import BubError
+from bub.plugins.lock.facts import VERSION, Lock
+
+_REMAKE = "`bub lock` makes it anew"
+
+
+class LockError(BubError):
+    """A lock that cannot be used: whoever goes on without it would go on unlocked."""
+
+
+def lock_of(pipeline: Path) -> Path:
+    """Return where the lock of a pipeline file is: `pylock.bub.toml` beside it.
+
+    That is for `pipelines.yaml`; a file of another name has one of its own, `pylock.bub-NAME.toml` (PEP 751 wants a
+    name between two dots).
+    """
+    stem = "" if pipeline.name == FILE_NAME else f"-{pipeline.stem.replace('.', '-')}"
+    return pipeline.with_name(f"pylock.bub{stem}.toml")
+
+
+def read_lock(file: Path) -> Lock | None:
+    """Read what a lock says of plugins and servers; None if there is no such file.
+
+    Raises `LockError` for a file that cannot be read, or holds no lock of Bub.
+    """
+    data = read_toml(file)
+    return lock_in(data, file) if data is not None else None
+
+
+def read_toml(file: Path) -> Mapping[str, Any] | None:
+    """Read all that a lock holds; None if there is no such file. Raises `LockError` if it cannot be read."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe of this name holds up nobody
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise LockError(f"{file} cannot be read: {explain_os_error(error)}", help="correct its permissions") from error
+    import tomllib  # only where there is a lock
+
+    try:
+        with os.fdopen(descriptor, "rb") as stream:
+            return tomllib.load(stream)
+    except OSError as error:
+        raise LockError(f"{file} cannot be read: {explain_os_error(error)}", help="correct its permissions") from error
+    except (ValueError, RecursionError) as error:
+        raise LockError(f"{file} is no lock: {' '.join(str(error).split())}", help=_REMAKE) from error
+
+
+def lock_in(data: Mapping[str, Any], file: Path) -> Lock:
+    """Take what is Bub's out of a lock file. Raises `LockError` if it is missing, or not of this form."""
+    tool = data.get("tool")
+    said = tool.get("bub") if isinstance(tool, dict) else None
+    if not isinstance(said, dict):
+        raise LockError(f"{file} says nothing of plugins: it has no `[tool.bub]`", help=_REMAKE)
+    if said.get("version") != VERSION:
+        raise LockError(
+            f"{file} has the form {said.get('version')!r}, and this Bub knows form {VERSION}",
+            help=f"use the Bub that made it, or let this one make it anew: {_REMAKE}",
+        )
+    try:
+        return msgspec.convert(said, Lock)
+    except msgspec.ValidationError as error:
+        raise LockError(f"{file} is no lock of Bub: {error}", help=_REMAKE) from error
