@@ -15,6 +15,9 @@ HOURS ?= 24
 FILES ?= 2000
 MESSAGES ?= 1000
 REFERENCE ?= bub==0.5.1
+CONTRIB ?=
+PACKAGES ?=
+PYTHON_OF_PACKAGES ?= python3.12
 
 PY = $(VENV)/bin/python
 PIP = $(PY) -m pip --disable-pip-version-check
@@ -28,7 +31,7 @@ export SAY := $(value MESSAGE)
 # Tests start Bub hundreds of times: a process that may not keep bytecode compiles every module anew, at twice the cost.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test matrix conformance lint types pictures fuzz promise planted crash load soak local bench installs journey build clean
+.PHONY: help run test matrix conformance lint types pictures fuzz promise planted crash load soak local bench installs journey compat build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -95,6 +98,9 @@ installs: $(VENV)/.bub $(VENV)/.test ## install Bub by each line of README, and 
 journey: $(VENV)/.bub $(VENV)/.test ## spend the first hour at a terminal, wide and narrow, for each line of README
 	PYTHONPATH=tests $(PY) -m tests.journey
 
+compat: $(VENV)/.compat ## try the packages of bub-contrib, or some: make compat CONTRIB=FOLDER PACKAGES="bub-slack bub-qq"
+	CONTRIB="$(CONTRIB)" $(VENV)/compat/bin/python -m tests.compat $(PACKAGES)
+
 build: $(VENV)/.package ## wheel and source archive, in dist/
 	rm -rf dist
 	$(PY) -m build --no-isolation --outdir dist .
@@ -135,6 +141,13 @@ $(VENV)/.reference: $(VENV)/.python
 	@python3.12 -c pass 2>/dev/null && python3.12 -m venv $(VENV)/reference \
 	    && $(VENV)/reference/bin/python -m pip --disable-pip-version-check --quiet install "$(REFERENCE)" && touch $@ \
 	    || { rm -rf $(VENV)/reference; echo "the reference Bub is left out: it needs python3.12 and the network"; }
+
+# The packages of bub-contrib need Python 3.12; those who try them and the fakes that they talk to run on it, too.
+$(VENV)/.compat: $(VENV)/.python pyproject.toml
+	$(STEP) "making an environment for trials of packages" $(PYTHON_OF_PACKAGES) -m venv $(VENV)/compat
+	$(STEP) "getting a new pip" $(VENV)/compat/bin/python -m pip install --upgrade "pip>=25.1"
+	$(STEP) "installing what the trials need" $(VENV)/compat/bin/python -m pip install --group compat
+	@touch $@
 
 $(VENV)/.package: $(VENV)/.python pyproject.toml
 	$(STEP) "installing what makes packages" $(INSTALL) --group package

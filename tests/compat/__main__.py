@@ -1,0 +1,66 @@
+"""Try packages of bub-contrib: `python -m tests.compat [--keep] [PACKAGE…]`; all of them if none is named.
+
+`CONTRIB` names a folder with bub-contrib, `BUB_REFERENCE` one with the other Bub's source, to try the fakes with it.
+The worlds of trials that fail are kept, and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.compat import reference
+from tests.compat.checkout import check_out
+from tests.compat.environments import install
+from tests.compat.trial import Outcome, Trial
+from tests.compat.trials import find_trials
+from tests.compat.world import World
+
+CACHE = Path(sys.prefix) / "compat"
+"""Environments are kept with the one that the driver runs in: `make clean` removes them together."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--keep", action="store_true", help="use the environments of the last time")
+    parser.add_argument("packages", nargs="*")
+    options = parser.parse_args()
+    trials = find_trials()
+    chosen = [trials[name] for name in options.packages] or list(trials.values())
+    packages = check_out(CACHE / "bub-contrib")
+    outcomes = [asyncio.run(try_package(trial, packages / trial.package, options.keep)) for trial in chosen]
+    print(f"{sum(each.works for each in outcomes)} of {len(outcomes)} work")
+    return not all(each.works for each in outcomes)
+
+
+async def try_package(trial: Trial, package: Path, keep: bool) -> Outcome:
+    """Install a package, and take it through every step; a step that fails ends it, but for what needs no turn."""
+    began = time.monotonic()
+    other = reference.checkout()
+    folder = Path(tempfile.mkdtemp(prefix=f"compat-{trial.package}-"))
+    steps: dict[str, str] = {}
+    try:
+        environment = CACHE / ("reference" if other else "bub") / trial.package
+        commands = environment / "bin" if keep and environment.exists() else install(environment, package, other)
+        steps["installs"] = "ok"
+        kind = reference.ReferenceWorld if other else World
+        async with kind(folder, commands, trial.plugin, trial.settings) as world:
+            await trial.turn(world)
+        steps["turn"] = "ok"
+    except Exception as error:  # noqa: BLE001 - whatever goes wrong in a trial is its outcome
+        steps["turn" if "installs" in steps else "installs"] = f"{type(error).__name__}: {error}"
+    outcome = Outcome(trial, steps, time.monotonic() - began)
+    words = ", ".join(f"{step} {said}" for step, said in steps.items())
+    print(f"{trial.package}: {words} ({outcome.seconds:.0f} s){'' if outcome.works else f'  see {folder}'}", flush=True)
+    if outcome.works:
+        shutil.rmtree(folder)
+    return outcome
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,175 @@
+"""The machine of one trial: a home of its own, the fakes, and the commands of Bub as a person would type them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import trustme
+
+from tests.compat.services.model import Model
+from tests.compat.services.web import Service
+
+INSIDE = Path(__file__).parent / "inside"
+SYSTEM = "/usr/local/bin:/usr/bin:/bin"
+LONGEST_COMMAND = 120.0
+PATIENCE = 15.0
+"""Seconds that a gateway has to end."""
+
+Any_Service = TypeVar("Any_Service", bound=Service)
+
+
+class CommandError(AssertionError):
+    """A command of Bub failed."""
+
+
+class World:
+    """One trial's folder, services and processes."""
+
+    def __init__(self, folder: Path, commands: Path, plugin: str, settings: Mapping[str, Any]) -> None:
+        self.folder, self.commands, self.plugin = folder, commands, plugin
+        self.home, self.workspace = folder / "home", folder / "work"
+        self.bub_home = self.home / ".bub"
+        for each in (self.bub_home, self.workspace):
+            each.mkdir(parents=True)
+        self.settings: dict[str, Any] = {plugin: dict(settings)}
+        self.profile: dict[str, Any] = {}
+        self.variables: dict[str, str] = {}
+        self.model = Model()
+        self._ports: dict[str, int] = {}
+        self._stack = contextlib.AsyncExitStack()
+        self._authority = trustme.CA()
+        self._authority.cert_pem.write_to_path(str(folder / "authority.pem"))
+
+    async def __aenter__(self) -> World:
+        await self.serve(self.model)
+        return self
+
+    async def __aexit__(self, *failure: object) -> None:
+        await self._stack.aclose()
+
+    async def serve(self, service: Any_Service) -> Any_Service:
+        """Open a service for the length of the trial."""
+        context = None
+        if service.hosts:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            self._authority.issue_cert(*service.hosts).configure_cert(context)
+        runner = await service.open(context)
+        self._stack.push_async_callback(runner.cleanup)
+        self._ports |= dict.fromkeys(service.hosts, service.port)
+        return service
+
+    def configure(self, **settings: Any) -> None:
+        """Add settings to the plugin's section."""
+        self.settings[self.plugin] |= settings
+
+    def write(self) -> None:
+        """Write the pipeline file."""
+        document = {
+            "version": 1,
+            "extends": "bub:default",
+            "settings": {
+                "model": "openai:fake",
+                "api_base": f"{self.model.address}/v1",
+                "api_key": "sk-fake",
+                **self.settings,
+            },
+            "plugins": {self.plugin: {"runtime": "asyncio"}},
+            "profiles": {"default": {"plugins": [self.plugin], **self.profile}},
+        }
+        (self.workspace / "pipelines.yaml").write_text(json.dumps(document, indent=1))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """That of a person who has only this installation."""
+        authority = str(self.folder / "authority.pem")
+        return {
+            "HOME": str(self.home),
+            "BUB_HOME": str(self.bub_home),
+            "BUB_CONFIG": str(self.workspace / "pipelines.yaml"),
+            "PATH": os.pathsep.join([str(self.folder / "bin"), str(self.commands), SYSTEM]),
+            "LANG": "C.UTF-8",
+            "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
+            "PYTHONPATH": str(INSIDE),
+            "PYTHONUNBUFFERED": "1",
+            "COMPAT_HOSTS": json.dumps(self._ports),
+            "COMPAT_CA": authority,
+            "REQUESTS_CA_BUNDLE": authority,
+            "NO_COLOR": "1",
+            **self.variables,
+        }
+
+    async def start(self, *command: str, log: Path) -> asyncio.subprocess.Process:
+        """Start a process of the trial, its output in `log`."""
+        with log.open("ab") as output:
+            return await asyncio.create_subprocess_exec(
+                *command,
+                cwd=self.workspace,
+                env=self.environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE if log.name == "command.log" else output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    async def bub(self, *arguments: str) -> str:
+        """Run a command of Bub to its end; return what it printed.
+
+        Raises CommandError if it fails.
+        """
+        log = self.folder / "command.log"
+        log.unlink(missing_ok=True)
+        process = await self.start(str(self.commands / "bub"), *arguments, log=log)
+        try:
+            output, _ = await asyncio.wait_for(process.communicate(), LONGEST_COMMAND)
+        except TimeoutError:
+            raise CommandError(f"bub {arguments[0]} took over {LONGEST_COMMAND:g} s") from None
+        finally:
+            await end(process)
+        if process.returncode:
+            raise CommandError(f"bub {arguments[0]} failed: {last_words(log.read_text() or output.decode())}")
+        return output.decode()
+
+    @contextlib.asynccontextmanager
+    async def gateway(self) -> AsyncIterator[None]:
+        """Let `bub gateway` run for the length of the block, with the plugin's channel alone."""
+        self.write()
+        log = self.folder / "gateway.log"
+        process = await self.start(str(self.commands / "bub"), "gateway", log=log)
+        try:
+            yield
+        except AssertionError as error:
+            if process.returncode is None:
+                raise
+            raise CommandError(f"bub gateway ended by itself ({error}): {last_words(log.read_text())}") from None
+        finally:
+            await end(process)
+
+    async def run(self, message: str) -> str:
+        """One turn; return its answer."""
+        self.write()
+        return await self.bub("run", message)
+
+
+async def end(process: asyncio.subprocess.Process) -> None:
+    """End a process as a service manager does, and then for good with its children."""
+    with contextlib.suppress(ProcessLookupError):
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), PATIENCE)
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def last_words(text: str) -> str:
+    """The last lines of a log, in one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return " / ".join(lines[-3:])[-400:]
