@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from bub.agent.builtin import BuiltinPlugin
@@ -26,6 +27,9 @@ from bub.runtime.snapshot import Snapshot, files_of
 from bub.runtime.view import RuntimeView
 
 __all__ = ["BubFramework", "TurnResult", "load_pipeline"]
+
+_OWN_COMMANDS, _COMMAND_LINE = "bub.cli.table:COMMANDS", "bub.cli.root:assemble"
+"""The command line that a program can ask for: named here, since nothing below it imports it."""
 
 load_pipeline = partial(load, builtin=BuiltinPlugin)
 """`load` with the plugin that is in every profile."""
@@ -110,11 +114,16 @@ class BubFramework(RuntimeView):
         async with self._runtime.open(partial(hooks.call_first_sync, "provide_tape_store")):
             yield self
 
-    def create_cli_app(self, own: Iterable[str] = ()) -> Any:
-        """A Typer application with the commands that the profile's plugins register (`collect_commands`)."""
-        app, warnings = collect_commands(self._get_profile(), own)
+    def create_cli_app(self) -> Any:
+        """A Typer application with Bub's own commands and those that the profile's plugins register.
+
+        Bub's own use the file, the workspace and the profile of this framework unless a command line names others.
+        Raises `PipelineError` if two commands have one name (`collect_commands`).
+        """
+        brought, warnings = collect_commands(self._get_profile(), resolve_name(_OWN_COMMANDS))
         self._runtime.loaded.current.warn(warnings)
-        return app
+        chosen = {"config": self.config_file, "workspace": str(self.workspace), "profile": self.profile}
+        return resolve_name(_COMMAND_LINE)(brought, chosen)
 
     def check_channels(self) -> None:
         """Prove that there are the channels that the profile opens; raises `PipelineError` if not."""

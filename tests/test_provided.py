@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fakes.packages import install_labels
 from fakes.toys import Toy, Workshop
+from typer.testing import CliRunner
 
 from bub import BubFramework, tool
 from bub.base.diagnostics import Diagnostic, PipelineError
@@ -94,12 +97,22 @@ def test_a_plugin_that_brings_a_tool_twice_is_an_error(bub: Workshop) -> None:
 def test_O1_all_commands_of_one_name_are_told_at_once(bub: Workshop) -> None:
     framework = bub(march=commanding("march", "halt"), parade=commanding("march", "halt", "run"))
     with pytest.raises(PipelineError) as caught:
-        framework.create_cli_app(own=["run"])
+        framework.create_cli_app()
     assert sorted(finding.message for finding in caught.value.diagnostics) == [
         "plugins `builtin` and `parade` both bring the command `run`",
         "plugins `march` and `parade` both bring the command `halt`",
         "plugins `march` and `parade` both bring the command `march`",
     ]
+
+
+def test_a_framework_alone_has_bubs_commands_and_those_of_its_plugins(bub: Workshop, tmp_path: Path) -> None:
+    app = bub(march=commanding("march")).create_cli_app()
+    runner = CliRunner()
+    listed = runner.invoke(app, ["--help"]).output
+    assert {"run", "gateway", "chat", "hooks", "march"} <= set(re.findall(r"^  (\w+)\b", listed, re.M))
+    assert runner.invoke(app, ["march"]).exit_code == 0
+    hooks = runner.invoke(app, ["hooks"])
+    assert (hooks.exit_code, "march" in hooks.output) == (0, True)  # of this framework's file, which no option named
 
 
 def test_C1_two_channels_of_one_name_are_none(bub: Workshop) -> None:

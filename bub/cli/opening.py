@@ -16,7 +16,6 @@ from bub.cli.completion.known import keep_commands, pipeline_file
 from bub.cli.findings import ShownPipelineError
 from bub.cli.options import Options, workspace_of
 from bub.cli.prompts import can_ask, confirm_trust
-from bub.cli.table import COMMANDS
 from bub.cli.terminal import printable
 from bub.errors import NotTrustedError
 from bub.framework import BubFramework
@@ -95,7 +94,7 @@ def _load(options: Options, routed: bool, check: Callable[[BubFramework], None] 
     try:
         with redirect_stdout(sys.stderr):  # what a plugin prints while it is imported is no result of ours
             framework.load_hooks()
-            app = framework.create_cli_app(COMMANDS)  # two commands of one name are found here (BEHAVIOURS O1)
+            app = framework.create_cli_app()  # two commands of one name are found here (BEHAVIOURS O1)
             _remember_commands(options, framework.profile, app)
         if check is not None:
             check(framework)

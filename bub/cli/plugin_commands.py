@@ -20,7 +20,7 @@ def plugin_command(name: str, options: Options) -> TyperCommand | TyperGroup:
     known: list[str] = list(COMMANDS)
     way_out = "see `bub --help`, and `bub plugins` for the plugins of the profile"
     try:
-        app = open_framework(options, ask=False).create_cli_app(COMMANDS)
+        app = open_framework(options, ask=False).create_cli_app()
     except BubError as error:
         way_out = f"plugins could not be asked for it: {error}"
     else:

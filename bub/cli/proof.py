@@ -10,7 +10,6 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from bub.base.diagnostics import Diagnostic, PipelineError
-from bub.cli.table import COMMANDS
 from bub.framework import BubFramework
 from bub.pipeline.source.interpolate import UNSET
 
@@ -27,7 +26,7 @@ def prove(config: Path | str | None, workspace: Path, profiles: Iterable[str]) -
         try:
             with redirect_stdout(sys.stderr):
                 framework.load_hooks()
-                framework.create_cli_app(COMMANDS)
+                framework.create_cli_app()
                 framework.check_channels()
         except PipelineError as error:
             found = error.diagnostics

@@ -3,8 +3,9 @@
 # Without `from __future__ import annotations`: of texts, Typer would evaluate each four times, at each start.
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -25,15 +26,16 @@ _OBEYS_HANGUP = frozenset({"gateway"})
 
 
 class LazyGroup(TyperGroup):
-    """The commands of the table, then those of the profile's plugins."""
+    """The commands of the table, then those that were registered, then those of the profile's plugins."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS, *self.commands]
 
     def get_command(self, ctx: Any, cmd_name: str) -> TyperCommand | TyperGroup | None:
         entry = COMMANDS.get(cmd_name)
         if entry is None:
-            return None
+            brought = super().get_command(ctx, cmd_name)
+            return brought if isinstance(brought, TyperCommand | TyperGroup) else None
         command = command_of(cmd_name, load(entry.target))
         for each in command.commands.values() if isinstance(command, TyperGroup) else (command,):
             each.params.extend(param for param in self.params if param.name in _SHARED)
@@ -60,7 +62,8 @@ class LazyGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+            brought = [(name, command.get_short_help_str()) for name, command in self.commands.items()]
+            formatter.write_dl([*((name, entry.help) for name, entry in COMMANDS.items()), *brought])
 
 
 def command_of(name: str, target: Any) -> TyperCommand | TyperGroup:
@@ -82,13 +85,24 @@ def command_line(args: Sequence[str] | None = None) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _app() -> typer.Typer:
+def assemble(brought: typer.Typer, chosen: Mapping[str, str | None]) -> typer.Typer:
+    """Make one application of Bub's own commands and those that plugins `brought`.
+
+    `chosen` are the global options that hold unless a command line says others.
+    """
+    app = _app({name: value for name, value in chosen.items() if value is not None})
+    app.registered_commands += brought.registered_commands
+    app.registered_groups += brought.registered_groups
+    return app
+
+
+def _app(chosen: Mapping[str, str] = MappingProxyType({})) -> typer.Typer:
     app = typer.Typer(
         cls=LazyGroup,
         rich_markup_mode=None,
         add_completion=False,
         invoke_without_command=True,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "default_map": dict(chosen)},
         help="Agents whose turn is a file: check it, see it, run it.",
         epilog="Plugins bring commands of their own; `bub plugins` lists them.",
     )
