@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from conformance.rows import rows
@@ -41,6 +42,26 @@ LISTED = {
 """How many rows each table and list of the pages has."""
 
 
+SIGNATURES = {
+    "resolve_session": ("message",),
+    "load_state": ("message", "session_id"),
+    "build_prompt": ("message", "session_id", "state"),
+    "run_model": ("prompt", "session_id", "state"),
+    "run_model_stream": ("prompt", "session_id", "state"),
+    "save_state": ("session_id", "state", "message", "model_output"),
+    "render_outbound": ("message", "session_id", "state", "model_output"),
+    "dispatch_outbound": ("message",),
+    "register_cli_commands": ("app",),
+    "onboard_config": ("current_config",),
+    "on_error": ("stage", "error", "message"),
+    "system_prompt": ("prompt", "state"),
+    "provide_tape_store": (),
+    "provide_channels": ("message_handler",),
+    "build_tape_context": (),
+}
+"""What each hook takes by the table of the page, in its order. Bub passes more to who names it, behind these."""
+
+
 def test_no_row_of_the_pages_is_left_out() -> None:
     assert Counter((row.page, row.section) for row in rows()) == LISTED
 
@@ -59,3 +80,14 @@ def test_the_hooks_that_the_pages_name_are_hook_points_of_bub() -> None:
     ):
         named = {row.name for row in rows() if row.section == section and row.name in HOOK_POINTS}
         assert named == {point for point, known in ETHOS_POINTS.items() if known == kind}
+
+
+def test_what_bub_means_to_do_differently_says_which_decision_that_is() -> None:
+    named = {row.where: row.different for row in rows() if row.different}
+    assert [where for where, reason in named.items() if not re.match(r"([A-Z]\d+|[Dd]ecision \d+)[,:]", reason)] == []
+
+
+def test_every_hook_of_the_table_takes_what_the_page_says() -> None:
+    assert {row.name for row in rows() if row.section == "Hook table"} == {*SIGNATURES}
+    for hook, names in SIGNATURES.items():
+        assert HOOK_POINTS[hook].takes[: len(names)] == names

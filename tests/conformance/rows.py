@@ -1,4 +1,8 @@
-"""What the pages of the three reference systems list, row by row, and the tests that show each of them."""
+"""What the pages of the three reference systems list, row by row, and the tests that show each of them.
+
+A row is a list of tests, or, if Bub means to do something else than the page says, `{different: …, tests: […]}` with
+the row of BEHAVIOURS that decides it and what Bub does instead; the tests then show that.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,8 @@ TESTS = Path(__file__).parents[1]
 class Row:
     """One row of a table or a list of a page.
 
-    `tests` are the node ids of what shows it, `missing` what was said to show it and is not there.
+    `tests` are the node ids of what shows it, `missing` what was said to show it and is not there. If Bub does
+    something else, `different` says which decision that is, and what it does.
     """
 
     page: str
@@ -25,6 +30,7 @@ class Row:
     name: str
     tests: tuple[str, ...]
     missing: tuple[str, ...]
+    different: str = ""
 
     @property
     def where(self) -> str:
@@ -40,11 +46,11 @@ def _rows_of(file: Path) -> Iterator[Row]:
     page = yaml.safe_load(file.read_text(encoding="utf-8"))
     for section, listed in page["sections"].items():
         for name, said in listed.items():
-            found = {one: _tests_of(one) for one in said}
+            different, beginnings = (said["different"], said["tests"]) if isinstance(said, dict) else ("", said)
+            found = {one: _tests_of(one) for one in beginnings}
+            shown = tuple(test for tests in found.values() for test in tests)
             missing = tuple(one for one, tests in found.items() if not tests)
-            yield Row(
-                page["page"], section, str(name), tuple(test for tests in found.values() for test in tests), missing
-            )
+            yield Row(page["page"], section, str(name), shown, missing, different)
 
 
 def _tests_of(said: str) -> list[str]:
