@@ -24,9 +24,9 @@ from bub.agent.tools.tape import tape_tools
 from bub.agent.tools.web import web_tools
 from bub.agent.tools.window import window_tools
 from bub.asking import Asking
-from bub.channels import terminal
+from bub.channels import ChannelMessage, terminal
 from bub.channels.commands import command_line, prefix_of
-from bub.envelope import Envelope, content_of, field_of
+from bub.envelope import Envelope, content_of, field_of, normalize_envelope
 from bub.hooks.facts import SESSION
 from bub.hookspecs import Fire, MessageHandler, hookimpl
 from bub.pipeline.plan.providers import LOCAL
@@ -49,6 +49,11 @@ class BuiltinPlugin:
         self._instructions = Instructions(workspace)
         self._prefixes = Prefixes(framework)
         self.skills = Skills(skill_roots(framework.workspace, framework.home))
+
+    @hookimpl
+    def normalize_inbound(self, message: Envelope) -> dict[str, Any] | None:
+        """What a program hands over as an object or a bare text, as a dict; None for what is one, or is a channel's."""
+        return None if isinstance(message, dict | ChannelMessage) else normalize_envelope(message)
 
     @hookimpl
     def resolve_session(self, message: Envelope) -> str:
@@ -134,7 +139,7 @@ class BuiltinPlugin:
             *web_tools(),
             *tape_tools(),
             *plan_tools(self._framework),
-            *session_tools(self._framework, self.skills.block, self._stop_session),
+            *session_tools(self._framework, self._read_skill, self._stop_session),
             *window_tools(self._framework),
         ]
 
@@ -184,6 +189,9 @@ class BuiltinPlugin:
             skills={name: skill.description for name, skill in skills.items()},
             profiles=self._framework.profiles,
         )
+
+    def _read_skill(self, name: str) -> str:
+        return self.skills.block(name) if name else self.skills.fragment() or "there are no skills"
 
     async def _shells(self) -> Shells:
         return await self._framework.shared(open_shells)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import shutil
 from datetime import UTC, datetime
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -23,6 +24,20 @@ HEARD = frozenset({"compact", "tape.handoff"})
 """The commands whose words come into the conversation: it holds a stranger's words from then on."""
 
 
+FORMER_NAMES = MappingProxyType(
+    {
+        "tools": "help",
+        "tool": "help",
+        "tool.describe": "help",
+        "tape": "tape.info",
+        "skills": "skill",
+        "skills.list": "skill",
+        "skills.describe": "skill",
+    }
+)
+"""What the older Bub called some commands (BEHAVIOURS A7): a tool that really has such a name goes before it."""
+
+
 def call_of(line: str, box: ToolBox) -> tuple[str, dict[str, Any]]:
     """The tool that a command calls, and its arguments, unchecked.
 
@@ -36,9 +51,10 @@ def call_of(line: str, box: ToolBox) -> tuple[str, dict[str, Any]]:
         if not name or name in box.tools or not _has_shell(box):
             raise
         return BY_NAME, {"command": line}  # the shell reads quotes in its own way
-    if command.name not in box.tools and _has_shell(box) and not _is_slip(line, box):
+    name = command.name if command.name in box.tools else FORMER_NAMES.get(command.name, command.name)
+    if name not in box.tools and _has_shell(box) and not _is_slip(line, box):
         return BY_NAME, {"command": line}
-    tool = box.find(command.name)
+    tool = box.find(name)
     return tool.name, tool.from_words(command.positional, command.named)
 
 

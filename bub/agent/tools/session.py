@@ -26,7 +26,8 @@ _FIRST_WORDS = 60
 def session_tools(
     framework: ProfileView, read_skill: Callable[[str], str], stop_session: Callable[[str], Awaitable[None]]
 ) -> list[Tool]:
-    """The tools that need the framework: `read_skill` gives a skill's text, `stop_session` ends what a session runs."""
+    """The tools that need the framework: `read_skill` gives a skill's text, or the list of them without
+    a name; `stop_session` ends what a session runs."""
     return [
         show_help.bind(framework),
         describe.bind(framework),
@@ -64,7 +65,7 @@ def describe(framework: ProfileView, /, names: Annotated[list[str], "the tools, 
 
 
 @tool(name="skill", bound=True, read_only=True, reaches=None)
-def skill(read_skill: Callable[[str], str], /, name: Annotated[str, "the name of the skill"]) -> str:
+def skill(read_skill: Callable[[str], str], /, name: Annotated[str, "the name of the skill"] = "") -> str:
     """Read a skill: instructions for a kind of task. Read the one that fits before you begin."""
     return read_skill(name)
 
