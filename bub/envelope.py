@@ -50,6 +50,9 @@ def _slots_of(cls: type) -> Iterable[str]:
 ADDRESS = ("channel", "chat_id")
 """What every message in a turn has: where it comes from, or goes to."""
 
+NO_ADDRESS = "default"
+"""What a turn takes for a channel or a chat that a message does not name."""
+
 
 FIELDS = frozenset(
     (
@@ -88,7 +91,7 @@ def add_address(message: Envelope) -> Envelope:
         fields = normalize_envelope(message)
     for name in ADDRESS:
         if fields.get(name) is None:
-            fields[name] = "default"
+            fields[name] = NO_ADDRESS
     return fields
 
 

@@ -242,6 +242,12 @@ async def test_T12_the_classic_turn_without_an_answer_gives_a_text_prompt_back(b
     assert result.model_output == "so to speak"
 
 
+async def test_T12_the_classic_turn_answers_with_the_message_if_its_prompt_is_in_parts(bub: Workshop) -> None:
+    parts = [{"type": "text", "text": "so to speak"}]
+    result = await bub(CLASSIC, only=Toy(build_prompt=lambda: parts, run_model=lambda: None)).process_inbound(HELLO)
+    assert (result.model_output, result.outbounds[0]["content"]) == ("hello", "hello")
+
+
 @pytest.mark.parametrize("message", [{"content": None}, {}])
 async def test_T13_no_content_is_no_text_and_never_the_word_none(bub: Workshop, message: dict[str, Any]) -> None:
     result = await bub(model=Toy(run_model=lambda prompt: f"[{prompt}]")).process_inbound(message)
@@ -523,6 +529,13 @@ async def test_T26_without_a_reply_there_is_exactly_one_with_the_models_text(bub
     ]
 
 
+@pytest.mark.parametrize("pipeline", ["default", "classic"])
+async def test_T26_a_message_without_an_address_gets_a_reply_without_one(bub: Workshop, pipeline: str) -> None:
+    framework = bub(f"extends: bub:{pipeline}", model=Toy(run_model=lambda: "hi"))
+    result = await framework.process_inbound({"content": "hello", "chat_id": "7"})
+    assert result.outbounds == [{"content": "hi", "session_id": "default:7", "chat_id": "7"}]
+
+
 async def test_T27_every_reply_goes_to_every_dispatcher_in_turn(bub: Workshop) -> None:
     sent: list[tuple[str, str]] = []
 
@@ -731,6 +744,11 @@ async def test_T36_the_tape_store_is_made_once_and_open_while_running(bub: Works
     assert framework.get_tape_store() is None
     assert len(made) == 1
     assert seen == ([] if form == "plain" else ["opened", "closed"])
+
+
+async def test_T36_builtins_tapes_are_files_in_bubs_own_folder(bub: Workshop) -> None:
+    async with bub(model=Toy(run_model=lambda: "hi")).running() as framework:
+        assert framework.get_tape_store().path == framework.home / "tapes" / "tapes.db"
 
 
 async def test_T36_a_coroutine_is_no_tape_store(bub: Workshop) -> None:

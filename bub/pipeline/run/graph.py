@@ -11,7 +11,7 @@ import msgspec
 
 from bub.base.diagnostics import Diagnostic
 from bub.base.waiting import Wait, unlimited
-from bub.envelope import field_of
+from bub.envelope import ADDRESS, NO_ADDRESS, content_of, field_of
 from bub.hooks.binding import Calls, Manner, bind
 from bub.hooks.combining import Combining
 from bub.hooks.facts import ANSWER
@@ -30,17 +30,20 @@ Fill: TypeAlias = Callable[[list[Any]], Any]
 """Makes a value out of the slots of a turn."""
 
 
-def template(pattern: Any, sources: Mapping[str, int], message: int) -> Fill:
+def template(pattern: Any, sources: Mapping[str, int], message: int, *, in_words: bool = False) -> Fill:
     """Compile a `default`: any YAML value, in whose strings `{name}` stands for a value or a field of the message.
 
     `sources` are the slots of the values that can be seen, `message` that of the current message. A lone `{name}`
-    keeps its type; where it is absent (or None) its key or list item is dropped, and it is "" by itself. `{{name}}`
-    stands for `{name}`.
+    keeps its type; if it is absent (or None) its key or list item is dropped, and it is "" by itself. So is the address
+    of a message that came without one: a reply to it has none either. `{{name}}` stands for `{name}`. If the value
+    has to be `in_words`, the text of the message is taken for a prompt that is a list of parts (BEHAVIOURS T12).
     """
     fill = _template(pattern, sources, message)
 
     def fill_whole(values: list[Any]) -> Any:
         filled = fill(values)
+        if in_words and isinstance(filled, list):
+            return content_of(values[message])
         return "" if filled is _ABSENT else filled
 
     return fill_whole
@@ -54,12 +57,27 @@ def _template(pattern: Any, sources: Mapping[str, int], message: int) -> Fill:
         names = {key: TEMPLATE_NAME.fullmatch(item) for key, item in pattern.items() if isinstance(item, str)}
         if len(names) == len(pattern) and all(names.values()):
             return _lone_entries({key: found[1] for key, found in names.items() if found}, sources, message)
-        entries = tuple((key, _template(item, sources, message)) for key, item in pattern.items())
+        entries = tuple((key, _item(item, sources, message)) for key, item in pattern.items())
         return lambda values: {key: value for key, fill in entries if (value := fill(values)) is not _ABSENT}
     if isinstance(pattern, list):
-        items = tuple(_template(item, sources, message) for item in pattern)
+        items = tuple(_item(item, sources, message) for item in pattern)
         return lambda values: [value for fill in items if (value := fill(values)) is not _ABSENT]
     return lambda values: pattern
+
+
+def _item(pattern: Any, sources: Mapping[str, int], message: int) -> Fill:
+    """Compile what is in a mapping or a list, which is left out if it is the address of a message without one."""
+    fill = _template(pattern, sources, message)
+    lone = TEMPLATE_NAME.fullmatch(pattern) if isinstance(pattern, str) else None
+    if lone is None or lone[1] not in ADDRESS or lone[1] in sources:
+        return fill
+    name, inbound = lone[1], sources.get("inbound", message)
+
+    def fill_own_address(values: list[Any]) -> Any:
+        value = fill(values)
+        return _ABSENT if value == NO_ADDRESS and field_of(values[inbound], name) is None else value
+
+    return fill_own_address
 
 
 def _lone(name: str, sources: Mapping[str, int], message: int) -> Fill:
@@ -77,13 +95,17 @@ def _lone(name: str, sources: Mapping[str, int], message: int) -> Fill:
 def _lone_entries(names: Mapping[str, str], sources: Mapping[str, int], message: int) -> Fill:
     """A mapping of lone names, as most replies are: one loop instead of a call for each."""
     entries = tuple((key, sources.get(name), name) for key, name in names.items())
+    inbound = sources.get("inbound", message)
 
     def fill(values: list[Any]) -> dict[str, Any]:
         mapping = {}
         for key, slot, name in entries:
             value = values[slot] if slot is not None else field_of(values[message], name)
-            if value is not None:
-                mapping[key] = value
+            if value is None:
+                continue
+            if slot is None and name in ADDRESS and value == NO_ADDRESS and field_of(values[inbound], name) is None:
+                continue
+            mapping[key] = value
         return mapping
 
     return fill

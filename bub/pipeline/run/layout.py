@@ -151,6 +151,7 @@ class GraphLayout(msgspec.Struct):
         twin = _twin(stage.hook.point)
         point = stage.hook.point
         combine = COMBININGS.get(text_of(node.get("combine")) or "list") if "combine" in kind.facts.keys else None
+        makes_text = point.returns == (str,) and "combine" not in kind.facts.keys
         if point.returns is None and combine is not None:
             point = replace(point, returns=combine.returns)  # what is combined must be of the type that can be
         calls = bind(
@@ -200,7 +201,7 @@ class GraphLayout(msgspec.Struct):
             makes=tuple(makes),
             fire=fire,
             combine=combine if into is not None else None,
-            default=template(default.plain(), seen, seen["message"])
+            default=template(default.plain(), seen, seen["message"], in_words=makes_text)
             if default is not None and default.value is not None
             else None,
             falsy=text_of(node.get("default_if")) == "falsy",
