@@ -97,7 +97,13 @@ class Question(msgspec.Struct, frozen=True):
 
 
 Ask: TypeAlias = Callable[[Question], Awaitable[bool | Answer]]
-"""Puts a question to a person; True is a yes, and so is an `Answer` that says so. Whoever cannot ask answers no."""
+"""Puts a question to a person; True is a yes, and so is an `Answer` that says so. Whoever cannot ask answers no.
+
+It may raise `CannotAskError`, if that only turns out when there is a question."""
+
+
+class CannotAskError(Exception):
+    """Nobody can be asked after all; the text says why, as a clause: "the client cannot ask"."""
 
 
 class NotedCall(msgspec.Struct, frozen=True):

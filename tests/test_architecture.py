@@ -39,7 +39,7 @@ def row(folders: str, doors: str = "", packages: str = "") -> Row:
 
 ROWS = (
     row("cli/", packages="typer questionary prompt_toolkit"),
-    row("doctor/ testing/ setup/ gateway/ lsp/", packages="prometheus_client"),
+    row("doctor/ testing/ setup/ gateway/ lsp/ mcp_server/", packages="prometheus_client mcp"),
     row("runtime/", "framework bus", "typer"),
     row("agent/", packages="httpx pypdf"),
     row("inbox/"),

@@ -15,6 +15,7 @@ from bub.agent.calls.caller import ToolCall, ToolOutcome
 from bub.agent.marks.session import SessionMarks
 from bub.agent.task import Run, Task
 from bub.base.diagnostics import is_slip
+from bub.base.surfaces import Surface
 from bub.channels.commands import command_line, parse_command, prefix_of
 from bub.plugins.shipped import BY_NAME
 from bub.plugins.view import ProfileView
@@ -55,6 +56,8 @@ def call_of(line: str, box: ToolBox) -> tuple[str, dict[str, Any]]:
     if name not in box.tools and _has_shell(box) and not _is_slip(line, box):
         return BY_NAME, {"command": line}
     tool = box.find(name)
+    if command.given is not None:
+        return tool.name, dict(command.given)
     return tool.name, tool.from_words(command.positional, command.named)
 
 
@@ -74,7 +77,8 @@ class CommandRun(Run):
         super().__init__(framework, task, framework.tools)
         self._line = line
         self._name = line.split(maxsplit=1)[0] if line else ""
-        self._held = SessionMarks(self._tape, keep=self._name in HEARD)  # of others no model gets anything
+        reads = any(writer.surface is Surface.MCP for writer in framework.writers)
+        self._held = SessionMarks(self._tape, keep=reads or self._name in HEARD)  # of others no model gets anything
         self._began: float | None = None
         self._outcome: ToolOutcome | None = None
 
@@ -98,7 +102,8 @@ class CommandRun(Run):
         self._next = None
         await self._journal.write_last()
         self._tell("text", delta=said)
-        self._tell("final", finish_reason="stop" if ok else "error", steps=0, ok=ok)
+        media = {"media": self._outcome.parts} if self._outcome is not None and self._outcome.parts else {}
+        self._tell("final", finish_reason="stop" if ok else "error", steps=0, ok=ok, **media)
 
     def _is_typed(self) -> bool:
         """Whether the operator typed this very command, which is then its own yes (DESIGN §6, §13).

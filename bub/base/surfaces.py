@@ -22,6 +22,8 @@ class Surface(Enum):
     """A channel of a plugin, whatever its name is; and what the inbox kept over a restart."""
     BUS = "bus"
     """A bus, whoever publishes there."""
+    MCP = "mcp"
+    """A program that uses Bub as an MCP server: whoever drives it, and mostly a model (`bub mcp serve`)."""
     PROGRAM = "program"
     """Code that calls `process_inbound`, a tool or a plugin among them."""
 

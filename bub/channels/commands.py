@@ -17,12 +17,16 @@ DEFAULT_PREFIX = ","
 
 
 class CommaCommand(msgspec.Struct, frozen=True):
-    """A line that calls a tool: `name`, its arguments as they were written, and the whole `line` without the prefix."""
+    """A line that calls a tool: `name`, its arguments as they were written, and the whole `line` without the prefix.
+
+    `given` are the arguments of one that has them as a JSON object.
+    """
 
     line: str
     name: str
     positional: tuple[str, ...] = ()
     named: Mapping[str, str] = msgspec.field(default_factory=dict)
+    given: Mapping[str, Any] | None = None
 
 
 def prefix_of(settings: Mapping[str, Any]) -> str:
@@ -39,13 +43,23 @@ def command_line(text: Any, prefix: str) -> str | None:
     return stripped.removeprefix(prefix).strip() if stripped.startswith(prefix) else None
 
 
+def write_command(prefix: str, name: str, arguments: Mapping[str, Any]) -> str:
+    """Write a command with all its arguments as JSON; `parse_command` reads the very same out of it."""
+    return f"{prefix}{name} {msgspec.json.encode(arguments, enc_hook=str).decode()}"
+
+
 def parse_command(line: str) -> CommaCommand:
     """Parse a line into words as a shell does; `name=value` names an argument (BEHAVIOURS A3).
+
+    What follows the name may be one JSON object instead, with all arguments by their names.
 
     Raises `ToolError` when it is empty, a quote is not closed, or something unnamed follows something named.
     """
     if not line:
         raise ToolError("the command is empty", help="`help` lists those there are", kind="invalid_input")
+    called, *rest = line.split(maxsplit=1)
+    if rest and (given := _object_in(rest[0])) is not None:
+        return CommaCommand(line, called, given=given)
     try:
         name, *words = shlex.split(line)
     except ValueError:
@@ -64,3 +78,14 @@ def parse_command(line: str) -> CommaCommand:
         else:
             positional.append(word)
     return CommaCommand(line, name, tuple(positional), named)
+
+
+def _object_in(text: str) -> Mapping[str, Any] | None:
+    """The JSON object that a text is; None if it is none."""
+    if not text.startswith("{"):
+        return None
+    try:
+        found = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return None
+    return found if isinstance(found, dict) else None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from typing import BinaryIO
 
 import trio
 import typer
 
 from bub.cli.exits import FAILED
+from bub.cli.standard_streams import take_streams
 from bub.lsp.jsonrpc import BrokenFrameError
 from bub.lsp.server import LanguageServer
 
@@ -21,10 +20,7 @@ def lsp(ctx: typer.Context) -> int:
     settings say so and the folder is trusted. See docs/editors.md.
     """
     del ctx
-    # Whatever prints goes to standard error: standard output belongs to the protocol.
-    outgoing = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    server = LanguageServer(_Reading(sys.stdin.buffer), _Writing(outgoing), fail=_tell)
+    server = LanguageServer(*take_streams(), fail=_tell)
     try:
         return trio.run(server.serve)
     except* BrokenFrameError as error:
@@ -32,27 +28,6 @@ def lsp(ctx: typer.Context) -> int:
     except* BrokenPipeError:
         pass  # the editor is gone
     return FAILED
-
-
-class _Reading:
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-
-    async def receive_some(self, max_bytes: int, /) -> bytes:
-        return await trio.to_thread.run_sync(os.read, self._stream.fileno(), max_bytes, abandon_on_cancel=True)
-
-
-class _Writing:
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-
-    async def send_all(self, data: bytes, /) -> None:
-        await trio.to_thread.run_sync(self._write, data)
-
-    def _write(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[self._stream.write(view) :]
 
 
 def _tell(method: str, error: Exception) -> None:

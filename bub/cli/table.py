@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "profiles": Entry("bub.cli.profiles:profiles", "Show the profiles of a file and what each may do."),
         "route": Entry("bub.cli.route:route", "Show which profile a message gets, and why."),
         "config": Entry("bub.cli.config:app", "Read and change settings in the pipeline file."),
+        "mcp": Entry("bub.cli.mcp:app", "The Model Context Protocol: serve Bub to programs that speak it."),
         "lsp": Entry("bub.cli.lsp:lsp", "Serve an editor: findings while you type, repairs, completion."),
         "schema": Entry("bub.cli.schema:schema", "Print the JSON Schema of pipeline files, or write it beside yours."),
         "doctor": Entry("bub.cli.doctor:doctor", "Look at everything that a turn needs, and say what is broken."),
@@ -56,6 +57,9 @@ NAMES = "bub.cli.completion.names:"
 
 SESSIONS = "bub.cli.completion.sessions:sessions_of"
 """The function that finds the sessions of a folder, for completion."""
+
+MCP_SERVER = "bub.mcp_server.server:serve"
+"""The function that serves an MCP client; only `bub mcp serve` loads it, and the SDK with it."""
 
 FINDINGS = "bub.cli.findings:render_error"
 """The function that renders the findings of a pipeline that does not compile."""

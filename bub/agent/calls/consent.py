@@ -8,7 +8,18 @@ from typing import Any
 import msgspec
 import trio
 
-from bub.approval import Answer, Approval, Ask, CallNotes, NotedCall, NotSpentError, Question, Rules, digest
+from bub.approval import (
+    Answer,
+    Approval,
+    Ask,
+    CallNotes,
+    CannotAskError,
+    NotedCall,
+    NotSpentError,
+    Question,
+    Rules,
+    digest,
+)
 from bub.log import log_exception
 from bub.tools import Tool, ToolError
 
@@ -54,9 +65,7 @@ class Consent(msgspec.Struct, frozen=True):
         again = self._was_called(tool)
         ask = self.ask()
         if ask is None:
-            what = f"{_AGAIN.format(tool.name)}: calling it again" if again else f"`{tool.name}`"
-            refusal = f"{what} needs a person's yes, and nobody can be asked here"
-            raise ToolError(f"{refusal}: {why}" if why else refusal, kind="denied")
+            raise self._refuse(tool, "nobody can be asked here", why)
         rules = self.rules
         approval = Approval(
             session_id,
@@ -75,6 +84,8 @@ class Consent(msgspec.Struct, frozen=True):
             said = await ask(
                 Question(session_id, tool.name, arguments, call_id=call_id, approval=approval, stretch=stretch)
             )
+        except CannotAskError as error:
+            raise self._refuse(tool, str(error), why) from None
         except Exception as error:  # noqa: BLE001 (whatever breaks, it was no yes)
             log_exception("tool.ask_failed", error, tool=tool.name)
             said = False
@@ -108,6 +119,11 @@ class Consent(msgspec.Struct, frozen=True):
                 await notes.end(NotedCall(call_id, tool.name, digest(arguments)))
             except Exception as error:  # noqa: BLE001 (at worst it is asked about once more)
                 log_exception("tool.end_not_noted", error, tool=tool.name)
+
+    def _refuse(self, tool: Tool, reason: str, why: str) -> ToolError:
+        what = f"{_AGAIN.format(tool.name)}: calling it again" if self._was_called(tool) else f"`{tool.name}`"
+        refusal = f"{what} needs a person's yes, and {reason}"
+        return ToolError(f"{refusal}: {why}" if why else refusal, kind="denied")
 
     def _was_called(self, tool: Tool) -> bool:
         """Whether a tool that changes things was called in this turn before the process ended."""
