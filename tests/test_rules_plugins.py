@@ -15,6 +15,7 @@ from bub.base.diagnostics import (
     Position,
     Range,
 )
+from bub.hooks.facts import REFUSED
 
 pytestmark = pytest.mark.anyio
 
@@ -135,6 +136,11 @@ def test_a_function_below_several_decorators_is_pointed_at_by_its_name(write: Wr
     decorated = "@hookimpl(\n    tryfirst=True,\n)\nasync  def  load_sate(\n    state): ..."
     (finding,) = plugin_findings(write, LISTED, decorated)
     assert (finding.code, finding.range) == ("B201", Range(Position(6, 13), Position(6, 22)))
+
+
+def test_a_hook_that_will_not_come_says_what_to_do_instead(write: Write) -> None:
+    (finding,) = plugin_findings(write, LISTED, "@hookimpl\ndef provide_environment(): ...")
+    assert (finding.code, finding.help) == ("B201", REFUSED["provide_environment"])
 
 
 def test_a_function_without_a_def_is_pointed_at_by_its_line(write: Write) -> None:

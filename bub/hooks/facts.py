@@ -177,3 +177,11 @@ ANSWER = "model_output"
 
 RESULTS = (SESSION, "prompt", ANSWER, OUTBOUNDS, "state")
 """The values of a pipeline that whoever started a turn is given."""
+
+
+REFUSED: Mapping[str, str] = MappingProxyType(
+    {
+        "provide_environment": "bring tools of your own that work there, and list these instead of `bash` and `fs.*`",
+    }
+)
+"""Hook points of the other Bub that this one will not have, each with what to do instead (docs/two-bubs.md)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bub.hooks.facts import REFUSED
 from bub.pipeline.plan.offers import Offers
 from bub.pipeline.plan.plan import Plan
 
@@ -17,6 +18,7 @@ def check(plan: Plan, offers: Offers) -> None:
                     CODE,
                     f"plugin `{implementation.plugin}` implements `{name}`, which is not a hook",
                     offers.place_of(implementation),
-                    help=plan.findings.did_you_mean(name, offers.points)
+                    help=REFUSED.get(name)
+                    or plan.findings.did_you_mean(name, offers.points)
                     or f"declare it under `hooks:`, or rename `{name}`",
                 )
