@@ -33,23 +33,24 @@ def main() -> int:
     trials = find_trials()
     chosen = [trials[name] for name in options.packages] or list(trials.values())
     packages = check_out(CACHE / "bub-contrib")
-    outcomes = [asyncio.run(try_package(trial, packages / trial.package, options.keep)) for trial in chosen]
+    outcomes = [asyncio.run(try_package(trial, packages, options.keep)) for trial in chosen]
     print(f"{sum(each.works for each in outcomes)} of {len(outcomes)} work")
     return not all(each.works for each in outcomes)
 
 
-async def try_package(trial: Trial, package: Path, keep: bool) -> Outcome:
+async def try_package(trial: Trial, packages: Path, keep: bool) -> Outcome:
     """Install a package, and take it through every step; a step that fails ends it, but for what needs no turn."""
     began = time.monotonic()
     other = reference.checkout()
     folder = Path(tempfile.mkdtemp(prefix=f"compat-{trial.package}-"))
     steps: dict[str, str] = {}
     try:
+        wanted = [*(str(packages / name) for name in (trial.package, *trial.beside)), *trial.needs]
         environment = CACHE / ("reference" if other else "bub") / trial.package
-        commands = environment / "bin" if keep and environment.exists() else install(environment, package, other)
+        commands = environment / "bin" if keep and environment.exists() else install(environment, wanted, other)
         steps["installs"] = "ok"
         kind = reference.ReferenceWorld if other else World
-        async with kind(folder, commands, trial.plugin, trial.settings) as world:
+        async with kind(folder, commands, trial) as world:
             await trial.turn(world)
         steps["turn"] = "ok"
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in a trial is its outcome

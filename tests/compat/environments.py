@@ -15,8 +15,8 @@ class InstallError(AssertionError):
     """A package could not be installed."""
 
 
-def install(folder: Path, package: Path, other: Path | None = None) -> Path:
-    """Make an environment in `folder` with a package and Bub, or an `other` one; return where its commands are."""
+def install(folder: Path, wanted: list[str], other: Path | None = None) -> Path:
+    """Make an environment of what is `wanted` and of Bub, or an `other` one; return where its commands are."""
     shutil.rmtree(folder, ignore_errors=True)
     run(UV, "venv", "--quiet", "--python", sys.executable, str(folder))
     refused = folder / "refused.txt"
@@ -24,7 +24,7 @@ def install(folder: Path, package: Path, other: Path | None = None) -> Path:
     refused.write_text(f"bub @ {other.as_uri()}\n" if other else "bub; python_version < '3'\n")
     target = ("--quiet", "--python", str(folder / "bin" / "python"), "--override", str(refused))
     bub = str(other) if other else f"{ROOT}[reference]"
-    run(UV, "pip", "install", *target, bub, str(package))
+    run(UV, "pip", "install", *target, bub, *wanted)
     return folder / "bin"
 
 

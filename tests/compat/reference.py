@@ -13,8 +13,7 @@ class ReferenceWorld(World):
     """A world in which the other Bub is installed."""
 
     def write(self) -> None:
-        model = {"model": "openai:fake", "api_base": f"{self.model.address}/v1", "api_key": "sk-fake"}
-        (self.bub_home / "config.yml").write_text(json.dumps({**model, **self.settings}, indent=1))
+        (self.bub_home / "config.yml").write_text(json.dumps({**self.basics, **self.settings}, indent=1))
 
     @property
     def environment(self) -> dict[str, str]:

@@ -38,8 +38,11 @@ class Trial:
     answers: Mapping[str, Any] | None = None
     """What `bub onboard PLUGIN --answers` is given, for a package that asks something."""
 
-    tools: bool = False
-    """It brings tools, and no hook point shows them."""
+    beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Other packages of the collection that the turn needs, with their settings."""
+
+    needs: tuple[str, ...] = ()
+    """Requirements beside its own, as the lock of bub-contrib has them."""
 
 
 @dataclass(frozen=True)

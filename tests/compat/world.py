@@ -8,7 +8,8 @@ import json
 import os
 import signal
 import ssl
-from collections.abc import AsyncIterator, Mapping
+import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +17,7 @@ import trustme
 
 from tests.compat.services.model import Model
 from tests.compat.services.web import Service
+from tests.compat.trial import Trial
 
 INSIDE = Path(__file__).parent / "inside"
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
@@ -33,13 +35,17 @@ class CommandError(AssertionError):
 class World:
     """One trial's folder, services and processes."""
 
-    def __init__(self, folder: Path, commands: Path, plugin: str, settings: Mapping[str, Any]) -> None:
-        self.folder, self.commands, self.plugin = folder, commands, plugin
+    def __init__(self, folder: Path, commands: Path, trial: Trial) -> None:
+        self.folder, self.commands, self.plugin = folder, commands, trial.plugin
         self.home, self.workspace = folder / "home", folder / "work"
         self.bub_home = self.home / ".bub"
         for each in (self.bub_home, self.workspace):
             each.mkdir(parents=True)
-        self.settings: dict[str, Any] = {plugin: dict(settings)}
+        own = {trial.plugin: trial.settings}
+        beside = {package.removeprefix("bub-"): settings for package, settings in trial.beside.items()}
+        self.settings: dict[str, dict[str, Any]] = {name: dict(each) for name, each in (own | beside).items()}
+        self.root: dict[str, Any] = {}
+        """Settings of Bub itself."""
         self.profile: dict[str, Any] = {}
         self.variables: dict[str, str] = {}
         self.model = Model()
@@ -70,21 +76,28 @@ class World:
         """Add settings to the plugin's section."""
         self.settings[self.plugin] |= settings
 
+    @property
+    def basics(self) -> dict[str, Any]:
+        """Who answers."""
+        return {"model": "openai:fake", "api_base": f"{self.model.address}/v1", "api_key": "sk-fake", **self.root}
+
     def write(self) -> None:
         """Write the pipeline file."""
         document = {
             "version": 1,
             "extends": "bub:default",
-            "settings": {
-                "model": "openai:fake",
-                "api_base": f"{self.model.address}/v1",
-                "api_key": "sk-fake",
-                **self.settings,
-            },
-            "plugins": {self.plugin: {"runtime": "asyncio"}},
-            "profiles": {"default": {"plugins": [self.plugin], **self.profile}},
+            "settings": {**self.basics, **self.settings},
+            "plugins": {name: {"runtime": "asyncio"} for name in self.settings},
+            "profiles": {"default": {"plugins": list(self.settings), "tools": {"allow": ["*"]}, **self.profile}},
         }
         (self.workspace / "pipelines.yaml").write_text(json.dumps(document, indent=1))
+
+    def put(self, name: str, script: str) -> None:
+        """Put a program on the PATH, written in Python."""
+        file = self.folder / "bin" / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"#!{sys.executable}\n{script}")
+        file.chmod(0o755)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -120,26 +133,33 @@ class World:
             )
 
     async def bub(self, *arguments: str) -> str:
-        """Run a command of Bub to its end; return what it printed.
+        """Run a command of Bub to its end; return what it printed. Raises CommandError if it fails."""
+        self.write()
+        return await self.command(str(self.commands / "bub"), *arguments)
 
-        Raises CommandError if it fails.
-        """
+    async def python(self, script: str, *arguments: str) -> str:
+        """Run a program with what the trial's environment has, such as the client of a protocol."""
+        return await self.command(str(self.commands / "python"), "-c", script, *arguments)
+
+    async def command(self, *command: str) -> str:
+        """Run a command to its end; return what it printed. Raises CommandError if it fails."""
+        said = f"{Path(command[0]).name} {command[1]}"
         log = self.folder / "command.log"
         log.unlink(missing_ok=True)
-        process = await self.start(str(self.commands / "bub"), *arguments, log=log)
+        process = await self.start(*command, log=log)
         try:
             output, _ = await asyncio.wait_for(process.communicate(), LONGEST_COMMAND)
         except TimeoutError:
-            raise CommandError(f"bub {arguments[0]} took over {LONGEST_COMMAND:g} s") from None
+            raise CommandError(f"{said} took over {LONGEST_COMMAND:g} s") from None
         finally:
             await end(process)
         if process.returncode:
-            raise CommandError(f"bub {arguments[0]} failed: {last_words(log.read_text() or output.decode())}")
+            raise CommandError(f"{said} failed: {last_words(output.decode() + log.read_text())}")
         return output.decode()
 
     @contextlib.asynccontextmanager
     async def gateway(self) -> AsyncIterator[None]:
-        """Let `bub gateway` run for the length of the block, with the plugin's channel alone."""
+        """Let `bub gateway` run for the length of the block."""
         self.write()
         log = self.folder / "gateway.log"
         process = await self.start(str(self.commands / "bub"), "gateway", log=log)
@@ -154,7 +174,6 @@ class World:
 
     async def run(self, message: str) -> str:
         """One turn; return its answer."""
-        self.write()
         return await self.bub("run", message)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 from collections import defaultdict
 from typing import Any, ClassVar
@@ -88,3 +89,10 @@ async def fields_of(request: web.Request) -> dict[str, Any]:
     elif request.method == "POST":
         fields |= dict(await request.post())
     return fields
+
+
+def free_port() -> int:
+    """A port that nobody uses now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

@@ -1,0 +1,23 @@
+"""bub-context-budget: a conversation over its budget tells the model to hand over."""
+
+from __future__ import annotations
+
+from tests.compat.services.model import ANSWER
+from tests.compat.trial import Trial
+from tests.compat.world import World
+
+
+async def turn(world: World) -> None:
+    assert ANSWER in await world.run("hello " * 200)
+    assert "<context_budget_exceeded>" in str(world.model.requests[0]["messages"]), "the model was not told"
+
+
+TRIAL = Trial(
+    package="bub-context-budget",
+    plugin="context-budget",
+    does="a request over the budget tells the model to hand over first",
+    against="a fake model; tiktoken has an encoding of bytes as a plugin, since its own are files on the internet",
+    settings={"max_context_tokens": 16484, "encoding_name": "compat_bytes"},
+    hooks=("after_llm_call", "before_llm_call"),
+    turn=turn,
+)
