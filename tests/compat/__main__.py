@@ -1,4 +1,4 @@
-"""Try packages of bub-contrib: `python -m tests.compat [--keep] [PACKAGE…]`; all of them if none is named.
+"""Try packages of bub-contrib: `python -m tests.compat [--page FILE] [--keep] [PACKAGE…]`; all if none is named.
 
 `CONTRIB` names a folder with bub-contrib, `BUB_REFERENCE` one with the other Bub's source, to try the fakes with it.
 The worlds of trials that fail are kept, and named.
@@ -17,6 +17,8 @@ from pathlib import Path
 from tests.compat import reference
 from tests.compat.checkout import check_out
 from tests.compat.environments import install
+from tests.compat.page import write_page
+from tests.compat.steps import STEPS, turn
 from tests.compat.trial import Outcome, Trial
 from tests.compat.trials import find_trials
 from tests.compat.world import World
@@ -27,6 +29,7 @@ CACHE = Path(sys.prefix) / "compat"
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--page", type=Path, help="write the table to this page")
     parser.add_argument("--keep", action="store_true", help="use the environments of the last time")
     parser.add_argument("packages", nargs="*")
     options = parser.parse_args()
@@ -34,6 +37,8 @@ def main() -> int:
     chosen = [trials[name] for name in options.packages] or list(trials.values())
     packages = check_out(CACHE / "bub-contrib")
     outcomes = [asyncio.run(try_package(trial, packages, options.keep)) for trial in chosen]
+    if options.page:
+        write_page(options.page, outcomes)
     print(f"{sum(each.works for each in outcomes)} of {len(outcomes)} work")
     return not all(each.works for each in outcomes)
 
@@ -43,7 +48,7 @@ async def try_package(trial: Trial, packages: Path, keep: bool) -> Outcome:
     began = time.monotonic()
     other = reference.checkout()
     folder = Path(tempfile.mkdtemp(prefix=f"compat-{trial.package}-"))
-    steps: dict[str, str] = {}
+    steps = {"installs": ""}
     try:
         wanted = [*(str(packages / name) for name in (trial.package, *trial.beside)), *trial.needs]
         environment = CACHE / ("reference" if other else "bub") / trial.package
@@ -51,10 +56,13 @@ async def try_package(trial: Trial, packages: Path, keep: bool) -> Outcome:
         steps["installs"] = "ok"
         kind = reference.ReferenceWorld if other else World
         async with kind(folder, commands, trial) as world:
-            await trial.turn(world)
-        steps["turn"] = "ok"
+            for name, step in {"works in a turn": turn}.items() if other else STEPS.items():
+                steps[name] = ""
+                await step(world, trial)
+                steps[name] = "ok"
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in a trial is its outcome
-        steps["turn" if "installs" in steps else "installs"] = f"{type(error).__name__}: {error}"
+        failed = list(steps)[-1]
+        steps[failed] = f"{type(error).__name__}: {error}"
     outcome = Outcome(trial, steps, time.monotonic() - began)
     words = ", ".join(f"{step} {said}" for step, said in steps.items())
     print(f"{trial.package}: {words} ({outcome.seconds:.0f} s){'' if outcome.works else f'  see {folder}'}", flush=True)

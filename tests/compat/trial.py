@@ -38,6 +38,9 @@ class Trial:
     answers: Mapping[str, Any] | None = None
     """What `bub onboard PLUGIN --answers` is given, for a package that asks something."""
 
+    asked: tuple[str, ...] = ()
+    """The settings that its section has to have then."""
+
     beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Other packages of the collection that the turn needs, with their settings."""
 

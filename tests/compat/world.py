@@ -38,7 +38,7 @@ class World:
     def __init__(self, folder: Path, commands: Path, trial: Trial) -> None:
         self.folder, self.commands, self.plugin = folder, commands, trial.plugin
         self.home, self.workspace = folder / "home", folder / "work"
-        self.bub_home = self.home / ".bub"
+        self.bub_home, self.file = self.home / ".bub", self.workspace / "pipelines.yaml"
         for each in (self.bub_home, self.workspace):
             each.mkdir(parents=True)
         own = {trial.plugin: trial.settings}
@@ -90,7 +90,7 @@ class World:
             "plugins": {name: {"runtime": "asyncio"} for name in self.settings},
             "profiles": {"default": {"plugins": list(self.settings), "tools": {"allow": ["*"]}, **self.profile}},
         }
-        (self.workspace / "pipelines.yaml").write_text(json.dumps(document, indent=1))
+        self.file.write_text(json.dumps(document, indent=1))
 
     def put(self, name: str, script: str) -> None:
         """Put a program on the PATH, written in Python."""
@@ -106,7 +106,7 @@ class World:
         return {
             "HOME": str(self.home),
             "BUB_HOME": str(self.bub_home),
-            "BUB_CONFIG": str(self.workspace / "pipelines.yaml"),
+            "BUB_CONFIG": str(self.file),
             "PATH": os.pathsep.join([str(self.folder / "bin"), str(self.commands), SYSTEM]),
             "LANG": "C.UTF-8",
             "TMPDIR": os.environ.get("TMPDIR", "/tmp"),

@@ -10,7 +10,7 @@ from tests.compat.world import World
 
 async def turn(world: World) -> None:
     async with redis_server(world) as url:
-        world.configure(url=url)
+        world.variables["BUB_TAPESTORE_REDIS_URL"] = url  # its settings take an address from nowhere else
         assert ANSWER in await world.run("my name is Ada")
         await world.run("who am I?")
         assert "my name is Ada" in str(world.model.requests[1]["messages"]), "the first turn was not remembered"
@@ -22,7 +22,7 @@ TRIAL = Trial(
     package="bub-tapestore-redis",
     plugin="tapestore-redis",
     does="a second turn, in another process, remembers the first",
-    against="a real redis-server, its address set in the section",
+    against="a real redis-server, its address in the variable BUB_TAPESTORE_REDIS_URL",
     hooks=("onboard_config", "provide_tape_store"),
     turn=turn,
 )

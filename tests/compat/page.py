@@ -1,0 +1,43 @@
+"""The table of docs/compat.md: what each package was tried with, and what came of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.compat.checkout import ADDRESS, COMMIT
+from tests.compat.steps import STEPS
+from tests.compat.trial import Outcome
+
+BEGIN, END = "<!-- make compat writes this table -->", "<!-- end of the table -->"
+
+
+def write_page(page: Path, outcomes: Sequence[Outcome]) -> None:
+    """Write the table between its two marks; the words around it stay."""
+    lines = [
+        f"{sum(each.works for each in outcomes)} of {len(outcomes)} packages of [bub-contrib]({ADDRESS}) work, "
+        f"at commit `{COMMIT}`.",
+        "",
+        f"| package | what was shown | with | {' | '.join(STEPS)} |",
+        f"|---|---|---|{'---|' * len(STEPS)}",
+        *(row(each) for each in outcomes),
+    ]
+    failed = [each for each in outcomes if not each.works]
+    if failed:
+        lines += ["", "Why the others do not:", "", *(f"- `{each.trial.package}`: {reason(each)}" for each in failed)]
+    text = page.read_text()
+    table = f"{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}"
+    page.write_text(re.sub(f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: table, text, flags=re.DOTALL))
+
+
+def row(outcome: Outcome) -> str:
+    trial = outcome.trial
+    marks = {"ok": "yes", "": "", None: ""}
+    steps = " | ".join(marks.get(outcome.steps.get(step), "no") for step in STEPS)
+    return f"| `{trial.package}` | {trial.does} | {trial.against} | {steps} |"
+
+
+def reason(outcome: Outcome) -> str:
+    step, said = next((step, said) for step, said in outcome.steps.items() if said != "ok")
+    return f"{step}: {' '.join(said.split())[:300]}"

@@ -1,0 +1,46 @@
+"""What an installed package has to do, step by step: it loads, is onboarded, shows its hooks, works in a turn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+
+import yaml
+
+from tests.compat.trial import Trial
+from tests.compat.world import World
+
+Step = Callable[[World, Trial], Awaitable[None]]
+
+
+async def load(world: World, trial: Trial) -> None:
+    """The plugin is imported, and what it implements fits the pipeline."""
+    await world.bub("validate", "--plugins", str(world.file))
+
+
+async def onboard(world: World, trial: Trial) -> None:
+    """`bub onboard` asks the plugin's questions and writes its section; the turn uses what it wrote."""
+    if trial.answers is None:
+        return
+    answers = world.folder / "answers.json"
+    answers.write_text(json.dumps({trial.plugin: trial.answers}))
+    await world.bub("onboard", trial.plugin, "--answers", str(answers))
+    written = yaml.safe_load(world.file.read_text())["settings"].get(trial.plugin, {})
+    missing = set(trial.asked) - set(written)
+    assert not missing, f"the section lacks {', '.join(sorted(missing))}: {written}"
+    world.settings[trial.plugin] |= written
+
+
+async def hooks(world: World, trial: Trial) -> None:
+    """`bub hooks` shows the plugin at each of its hook points."""
+    shown = json.loads(await world.bub("hooks", "--json"))
+    missing = [name for name in trial.hooks if trial.plugin not in shown.get(name, {}).get("plugins", ())]
+    assert not missing, f"bub hooks does not show it at {', '.join(missing)}"
+
+
+async def turn(world: World, trial: Trial) -> None:
+    """Its main function, in a real turn."""
+    await trial.turn(world)
+
+
+STEPS: dict[str, Step] = {"loads": load, "is onboarded": onboard, "shows its hooks": hooks, "works in a turn": turn}
