@@ -82,7 +82,7 @@ class BubFramework(RuntimeView):
             try:
                 check_needs(snapshot, os.environ)
             except PipelineError:
-                snapshot.forget_modules()
+                snapshot.let_go()
                 raise
         return snapshot
 

@@ -54,6 +54,7 @@ ROWS = (
     row("tape/"),
     row("secrets/"),
     row("hooks/", "hookspecs hook_runtime hook_registry", "pluggy"),
+    row("island/"),
     row("base/", packages="referencing"),
     row("", "errors log envelope streaming asking approval labels configure", "loguru"),
 )
@@ -71,6 +72,7 @@ LISTS_OF_NAMES = {
     "bub/cli/table.py",
     "bub/pipeline/check/late.py",
     "bub/pipeline/source/late.py",
+    "bub/runtime/hosts/late.py",
 }
 """Who may import by a name in a table: the lazy public faces, the commands, what few need, and the program itself."""
 

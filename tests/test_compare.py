@@ -554,7 +554,7 @@ STAGE = {
     "thread": "thread: true",
 }
 HOOK = {key: STAGE[key] for key in ("kind", "timeout", "on_failure", "only", "thread")} | {"takes": "takes: [message]"}
-PLUGIN = {"path": "path: other.py", "optional": "optional: true", "labels": "labels: {}"}
+PLUGIN = {"path": "path: other.py", "optional": "optional: true", "labels": "labels: {}", "runtime": "runtime: asyncio"}
 PROFILE = {
     "extends": "extends: work",
     "plugins": "plugins: [guard, second]",
@@ -588,7 +588,7 @@ def keys_of(owner: str) -> set[str]:
 def test_the_tables_know_every_key() -> None:
     assert set(STAGE) == keys_of("stage")
     assert set(HOOK) == keys_of("hook") - {"description"}
-    assert set(PLUGIN) == keys_of("plugin") - {"runtime"}  # there is only one
+    assert set(PLUGIN) == keys_of("plugin")
     assert set(PROFILE) == keys_of("profile") - {"description"}
     assert set(TOP) == keys_of("") - {"version", "description", "tests"}
 

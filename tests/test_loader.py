@@ -239,7 +239,7 @@ def test_who_asks_while_it_is_made_is_told_when_to(tmp_path: Path, asked: str) -
         workspace=Path.cwd(),
         environ={"OPENAI_API_KEY": "sk-a-key-of-mine"},
         builtin=builtin,
-    ).forget_modules()
+    ).let_go()
     assert len(seen) == 2
     assert "while it was being loaded itself" in str(seen[0]) and seen[0].help
 

@@ -506,7 +506,7 @@ class TestFilesAsModules:
         (name,) = found.modules
         assert name in sys.modules
         assert "." not in name
-        found.forget_modules()
+        found.let_go()
         assert set(sys.modules) == before
 
     def test_a_file_that_fails_leaves_no_module_behind(self, tmp_path: Path) -> None:

@@ -313,7 +313,7 @@ MISTAKES = [
     (
         "plugins: {p: {runtime: «node»}}",
         "B102",
-        "`runtime` of plugin `p` must be `python`, not `node`",
+        "`runtime` of plugin `p` must be `python` or `asyncio`, not `node`",
         None,
         "plugins.p.runtime",
     ),

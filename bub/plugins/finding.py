@@ -21,6 +21,10 @@ EntryPoints: TypeAlias = "Mapping[str, tuple[EntryPoint, ...]]"
 """What the installed packages offer as plugins, by name: more than one if they disagree."""
 
 
+PYTHON, ASYNCIO = "python", "asyncio"
+"""What `runtime` may be."""
+
+
 class Declared(msgspec.Struct, frozen=True):
     """What the `plugins:` section of a file says of one name; `place` is where it says it."""
 
@@ -28,6 +32,8 @@ class Declared(msgspec.Struct, frozen=True):
     path: Path | None = None
     optional: bool = False
     place: Place | None = None
+    runtime: str = PYTHON
+    """What runs it: `PYTHON`, which is where Bub runs, or `ASYNCIO`."""
 
 
 class ListedPlugin(msgspec.Struct, frozen=True):

@@ -17,9 +17,9 @@ from bub.hooks.facts import BUILTIN
 from bub.hookspecs import BUB_HOOK_NAMESPACE
 from bub.log import open_log
 from bub.plugins.failures import in_one_line, line_in, remedy_for, syntax_range
-from bub.plugins.finding import Declared, ListedPlugin, Search, read_entry_points
+from bub.plugins.finding import ASYNCIO, Declared, ListedPlugin, Search, read_entry_points
 from bub.plugins.importing import import_plugin, make_plugin
-from bub.plugins.plugin_set import LoadedPlugin, PluginSet, PluginStatus
+from bub.plugins.plugin_set import Host, LoadedPlugin, PluginSet, PluginStatus
 
 _T = TypeVar("_T")
 
@@ -31,6 +31,7 @@ def load_plugins(
     declared: Mapping[str, Declared],
     framework: object,
     base: Path | None,
+    open_host: Callable[[str], Host] | None = None,
 ) -> PluginSet:
     """Import and register the plugins that a profile lists, lowest priority first, above `builtin`.
 
@@ -45,9 +46,12 @@ def load_plugins(
     B200 it fails (a warning when it is optional). An optional plugin that is not there is no finding at all.
     Only `KeyboardInterrupt` and its like pass.
 
+    `open_host` makes, by its name, what a plugin runs on that says `runtime: asyncio`.
+
     Argument names and hook names are not checked here: the compiler reports them all at once. Instances and
     files are fresh for every call, but a module or a ready-made object of an installed package is Python's one.
     """
+    on_asyncio = {name for name, said in declared.items() if said.runtime == ASYNCIO} if open_host is not None else ()
     loading = _PluginLoad(Search(declared, base, read_entry_points))
     loading.register(ListedPlugin(BUILTIN, False, BUILTIN), builtin)
     imported = []
@@ -58,9 +62,11 @@ def load_plugins(
     if "loguru" in sys.modules:
         open_log()  # a plugin that writes with loguru itself writes to Bub's log, from its constructor on
     for listed, thing in imported:
-        plugin = loading.attempt(listed, functools.partial(make_plugin, thing, framework, loading.manager.has_hooks))
+        host = open_host(listed.name) if open_host is not None and listed.name in on_asyncio else None
+        shown = host.show(framework) if host is not None else framework
+        plugin = loading.attempt(listed, functools.partial(make_plugin, thing, shown, loading.manager.has_hooks))
         if plugin is not None:
-            loading.attempt(listed, functools.partial(loading.register, listed, plugin))
+            loading.attempt(listed, functools.partial(loading.register, listed, plugin, host))
     return loading.result()
 
 
@@ -75,6 +81,14 @@ class _Manager(pluggy.PluginManager):
             return None
         return super().parse_hookimpl_opts(plugin, name)
 
+    def move(self, plugin: object, host: Host) -> None:
+        """Let all that a registered plugin implements run on a host."""
+        for caller in self.get_hookcallers(plugin) or ():
+            for implementation in caller.get_hookimpls():
+                if implementation.plugin is plugin:  # final for those who read it, and nobody has read it yet
+                    moved = host.move(caller.name, implementation.function)
+                    implementation.function = moved  # type: ignore[misc]
+
     def has_hooks(self, plugin: object) -> bool:
         """Whether anything in `plugin` is marked as a hook implementation."""
         return any(self.parse_hookimpl_opts(plugin, name) is not None for name in dir(plugin))
@@ -88,6 +102,7 @@ class _PluginLoad(msgspec.Struct):
     plugins: list[LoadedPlugin] = msgspec.field(default_factory=list)
     failures: list[tuple[str, BaseException]] = msgspec.field(default_factory=list)
     modules: list[str] = msgspec.field(default_factory=list)
+    hosts: dict[str, Host] = msgspec.field(default_factory=dict)
 
     def attempt(self, listed: ListedPlugin, step: Callable[[], _T]) -> _T | None:
         """Take a `step` for a plugin; returns None if it fails, which becomes a finding at the plugin's name."""
@@ -97,8 +112,8 @@ class _PluginLoad(msgspec.Struct):
             self._fail(listed, error)
             return None
 
-    def register(self, listed: ListedPlugin, plugin: object) -> None:
-        """Give `plugin` to the manager under its listed name."""
+    def register(self, listed: ListedPlugin, plugin: object, host: Host | None = None) -> None:
+        """Give `plugin` to the manager under its listed name; what it implements runs on its `host`, if it has one."""
         for other in self.plugins:
             # pluggy compares by equality and refuses in words that print every plugin, settings and all.
             if other.plugin is plugin or other.plugin == plugin:
@@ -110,6 +125,9 @@ class _PluginLoad(msgspec.Struct):
             if self.manager.get_plugin(listed.name) is not None:  # pluggy 1.6 keeps what it could not register
                 self.manager.unregister(name=listed.name)
             raise
+        if host is not None:
+            self.manager.move(plugin, host)
+            self.hosts[listed.name] = host
         self.plugins.append(LoadedPlugin(listed.name, plugin, listed.source, listed.optional))
         self.search.statuses[listed.name] = PluginStatus(listed.name, "loaded", listed.source)
 
@@ -158,4 +176,5 @@ class _PluginLoad(msgspec.Struct):
             findings=tuple(self.search.findings.items),
             failures=tuple(self.failures),
             modules=tuple(self.modules),
+            hosts=self.hosts,
         )

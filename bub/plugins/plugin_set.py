@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import Literal
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, Protocol
 
 import msgspec
 import pluggy
@@ -11,6 +13,26 @@ import pluggy
 from bub.base.diagnostics import Diagnostic
 
 State = Literal["loaded", "failed", "missing", "not listed"]
+
+
+class Host(Protocol):
+    """Where a plugin runs that does not run where Bub does, such as on an asyncio loop (`runtime:`)."""
+
+    def show(self, framework: object) -> object:
+        """The framework as the plugin sees it."""
+
+    def move(self, hook: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """An implementation of the plugin as Bub calls it: it runs here."""
+
+    async def close(self) -> None:
+        """End what runs here, in bounded time; it begins again if something is called."""
+
+    def leave(self) -> None:
+        """Begin to end what runs here, and wait for nothing."""
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong here now, for people; None if nothing is."""
 
 
 class LoadedPlugin(msgspec.Struct, frozen=True):
@@ -44,8 +66,12 @@ class PluginSet(msgspec.Struct, frozen=True):
     findings: tuple[Diagnostic, ...]
     failures: tuple[tuple[str, BaseException], ...]
     modules: tuple[str, ...] = ()
+    hosts: Mapping[str, Host] = MappingProxyType({})
+    """What single plugins run on, by their names."""
 
-    def forget_modules(self) -> None:
+    def let_go(self) -> None:
         """Take the modules of its `path:` plugins out of `sys.modules`, once nothing runs on this set any more."""
+        for host in self.hosts.values():
+            host.leave()
         for name in self.modules:
             sys.modules.pop(name, None)

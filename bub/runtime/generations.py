@@ -50,11 +50,14 @@ class Generation(msgspec.Struct, eq=False):
         self.warnings = sort_diagnostics([*self.warnings, *findings])
 
     async def close(self) -> None:
-        """Close what its plugins share, and let go of the modules of its plugins with a `path`."""
+        """Close what its plugins share and run on, and let go of the modules of its plugins with a `path`."""
         try:
             await self.scope.close()
         finally:
-            self.snapshot.forget_modules()
+            try:
+                await self.snapshot.close_hosts()
+            finally:
+                self.snapshot.let_go()
 
 
 class Loaded(msgspec.Struct):

@@ -30,8 +30,9 @@ from bub.pipeline.run.compiler import compile as compile_graph
 from bub.pipeline.source.interpolate import read_environment, resolve
 from bub.pipeline.source.merge import SHIPPED, Document, load_document, load_shipped
 from bub.plugins.loading import load_plugins
-from bub.plugins.plugin_set import PluginSet
+from bub.plugins.plugin_set import Host, PluginSet
 from bub.plugins.view import ProfileView
+from bub.runtime.hosts import late
 from bub.runtime.plugin_view import PluginView
 from bub.runtime.profile_settings import SettingsResolver
 from bub.runtime.runtime import Learn
@@ -52,6 +53,10 @@ def find_document(config_file: str | None, workspace: Path, environ: Mapping[str
     found = find_pipeline(Path(config_file) if config_file is not None else None, workspace, environ)
     require_trust(found, bub_home(environ), environ)
     return load_document(found.path) if found.path is not None else load_shipped("default")
+
+
+def _open_island(plugin: str) -> Host:
+    return late.IslandHost(plugin)
 
 
 def _learn_nothing(settings: Mapping[str, Mapping[str, Any]], mask: Redactor) -> None:
@@ -117,7 +122,7 @@ def load(
         profiles = loading.load_profiles([profile, *(route.profile for route in routes)], findings)
     except BaseException:  # modules of a snapshot that never was would stay for good
         for plugins in loading.plugins:
-            plugins.forget_modules()
+            plugins.let_go()
         raise
     snapshot = Snapshot(profile, document, profiles, RouteTable(routes), sort_diagnostics(findings))
     for view in loading.views:
@@ -228,6 +233,7 @@ class _Loading(msgspec.Struct):
             declared=declared_plugins(plan),
             framework=view,
             base=self.document.base,
+            open_host=_open_island,
         )
         self.plugins.append(plugins)
         for plugin, failure in plugins.failures:

@@ -136,7 +136,7 @@ class Runtime:
         try:
             generation = self.loaded.begin(snapshot)
         except BaseException:
-            snapshot.forget_modules()
+            snapshot.let_go()
             raise
         for profile in snapshot.profiles.values():
             profile.view.bind(self, generation)
@@ -163,6 +163,8 @@ class Runtime:
         finally:
             loaded.scope, loaded.tape_store = None, None
             async with AsyncExitStack() as closing:  # each is closed, whatever ends the one before it
+                for generation in loaded.kept:  # last of all: a tape store may be there
+                    closing.push_async_callback(generation.snapshot.close_hosts)
                 closing.push_async_callback(scope.close)
                 for generation in loaded.kept:
                     closing.push_async_callback(generation.scope.close)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
+import trio
 
 from bub.approval import Rules
 from bub.base.confinement.value import Confinement
@@ -22,7 +23,7 @@ from bub.pipeline.plan.routes import RouteTable
 from bub.pipeline.plan.scalars import text_of
 from bub.pipeline.run.graph import Graph
 from bub.pipeline.source.merge import SHIPPED, Document
-from bub.plugins.plugin_set import PluginSet
+from bub.plugins.plugin_set import Host, PluginSet
 from bub.plugins.view import ProfileView
 from bub.tools import ToolBox
 
@@ -117,10 +118,22 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
         sets = [profile.plugins for profile in self.profiles.values()]
         return any(module in plugins.modules or any(owner is one.plugin for one in plugins.plugins) for plugins in sets)
 
-    def forget_modules(self) -> None:
+    @property
+    def hosts(self) -> Iterator[Host]:
+        """What plugins run on that do not run where Bub does."""
+        for profile in self.profiles.values():
+            yield from profile.plugins.hosts.values()
+
+    async def close_hosts(self) -> None:
+        """End what plugins run on that do not run where Bub does, all at once; it begins again if one is called."""
+        async with trio.open_nursery() as closing:
+            for host in self.hosts:
+                closing.start_soon(host.close)
+
+    def let_go(self) -> None:
         """Take the modules of its plugins with a `path` out of `sys.modules`, once nothing runs on it any more."""
         for profile in self.profiles.values():
-            profile.plugins.forget_modules()
+            profile.plugins.let_go()
 
 
 def files_of(document: Document) -> tuple[Path, ...]:

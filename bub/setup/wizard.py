@@ -154,7 +154,7 @@ class Wizard:
             self.mask = self.mask.beside(runtime.mask).beside(given)
             yield snapshot.profiles[self._profile]
         finally:
-            snapshot.forget_modules()  # the files of its plugins are loaded afresh the next time
+            snapshot.let_go()  # the files of its plugins are loaded afresh the next time
 
     def _settings(self, document: Document) -> dict[str, Any]:
         node = effective(document, self._profile).root.get("settings")

@@ -16,6 +16,8 @@ _TO_THREAD = inspect.unwrap(trio.to_thread.run_sync).__code__
 _PARKED = trio.lowlevel.wait_task_rescheduled.__code__
 _UNTIL_IDLE = "wait_all_tasks_blocked"
 """Known by its name alone: its home, `trio.testing`, takes as long to import as the rest of trio."""
+_UNTIL_ISLAND = "wait_for_island"
+"""Known by its name, too: its home, `bub/island/`, imports asyncio."""
 
 _WAITING = ("tasks_waiting", "tasks_waiting_read", "tasks_waiting_write", "tasks_waiting_overlapped")
 """Where trio counts the tasks that wait for sockets, pipes and processes, whatever the system."""
@@ -29,7 +31,8 @@ class VirtualClock(trio.abc.Clock):
     process) it passes like any clock instead: what is real gets the time it needs, and no time-out strikes before.
     `real` is how many seconds have passed like that.
 
-    A thread that was not started through trio is not seen: time jumps while something waits for it.
+    A thread that was started neither through trio nor for a plugin with `runtime: asyncio` is not seen: time jumps
+    while something waits for it.
     """
 
     def __init__(self) -> None:
@@ -68,7 +71,8 @@ class VirtualClock(trio.abc.Clock):
         parked = [_code_that_parked(task) for task in _tasks(trio.lowlevel.current_root_task())]
         if statistics.run_sync_soon_queue_size or any(code.co_name == _UNTIL_IDLE for code in parked if code):
             return math.inf  # the run loop is about to wake a task
-        if _are_sockets_waited_for(statistics) or _TO_THREAD in parked:
+        is_real = _TO_THREAD in parked or any(code.co_name == _UNTIL_ISLAND for code in parked if code)
+        if is_real or _are_sockets_waited_for(statistics):
             self._passing_since = perf_counter()
             return deadline - now
         if deadline == math.inf:

@@ -73,7 +73,7 @@ class Rehearsal:
             yield self
         finally:
             if self._snapshot is not None:
-                self._snapshot.forget_modules()
+                self._snapshot.let_go()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -34,7 +34,7 @@ from bub.pipeline.source.discovery import PipelineFile, leads_astray
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document, Layer, Parents, load_document, load_text
 from bub.pipeline.source.profiles import Effective
-from bub.plugins.finding import Declared, EntryPoints, find_plugins, read_entry_points
+from bub.plugins.finding import PYTHON, Declared, EntryPoints, find_plugins, read_entry_points
 
 READ_OTHERWISE = "B012"
 """The warning about a word such as `yes`, which is text here and a truth value in other tools."""
@@ -339,7 +339,8 @@ def declared_plugins(plan: Plan) -> dict[str, Declared]:
         full = Path(path) if path is not None else None
         if full is not None and folder is not None and folder != plan.document.base:
             full = folder.absolute() / full  # said by a file in another folder than the one that is read
-        found[name] = Declared(name, full, flag_of(node.get("optional")) is True, place)
+        runtime = text_of(node.get("runtime")) or PYTHON
+        found[name] = Declared(name, full, flag_of(node.get("optional")) is True, place, runtime)
     return found
 
 

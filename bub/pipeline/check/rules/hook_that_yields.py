@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 from bub.hooks.facts import BUILTIN
 from bub.pipeline.plan.callers import kind_of
@@ -35,5 +37,6 @@ def check(plan: Plan, offers: Offers) -> None:
         )
 
 
-def _yields(function: object) -> bool:
-    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+def _yields(function: Callable[..., Any]) -> bool:
+    written = inspect.unwrap(function)
+    return inspect.isgeneratorfunction(written) or inspect.isasyncgenfunction(written)

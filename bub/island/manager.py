@@ -1,0 +1,55 @@
+"""A context manager that is open on an island."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from types import TracebackType
+from typing import Any
+
+from bub.island.island import Island
+
+
+class IslandManager:
+    """A context manager, sync or async, that one asyncio task enters and leaves; `async with` in trio opens it."""
+
+    def __init__(self, island: Island, manager: AbstractContextManager[Any] | AbstractAsyncContextManager[Any]) -> None:
+        self._island = island
+        self._manager = manager
+        self._task: asyncio.Task[None] | None = None
+        self._left: asyncio.Event | None = None
+
+    async def __aenter__(self) -> Any:
+        return await self._island.call(self._open)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._island.call(self._close)
+
+    async def _open(self) -> Any:
+        entered = asyncio.get_running_loop().create_future()
+        self._left = asyncio.Event()
+        self._task = asyncio.create_task(self._own(entered, self._left))
+        try:
+            await asyncio.wait((entered, self._task), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self._task.cancel()
+            await asyncio.wait((self._task,))
+            raise
+        return entered.result() if entered.done() else await self._task
+
+    async def _own(self, entered: asyncio.Future[Any], left: asyncio.Event) -> None:
+        if isinstance(self._manager, AbstractAsyncContextManager):
+            async with self._manager as value:
+                entered.set_result(value)
+                await left.wait()
+        else:
+            with self._manager as value:
+                entered.set_result(value)
+                await left.wait()
+
+    async def _close(self) -> None:
+        if self._task is not None and self._left is not None:
+            self._left.set()
+            await self._task

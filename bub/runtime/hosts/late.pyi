@@ -1,0 +1,1 @@
+from bub.runtime.hosts.islands import IslandHost as IslandHost
