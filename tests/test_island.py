@@ -126,6 +126,7 @@ async def test_a_timeout_is_a_cancellation_and_ends_when_the_task_has(island: Is
     seen: list[str] = []
 
     async def wait() -> None:
+        await island.back(cancel)()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -133,9 +134,12 @@ async def test_a_timeout_is_a_cancellation_and_ends_when_the_task_has(island: Is
             seen.append("cancelled")
             raise
 
-    with trio.move_on_after(0.05) as limit:
+    async def cancel() -> None:
+        scope.cancel()
+
+    with trio.fail_after(5), trio.CancelScope() as scope:
         await island.call(wait)
-    assert limit.cancelled_caught
+    assert scope.cancelled_caught
     assert seen == ["cancelled"]
     assert await island.call(lambda: "the loop runs on") == "the loop runs on"
 
@@ -144,16 +148,20 @@ async def test_a_task_that_ignores_its_cancellation_is_left_to_itself(island: Is
     over = threading.Event()
 
     async def ignore() -> None:
+        await island.back(cancel)()
         while not over.is_set():
             try:
                 await asyncio.sleep(0.01)
             except asyncio.CancelledError:
                 continue
 
-    with trio.fail_after(5), trio.move_on_after(0.05) as limit:
+    async def cancel() -> None:
+        scope.cancel()
+
+    with trio.fail_after(5), trio.CancelScope() as scope:
         await island.call(ignore)
     over.set()
-    assert limit.cancelled_caught
+    assert scope.cancelled_caught
     assert "island.call_goes_on" in "\n".join(log)
     assert "slow" in "\n".join(log)
 

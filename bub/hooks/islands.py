@@ -34,7 +34,7 @@ class Customs(Protocol):
 
 
 def move(hook: str, function: Callable[..., Any], island: Island, customs: Customs) -> Callable[..., Any]:
-    """An implementation as Bub calls it: it runs on an island, and is awaited unless its point is one where nothing is."""
+    """An implementation as Bub calls it: it runs on an island, and is awaited unless nothing is at its point."""
     point = HOOK_POINTS.get(hook)
     is_sync = point is not None and point.sync_only
     if hook in _WHERE_CALLED or (is_sync and inspect.iscoroutinefunction(function)):
