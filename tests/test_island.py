@@ -126,7 +126,7 @@ async def test_a_timeout_is_a_cancellation_and_ends_when_the_task_has(island: Is
     seen: list[str] = []
 
     async def wait() -> None:
-        await island.back(cancel)()
+        token.run_sync_soon(scope.cancel)
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -134,9 +134,7 @@ async def test_a_timeout_is_a_cancellation_and_ends_when_the_task_has(island: Is
             seen.append("cancelled")
             raise
 
-    async def cancel() -> None:
-        scope.cancel()
-
+    token = trio.lowlevel.current_trio_token()
     with trio.fail_after(5), trio.CancelScope() as scope:
         await island.call(wait)
     assert scope.cancelled_caught
@@ -148,16 +146,14 @@ async def test_a_task_that_ignores_its_cancellation_is_left_to_itself(island: Is
     over = threading.Event()
 
     async def ignore() -> None:
-        await island.back(cancel)()
+        token.run_sync_soon(scope.cancel)
         while not over.is_set():
             try:
                 await asyncio.sleep(0.01)
             except asyncio.CancelledError:
                 continue
 
-    async def cancel() -> None:
-        scope.cancel()
-
+    token = trio.lowlevel.current_trio_token()
     with trio.fail_after(5), trio.CancelScope() as scope:
         await island.call(ignore)
     over.set()
