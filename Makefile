@@ -58,7 +58,7 @@ lint: $(VENV)/.lint ## ruff, rules and layout; words that make a reader stop
 	$(PY) -m ruff format --check .
 	$(PY) -m tests.plain_english
 
-types: $(VENV)/.bub $(VENV)/.lint $(VENV)/.test ## mypy --strict over bub, bub_plugins and the examples
+types: $(VENV)/.bub $(VENV)/.lint $(VENV)/.test ## mypy --strict over bub, the shipped plugins and the examples
 	$(PY) -m mypy
 
 pictures: $(VENV)/.bub $(VENV)/.test ## draw the pictures of the documentation anew

@@ -120,6 +120,15 @@ PUBLIC = {
 }
 """What shipped plugins may import of Bub, beside all of `bub.testing`."""
 
+BEHIND_THE_REFERENCE = {
+    "bub": {"__version__"},
+    "bub.envelope": {"Envelope"},
+    "bub.hookspecs": {"hookimpl", "hookspec"},
+    "bub.tape": {"LAST_ANCHOR"},
+    "bub.tape.context": {"messages_of"},
+}
+"""What the names of the reference stand on beside that."""
+
 
 @dataclass(frozen=True)
 class Import:
@@ -226,7 +235,7 @@ def problems_in(root: Path) -> list[str]:
         named = names_of_modules_in(path, modules) if path.name in ("late.py", "table.py") else []
         for found in [*imports_of(name, path), *named]:
             where = f"{relative}:{found.line}:"
-            if found.package == "bub_plugins":
+            if found.package in ("bub_plugins", "bub_reference"):
                 problems.append(f"{where} imports a shipped plugin")
             elif found.package == "bub":
                 if found.in_function:
@@ -255,14 +264,17 @@ def problems_in(root: Path) -> list[str]:
 def plugin_problems(root: Path) -> list[str]:
     """Where a shipped plugin reaches for more of Bub than its public names."""
     problems = []
-    for name, path in modules_in(root / "plugins", "bub_plugins").items():
-        for found in imports_of(name, path):
-            if found.package != "bub" or found.module.startswith("bub.testing"):
-                continue
-            if found.name is None or found.name not in PUBLIC.get(found.module, ()):
-                relative = path.relative_to(root).as_posix()
-                taken = f"{found.module}.{found.name}" if found.name else found.module
-                problems.append(f"{relative}:{found.line}: uses {taken}, which is not public")
+    for package, more in (("bub_plugins", {}), ("bub_reference", BEHIND_THE_REFERENCE)):
+        for name, path in modules_in(root / "plugins", package).items():
+            for found in imports_of(name, path):
+                if found.package != "bub" or found.module.startswith("bub.testing"):
+                    continue
+                if found.name is None or found.name not in PUBLIC.get(found.module, set()) | more.get(
+                    found.module, set()
+                ):
+                    relative = path.relative_to(root).as_posix()
+                    taken = f"{found.module}.{found.name}" if found.name else found.module
+                    problems.append(f"{relative}:{found.line}: uses {taken}, which is not public")
     return problems
 
 

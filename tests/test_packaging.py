@@ -63,16 +63,17 @@ def test_the_changes_of_this_version_are_told() -> None:
 
 def test_the_wheel_carries_the_packages_and_their_data(wheel: set[str]) -> None:
     expected = {f"bub/{name}" for name in sources("bub", "*.py")}
-    expected |= {f"bub_plugins/{name}" for name in sources("plugins/bub_plugins", "*.py")}
+    for package in ("bub_plugins", "bub_reference"):
+        expected |= {f"{package}/{name}" for name in sources(f"plugins/{package}", "*.py")}
     expected |= {f"bub/_data/pipelines/{name}" for name in sources("pipelines", "*.yaml")}
     expected |= {f"bub/_data/schemas/{name}" for name in sources("schemas", "*.json")}
     expected |= {f"bub/{name}" for name in sources("bub", "*.md")}  # the shipped skills
-    expected |= {"bub/py.typed", "bub_plugins/py.typed", "bub/_data/docs/diagnostics.md"}
+    expected |= {"bub/py.typed", "bub_plugins/py.typed", "bub_reference/py.typed", "bub/_data/docs/diagnostics.md"}
     assert expected - wheel == set()
 
 
 def test_the_wheel_carries_nothing_else(wheel: set[str]) -> None:
-    homes = ("bub/", "bub_plugins/", f"bub_pipelines-{bub.__version__}.dist-info/")
+    homes = ("bub/", "bub_plugins/", "bub_reference/", f"bub_pipelines-{bub.__version__}.dist-info/")
     assert [name for name in wheel if not name.startswith(homes)] == []
 
 

@@ -1,0 +1,1 @@
+"""What plugins of the reference use of its builtin plugin."""
