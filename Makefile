@@ -31,7 +31,7 @@ export SAY := $(value MESSAGE)
 # Tests start Bub hundreds of times: a process that may not keep bytecode compiles every module anew, at twice the cost.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test matrix conformance lint types pictures fuzz promise planted crash load soak local bench installs journey compat build clean
+.PHONY: help run test matrix conformance foreign lint types pictures fuzz promise planted crash load soak local bench installs journey compat build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -52,6 +52,10 @@ matrix: ## run all tests on every Python that is found: make matrix VERSIONS="3.
 
 conformance: $(VENV)/.bub $(VENV)/.test ## show what the pages of the reference systems list, row by row
 	$(PY) -m tests.conformance
+
+foreign: $(VENV)/.bub $(VENV)/.test ## use Bub over MCP with programs that others wrote; needs Node 20
+	npm install --prefix tests/foreign --no-package-lock --no-audit --no-fund
+	$(PY) -m pytest -p no:cacheprovider tests/foreign/*.py $(PYTEST_ARGS)
 
 lint: $(VENV)/.lint ## ruff, rules and layout; words that make a reader stop
 	$(PY) -m ruff check .

@@ -116,6 +116,31 @@ async def test_a_tool_that_is_asked_about_asks_the_person_of_the_client(tmp_path
     assert "text: buy 'milk' {now}" in person.asked[0]
 
 
+async def test_gates_of_turns_and_of_tools_apply(tmp_path: Path) -> None:
+    async with served(tmp_path) as client:
+        turn = await client.call_tool("ask-agent", {"message": "damn"})
+        words = await client.call_tool("letters_send", {"text": "damn"})
+        large = await client.call_tool("picture_draw", {"size": 10})
+    assert (turn.is_error, text_of(turn)) == (True, "be polite")
+    assert turn.structured_content is not None
+    assert turn.structured_content["ended_by"] == "denied:moderate"
+    assert (words.is_error, text_of(words)) == (True, "be polite")
+    assert (large.is_error, text_of(large)) == (True, "error: too large")
+    assert not (tmp_path / "sent.txt").exists()
+
+
+async def test_what_a_client_has_read_counts_if_it_sends_something(tmp_path: Path) -> None:
+    person = Person({"allow": False})
+    async with served(tmp_path, person=person) as client:
+        before = await client.call_tool("letters_send", {"text": "hello"})
+        await client.call_tool("diary_read", {})
+        after = await client.call_tool("letters_send", {"text": "dear diary"})
+    assert (before.is_error, text_of(before)) == (False, "sent")
+    assert after.is_error
+    assert "Why you are asked" in person.asked[0]
+    assert (tmp_path / "sent.txt").read_text() == "hello"
+
+
 @ERAS
 @pytest.mark.parametrize("answer", [None, {"allow": False}, {}])
 async def test_what_is_no_clear_yes_is_a_no(tmp_path: Path, era: str, answer: dict[str, Any] | None) -> None:

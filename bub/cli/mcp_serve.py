@@ -23,13 +23,13 @@ def serve_streams(ctx: typer.Context, *, every_tape: bool) -> int:
 
     Nobody is asked to trust a folder: the streams are the protocol's.
     """
+    streams = take_streams()
+    framework = open_framework(options_of(ctx), ask=False, routed=False, check=BubFramework.check_needs)
     try:
         serve = load(MCP_SERVER)
     except ModuleNotFoundError as error:
         problem = f"`bub mcp serve` needs the package `{error.name}`"
         raise BubError(problem, help="install it with `pip install 'bub-pipelines[mcp]'`") from None
-    streams = take_streams()
-    framework = open_framework(options_of(ctx), ask=False, routed=False, check=BubFramework.check_needs)
     open_log()
     trio.run(_serve, partial(serve, framework, *streams, every_tape=every_tape))
     return 0

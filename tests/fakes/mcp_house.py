@@ -18,6 +18,8 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 PIPELINE = dedent("""\
     version: 1
     extends: bub:default
+    hooks: {moderate: {kind: gate, takes: [prompt]}}
+    stages: {moderate: {before: run_model}}
     plugins: {house: {path: house.py}}
     profiles:
       default: {plugins: [house], tools: {allow: ["*"], ask: [notes.add], deny: [doors.open]}}
@@ -78,9 +80,34 @@ async def watch_paint_dry(context: ToolContext) -> str:
     return ""
 
 
+@tool(name="diary.read", read_only=True, reads="private")
+def read_diary() -> str:
+    """Read the diary."""
+    return "dear diary"
+
+
+@tool(name="letters.send", reaches="outside")
+def send_letter(text: str, context: ToolContext) -> str:
+    """Send a letter."""
+    (context.workspace / "sent.txt").write_text(text, encoding="utf-8")
+    return "sent"
+
+
+@hookimpl
+def moderate(prompt: str) -> dict[str, str] | None:
+    """Keep what is rude from every turn."""
+    return {"deny": "be polite"} if "damn" in prompt else None
+
+
+@hookimpl
+def tool_gate(tool: str, args: dict[str, Any]) -> dict[str, str] | None:
+    """Keep the agent from drawing large."""
+    return {"deny": "too large"} if tool == "picture.draw" and args["size"] > 9 else None
+
+
 @hookimpl
 def provide_tools() -> list[Tool]:
-    return [add_note, draw, make_noise, open_doors, break_doors, watch_paint_dry]
+    return [add_note, draw, make_noise, open_doors, break_doors, read_diary, send_letter, watch_paint_dry]
 
 
 @hookimpl
