@@ -399,6 +399,8 @@ def test_the_engine_names_no_hook(module: str) -> None:
 
 
 HEAVY = ("httpx", "jsonschema", "loguru", "prompt_toolkit", "questionary", "rich", "trio", "bub_plugins", "house_rules")
+MCP = ("mcp", "mcp_types", "pydantic")
+"""The SDK of MCP, which only what speaks MCP loads."""
 """What a command that waits for nothing and calls no plugin leaves alone; jsonschema is asked about mistakes only."""
 
 
@@ -439,7 +441,7 @@ def test_what_a_tab_reads_is_what_the_commands_declare() -> None:
 
 
 def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
-    assert loaded_by(tmp_path, "--help") & {*HEAVY, "yaml"} == set()
+    assert loaded_by(tmp_path, "--help") & {*HEAVY, *MCP, "yaml"} == set()
 
 
 @pytest.mark.parametrize("arguments", [["hooks"], ["--config", "bub:classic", "run", "hello"]])
@@ -448,7 +450,7 @@ def test_without_a_file_of_the_user_and_a_model_on_http_nothing_is_loaded_for_th
 ) -> None:
     loaded = loaded_by(tmp_path, *arguments)
     assert "trio" in loaded
-    assert loaded & {"httpx", "jsonschema", "loguru"} == set()
+    assert loaded & {"httpx", "jsonschema", "loguru", *MCP} == set()
 
 
 def test_a_comma_command_loads_nothing_that_asks_a_model_or_reads_a_page(tmp_path: Path) -> None:
