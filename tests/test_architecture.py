@@ -48,7 +48,7 @@ ROWS = (
     row("pipeline/run/"),
     row("pipeline/check/", packages="jsonschema"),
     row("pipeline/report/"),
-    row("pipeline/plan/"),
+    row("pipeline/plan/", packages="cronsim"),
     row("pipeline/source/", packages="yaml"),
     row("plugins/", "tools", "pluggy jsonschema"),
     row("tape/"),
@@ -495,6 +495,7 @@ OF_FEW = {
         "bub.pipeline.report.sarif",
     ),
     *("dataclasses", "importlib.metadata", "json", "multiprocessing", "shlex", "unicodedata"),
+    *("cronsim", "zoneinfo", "bub.pipeline.plan.schedules.moments"),
 }
 """What `bub validate` loads for a file with mistakes, settings, tests or many siblings, and for no other."""
 

@@ -24,6 +24,8 @@ class Surface(Enum):
     """A bus, whoever publishes there."""
     MCP = "mcp"
     """A program that uses Bub as an MCP server: whoever drives it, and mostly a model (`bub mcp serve`)."""
+    SCHEDULE = "schedule"
+    """A schedule of the file. The operator wrote it, and nobody sits there: a command in it is asked as anyone's."""
     PROGRAM = "program"
     """Code that calls `process_inbound`, a tool or a plugin among them."""
 

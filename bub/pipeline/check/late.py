@@ -1,4 +1,4 @@
-"""What a check imports when it first needs it: most files are without a mistake, settings, tests and remarks."""
+"""What a check imports when it first needs it: most files are without a mistake, settings, schedules, tests and remarks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ _HOMES = {
     "CASE_RULES": "bub.pipeline.check.case_rules",
     "LONGEST_TEMPLATE": "bub.pipeline.source.template",
     "Case": "bub.pipeline.check.cases",
+    "MomentsError": "bub.pipeline.plan.schedules.moments",
     "NEEDED": "bub.base.confinement.entries",
+    "NeverError": "bub.pipeline.plan.schedules.moments",
     "WORKSPACE": "bub.base.confinement.entries",
     "cases_by_profile": "bub.pipeline.check.cases",
+    "check_moments": "bub.pipeline.plan.schedules.moments",
     "check_sections": "bub.pipeline.check.sections",
     "codes": "bub.pipeline.report.handbook",
     "covers": "bub.base.confinement.entries",
@@ -23,6 +26,7 @@ _HOMES = {
     "find_ways": "bub.pipeline.plan.ways.ways",
     "installed_labels": "bub.plugins.labels",
     "literal_secrets": "bub.pipeline.check.literal_secrets",
+    "nodes_of": "bub.pipeline.plan.schedules.schedule",
     "problem_of": "bub.base.confinement.entries",
     "sections_of": "bub.pipeline.check.sections",
     "template_mistakes": "bub.pipeline.source.template",

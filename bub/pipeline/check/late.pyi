@@ -19,3 +19,7 @@ from bub.pipeline.source.template import template_mistakes as template_mistakes
 from bub.plugins.labels import installed_labels as installed_labels
 from bub.plugins.schemas import installed_sections as installed_sections
 from bub.plugins.simple_commands import explain_entry as explain_entry
+from bub.pipeline.plan.schedules.moments import MomentsError as MomentsError
+from bub.pipeline.plan.schedules.moments import NeverError as NeverError
+from bub.pipeline.plan.schedules.moments import check_moments as check_moments
+from bub.pipeline.plan.schedules.schedule import nodes_of as nodes_of

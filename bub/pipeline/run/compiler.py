@@ -49,7 +49,7 @@ from bub.pipeline.source.merge import Document
 from bub.pipeline.source.profiles import effective
 from bub.plugins.plugin_set import PluginSet
 
-RESOLVED = ("stages", "hooks", "plugins", "routes", "on_failure")
+RESOLVED = ("stages", "hooks", "plugins", "routes", "schedules", "on_failure")
 """The sections whose references are resolved for a run; settings are, when they are asked for."""
 
 _TYPED = ("enabled", "thread", "optional", "times")

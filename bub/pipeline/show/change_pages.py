@@ -20,6 +20,7 @@ _HEADINGS = MappingProxyType(
         ("danger", "code"): "code that will be imported",
         ("danger", "gates"): "gates that open",
         ("danger", "tools"): "tools that are freed",
+        ("danger", "schedules"): "what the agent does by itself",
         ("danger", "routes"): "who gets which profile",
         ("danger", "settings"): "what is reached, and by whom",
         ("danger", "limits"): "limits that go",

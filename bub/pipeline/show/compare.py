@@ -20,6 +20,7 @@ from bub.pipeline.show.differences import (
     order,
     plugins,
     routes,
+    schedules,
     settings,
     stages,
     tools,
@@ -41,6 +42,7 @@ _PARTS = (
     settings.compare,
     guests.compare,
     limits.compare,
+    schedules.compare,
 )
 
 _STRENGTH = frozenset({"gates", "tools", "limits", "settings.reach"})

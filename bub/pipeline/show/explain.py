@@ -29,6 +29,7 @@ from bub.pipeline.plan.origins import (
 )
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import flag_of, names_of, text_of
+from bub.pipeline.plan.schedules.schedule import UTC, nodes_of
 from bub.pipeline.plan.secret_places import setting_of
 from bub.pipeline.plan.settings import variable_of
 from bub.pipeline.plan.shown import plan_to_show
@@ -101,10 +102,19 @@ def _about_pipeline(lookup: Lookup, implementers: Implementers | None) -> Pipeli
         if tools is None
         else {name: tuple(value for value, _ in names_of(listed)) for name, listed in tools.items()},
         routes=tuple(_route(route) for route in routes if route.is_mapping),
+        schedules={name: _describe_schedule(node) for name, node in nodes_of(plan.root)},
         limits={
             name: flow(node.plain()) for name, node in profile.items() if name in ("concurrency", "budget", "channels")
         },
     )
+
+
+def _describe_schedule(node: Node) -> str:
+    """Say when a schedule fires, for whom, and what it says; which moments are next, each day would say otherwise."""
+    when, where, to, said = (_text(node.get(key)) for key in ("cron", "timezone", "session", "message"))
+    profile = _text(node.get("profile"))
+    by = f" in profile {profile}" if profile else ""
+    return f"{when or '?'} {where or UTC} → {to or '?'}{by}: {' '.join(said.split()) or '?'}"
 
 
 def _note_on_plugin(plan: Plan, name: str) -> str:

@@ -179,6 +179,7 @@ class PipelineFacts:
     plugins: Mapping[str, str]
     tools: Mapping[str, tuple[str, ...]] | None
     routes: tuple[tuple[str, str], ...]
+    schedules: Mapping[str, str]
     limits: Mapping[str, str]
 
     def as_dict(self) -> dict[str, Any]:
@@ -193,6 +194,7 @@ class PipelineFacts:
             "plugins": [{"name": name, "note": note or None} for name, note in self.plugins.items()],
             "tools": {name: list(tools) for name, tools in self.tools.items()} if self.tools is not None else None,
             "routes": [{"match": match, "profile": profile} for match, profile in self.routes],
+            "schedules": dict(self.schedules),
             "limits": dict(self.limits),
         }
 

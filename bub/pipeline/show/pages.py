@@ -136,6 +136,8 @@ def _rest(facts: PipelineFacts, width: int) -> Iterator[Line]:
     for match, profile in facts.routes:
         yield from label_text(label, f"{match} → {profile}", width, 9)
         label = ""
+    for name, said in facts.schedules.items():
+        yield from label_text("schedule", f"{name}: {said}", width, 9)
     for name, limit in facts.limits.items():
         yield from label_text(name, limit, width, max(9, len(name) + 1))
 

@@ -18,16 +18,29 @@ _SECTIONS: Mapping[str, _Shape] = {
     "hooks": _ENTRIES,
     "plugins": _ENTRIES,
     "profiles": {
-        "*": {"plugins": (), "tools": {}, "settings": {}, "stages": _ENTRIES, "hooks": _ENTRIES},
+        "*": {"plugins": (), "tools": {}, "settings": {}, "stages": _ENTRIES, "hooks": _ENTRIES, "schedules": _ENTRIES},
     },
     "routes": (),
     "settings": {},
+    "schedules": _ENTRIES,
     "tests": _ENTRIES,
 }
 """Where a mapping `{…}` or a list `()` belongs, so that nothing at all is a mistake there."""
 
 _KEYS_OF_ENTRIES = frozenset(
-    {*STAGE_KEYS, *HOOK_KEYS, "path", "optional", "runtime", "extends", "plugins", "channels", "concurrency", "profile"}
+    {
+        *STAGE_KEYS,
+        *HOOK_KEYS,
+        "path",
+        "optional",
+        "runtime",
+        "extends",
+        "plugins",
+        "channels",
+        "concurrency",
+        "profile",
+        "cron",
+    }
 )
 """Keys of stages, hooks, plugins, profiles and tests whose value is no mapping; an entry's value is one."""
 

@@ -48,6 +48,8 @@ from bub.pipeline.check.rules import (
     replaced_twice,
     reply_without_address,
     route_never_matches,
+    schedule_unreadable,
+    schedule_without_channel,
     shown_unjudged,
     stage_beside_two,
     stage_instead_of_hook,
@@ -144,6 +146,9 @@ PROFILE_RULES: tuple[Callable[[Plan], None], ...] = (
     prompt_template.check,
     labels_in_vain.check,
     strangers_leak.check,
+    schedule_unreadable.check,
+    schedule_without_channel.check,
+    unknown_profile.check_schedules,
     limit_never_reached.check,
     no_stages.check,
 )

@@ -1,9 +1,12 @@
-"""Every route leads to a profile that exists."""
+"""Every route and every schedule leads to a profile that exists."""
 
 from __future__ import annotations
 
+from bub.pipeline.check import late
 from bub.pipeline.check.outline import Outline
+from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import text_of
+from bub.pipeline.source.merge import DEFAULT_PROFILE
 
 CODE = "B162"
 
@@ -23,4 +26,25 @@ def check(outline: Outline) -> None:
                 outline.profiles,
                 path=f"routes[{index}].profile",
                 help=f"add `{name}` under `profiles:`, or lead to one that is there",
+            )
+
+
+def check_schedules(plan: Plan) -> None:
+    """Find schedules whose turns profiles take that do not exist."""
+    if plan.root.get("schedules") is None:
+        return
+    profiles = plan.document.root.get("profiles")
+    known = {DEFAULT_PROFILE, *(name for name, _ in (profiles.items() if profiles is not None else ()))}
+    for schedule, node in late.nodes_of(plan.root):
+        target = node.get("profile")
+        name = text_of(target)
+        if target is not None and name is not None and name not in known:
+            plan.findings.add_unknown(
+                CODE,
+                f"schedule `{schedule}` is for profile `{name}`, which does not exist",
+                target.place,
+                name,
+                known,
+                path=f"schedules.{schedule}.profile",
+                help=f"add `{name}` under `profiles:`, or name one that is there",
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bub.pipeline.check import late
 from bub.pipeline.check.outline import Outline
 from bub.pipeline.plan.scalars import text_of
 from bub.pipeline.source.merge import DEFAULT_PROFILE
@@ -10,7 +11,7 @@ CODE = "B167"
 
 
 def check(outline: Outline) -> None:
-    """Find profiles that no route, other profile or test uses; in a file without routes, they are chosen at start."""
+    """Find profiles that nothing leads to; in a file without routes, they are chosen at start."""
     root = outline.document.root
     routes, profiles, tests = (root.get(name) for name in ("routes", "profiles", "tests"))
     if routes is None or profiles is None or not routes.elements():
@@ -18,6 +19,7 @@ def check(outline: Outline) -> None:
     used = [route.get("profile") for route in routes.elements()]
     used += [profile.get("extends") for _, profile in profiles.items()]
     used += [test.get("profile") for _, test in tests.items()] if tests is not None else []
+    used += [schedule.get("profile") for _, schedule in (late.nodes_of(root) if root.get("schedules") is not None else ())]
     reached = {DEFAULT_PROFILE, *(text_of(node) for node in used)}
     if any(route.get("profile") is None for route in routes.elements()):
         return  # where it leads is still to be said

@@ -17,6 +17,7 @@ AREAS = (
     "code",
     "gates",
     "tools",
+    "schedules",
     "profiles",
     "stages",
     "order",

@@ -12,7 +12,7 @@ from bub.pipeline.show.differences.facts import Fact, fact, leaves_of
 from bub.pipeline.source.document import Node, Plain
 from bub.pipeline.source.merge import without
 
-_TOLD_ELSEWHERE = ("extends", "description", "plugins", "tools", "reach", "settings", "stages", "hooks")
+_TOLD_ELSEWHERE = ("extends", "description", "plugins", "tools", "reach", "settings", "stages", "hooks", "schedules")
 """The keys of a profile that are no limits of it."""
 
 _AS_GOOD_AS_NONE = 10
