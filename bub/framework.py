@@ -15,6 +15,7 @@ from bub.base.diagnostics import Diagnostic, PipelineError, without_notes
 from bub.base.locate import DOTENV, FILE_NAME
 from bub.pipeline.check.ignores import ignores_of, settle
 from bub.pipeline.plan.layers.person import read_person
+from bub.pipeline.plan.schedules.schedule import Schedule
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
 from bub.runtime.bootstrap import check_channels
 from bub.runtime.commands import collect_commands
@@ -151,6 +152,12 @@ class BubFramework(RuntimeView):
         latest = self._runtime.loaded.latest
         found = latest.profiles if latest is not None else self._runtime.settings
         return tuple(dict.fromkeys((self.profile, *found)))
+
+    @property
+    def schedules(self) -> tuple[Schedule, ...]:
+        """The schedules of the profile chosen at start, in the order of the file, as they are loaded now."""
+        latest = self._runtime.loaded.latest
+        return latest.snapshot.schedules if latest is not None else ()
 
     def seen_by(self, profile: str) -> RuntimeView:
         """The same runtime as the plugins of one of its `profiles` see it: with its settings, plugins and tools."""

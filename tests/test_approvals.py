@@ -21,8 +21,7 @@ from bub.channels.channel import ShownQuestion
 from bub.channels.message import ChannelMessage
 from bub.inbox import approvals
 from bub.inbox.approvals import PARKED_AFTER, Approvals, TurnCalls
-from bub.inbox.batch import Batch, as_one
-from bub.inbox.dispatcher import may_steer
+from bub.inbox.batch import Batch, as_one, may_steer
 from bub.inbox.mailbox import Mailbox
 from bub.inbox.questions import NO, SPENT, YES, AskedQuestion
 from bub.inbox.store import Received

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from bub.base.counts import Counts
+from bub.base.surfaces import Surface
 from bub.channels import ChannelMessage, UndeliverableError
 from bub.inbox.ledger import Ledger
 from bub.inbox.mailbox import Mailbox, inbox_file
 from bub.inbox.outbox import Outbox
+from bub.inbox.schedules.firing import Firing, Followed
 from bub.inbox.sqlite import REMEMBERED, SqliteInbox
 from bub.inbox.state import OF_MESSAGES, OF_REPLIES, TRANSITIONS, Entries, IllegalTransitionError, State
 from bub.inbox.store import FencedError, InboxStore, MailboxError
@@ -248,6 +251,63 @@ async def test_a_message_that_cannot_be_kept_is_refused_and_the_next_one_is_kept
             await store.receive(unkeepable)
         await store.receive(said("next"))
         assert contents((await store.claim({"line"})).messages) == ["next"]
+
+
+MORNING = Firing("morning", 28_800.0, "quiet")
+
+
+async def test_a_firing_is_claimed_once_and_its_message_is_kept_with_it(store: InboxStore) -> None:
+    async with opened(store):
+        await store.follow("morning", "0 8 * * *", 0.0)
+        first = await store.fire(MORNING, said("good morning"), until=28_801.0, missed=2)
+        assert first is not None
+        assert (first.firing, first.surface) == (MORNING, Surface.SCHEDULE)
+        assert await store.fire(MORNING, said("good morning"), until=28_802.0, missed=0) is None
+        (waiting,) = (await store.claim({"line"})).messages
+        assert (waiting.message.content, waiting.firing, waiting.surface) == (
+            "good morning",
+            MORNING,
+            Surface.SCHEDULE,
+        )
+        assert await store.followed() == [Followed("morning", 28_802.0, 28_800.0, 2)]
+        await store.finish([first.id])
+        assert await store.fire(MORNING, said("good morning"), until=28_803.0, missed=0) is None
+
+
+async def test_what_the_agent_has_scheduled_is_no_word_of_the_operator(store: InboxStore) -> None:
+    async with opened(store):
+        await store.fire(replace(MORNING, is_own=True), said("go on"), until=0.0, missed=0)
+        (waiting,) = (await store.claim({"line"})).messages
+        assert waiting.surface is Surface.PROGRAM
+
+
+async def test_a_schedule_is_followed_from_where_it_is_and_anew_with_another_rule(store: InboxStore) -> None:
+    async with opened(store):
+        assert await store.follow("morning", "0 8 * * *", 10.0) == Followed("morning", 10.0)
+        assert await store.follow("morning", "0 8 * * *", 20.0) == Followed("morning", 10.0)
+        await store.pass_over("morning", until=30.0, missed=3)
+        assert await store.follow("morning", "0 9 * * *", 40.0) == Followed("morning", 40.0, None, 3)
+        await store.unfollow("morning")
+        assert await store.followed() == []
+        assert await store.follow("morning", "0 9 * * *", 50.0) == Followed("morning", 50.0)
+
+
+async def test_a_schedule_that_is_forgotten_fires_no_moment_again(store: InboxStore) -> None:
+    async with opened(store):
+        await store.follow("morning", "0 8 * * *", 0.0)
+        await store.fire(MORNING, said("good morning"), until=28_801.0, missed=0)
+        await store.unfollow("morning")
+        await store.follow("morning", "0 8 * * *", 0.0)
+        assert await store.fire(MORNING, said("good morning"), until=28_801.0, missed=0) is None
+
+
+async def test_a_firing_whose_message_cannot_be_kept_is_not_claimed(store: InboxStore) -> None:
+    async with opened(store):
+        await store.follow("morning", "0 8 * * *", 0.0)
+        with pytest.raises(MailboxError):
+            await store.fire(MORNING, said("good morning", context={"no": object()}), until=1.0, missed=0)
+        assert await store.followed() == [Followed("morning", 0.0)]
+        assert await store.fire(MORNING, said("good morning"), until=1.0, missed=0) is not None
 
 
 async def test_a_store_that_is_closed_says_so(store: InboxStore) -> None:

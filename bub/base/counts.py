@@ -70,6 +70,8 @@ class Counts:
         """By kind."""
         self.reloads: Counter[str] = Counter()
         """By outcome, `ok` or `refused`."""
+        self.schedules: Counter[tuple[str, str]] = Counter()
+        """Moments of schedules, by schedule and outcome: `fired`, `missed`, or `taken` by another process."""
         self.gauges: dict[str, Gauge] = {}
 
     def turn(self, profile: str, outcome: str, trace: Sequence[TurnRecord], seconds: float) -> None:
@@ -102,6 +104,10 @@ class Counts:
     def reload(self, outcome: str) -> None:
         """Count a reload of the pipeline file: `ok` or `refused`."""
         self.reloads[outcome] += 1
+
+    def schedule(self, name: str, outcome: str, times: int = 1) -> None:
+        """Count moments of a schedule: `fired`, `missed` or `taken`."""
+        self.schedules[name, outcome] += times
 
     def gauge(self, name: str, read: Gauge) -> None:
         """Let `read` say how much there is of `name` now: `running_turns`, `inbox_messages`, `outbox_messages`."""

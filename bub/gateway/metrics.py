@@ -20,6 +20,7 @@ _COUNTERS = (
     ("messages", "bub_messages_received", "Messages that came in and were kept.", ("channel",)),
     ("deliveries", "bub_deliveries", "Attempts to deliver a reply.", ("channel", "outcome")),
     ("failures", "bub_failures", "Failures that are in the log.", ("kind",)),
+    ("schedules", "bub_schedule_moments", "Moments of schedules that are decided.", ("schedule", "outcome")),
     ("reloads", "bub_reloads", "Reloads of the pipeline file.", ("outcome",)),
 )
 """Attribute of `Counts`, name, meaning and labels of what only grows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from bub.gateway.monitor import Monitor
 from bub.gateway.systemd import Systemd
 from bub.inbox.mailbox import Mailbox, inbox_file
 from bub.inbox.manager import ChannelManager
+from bub.inbox.schedules.scheduler import Wall
 from bub.log import log_exception, log_info, log_warning, redact_text
 from bub.runtime.capacity import allow_open_files
 
@@ -54,6 +56,7 @@ class Gateway:
     SIGTERM and SIGINT let the turns under way finish within `shutdown_grace`; the second one ends them at once. SIGHUP
     loads the files of the framework again; with `watch`, so does a change of one of them. A file that does not compile
     changes nothing. With `listen`, `/healthz` and `/metrics` are served there. `systemd` is told what it is at.
+    Schedules fire by the `wall` clock.
     """
 
     def __init__(
@@ -64,11 +67,13 @@ class Gateway:
         listen: ListenAddress | None = None,
         watch: bool = False,
         systemd: Systemd | None = None,
+        wall: Wall = time.time,
     ) -> None:
         self._framework = framework
         self._names = tuple(names)
         self._listen = listen
         self._watches = watch
+        self._wall = wall
         self._ended_by: int | None = None
         self._systemd = systemd if systemd is not None else Systemd(None)
         self._begun = _StartFlag(self._systemd)
@@ -88,7 +93,9 @@ class Gateway:
         with looking_less_often(), trio.open_signal_receiver(*_signals()) as signals:
             async with framework.running(), trio.open_nursery() as beside:
                 mailbox = Mailbox(inbox_file(framework.home), framework.workspace)
-                manager = ChannelManager(framework, self._names, mailbox=mailbox, counts=framework.counts)
+                manager = ChannelManager(
+                    framework, self._names, mailbox=mailbox, counts=framework.counts, wall=self._wall
+                )
                 if not manager.names:
                     raise _no_channel(self._names, manager.disabled)
                 for name, why in manager.disabled.items():
@@ -212,6 +219,7 @@ class Gateway:
             "turns": manager.turns,
             "inbox": manager.waiting,
             "outbox": manager.undelivered,
+            "schedules": {name: _as_dates(state) for name, state in manager.schedules.items()},
             "reload": self._reload._asdict() if self._reload is not None else None,
         }
 
@@ -226,6 +234,15 @@ class _StartFlag(trio.TaskStatus[None]):
     def started(self, value: None = None) -> None:
         self.is_so = True
         self._systemd.tell_ready()
+
+
+def _as_dates(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how a schedule is, with its moments as dates."""
+    dates = {
+        key: datetime.fromtimestamp(state[key], UTC).isoformat(timespec="seconds") if state[key] is not None else None
+        for key in ("next", "last")
+    }
+    return {**state, **dates}
 
 
 def _signals() -> list[int]:

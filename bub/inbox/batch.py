@@ -25,8 +25,8 @@ class Batch:
     items: list[Received]
     message: ChannelMessage
     """What they come to; with its session once that is known."""
-    admits: Callable[[ChannelMessage], bool]
-    """Whether its channel would still let a message in."""
+    admits: Callable[[Received], bool]
+    """Whether a message would still be let in."""
     turn: MessageTurn = field(init=False)
     steers: Batch | None = None
     """The batch whose turn may take this one while it waits."""
@@ -86,8 +86,13 @@ class Batch:
 
     @property
     def is_admitted(self) -> bool:
-        """Whether its channel would still let all its messages in."""
-        return all(self.admits(item.message) for item in self.items)
+        """Whether all its messages would still be let in."""
+        return all(self.admits(item) for item in self.items)
+
+    @property
+    def profile(self) -> str | None:
+        """The profile that a schedule has named for it; None if it has to be found."""
+        return self.items[0].firing.profile if self.items[0].firing is not None else None
 
     @property
     def ids(self) -> list[Id]:
@@ -120,3 +125,17 @@ def with_draft(replies: Sequence[ChannelMessage], asked: ChannelMessage) -> Sequ
         return replies
     nothing = ChannelMessage(asked.channel, asked.chat_id, "", asked.session_id, answers=asked.message_id)
     return [*replies, replace(nothing, draft=asked.draft)]
+
+
+def may_steer(batch: Batch, other: Batch) -> bool:
+    """Whether the turn of another batch may take a message: only if no check and no other profile would be passed by.
+
+    What a turn takes goes to the model as it is, so a message that a gate is to judge has a turn of its own; so has one
+    of a profile that may do less, or more, and one whose turn was interrupted, since calls are noted for it. A person
+    and a schedule never share a turn.
+    """
+    if any(item.attempts or item.has_calls or item.firing for item in batch.items):
+        return False
+    if any(item.firing for item in other.items):
+        return False
+    return batch.turn.profile.name == other.turn.profile.name and not batch.turn.is_judged

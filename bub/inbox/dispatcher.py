@@ -21,7 +21,7 @@ from bub.channels.message import COMMAND, NOWHERE, ChannelMessage
 from bub.envelope import Envelope, content_of
 from bub.inbox.apology import INTERRUPTED, apology, note_end
 from bub.inbox.approvals import Approvals, TurnCalls
-from bub.inbox.batch import Batch, as_one, surface_of, with_draft
+from bub.inbox.batch import Batch, as_one, may_steer, surface_of, with_draft
 from bub.inbox.framework import Framework
 from bub.inbox.ledger import Ledger, origin_of
 from bub.inbox.store import Id, InboxStore, Received
@@ -112,7 +112,7 @@ class Dispatcher:
         """Have messages answered as one, behind those that came before from the same origin."""
         if self._is_closed:
             return
-        if refused := [one for one in batch if not self._is_admitted(one.message)]:
+        if refused := [one for one in batch if not self._is_admitted(one)]:
             self._start_soon(self._refuse, refused)
             batch = [one for one in batch if one not in refused]
         if not batch:
@@ -130,6 +130,7 @@ class Dispatcher:
             complete=partial(_complete, channel, taken),
             notes=calls,
             writers=lambda: taken.writers,
+            profile=taken.profile,
         )
         self._batches.add(taken)
         self._start_soon(self._see_to, taken)
@@ -248,8 +249,16 @@ class Dispatcher:
             await self._begin(batch)
         return True
 
-    def _is_admitted(self, message: ChannelMessage) -> bool:
-        """Whether its channel would still let a message in; a channel that fails to answer does not."""
+    def _is_admitted(self, item: Received) -> bool:
+        """Whether its channel would still let a message in; a channel that fails to answer does not.
+
+        What a schedule of the file says has no sender to be let in, but may name a profile that has to be there.
+        """
+        message, firing = item.message, item.firing
+        if firing is not None and firing.profile is not None and firing.profile not in self._framework.profiles:
+            return False
+        if firing is not None and not firing.is_own:
+            return True
         try:
             return self._channels[message.channel].admits(message)
         except Exception as error:  # noqa: BLE001 (a channel that fails must not end the others)
@@ -257,10 +266,11 @@ class Dispatcher:
             return False
 
     async def _refuse(self, items: Sequence[Received]) -> None:
-        """Set messages aside that came in when their channel still let them in."""
+        """Set messages aside that came in when they were still let in."""
         for item in items:
             log_warning("inbound.not_admitted", channel=item.message.channel, chat=item.message.chat_id)
-            await self._ledger.give_up(item, "who wrote it may not any more", with_draft([], item.message))
+            why = "who wrote it may not any more" if item.firing is None else "its schedule may not any more"
+            await self._ledger.give_up(item, why, with_draft([], item.message))
 
     async def _begin(self, batch: Batch) -> None:
         """Count an attempt: one whose turn the end of the process interrupts is not begun for ever."""
@@ -363,17 +373,6 @@ class Dispatcher:
         self._counts.failure("interrupted")
         sorry = apology(received.message, INTERRUPTED, error_id, in_full=False)
         await self._ledger.give_up(received, reason, with_draft([sorry], received.message))
-
-
-def may_steer(batch: Batch, other: Batch) -> bool:
-    """Whether the turn of another batch may take a message: only if no check and no other profile would be passed by.
-
-    What a turn takes goes to the model as it is, so a message that a gate is to judge has a turn of its own; so has one
-    of a profile that may do less, or more, and one whose turn was interrupted, since calls are noted for it.
-    """
-    if any(item.attempts or item.has_calls for item in batch.items):
-        return False
-    return batch.turn.profile.name == other.turn.profile.name and not batch.turn.is_judged
 
 
 def is_quit(content: str, settings: Mapping[str, Any]) -> bool:

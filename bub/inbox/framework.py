@@ -10,6 +10,7 @@ from bub.approval import Approval, Ask, CallNotes
 from bub.base.surfaces import Surface, Writer
 from bub.envelope import Envelope
 from bub.hooks.admission import Admission
+from bub.pipeline.plan.schedules.schedule import Schedule
 from bub.secrets.redactor import Redactor
 from bub.streaming import StreamEvent
 
@@ -75,6 +76,12 @@ class Framework(Protocol):
     @property
     def settings(self) -> Mapping[str, Any]: ...
 
+    @property
+    def profiles(self) -> Sequence[str]: ...
+
+    @property
+    def schedules(self) -> Sequence[Schedule]: ...
+
     def get_channels_by_plugin(
         self, message_handler: Callable[[Envelope], Awaitable[None]]
     ) -> dict[str, tuple[str, Any]]: ...
@@ -93,6 +100,7 @@ class Framework(Protocol):
         complete: Callable[[Envelope], Awaitable[Envelope]] | None = None,
         notes: CallNotes | None = None,
         writers: Callable[[], Sequence[Writer]] | None = None,
+        profile: str | None = None,
     ) -> MessageTurn: ...
 
     def rebind(self, approval: Approval) -> Approval: ...

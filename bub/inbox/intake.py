@@ -15,6 +15,7 @@ from bub.channels.message import COMMAND, ChannelMessage
 from bub.inbox.debounce import Debounce, Timing
 from bub.inbox.flood import FloodNotices
 from bub.inbox.ledger import Ledger, Origin, origin_of
+from bub.inbox.schedules.firing import Firing
 from bub.inbox.store import Received
 from bub.log import log_warning
 
@@ -82,6 +83,22 @@ class Intake:
                     self._take_in(received)
         await trio.lowlevel.checkpoint()
 
+    async def fire(self, firing: Firing, message: ChannelMessage, *, until: float, missed: int) -> bool:
+        """Take in the message of a firing of a schedule, whose channel runs; False if it was claimed before.
+
+        Raises `BubError` when it cannot be kept.
+        """
+        if self._is_command(message.content):
+            message = replace(message, kind=COMMAND)
+        with trio.CancelScope(shield=True):
+            received = await self._ledger.fire(firing, message, until=until, missed=missed)
+            if received is None:
+                return False
+            self._counts.count_received(message.channel)
+            if self._ledger.state(received.id) is not None:
+                self._take_in(received)
+        return True
+
     def open(self, kept: Sequence[Received]) -> None:
         """Begin to hand on: first what was kept from before the start, then what has come in since."""
         self.take_up(kept)
@@ -130,8 +147,8 @@ class Intake:
         if buffer is None:
             self._forget_old_buffers()
             buffer = self._buffers[origin] = Debounce(self._timing)
-        if message.kind == COMMAND:
-            self._flush(buffer)  # a command never overtakes what was said before it (C14)
+        if message.kind == COMMAND or received.firing is not None:
+            self._flush(buffer)  # it never overtakes what was said before it (C14), and is no part of that
             self._pass_on([received])
             return
         was_waiting = buffer.deadline is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import TypeAlias
 
 import trio
@@ -12,6 +12,7 @@ from bub.base.counts import Counts
 from bub.channels.message import ChannelMessage
 from bub.errors import BubError
 from bub.inbox.outbox import Outbox
+from bub.inbox.schedules.firing import Firing
 from bub.inbox.state import OF_MESSAGES, Entries, State
 from bub.inbox.store import FencedError, Id, InboxStore, MailboxError, Received, Token
 from bub.log import log_exception, log_warning
@@ -91,8 +92,15 @@ class Ledger:
 
         One whose chat has its share here has no `state`: it is left on the disk, and taken up later.
         """
+        return await self._keep(self._store.receive(message))
+
+    async def fire(self, firing: Firing, message: ChannelMessage, *, until: float, missed: int) -> Received | None:
+        """Keep the message of a firing as `receive` does; None if it was claimed before (`InboxStore.fire`)."""
+        return await self._keep(self._store.fire(firing, message, until=until, missed=missed))
+
+    async def _keep(self, keeping: Awaitable[Received | None]) -> Received | None:
         try:
-            received = await self._store.receive(message)
+            received = await keeping
         except MailboxError:
             self._is_unsure = True  # a disk that does not answer may have taken it after all
             raise

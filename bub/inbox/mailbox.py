@@ -20,6 +20,7 @@ from bub.base.locate import remedy_for
 from bub.base.private import lock_file, make_private, open_private
 from bub.channels.message import ChannelMessage
 from bub.inbox.questions import AskedQuestion
+from bub.inbox.schedules.firing import Firing, Followed
 from bub.inbox.sqlite import SqliteInbox, inbox_file
 from bub.inbox.store import Claim, FencedError, Id, MailboxError, Outgoing, Received, Token
 
@@ -174,6 +175,28 @@ class Mailbox:
     async def end_call(self, ids: Sequence[Id], call: NotedCall) -> None:
         """Note that a call has ended."""
         await self._do(self._store.questions.end_call, tuple(ids), call)
+
+    # Schedules.
+
+    async def follow(self, name: str, rule: str, now: float) -> Followed:
+        """Return how far a schedule is."""
+        return await self._do(self._store.schedules.follow, name, rule, now)
+
+    async def unfollow(self, name: str) -> None:
+        """Forget how far a schedule is."""
+        await self._do(self._store.schedules.unfollow, name)
+
+    async def followed(self) -> list[Followed]:
+        """Return how far each schedule is."""
+        return await self._do(self._store.schedules.followed)
+
+    async def fire(self, firing: Firing, message: ChannelMessage, *, until: float, missed: int) -> Received | None:
+        """Claim a firing and keep its message, in one transaction."""
+        return await self._do(self._store.fire, *self._store.texts.write(message), firing, until, missed)
+
+    async def pass_over(self, name: str, *, until: float, missed: int) -> None:
+        """Note that every moment up to a time is decided."""
+        await self._do(self._store.schedules.pass_over, name, until, missed)
 
     # The outbox.
 

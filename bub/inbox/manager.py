@@ -28,6 +28,7 @@ from bub.inbox.framework import Framework
 from bub.inbox.intake import Intake
 from bub.inbox.ledger import Ledger
 from bub.inbox.outbox import Outbox
+from bub.inbox.schedules.scheduler import Scheduler, Wall
 from bub.inbox.store import InboxStore, Received
 from bub.log import log_exception, log_info, log_warning
 
@@ -42,8 +43,8 @@ class ChannelManager:
     """Runs channels until they have ended or `drain` is called.
 
     `names` are the channels that are meant (BEHAVIOURS C3), `mailbox` is where messages and replies are kept (in memory
-    if left out), `counts` the numbers to keep. The framework has to be `running()`. Raises what
-    `choose_channels` raises.
+    if left out), `counts` the numbers to keep. With a `wall` clock, the schedules of the framework fire by it. The
+    framework has to be `running()`. Raises what `choose_channels` raises.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class ChannelManager:
         *,
         mailbox: InboxStore,
         counts: Counts | None = None,
+        wall: Wall | None = None,
     ) -> None:
         self._framework = framework
         self._mailbox = mailbox
@@ -98,6 +100,9 @@ class ChannelManager:
             hand_on=self._dispatcher.hand_on,
             start_soon=start_soon,
         )
+        self._scheduler = wall and Scheduler(
+            framework, mailbox, counts, fire=self._intake.fire, runs=channels.__contains__, wall=wall
+        )
         counts.gauge("running_turns", lambda: self.turns)
         counts.gauge("inbox_messages", lambda: self.waiting)
         counts.gauge("outbox_messages", lambda: self.undelivered)
@@ -122,6 +127,11 @@ class ChannelManager:
     def refusal(self) -> RefusedError | None:
         """Why a channel was refused for good, so that somebody has to see to it; None if none was."""
         return self._running.refusal
+
+    @property
+    def schedules(self) -> Mapping[str, Mapping[str, Any]]:
+        """How each schedule is (`Scheduler.states`); nothing where none fire."""
+        return self._scheduler.states if self._scheduler is not None else {}
 
     @property
     def is_draining(self) -> bool:
@@ -170,6 +180,7 @@ class ChannelManager:
                     await self._running.start(tasks, self)
                     await self._take_up(self._intake.open)
                     tasks.start_soon(self._look_again)
+                    tasks.start_soon(self._follow_schedules)
                     log_info("channels.running", channels=", ".join(self.names))
                     task_status.started()
                     await self._draining.wait()
@@ -227,6 +238,14 @@ class ChannelManager:
                 await self._approvals.look()
             except BubError as error:
                 log_exception("inbox.unreadable", error)
+
+    async def _follow_schedules(self) -> None:
+        """Let schedules fire until all is to end: what is due from then on waits for the next start."""
+        if self._scheduler is not None:
+            async with trio.open_nursery() as following:
+                following.start_soon(self._scheduler.run)
+                await self._draining.wait()
+                following.cancel_scope.cancel()
 
     # Taking in.
 

@@ -16,9 +16,12 @@ import msgspec
 from bub.approval import NotedCall
 from bub.base.database import PATIENCE, explain_failure, make_tables, open_database, transaction
 from bub.base.private import make_private
+from bub.base.surfaces import Surface
 from bub.channels.message import ChannelMessage
 from bub.inbox import notes
 from bub.inbox.questions import Questions
+from bub.inbox.schedules.firing import Firing
+from bub.inbox.schedules.records import ScheduleRecords
 from bub.inbox.store import MailboxError, Outgoing, Received
 from bub.inbox.texts import UNREADABLE, MessageTexts
 from bub.tape.entry import mend
@@ -95,6 +98,7 @@ class SqliteInbox:
         self._key = 0
         self.texts = MessageTexts()
         self.questions = Questions(lambda: self._db, lambda: self._key)
+        self.schedules = ScheduleRecords(lambda: self._db, lambda: self._key)
 
     # The file.
 
@@ -196,6 +200,17 @@ class SqliteInbox:
         assert key is not None
         return Received(key, message, 0, at)
 
+    def fire(self, body: str, message: ChannelMessage, firing: Firing, until: float, missed: int) -> Received | None:
+        """Keep the message of a firing; None if it was claimed before. What is decided up to `until` is, either way."""
+        self.schedules.pass_over(firing.schedule, until, missed)
+        if not self.schedules.claim(firing):
+            return None
+        received = self.receive(body, message)
+        if received is None:
+            return None
+        self.schedules.link(firing, received.id)
+        return replace(received, surface=firing.surface, firing=firing)
+
     def _take(self, channel: str, name: str) -> bool:
         """Remember the name of a message that came, and forget the oldest one; says whether it is new."""
         own = (self._key, channel)
@@ -259,7 +274,7 @@ class SqliteInbox:
 
     def _read_messages(self, which: str, given: tuple[str, ...]) -> list[Received]:
         found: list[Received] = []
-        noted = self.questions.turns_with_calls()
+        noted, fired = self.questions.turns_with_calls(), self.schedules.of_messages()
         rows = self._db.execute(
             "select id, body, draft, attempts, at from messages"
             f" where workspace = ? and reason is null {which} order by id",
@@ -268,7 +283,9 @@ class SqliteInbox:
         for key, body, draft, attempts, at in rows:
             try:
                 message = replace(self.texts.read(body), draft=str(draft))
-                found.append(Received(key, message, int(attempts), float(at), has_calls=key in noted))
+                firing = fired.get(key)
+                surface = firing.surface if firing is not None else Surface.CHANNEL
+                found.append(Received(key, message, int(attempts), float(at), surface, key in noted, firing))
             except UNREADABLE as error:
                 self.set_aside("message", [key], f"it cannot be read: {error}")
         return found

@@ -15,6 +15,7 @@ from bub.base.surfaces import Surface
 from bub.channels.message import ChannelMessage
 from bub.errors import BubError
 from bub.inbox.questions import AskedQuestion
+from bub.inbox.schedules.firing import Firing, Followed
 
 Id: TypeAlias = int
 """Names a message or a reply in its store. Nobody reads more from it than its order: what came later is greater."""
@@ -35,7 +36,8 @@ class FencedError(MailboxError):
 class Received:
     """A message in the inbox, received `at` a Unix time; `attempts` counts the turns that were begun for it.
 
-    `surface` is who handed it over, which no store keeps. `has_calls` is whether calls were noted for it before.
+    `surface` is who handed it over, which no store keeps but of a `firing` of a schedule. `has_calls` is whether calls
+    were noted for it before.
     """
 
     id: Id
@@ -44,6 +46,7 @@ class Received:
     at: float
     surface: Surface = Surface.CHANNEL
     has_calls: bool = False
+    firing: Firing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,24 @@ class InboxStore(Protocol):
 
     async def keep_reply_draft(self, id: Id, draft: str) -> None:  # noqa: A002 (as above)
         """Keep what the channel notes of a reply that it is sending."""
+
+    async def follow(self, name: str, rule: str, now: float) -> Followed:
+        """Give how far a schedule is; one that is new, or has another rule than before, begins at the time `now`."""
+
+    async def unfollow(self, name: str) -> None:
+        """Forget how far a schedule is; what has fired stays known."""
+
+    async def followed(self) -> list[Followed]:
+        """Give how far each schedule is, by name."""
+
+    async def fire(self, firing: Firing, message: ChannelMessage, *, until: float, missed: int) -> Received | None:
+        """Claim a firing, keep its message and note what is decided `until` a time, all or nothing.
+
+        None if somebody has claimed it before; what is decided is noted all the same.
+        """
+
+    async def pass_over(self, name: str, *, until: float, missed: int) -> None:
+        """Note that every moment of a schedule up to a time is decided, and how many of them did not fire."""
 
     def remember(self, channel: str, name: str, value: str) -> None:
         """Keep a note of a channel in place of the last one of this name, before whatever else is kept next."""

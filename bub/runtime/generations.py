@@ -41,9 +41,16 @@ class Generation(msgspec.Struct, eq=False):
         """The profiles that can get a turn, by name."""
         return self.snapshot.profiles
 
-    def profile_for(self, message: Envelope) -> Profile:
-        """The profile of the first route that matches a message, else the one chosen at start."""
-        return self.snapshot.profile_for(message)
+    def profile_for(self, message: Envelope, named: str | None = None) -> Profile:
+        """The profile that is `named`, else that of the first route that matches, else the one chosen at start.
+
+        Raises `BubError` if the one that is named is not loaded: no other may take its place.
+        """
+        if named is None:
+            return self.snapshot.profile_for(message)
+        if named not in self.profiles:
+            raise BubError(f"profile `{named}` is not loaded any more, and no other may take its turn")
+        return self.profiles[named]
 
     def warn(self, findings: Iterable[Diagnostic]) -> None:
         """Keep more warnings."""

@@ -24,6 +24,7 @@ from bub.pipeline.check.variables import check_variables
 from bub.pipeline.plan.layers.person import Person
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.routes import RouteTable, routes_of
+from bub.pipeline.plan.schedules.schedule import schedules_of
 from bub.pipeline.plan.secret_values import redactor_of
 from bub.pipeline.run.compiler import Planner, Recast, StandIn, as_they_are
 from bub.pipeline.run.compiler import compile as compile_graph
@@ -124,7 +125,8 @@ def load(
         for plugins in loading.plugins:
             plugins.let_go()
         raise
-    snapshot = Snapshot(profile, document, profiles, RouteTable(routes), sort_diagnostics(findings))
+    schedules = schedules_of(profiles[profile].plan.root)
+    snapshot = Snapshot(profile, document, profiles, RouteTable(routes), sort_diagnostics(findings), schedules)
     for view in loading.views:
         view.complete(snapshot)
     return snapshot
@@ -153,10 +155,14 @@ class _Loading(msgspec.Struct):
     redactor: Redactor = msgspec.field(default_factory=lambda: Redactor(()))
 
     def load_profiles(self, names: Iterable[str], findings: list[Diagnostic]) -> Mapping[str, Profile]:
-        """Load each profile once, with those that its sessions may choose; one that fails does not stop the others."""
+        """Load each profile once, the one chosen at start first, with those that sessions and schedules may choose.
+
+        One that fails does not stop the others.
+        """
         profiles: dict[str, Profile] = {}
         failed: PipelineError | None = None
         waiting = list(dict.fromkeys(names))
+        start = waiting[0]
         while waiting:
             plans = self._plan(waiting)
             if not self.document.complete:  # what is missing may be what says which plugins there are
@@ -171,8 +177,12 @@ class _Loading(msgspec.Struct):
                     failed = error
                     continue
                 findings += profile.graph.warnings
-                if profile.has_personalities and self.routed:
-                    waiting = [other for other in profiles_of(self.document) if other not in self.settings]
+                if not self.routed:
+                    continue
+                further = list(profiles_of(self.document)) if profile.has_personalities else []
+                if plan.profile == start:
+                    further += [one.profile for one in schedules_of(plan.root) if one.profile]
+                waiting += [other for other in dict.fromkeys(further) if other not in {*self.settings, *waiting}]
         if failed is not None:
             raise PipelineError(findings) from failed
         if len(profiles) == 1:  # there is nothing to choose from

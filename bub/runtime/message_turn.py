@@ -82,6 +82,7 @@ class MessageTurn(TurnUnderWay):
         "_has_profile_for_sure",
         "_inbound",
         "_is_counted",
+        "_named",
         "_on_event",
         "_routed",
         "_turn",
@@ -105,6 +106,7 @@ class MessageTurn(TurnUnderWay):
         notes: CallNotes | None = None,
         writers: Callable[[], Sequence[Writer]] | None = None,
         keeps_order: bool = False,
+        profile: str | None = None,
     ) -> None:
         inbound = dict(message) if type(message) is dict or isinstance(message, Mapping) else message
         current = add_address(inbound)
@@ -116,6 +118,7 @@ class MessageTurn(TurnUnderWay):
         self._inbound = inbound
         self._current = current
         self._on_event = on_event
+        self._named = profile
         self._complete = complete
         self._turn: Turn | None = None
         self._is_counted = False
@@ -324,9 +327,9 @@ class MessageTurn(TurnUnderWay):
         self.loaded = generation  # counted before anything is awaited, so that it is not let go
         try:
             if generation is not before:
-                self._routed = generation.profile_for(self._current)
+                self._routed = generation.profile_for(self._current, self._named)
             profile = self._routed
-            if profile.has_personalities:
+            if profile.has_personalities and self._named is None:
                 profile = await self._turns.chosen_by(session_id, generation, profile)
             self._has_profile_for_sure = True
             if profile is self.profile:
@@ -356,7 +359,7 @@ class MessageTurn(TurnUnderWay):
 
     def _route(self, generation: Generation) -> None:
         self.loaded = generation
-        self._routed = self.profile = generation.profile_for(self._current)
+        self._routed = self.profile = generation.profile_for(self._current, self._named)
 
     def _turn_on(self, profile: Profile) -> Turn:
         turns = self._turns

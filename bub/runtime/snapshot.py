@@ -21,6 +21,7 @@ from bub.hookspecs import HOOK_POINTS
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.routes import RouteTable
 from bub.pipeline.plan.scalars import text_of
+from bub.pipeline.plan.schedules.schedule import Schedule
 from bub.pipeline.run.graph import Graph
 from bub.pipeline.source.merge import SHIPPED, Document
 from bub.plugins.plugin_set import Host, PluginSet
@@ -93,6 +94,8 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
     profiles: Mapping[str, Profile]
     routes: RouteTable
     warnings: tuple[Diagnostic, ...] = ()
+    schedules: tuple[Schedule, ...] = ()
+    """Those of the profile chosen at start."""
 
     def profile_for(self, message: Envelope) -> Profile:
         """The profile of the first route that matches a message, else the one chosen at start."""

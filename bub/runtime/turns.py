@@ -67,12 +67,14 @@ class Turns(TurnHost):
         complete: Complete | None = None,
         notes: CallNotes | None = None,
         writers: Callable[[], Sequence[Writer]] | None = None,
+        profile: str | None = None,
     ) -> MessageTurn:
         """A turn for a message, in line behind those that came before from the same place; `close` it in any case.
 
         `complete` completes the message before a stage looks into it: only finding its session needs no more than what
         came. `notes` keeps which of its calls have begun. `writers` tells who wrote what it answers by now; without it,
-        the message says that. All else is as for `process_inbound`.
+        the message says that. `profile` takes it whatever routes and its session choose. All else is as for
+        `process_inbound`.
         """
         # Whoever handed it over in a turn does not wait for its answer: it is a message as any other.
         return MessageTurn(
@@ -88,6 +90,7 @@ class Turns(TurnHost):
             notes=notes,
             writers=writers,
             keeps_order=True,
+            profile=profile,
         )
 
     def profile_of(self, message: Envelope) -> str:

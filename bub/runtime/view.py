@@ -284,6 +284,7 @@ class RuntimeView(ABC):
         complete: Complete | None = None,
         notes: CallNotes | None = None,
         writers: Callable[[], Sequence[Writer]] | None = None,
+        profile: str | None = None,
     ) -> MessageTurn:
         """A turn that its caller takes from step to step, as channels do (`Turns.begin`)."""
         return self._in_use().turns.begin(
@@ -296,6 +297,7 @@ class RuntimeView(ABC):
             complete=complete,
             notes=notes,
             writers=writers,
+            profile=profile,
         )
 
     def limit_turns(self, most: int | None) -> None:

@@ -89,11 +89,12 @@ async def opened(
     *,
     mailbox: Mailbox | None = None,
     counts: Counts | None = None,
+    wall: Callable[[], float] | None = None,
 ) -> AsyncIterator[ChannelManager]:
     """Channels that run as long as the block, and are ended in order behind it."""
     async with framework.running(), trio.open_nursery() as nursery:
         kept = mailbox if mailbox is not None else Mailbox(None, framework.workspace)
-        manager = ChannelManager(framework, names, mailbox=kept, counts=counts)
+        manager = ChannelManager(framework, names, mailbox=kept, counts=counts, wall=wall)
         await nursery.start(manager.run)
         yield manager
         manager.drain()

@@ -53,10 +53,13 @@ class SessionMarks:
 
 
 def marks_of_writers(writers: Sequence[Writer], approvers: Approvers) -> Marks:
-    """Return the marks of messages: whoever is neither the operator nor an approver may be anybody."""
+    """Return the marks of messages: whoever is neither the operator nor an approver may be anybody.
+
+    What a schedule of the file says, the operator wrote.
+    """
     marks = Marks()
     for writer in writers:
-        if writer.surface.is_operator:
+        if writer.surface.is_operator or writer.surface is Surface.SCHEDULE:
             continue
         if writer.surface is not Surface.CHANNEL or (writer.channel, writer.id) not in approvers:
             who = f" from {writer.id}" if writer.id else ""

@@ -1,0 +1,116 @@
+"""What an inbox in SQLite keeps of schedules: how far each one is, and which of its moments have fired."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+from bub.inbox.schedules.firing import Firing, Followed
+from bub.tape.entry import mend
+
+REMEMBERED = 10_000
+"""How many firings of a schedule are remembered, so that none of them comes twice if the clock is set back."""
+
+_TABLES = (
+    """
+create table if not exists schedules (
+    workspace integer not null, name text not null, rule text not null, since real not null, last real,
+    missed integer not null default 0, primary key (workspace, name)
+) without rowid
+""",
+    """
+create table if not exists firings (
+    number integer primary key autoincrement, workspace integer not null, schedule text not null, at real not null,
+    profile text, own integer not null, message integer, unique (workspace, schedule, at)
+)
+""",
+    "create index if not exists firings_of_messages on firings (message)",
+)
+"""`message` is the message that a firing became. Made at their first use, as notes are."""
+
+
+class ScheduleRecords:
+    """The schedules and firings of one workspace; `db` gives the open file, and `workspace` its number there."""
+
+    def __init__(self, db: Callable[[], sqlite3.Connection], workspace: Callable[[], int]) -> None:
+        self._get_db = db
+        self._get_workspace = workspace
+
+    def follow(self, name: str, rule: str, now: float) -> Followed:
+        """Return how far a schedule is; one that is new, or has another rule than before, begins now."""
+        self._db.execute(
+            "insert into schedules (workspace, name, rule, since) values (?, ?, ?, ?)"
+            " on conflict do update set rule = excluded.rule, since = excluded.since where rule <> excluded.rule",
+            (*self._own(name), mend(rule), now),
+        )
+        (found,) = [one for one in self.followed() if one.name == mend(name)]
+        return found
+
+    def unfollow(self, name: str) -> None:
+        """Forget how far a schedule is; what has fired stays known."""
+        self._db.execute("delete from schedules where workspace = ? and name = ?", self._own(name))
+
+    def followed(self) -> list[Followed]:
+        """Return how far each schedule is, by name."""
+        rows = self._db.execute(
+            "select name, since, last, missed from schedules where workspace = ? order by name",
+            (self._get_workspace(),),
+        )
+        return [Followed(str(name), float(since), last, int(missed)) for name, since, last, missed in rows]
+
+    def pass_over(self, name: str, until: float, missed: int) -> None:
+        """Note that every moment up to a time is decided, and how many of them did not fire."""
+        self._db.execute(
+            "update schedules set since = ?, missed = missed + ? where workspace = ? and name = ?",
+            (until, missed, *self._own(name)),
+        )
+
+    def claim(self, firing: Firing) -> bool:
+        """Claim a firing; False if it was claimed before."""
+        own = self._own(firing.schedule)
+        is_new = self._db.execute(
+            "insert into firings (workspace, schedule, at, profile, own) values (?, ?, ?, ?, ?) on conflict do nothing",
+            (*own, firing.at, firing.profile, firing.is_own),
+        ).rowcount
+        if is_new:
+            self._db.execute(
+                "update schedules set last = max(coalesce(last, 0), ?) where workspace = ? and name = ?",
+                (firing.at, *own),
+            )
+            self._db.execute(
+                "delete from firings where workspace = ? and schedule = ? and number <= (select number from firings"
+                " where workspace = ? and schedule = ? order by number desc limit 1 offset ?)",
+                (*own, *own, REMEMBERED),
+            )
+        return bool(is_new)
+
+    def link(self, firing: Firing, message: int) -> None:
+        """Note which message a firing has become."""
+        self._db.execute(
+            "update firings set message = ? where workspace = ? and schedule = ? and at = ?",
+            (message, *self._own(firing.schedule), firing.at),
+        )
+
+    def of_messages(self) -> dict[int, Firing]:
+        """Return the firings that wait as messages; the file stays as it is if none ever did."""
+        db = self._get_db()
+        if db.execute("select 1 from sqlite_master where name = 'firings'").fetchone() is None:
+            return {}
+        rows = db.execute(
+            "select messages.id, schedule, firings.at, profile, own from firings join messages on message = messages.id"
+            " where firings.workspace = ?",
+            (self._get_workspace(),),
+        )
+        return {
+            message: Firing(str(name), float(at), profile, bool(is_own)) for message, name, at, profile, is_own in rows
+        }
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        db = self._get_db()
+        for statement in _TABLES:
+            db.execute(statement)
+        return db
+
+    def _own(self, name: str) -> tuple[int, str]:
+        return self._get_workspace(), mend(name)
