@@ -19,7 +19,8 @@ def check(outline: Outline) -> None:
     used = [route.get("profile") for route in routes.elements()]
     used += [profile.get("extends") for _, profile in profiles.items()]
     used += [test.get("profile") for _, test in tests.items()] if tests is not None else []
-    used += [schedule.get("profile") for _, schedule in (late.nodes_of(root) if root.get("schedules") is not None else ())]
+    if root.get("schedules") is not None:
+        used += [schedule.get("profile") for _, schedule in late.nodes_of(root)]
     reached = {DEFAULT_PROFILE, *(text_of(node) for node in used)}
     if any(route.get("profile") is None for route in routes.elements()):
         return  # where it leads is still to be said
