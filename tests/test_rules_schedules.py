@@ -113,5 +113,3 @@ def test_the_schema_knows_the_keys(wrong: str, message: str) -> None:
     found = said(check(f"{VERSION}{TELEGRAM}schedules: {{morning: {{{entries}}}}}"))
     assert len(found) == 1
     assert message in found[0] or key == "every"
-
-

@@ -1,4 +1,4 @@
-"""What a check imports when it first needs it: most files are without a mistake, settings, schedules, tests and remarks."""
+"""What a check imports when it first needs it: most files have no mistake, settings, schedules, tests or remarks."""
 
 from __future__ import annotations
 

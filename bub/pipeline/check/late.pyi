@@ -11,6 +11,10 @@ from bub.pipeline.check.schema_errors import explain_errors as explain_errors
 from bub.pipeline.check.schema_errors import explain_layer as explain_layer
 from bub.pipeline.check.sections import check_sections as check_sections
 from bub.pipeline.check.sections import sections_of as sections_of
+from bub.pipeline.plan.schedules.moments import MomentsError as MomentsError
+from bub.pipeline.plan.schedules.moments import NeverError as NeverError
+from bub.pipeline.plan.schedules.moments import check_moments as check_moments
+from bub.pipeline.plan.schedules.schedule import nodes_of as nodes_of
 from bub.pipeline.plan.ways.ways import Way as Way
 from bub.pipeline.plan.ways.ways import find_ways as find_ways
 from bub.pipeline.report.handbook import codes as codes
@@ -19,7 +23,3 @@ from bub.pipeline.source.template import template_mistakes as template_mistakes
 from bub.plugins.labels import installed_labels as installed_labels
 from bub.plugins.schemas import installed_sections as installed_sections
 from bub.plugins.simple_commands import explain_entry as explain_entry
-from bub.pipeline.plan.schedules.moments import MomentsError as MomentsError
-from bub.pipeline.plan.schedules.moments import NeverError as NeverError
-from bub.pipeline.plan.schedules.moments import check_moments as check_moments
-from bub.pipeline.plan.schedules.schedule import nodes_of as nodes_of
