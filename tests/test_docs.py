@@ -285,9 +285,10 @@ def parsed(words: list[str]) -> None:
     name = "bub"
     while True:
         context = command.make_context(name, words, parent=context)
-        if not isinstance(command, TyperGroup):
+        rest = [*context._protected_args, *context.args]
+        if not isinstance(command, TyperGroup) or (command.invoke_without_command and not rest):
             return
-        name, command, words = command.resolve_command(context, [*context._protected_args, *context.args])  # type: ignore[assignment]
+        name, command, words = command.resolve_command(context, rest)  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])

@@ -25,12 +25,13 @@ from bub.cli.questions import TerminalVoice
 from bub.cli.terminal import printable
 from bub.errors import BubError, UsageError
 from bub.pipeline.check.editor_schema import editor_schema
+from bub.pipeline.check.validate import profiles_of
 from bub.pipeline.edit.dotenv import FILE_NAME as DOTENV
 from bub.pipeline.edit.dotenv import keep_secrets
 from bub.pipeline.edit.modeline import SCHEMA_FILE, with_modeline, write_schema_beside
 from bub.pipeline.edit.own_file import OwnFile, describe_backup, new_own, read_own, write_change
 from bub.pipeline.plan.providers import LOCAL
-from bub.pipeline.source.merge import DEFAULT_PROFILE, SHIPPED
+from bub.pipeline.source.merge import DEFAULT_PROFILE, SHIPPED, load_text
 from bub.secrets.redactor import Redactor
 from bub.setup.changes import difference
 from bub.setup.person import PersonsFile
@@ -65,12 +66,27 @@ def onboard(
             help="type `bub onboard --answers FILE`, or `bub onboard --non-interactive` for the defaults",
         )
     script = Script.of(answers, os.environ, _tell) if is_script else None
+    return set_up(options_of(ctx), plugins or (), script=script, dry_run=dry_run)
+
+
+def set_up(
+    options: Options,
+    plugins: Sequence[str],
+    *,
+    script: Script | None,
+    dry_run: bool = False,
+    runtimes: Mapping[str, str] | None = None,
+) -> int:
+    """Ask about the whole pipeline file, or some plugins of it, write what changes, and return the exit code.
+
+    With `runtimes`, the loops of plugins that were just added, a person is asked which profile is to list them.
+    """
     rewinding = Rewinding(script or TerminalVoice())
     if script is None:
         _tell("Shift-Tab goes back a question; Esc leaves, and nothing is written")
     try:
         change = rewinding.run(
-            lambda: _change(options_of(ctx), rewinding, plugins or (), script=script, dry_run=dry_run)
+            lambda: _change(options, rewinding, plugins, script=script, dry_run=dry_run, runtimes=runtimes)
         )
     except KeyboardInterrupt:
         _tell("stopped; nothing was written")
@@ -157,12 +173,20 @@ def _help_editors(path: Path) -> None:
 
 
 def _change(
-    options: Options, voice: Voice, plugins: Sequence[str], *, script: Script | None, dry_run: bool
+    options: Options,
+    voice: Voice,
+    plugins: Sequence[str],
+    *,
+    script: Script | None,
+    dry_run: bool,
+    runtimes: Mapping[str, str] | None,
 ) -> _Change | None:
     """Ask, and return what is to be written; None if there is nothing to write."""
     own = _own_file(options)
-    profile = options.profile or os.environ.get("BUB_PROFILE") or DEFAULT_PROFILE
     ask = Prompter(voice, os.environ, own.path.parent)
+    profile = options.profile or os.environ.get("BUB_PROFILE") or ""
+    if not profile:
+        profile = _ask_for_profile(ask, own, plugins) if runtimes is not None else DEFAULT_PROFILE
     home = bub_home(os.environ) / FILE_NAME
     persons: OwnFile | None = None
     person, for_person = None, ask
@@ -178,6 +202,7 @@ def _change(
         profile=profile,
         workspace=workspace_of(options),
         person=person,
+        runtimes=runtimes or {},
     )
     try:
         wizard.check()
@@ -204,6 +229,15 @@ def _change(
         _tell("nothing was written")
         return None
     return _Change(changed, wizard.channels, _left_to_do(wizard.model))
+
+
+def _ask_for_profile(ask: Prompter, own: OwnFile, plugins: Sequence[str]) -> str:
+    """Ask which profile is to list plugins, if there are several."""
+    names = list(profiles_of(load_text(_text_of(own), file=own.file, base=own.path.parent)))
+    if len(names) < 2:
+        return next(iter(names), DEFAULT_PROFILE)
+    usual = DEFAULT_PROFILE if DEFAULT_PROFILE in names else names[0]
+    return ask.select("profile", f"Which profile is to list {', '.join(plugins)}?", names, default=usual)
 
 
 def _left_to_do(model: str) -> str:

@@ -37,7 +37,8 @@ class LazyGroup(TyperGroup):
             brought = super().get_command(ctx, cmd_name)
             return brought if isinstance(brought, TyperCommand | TyperGroup) else None
         command = command_of(cmd_name, load(entry.target))
-        for each in command.commands.values() if isinstance(command, TyperGroup) else (command,):
+        parts = (command, *command.commands.values()) if isinstance(command, TyperGroup) else (command,)
+        for each in parts:
             each.params.extend(param for param in self.params if param.name in _SHARED)
         return command
 

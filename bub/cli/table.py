@@ -30,7 +30,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "prove": Entry("bub.cli.prove:prove", "Let every plugin fail in every way, and prove that no guard gives way."),
         "diff": Entry("bub.cli.diff:diff", "Show what changes in behaviour between two pipelines."),
         "hooks": Entry("bub.cli.hooks:hooks", "Show each hook point, its kind and its plugins in call order."),
-        "plugins": Entry("bub.cli.plugins:plugins", "Show which plugins are installed, listed and loaded."),
+        "plugins": Entry("bub.cli.plugins:app", "Show the plugins that are there; add, update and remove some."),
         "profiles": Entry("bub.cli.profiles:profiles", "Show the profiles of a file and what each may do."),
         "route": Entry("bub.cli.route:route", "Show which profile a message gets, and why."),
         "config": Entry("bub.cli.config:app", "Read and change settings in the pipeline file."),

@@ -41,6 +41,11 @@ OWN_FILES = (
         "messages and replies on their way",
         ("tapes/inbox.db", "tapes/inbox.db-wal", "tapes/inbox.db-shm", "tapes/inbox-HASH.lock"),
     ),
+    OwnFiles(
+        "the packages that you added",
+        ("plugins/added.json", "plugins/lock", "plugins/wheels/"),
+        is_common=True,
+    ),
     OwnFiles("what you typed in bub chat", ("history/HASH",)),
     OwnFiles("a sign that bub chat runs", ("chats.lock",)),
     OwnFiles("the log", ("logs/bub.log", "logs/bub.log.N")),

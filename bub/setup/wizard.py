@@ -9,6 +9,7 @@ from contextlib import contextmanager, redirect_stdout
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from bub.asking import Choice
@@ -50,7 +51,8 @@ class Wizard:
     `file` is what people call the file, `base` its folder, `text` what it says now. The answers hold for `profile`.
     What is asked of the model is for `person`, the person's own file, if that is another one. `sources` are the texts
     that findings point into, `mask` covers the secrets of all of them, `model` is the one that was chosen ("" if nobody
-    asked), `channels` are those that were chosen to run.
+    asked), `channels` are those that were chosen to run. `runtimes` are the loops that plugins need, if it is another
+    than Bub's own.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Wizard:
         profile: str,
         workspace: Path,
         person: PersonsFile | None = None,
+        runtimes: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.text = text
         self.person = person
@@ -75,6 +78,7 @@ class Wizard:
         self._base = base
         self._profile = profile
         self._workspace = workspace
+        self._runtimes = runtimes
 
     def check(self) -> None:
         """Raise `PipelineError` when the file is broken as it is: what nobody can read for sure, nobody changes.
@@ -186,9 +190,14 @@ class Wizard:
             chosen = self._ask.checkbox("plugins", "Which plugins may run?", choices, default=listed)
         else:
             return self.text
-        if chosen == listed:
-            return self.text
-        return amend(self.text, {("profiles", self._profile, "plugins"): chosen}, file=self._file)
+        changes: dict[Keys, Any] = {
+            ("plugins", name, "runtime"): runtime
+            for name, runtime in self._runtimes.items()
+            if runtime and name in chosen and document.root.get("plugins", name, "runtime") is None
+        }
+        if chosen != listed:
+            changes["profiles", self._profile, "plugins"] = chosen
+        return amend(self.text, changes, file=self._file) if changes else self.text
 
     def _list_plugins(self, document: Document, *, installed: bool = False) -> list[str]:
         """The plugins that the profile lists; those of them that are there, if they have to be `installed`."""

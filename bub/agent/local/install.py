@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bub.agent.local.installers import Watch, Workplace, install_into
+from bub.agent.local.installers import Watch, Workplace, install_into, wait_for_lock
 from bub.agent.local.parts import ENGINE, WEIGHTS, LocalStatus, Part, status
 from bub.asking import Telling
 from bub.base.failures import explain_os_error
-from bub.base.private import lock_file, make_private, open_private
+from bub.base.private import make_private, open_private
 from bub.errors import BubError
 
 __all__ = ["install"]
@@ -23,7 +23,6 @@ __all__ = ["install"]
 _AGAIN = "run `bub local install` again"
 _UNFINISHED = "new-"
 _MEGABYTE = 2**20
-_PAUSE = 0.2
 _BAR = 20
 
 
@@ -70,7 +69,7 @@ def _work_below(folder: Path, needed: int, tell: Telling) -> Iterator[Workplace]
                 f"the small local model needs {needed} MB, and the disk of {folder} has {free} MB left",
                 help=f"make room, or set BUB_HOME to a folder on another disk, then {_AGAIN}",
             )
-        _wait_for(lock, tell)
+        wait_for_lock(lock, tell)
         for left in folder.glob(f"{_UNFINISHED}*"):  # of a process that was killed
             shutil.rmtree(left, ignore_errors=True)
         try:
@@ -90,21 +89,6 @@ def _refused(folder: Path, error: OSError) -> BubError:
         f"{folder} cannot be written to: {explain_os_error(error)}",
         help=f"correct its permissions, or set BUB_HOME to a folder of yours, then {_AGAIN}",
     )
-
-
-def _wait_for(lock: int, tell: Telling) -> None:
-    with contextlib.suppress(BlockingIOError):
-        lock_file(lock, wait=False)
-        return
-    begun = time.monotonic()
-    with tell.progress("another process is installing it") as show:
-        while True:
-            try:
-                lock_file(lock, wait=False)
-                return
-            except BlockingIOError:
-                show(f"another process is installing it: waiting, {time.monotonic() - begun:.0f} s")
-                time.sleep(_PAUSE)  # a lock that is waited for in the system could not show how long
 
 
 def _install(part: Part, home: Path, workplace: Workplace, tell: Telling) -> None:

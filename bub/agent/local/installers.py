@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import platform
@@ -13,15 +14,26 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
+from bub.asking import Telling
 from bub.base.failures import explain_os_error
+from bub.base.private import lock_file
 from bub.errors import BubError
 from bub.log import log_warning
 
-__all__ = ["Workplace", "install_into"]
+__all__ = [
+    "Cause",
+    "Workplace",
+    "cause_of",
+    "install_into",
+    "pip_command",
+    "run_installer",
+    "uv_configuration",
+    "wait_for_lock",
+]
 
 _PAUSE = 0.2
 _PATIENCE = 5.0
@@ -34,6 +46,9 @@ _OFFLINE = re.compile(
 )
 _NO_BUILD = re.compile(r"No matching distribution found|No solution found")
 _SAID_LAST = 3
+
+Cause: TypeAlias = Literal["full", "offline", "unfitting", "another"]
+"""Why an installer fails: a full disk, an index that cannot be reached, no package that fits, or something else."""
 
 Watch: TypeAlias = Callable[[], None]
 """What is called several times a second while an installer works."""
@@ -86,7 +101,7 @@ def install_into(target: Path, distribution: str, workplace: Workplace, watch: W
         *("--target", str(target)),
         distribution,
     ]
-    code, printed = _run(command, workplace, watch)
+    code, printed = run_installer(command, workplace, watch)
     if code != 0:
         log_warning("local.install_failed", command=command, code=code, printed=printed)
         raise _explain(printed, code, distribution, workplace)
@@ -96,12 +111,21 @@ def _find_installer(workplace: Workplace, watch: Watch) -> list[str]:
     """The command that installs packages for this Python: its own pip, uv, or the pip of a temporary environment."""
     uv = shutil.which("uv")
     if importlib.util.find_spec("pip") is not None:
-        return _pip(sys.executable)
+        return pip_command(sys.executable, "install", "--no-cache-dir")
     if uv is not None and os.path.isabs(uv):  # noqa: PTH117 (a name that leads into the current folder is nobody's uv)
-        return [uv, "pip", "install", "--quiet", "--no-cache", *_configuration(os.environ), "--python", sys.executable]
+        return [
+            uv,
+            "pip",
+            "install",
+            "--quiet",
+            "--no-cache",
+            *uv_configuration(os.environ),
+            "--python",
+            sys.executable,
+        ]
     python = workplace.folder / "pip" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
     if not python.exists():
-        code, printed = _run([sys.executable, "-P", "-m", "venv", str(python.parent.parent)], workplace, watch)
+        code, printed = run_installer([sys.executable, "-P", "-m", "venv", str(python.parent.parent)], workplace, watch)
         if code != 0:
             log_warning("local.venv_failed", code=code, printed=printed)
             reason = "its disk is full" if _FULL.search(printed) else "this Python cannot make an environment with pip"
@@ -109,18 +133,35 @@ def _find_installer(workplace: Workplace, watch: Watch) -> list[str]:
                 f"there is neither pip nor uv to install with, and {reason}",
                 help=f"install uv or pip (on Debian and Ubuntu the package python3-venv), then {workplace.again}",
             )
-    return _pip(str(python))
+    return pip_command(str(python), "install", "--no-cache-dir")
 
 
-def _pip(python: str) -> list[str]:
+def wait_for_lock(lock: int, tell: Telling) -> None:
+    """Lock an open file; as long as another process installs, say how long that takes."""
+    with contextlib.suppress(BlockingIOError):
+        lock_file(lock, wait=False)
+        return
+    begun = time.monotonic()
+    with tell.progress("another process is installing it") as show:
+        while True:
+            try:
+                lock_file(lock, wait=False)
+                return
+            except BlockingIOError:
+                show(f"another process is installing it: waiting, {time.monotonic() - begun:.0f} s")
+                time.sleep(_PAUSE)  # a lock that is waited for in the system could not show how long
+
+
+def pip_command(python: str, *words: str) -> list[str]:
+    """Return a command of a Python's pip that asks nothing."""
     # -P: without it Python looks for pip in the current folder first.
     # If it does not try again, pip does not say that the index could not be reached.
-    options = ("--no-input", "--disable-pip-version-check", "--no-cache-dir", "--progress-bar", "off", "--retries", "2")
-    return [python, "-P", "-m", "pip", "install", *options]
+    options = ("--no-input", "--disable-pip-version-check", "--progress-bar", "off", "--retries", "2")
+    return [python, "-P", "-m", "pip", *words, *options]
 
 
-def _configuration(environ: Mapping[str, str]) -> list[str]:
-    """The options that let uv read the user's configuration or the system's, and no file of the folders around it."""
+def uv_configuration(environ: Mapping[str, str]) -> list[str]:
+    """Return the options that let uv read the user's configuration or the system's, and no file of the folders."""
     if environ.get("UV_CONFIG_FILE"):
         return []
     own = environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 (it never raises)
@@ -139,7 +180,8 @@ def _environment(environ: Mapping[str, str], temporary: Path) -> dict[str, str]:
     return {**environ, "TMPDIR": str(temporary), "PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0", "NO_COLOR": "1"}
 
 
-def _run(command: Sequence[str], workplace: Workplace, watch: Watch) -> tuple[int, str]:
+def run_installer(command: Sequence[str], workplace: Workplace, watch: Watch) -> tuple[int, str]:
+    """Run an installer; return its exit code and what it printed. Raises BubError if it cannot be started."""
     try:
         return workplace.run(command, watch)
     except OSError as error:
@@ -160,22 +202,32 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             continue
 
 
+def cause_of(printed: str) -> Cause:
+    """Tell why an installer failed, from what it printed."""
+    if _FULL.search(printed):
+        return "full"
+    if _OFFLINE.search(printed):
+        return "offline"
+    return "unfitting" if _NO_BUILD.search(printed) else "another"
+
+
 def _explain(printed: str, code: int, distribution: str, workplace: Workplace) -> BubError:
     """Say why an installer failed, from what it printed."""
     said = [line.strip() for line in printed.splitlines() if line.strip()]
     again = workplace.again
-    if _FULL.search(printed):
+    cause = cause_of(printed)
+    if cause == "full":
         where = workplace.folder.parent
         return BubError(
             f"{distribution} could not be installed: the disk of {where} is full",
             help=f"make room, or set BUB_HOME to a folder on another disk, then {again}",
         )
-    if _OFFLINE.search(printed):
+    if cause == "offline":
         return BubError(
             f"{distribution} could not be installed: the package index cannot be reached",
             help=f"check the network, and HTTPS_PROXY if it needs a proxy, then {again}",
         )
-    if _NO_BUILD.search(printed):
+    if cause == "unfitting":
         here = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
         return BubError(
             f"{distribution} could not be installed: the package index has none that fits {here}",
