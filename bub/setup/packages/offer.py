@@ -44,7 +44,7 @@ class OfferedPlugin(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """What one package would bring, as far as can be told without running it.
+    """What one package would bring, as far as it can be seen without running it.
 
     `outside` are the files outside of its modules, `scripts` those on the PATH, `at_start` what every start of Python
     runs in this environment. `size` is in bytes.

@@ -34,7 +34,7 @@ def _describe_package(offer: Offer) -> Iterator[str]:
         yield f"  a pipeline to extend: `{about.name}:{name}`"
     own = sorted(offer.code.hooks)
     more = "" if offer.code.is_whole else " (not all of its code could be read)"
-    yield f"  hook points in its code: {_list([_mark(point) for point in own]) or 'none that can be told'}{more}"
+    yield f"  hook points in its code: {_list([_mark(point) for point in own]) or 'none that can be found'}{more}"
     if offer.code.tools:
         yield f"  tools in its code: {_list(sorted(offer.code.tools))}"
     if offer.requires_other:
