@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import trio
+from fakes.islands import loops, on_asyncio, thread_here
 from fakes.stages import one_stage
 from fakes.toys import HELLO, Errors, Toy, Workshop, outcomes
 
-from bub import BubFramework
 from bub.errors import HookTypeError
 from bub.streaming import AsyncStreamEvents, StreamEvent
 
@@ -23,18 +23,6 @@ pytestmark = pytest.mark.anyio
 TOLD = "hooks: {ask: {kind: void}}\nstages: {ask: {kind: void}}"
 
 WHO: ContextVar[str] = ContextVar("who", default="nobody")
-
-
-def on_asyncio(bub: Workshop, pipeline: str, *below: str, **toys: object) -> BubFramework:
-    """A pipeline whose plugins run on asyncio, but for those named `below`."""
-    plugins = ", ".join(f"{name}: {{path: {name}.py{'' if name in below else ', runtime: asyncio'}}}" for name in toys)
-    return bub(f"{pipeline.strip()}\nplugins: {{{plugins}}}", **toys)
-
-
-async def thread_here(*_: Any) -> str:
-    """Where it runs: on a loop, in which thread."""
-    await asyncio.sleep(0)
-    return threading.current_thread().name
 
 
 # Kinds.
@@ -251,9 +239,3 @@ async def test_a_reload_ends_the_loop_of_the_generation_before(bub: Workshop) ->
             await trio.to_thread.run_sync(framework.reload)
     assert len(set(map(id, seen))) == 3
     assert not loops()
-
-
-def loops() -> list[str]:
-    """The threads of loops that run now."""
-    names = sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("bub island"))
-    return [name for name in names if not name.endswith("watched")]

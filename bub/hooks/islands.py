@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol
 
+from bub.envelope import Envelope, field_of
 from bub.hookspecs import HOOK_POINTS
 from bub.island.guest import Guest
 from bub.island.island import Island
+from bub.island.manager import IslandManager
 from bub.island.stream import IslandStream
 from bub.streaming import AsyncStreamEvents
 
@@ -65,6 +68,16 @@ def as_seen_there(island: Island, value: Any) -> Any:
     if not callable(value) or isinstance(value, type):
         return value
     return island.back(value) if inspect.iscoroutinefunction(value) else Guest(island, value)
+
+
+def lend_lifespan(island: Island, message: Envelope) -> Envelope:
+    """A message whose `lifespan`, if it has one, is opened on an island."""
+    lifespan = field_of(message, "lifespan")
+    if lifespan is None or isinstance(lifespan, IslandManager):
+        return message
+    if isinstance(message, Mapping):
+        return {**message, "lifespan": IslandManager(island, lifespan)}
+    return dataclasses.replace(message, lifespan=IslandManager(island, lifespan))
 
 
 def as_seen_here(island: Island, value: Any) -> Any:

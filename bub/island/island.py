@@ -18,6 +18,7 @@ from bub.island.errand import Errand
 from bub.island.faults import IslandBlockedError, IslandError
 from bub.island.looping import LoopThread
 from bub.island.patience import Patience
+from bub.log import log_exception
 
 _T = TypeVar("_T")
 
@@ -69,6 +70,11 @@ class Island:
             raise visit.error
         value: _T = visit.value
         return value
+
+    def tell(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Call a plain function on the loop, soon; that it fails is only logged."""
+        with suppress(IslandBlockedError):
+            self.home().post(_try, self.plugin, function, arguments)
 
     def home(self) -> LoopThread:
         """The loop, opened by now. Raises `IslandBlockedError` if it is blocked."""
@@ -147,6 +153,13 @@ class Island:
             if self._forgotten is not None:
                 self._forgotten.detach()
             return home
+
+
+def _try(plugin: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    try:
+        function(*arguments)
+    except Exception as error:  # noqa: BLE001 (nobody waits for it)
+        log_exception("island.call_failed", error, adapter=plugin)
 
 
 class _Visit:

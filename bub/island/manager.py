@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import TracebackType
 from typing import Any
@@ -11,16 +12,21 @@ from bub.island.island import Island
 
 
 class IslandManager:
-    """A context manager, sync or async, that one asyncio task enters and leaves; `async with` in trio opens it."""
+    """A context manager, sync or async, that one asyncio task enters and leaves; `async with` in trio opens it.
 
-    def __init__(self, island: Island, manager: AbstractContextManager[Any] | AbstractAsyncContextManager[Any]) -> None:
+    `manager` may be a function as well, which makes it there; None opens nothing. `adapt` makes of what it gives what
+    trio can use.
+    """
+
+    def __init__(self, island: Island, manager: Any, adapt: Callable[[Any], Any] = lambda value: value) -> None:
         self._island = island
         self._manager = manager
+        self._adapt = adapt
         self._task: asyncio.Task[None] | None = None
         self._left: asyncio.Event | None = None
 
     async def __aenter__(self) -> Any:
-        return await self._island.call(self._open)
+        return self._adapt(await self._island.call(self._open))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -40,12 +46,17 @@ class IslandManager:
         return entered.result() if entered.done() else await self._task
 
     async def _own(self, entered: asyncio.Future[Any], left: asyncio.Event) -> None:
-        if isinstance(self._manager, AbstractAsyncContextManager):
-            async with self._manager as value:
+        manager = self._manager
+        if not isinstance(manager, AbstractAsyncContextManager | AbstractContextManager):
+            manager = manager()
+        if isinstance(manager, AbstractAsyncContextManager):
+            async with manager as value:
                 entered.set_result(value)
                 await left.wait()
+        elif manager is None:
+            entered.set_result(None)
         else:
-            with self._manager as value:
+            with manager as value:
                 entered.set_result(value)
                 await left.wait()
 

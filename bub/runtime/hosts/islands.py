@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
-from bub.hooks.islands import as_seen_here, as_seen_there, move
+from bub.channels.islands import IslandChannel
+from bub.envelope import Envelope
+from bub.hooks.islands import as_seen_here, as_seen_there, lend_lifespan, move
+from bub.hookspecs import MessageHandler
 from bub.island.island import Island
+from bub.plugins.islands import IslandBus, IslandFramework, tool_from
+from bub.tape.islands import store_from
+from bub.tools import Tool
 
 
 class IslandHost:
@@ -17,7 +24,7 @@ class IslandHost:
 
     def show(self, framework: object) -> object:
         """The framework as the plugin sees it."""
-        return framework
+        return IslandFramework(self.island, framework)
 
     def move(self, hook: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """An implementation of the plugin as Bub calls it: it runs on the island."""
@@ -25,10 +32,20 @@ class IslandHost:
 
     def bring_in(self, hook: str, value: Any) -> Any:
         """An argument of an implementation, as the plugin gets it."""
+        if hook == "provide_channels" and callable(value):
+            return self.island.back(functools.partial(_hand_over, self.island, value))
         return as_seen_there(self.island, value)
 
     def bring_out(self, hook: str, value: Any) -> Any:
         """What an implementation returned, as Bub gets it."""
+        if hook == "provide_tape_store" and value is not None:
+            return store_from(self.island, value)
+        if hook == "provide_bus" and value is not None:
+            return IslandBus(self.island, value)
+        if hook == "provide_channels" and isinstance(value, list | tuple):
+            return [IslandChannel(self.island, channel) for channel in value]
+        if hook == "provide_tools" and isinstance(value, list | tuple):
+            return [tool_from(self.island, tool) if isinstance(tool, Tool) else tool for tool in value]
         return as_seen_here(self.island, value)
 
     async def close(self) -> None:
@@ -44,3 +61,7 @@ class IslandHost:
         """Where the plugin blocks its loop, for people; None if it does not."""
         place = self.island.blocked_at
         return f"blocks its asyncio loop at {place}" if place is not None else None
+
+
+async def _hand_over(island: Island, handler: MessageHandler, message: Envelope) -> None:
+    await handler(lend_lifespan(island, message))
