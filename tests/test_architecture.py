@@ -399,9 +399,9 @@ def test_the_engine_names_no_hook(module: str) -> None:
 
 
 HEAVY = ("httpx", "jsonschema", "loguru", "prompt_toolkit", "questionary", "rich", "trio", "bub_plugins", "house_rules")
+"""What a command that waits for nothing and calls no plugin leaves alone; jsonschema is asked about mistakes only."""
 MCP = ("mcp", "mcp_types", "pydantic")
 """The SDK of MCP, which only what speaks MCP loads."""
-"""What a command that waits for nothing and calls no plugin leaves alone; jsonschema is asked about mistakes only."""
 
 
 def loaded_by(folder: Path, *arguments: str, code: int = 0) -> set[str]:

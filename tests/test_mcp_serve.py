@@ -17,10 +17,11 @@ import pytest
 import trio
 from fakes.mcp_house import PNG, write_house
 from mcp.client.context import ClientRequestContext
-from mcp.types import ElicitRequestParams, ElicitResult, ImageContent, TextContent
+from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, ImageContent, TextContent
 
 from bub import BubFramework
-from bub.mcp_server.calls import Calls
+from bub.approval import Question
+from bub.mcp_server.calls import PATIENCE, Call, Calls
 from bub.mcp_server.server import Served
 from bub.runtime.trust import trust
 
@@ -287,3 +288,24 @@ async def test_the_sdks_client_starts_it_and_uses_all_of_it(tmp_path: Path) -> N
     assert (tmp_path / "notes.txt").read_text() == "bread\n"
     assert 'calls notes.add {"text": "bread"}' in heard
     assert "note bread" in tape.contents[0].text
+
+
+@pytest.mark.virtual_time
+async def test_a_call_whose_answer_nobody_brings_ends_after_a_while() -> None:
+    ended = trio.Event()
+
+    async def ask(call: Call) -> CallToolResult:
+        try:
+            await call.ask(Question("mcp:work", "notes.add"))
+        finally:
+            ended.set()
+        raise AssertionError
+
+    async with trio.open_nursery() as nursery:
+        calls = Calls(nursery)
+        call = calls.begin("notes_add", {}, ask)
+        assert isinstance(await call.said(), Question)
+        calls.keep(call)
+        await ended.wait()
+        assert calls.take(call.id, "notes_add", {}) is None
+    assert trio.current_time() == pytest.approx(PATIENCE, abs=1)

@@ -44,8 +44,8 @@ class Writing:
         await trio.to_thread.run_sync(self._write, data)
 
     async def write(self, text: str, /) -> None:
-        """Write a text."""
-        await self.send_all(text.encode())
+        """Write a text; whoever is cancelled meanwhile has to write no more, since nobody may read this to its end."""
+        await trio.to_thread.run_sync(self._write, text.encode(), abandon_on_cancel=True)
 
     async def flush(self) -> None:
         """Do nothing: nothing is held back."""
