@@ -21,9 +21,12 @@ from mcp.types import CallToolResult, ElicitRequestParams, ElicitResult, ImageCo
 
 from bub import BubFramework
 from bub.approval import Question
+from bub.errors import BubError
 from bub.mcp_server.calls import PATIENCE, Call, Calls
 from bub.mcp_server.server import Served
 from bub.runtime.trust import trust
+from bub.setup.own_files import find_own_files
+from bub.setup.removal import hold_locks
 
 pytestmark = pytest.mark.anyio
 
@@ -244,6 +247,10 @@ def test_only_the_protocol_is_on_standard_output_and_the_end_of_its_input_ends_i
     answers = [json.loads(process.stdout.readline()) for _ in range(2)]
     assert answers[0]["result"]["serverInfo"]["name"] == "bub"
     assert answers[1]["result"]["content"] == [{"type": "text", "text": "printed"}]
+    home = Path(os.environ["BUB_HOME"])
+    files = [found for found in find_own_files(home).files if found.path == "chats.lock"]
+    with pytest.raises(BubError, match="an MCP server"), hold_locks(home, files):
+        pass
     left, said = process.communicate(timeout=20)
     assert left == ""
     assert "noise on standard output" in said

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import Annotated
@@ -13,9 +12,9 @@ import msgspec
 import trio
 import typer
 
-from bub.base.private import hold_together
 from bub.channels.terminal.channel import Terminal
 from bub.cli.exits import FAILED
+from bub.cli.held_home import hold_home
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
 from bub.errors import BubError, UsageError
@@ -58,11 +57,7 @@ def chat(
             raise UsageError("the message is empty", help='pipe one in: `echo "hello" | bub chat`')
         own = session_id or f"{TERMINAL}:{chat_id}:{token_hex(4)}"
         wanted = replace(wanted, prompt=said, session_id="" if resume else own)
-    with ExitStack() as held:
-        try:
-            held.enter_context(hold_together(framework.home / "chats.lock"))
-        except BlockingIOError:
-            raise BubError(f"`bub uninstall` is removing {framework.home}", help="wait until it has ended") from None
+    with hold_home(framework.home):
         return FAILED if trio.run(_talk, framework, wanted) else 0
 
 

@@ -8,6 +8,7 @@ from functools import partial
 import trio
 import typer
 
+from bub.cli.held_home import hold_home
 from bub.cli.interrupts import let_second_interrupt_end
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
@@ -31,7 +32,8 @@ def serve_streams(ctx: typer.Context, *, every_tape: bool) -> int:
         problem = f"`bub mcp serve` needs the package `{error.name}`"
         raise BubError(problem, help="install it with `pip install 'bub-pipelines[mcp]'`") from None
     open_log()
-    trio.run(_serve, partial(serve, framework, *streams, every_tape=every_tape))
+    with hold_home(framework.home):
+        trio.run(_serve, partial(serve, framework, *streams, every_tape=every_tape))
     return 0
 
 

@@ -47,7 +47,7 @@ OWN_FILES = (
         is_common=True,
     ),
     OwnFiles("what you typed in bub chat", ("history/HASH",)),
-    OwnFiles("a sign that bub chat runs", ("chats.lock",)),
+    OwnFiles("a sign that bub chat or bub mcp serve runs", ("chats.lock",)),
     OwnFiles("the log", ("logs/bub.log", "logs/bub.log.N")),
     OwnFiles(
         "the small local model", ("local/lock", "local/engine-*/", "local/weights/", "local/new-*/"), is_common=True
@@ -57,7 +57,7 @@ OWN_FILES = (
 """All files that Bub makes in its own folder; plugins may make others."""
 
 LOCKS = ("tapes/inbox-HASH.lock", "local/lock", "chats.lock")
-"""Files that a gateway, an installation of the local model and chats keep locked as long as they run."""
+"""Files that a gateway, an installation of the local model, chats and MCP servers keep locked as long as they run."""
 
 _MEANINGS = {"HASH": "[0-9a-f]{16}", "N": "[0-9]{1,10}", r"\*": "[^/]*"}
 _PLACEHOLDER = r"HASH|\bN\b|\\\*"

@@ -51,7 +51,7 @@ def is_shared(home: Path) -> bool:
 
 @contextmanager
 def hold_locks(home: Path, files: Iterable[FoundFile]) -> Iterator[None]:
-    """Keep gateways and chats from starting; raises BubError if one runs, or an installation of the local model."""
+    """Keep gateways, chats and MCP servers from starting. Raises BubError if one runs, or installs a model."""
     with ExitStack() as held:
         for file in files:
             if any(is_path_of(file.path, lock) for lock in LOCKS):
@@ -69,7 +69,7 @@ def _lock(descriptor: int, path: Path) -> None:
         said = os.read(descriptor, 32)
         holder = f"process {said.decode()}" if said.isdigit() else "another process"
         raise BubError(
-            f"{holder} works in {path.parent}: a chat, a gateway, or an installation of the local model",
+            f"{holder} works in {path.parent}: a chat, a gateway, an MCP server, or an installation of the local model",
             help="end it, then try again; nothing was removed",
         ) from None
 
