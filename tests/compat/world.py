@@ -9,7 +9,7 @@ import os
 import signal
 import ssl
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,7 +41,7 @@ class World:
         self.bub_home, self.file = self.home / ".bub", self.workspace / "pipelines.yaml"
         for each in (self.bub_home, self.workspace):
             each.mkdir(parents=True)
-        own = {trial.plugin: trial.settings}
+        own = {trial.plugin: self.begin_with(trial)}
         beside = {package.removeprefix("bub-"): settings for package, settings in trial.beside.items()}
         self.settings: dict[str, dict[str, Any]] = {name: dict(each) for name, each in (own | beside).items()}
         self.root: dict[str, Any] = {}
@@ -53,6 +53,11 @@ class World:
         self._stack = contextlib.AsyncExitStack()
         self._authority = trustme.CA()
         self._authority.cert_pem.write_to_path(str(folder / "authority.pem"))
+
+    @staticmethod
+    def begin_with(trial: Trial) -> Mapping[str, Any]:
+        """Its section before it is onboarded."""
+        return {name: value for name, value in trial.settings.items() if name not in trial.asked}
 
     async def __aenter__(self) -> World:
         await self.serve(self.model)
