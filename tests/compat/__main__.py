@@ -56,9 +56,7 @@ async def try_package(trial: Trial, packages: Path, keep: bool) -> Outcome:
         wanted = [*trial.needs, *own] if other else [*trial.needs]
         commands = environment / "bin" if kept else install(environment, wanted, other)
         kind = reference.ReferenceWorld if other else World
-        chosen = {
-            name: step for name, step in STEPS.items() if not ((other and step is not turn) or (kept and step is add))
-        }
+        left_out = {name for name, step in STEPS.items() if (other and step is not turn) or (kept and step is add)}
         async with kind(folder, commands, trial) as world:
             world.folders = own
             for name, step in STEPS.items():
