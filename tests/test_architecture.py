@@ -487,7 +487,7 @@ OF_FEW = {
     *("bub.pipeline.check.case_rules", "bub.pipeline.check.cases", "bub.pipeline.check.rules.unknown_mock"),
     *("bub.pipeline.check.literal_secrets", "bub.pipeline.check.sections", "bub.pipeline.source.yaml_errors"),
     *("bub.pipeline.check.schema_errors", "bub.pipeline.check.unknown_keys", "bub.pipeline.check.values"),
-    "bub.plugins.simple_commands",
+    *("bub.plugins.lock.facts", "bub.plugins.lock.reading", "bub.plugins.simple_commands", "tomllib"),
     *(
         "bub.pipeline.report.annotations",
         "bub.pipeline.report.handbook",

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from bub.base.locate import lock_of
 from bub.labels import Labels
 from bub.plugins.lock.drift import (
     Drift,
@@ -19,7 +20,7 @@ from bub.plugins.lock.drift import (
     compare_sources,
 )
 from bub.plugins.lock.facts import Lock, PackageFacts, PluginFacts, ServerFacts, describe_tool, digest_of
-from bub.plugins.lock.reading import LockError, lock_of, read_lock
+from bub.plugins.lock.reading import LockError, read_lock
 
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}
 

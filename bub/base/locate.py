@@ -40,6 +40,16 @@ def bub_home(environ: Mapping[str, str]) -> Path:
         raise UsageError("your home folder cannot be found", help="set BUB_HOME to a folder for Bub's files") from error
 
 
+def lock_of(pipeline: Path) -> Path:
+    """The lock of a pipeline file: `pylock.bub.toml` beside it. It need not exist.
+
+    That is for `pipelines.yaml`; a file of another name has one of its own, `pylock.bub-NAME.toml` (PEP 751 wants a
+    name between two dots).
+    """
+    stem = "" if pipeline.name == FILE_NAME else f"-{pipeline.stem.replace('.', '-')}"
+    return pipeline.with_name(f"pylock.bub{stem}.toml")
+
+
 def remedy_for(path: Path | None, remedy: str) -> str:
     """What to do about a file that cannot be written: a `remedy`, and for one of Bub's own files another folder too."""
     try:

@@ -19,6 +19,7 @@ from bub.hooks.kinds.stream import as_events
 from bub.hookspecs import HOOK_POINTS, MessageHandler
 from bub.pipeline.plan.offers import offers_of
 from bub.pipeline.run import provided
+from bub.runtime.locked.drift import find_channel_drift
 from bub.runtime.snapshot import CHANNELS, Profile, bind_bootstrap
 from bub.streaming import AsyncStreamEvents
 
@@ -34,7 +35,7 @@ def provide_channels(profile: Profile, message_handler: MessageHandler) -> dict[
     channels = _collect_channels(profile, message_handler, findings, failures)
     if findings.has_errors:
         wrong = next((failure for failure in failures if isinstance(failure, HookTypeError)), None)
-        raise wrong or PipelineError(findings.items) from failures[0]
+        raise wrong or PipelineError(findings.items) from next(iter(failures), None)
     return channels
 
 
@@ -75,6 +76,8 @@ def _collect_channels(
             continue
         for name, channel in brought:
             channels.setdefault(name, (call.plugin, channel))
+    if not failures:
+        findings.items += find_channel_drift(profile, [(plugin, name) for name, (plugin, _) in channels.items()])
     return channels
 
 

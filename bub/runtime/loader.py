@@ -19,7 +19,7 @@ from bub.hook_runtime import HookRuntime
 from bub.hooks.implementations import implementations_of
 from bub.hookspecs import MODEL_POINT, PERSONALITY_POINT
 from bub.log import log_exception
-from bub.pipeline.check.validate import declared_plugins, profiles_of
+from bub.pipeline.check.validate import declared_plugins, lock_beside, profiles_of
 from bub.pipeline.check.variables import check_variables
 from bub.pipeline.plan.layers.person import Person
 from bub.pipeline.plan.plan import Plan
@@ -31,9 +31,11 @@ from bub.pipeline.run.compiler import compile as compile_graph
 from bub.pipeline.source.interpolate import read_environment, resolve
 from bub.pipeline.source.merge import SHIPPED, Document, load_document, load_shipped
 from bub.plugins.loading import load_plugins
+from bub.plugins.lock.facts import Lock
 from bub.plugins.plugin_set import Host, PluginSet
 from bub.plugins.view import ProfileView
 from bub.runtime.hosts import late
+from bub.runtime.locked.drift import require_locked, require_same
 from bub.runtime.plugin_view import PluginView
 from bub.runtime.profile_settings import SettingsResolver
 from bub.runtime.runtime import Learn
@@ -84,6 +86,7 @@ def load(
     witnesses: Mapping[str, object] = MappingProxyType({}),
     recast: Recast = as_they_are,
     give_way: Callable[[], None] = _go_on,
+    unlocked: bool = False,
 ) -> Snapshot:
     """Load the plugins of every profile that can get a turn, and compile a graph for each.
 
@@ -92,7 +95,8 @@ def load(
     `elsewhere`, what this machine does not set is only noted. `mocks` answer at the stages and hook points they are
     named for, and `mocked_tools` put a tool in the place of another; `witnesses` are plugins beside the listed ones, by
     names that none of these can have; `recast` makes others of all implementations. `learn` is told the settings before
-    a plugin is imported. `give_way` is called again and again, a few milliseconds of work apart.
+    a plugin is imported. `give_way` is called again and again, a few milliseconds of work apart. Unless it is to be
+    `unlocked`, everything has to be what the lock beside the file says, if there is one.
 
     Raises `PipelineError` with every finding when one is an error. Whatever it raises, no module of a plugin with a
     `path` is left behind.
@@ -100,7 +104,9 @@ def load(
     environment, found = read_environment(document.base, environ)
     routes = routes_of(document, environment) if routed else ()
     findings = [*found, *check_variables(document, environment), *(person.findings if person is not None else ())]
-    planner = Planner(document, environment, elsewhere=elsewhere)
+    lock, unreadable = lock_beside(document) if not unlocked else (None, ())
+    findings += unreadable
+    planner = Planner(document, environment, elsewhere=elsewhere, lock=lock)
     resolver = SettingsResolver(document, profile, environ, environment, person)
     keys = Redactor.of(person.secrets if person is not None else ())
     loading = _Loading(
@@ -118,8 +124,11 @@ def load(
         give_way,
         routed,
         keys,
+        lock,
     )
     try:
+        if unreadable:
+            raise PipelineError(findings)
         profiles = loading.load_profiles([profile, *(route.profile for route in routes)], findings)
     except BaseException:  # modules of a snapshot that never was would stay for good
         for plugins in loading.plugins:
@@ -149,6 +158,7 @@ class _Loading(msgspec.Struct):
     give_way: Callable[[], None]
     routed: bool
     keys: Redactor
+    lock: Lock | None
     settings: dict[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
     plugins: list[PluginSet] = msgspec.field(default_factory=list)
     views: list[PluginView] = msgspec.field(default_factory=list)
@@ -168,6 +178,8 @@ class _Loading(msgspec.Struct):
             if not self.document.complete:  # what is missing may be what says which plugins there are
                 raise PipelineError([*findings, *(finding for plan in plans for finding in plan.findings.items)])
             waiting = []
+            if self.lock is not None:
+                require_locked(self.lock, plans, findings)
             for plan in plans:
                 self.give_way()
                 try:
@@ -216,7 +228,7 @@ class _Loading(msgspec.Struct):
         }
         channels = self._value(plan, "channels")
         fields = {field for step in graph.steps if step.when is not None for field, _ in step.when.patterns}
-        return Profile(
+        profile = Profile(
             name,
             settings,
             plugins,
@@ -234,7 +246,11 @@ class _Loading(msgspec.Struct):
             channels=tuple(map(str, channels)) if isinstance(channels, list | tuple) else None,
             looks_for_new_sessions="session" in fields,
             has_personalities=PERSONALITY_POINT in graph.fired,
+            lock=self.lock,
         )
+        if self.lock is not None:
+            require_same(self.lock, profile)
+        return profile
 
     def _load_plugins(self, plan: Plan, view: PluginView) -> PluginSet:
         plugins = load_plugins(

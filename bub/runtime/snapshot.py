@@ -18,12 +18,14 @@ from bub.envelope import Envelope
 from bub.hook_runtime import HookRuntime
 from bub.hooks.binding import Calls, bind
 from bub.hookspecs import HOOK_POINTS
+from bub.pipeline.check.validate import lock_file
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.routes import RouteTable
 from bub.pipeline.plan.scalars import text_of
 from bub.pipeline.plan.schedules.schedule import Schedule
 from bub.pipeline.run.graph import Graph
 from bub.pipeline.source.merge import SHIPPED, Document
+from bub.plugins.lock.facts import Lock
 from bub.plugins.plugin_set import Host, PluginSet
 from bub.plugins.view import ProfileView
 from bub.tools import ToolBox
@@ -75,6 +77,8 @@ class Profile(msgspec.Struct, frozen=True, eq=False):
     """Whether a stage depends on whether a session is new."""
     has_personalities: bool = False
     """Whether its sessions may choose another profile."""
+    lock: Lock | None = None
+    """What the lock beside the file says; None if there is none."""
 
     @property
     def risks_early(self) -> bool:
@@ -140,14 +144,18 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
 
 
 def files_of(document: Document) -> tuple[Path, ...]:
-    """The files that a document is made of: itself, those it extends, shipped ones too, and plugins with a `path`."""
+    """The files that say what a document means: itself, those it extends, shipped ones too, and plugins with a `path`.
+
+    Its lock is one of them, if there is one.
+    """
     section, base = document.root.get("plugins"), document.base
     paths = [text_of(said.get("path")) for _, said in section.items() if said.is_mapping] if section else []
     plugins = (base / os.path.expanduser(path) for path in paths if base is not None and path)  # noqa: PTH111
     names = [layer.file for layer in document.layers if layer.shipped]
     shipped = {name: shipped_pipeline(name.removeprefix(SHIPPED)) for name in names}
     read = (shipped.get(name) or folder / Path(name).name for name, folder in document.folders.items())
-    return (*read, *plugins)
+    lock = lock_file(document)
+    return (*read, *([lock] if lock is not None and os.path.lexists(lock) else []), *plugins)
 
 
 def bind_bootstrap(graph: Graph, hook: str) -> Calls:

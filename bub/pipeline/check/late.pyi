@@ -7,6 +7,7 @@ from bub.pipeline.check.case_rules import CASE_RULES as CASE_RULES
 from bub.pipeline.check.cases import Case as Case
 from bub.pipeline.check.cases import cases_by_profile as cases_by_profile
 from bub.pipeline.check.literal_secrets import literal_secrets as literal_secrets
+from bub.pipeline.check.locked.names import check_locked as check_locked
 from bub.pipeline.check.schema_errors import explain_errors as explain_errors
 from bub.pipeline.check.schema_errors import explain_layer as explain_layer
 from bub.pipeline.check.sections import check_sections as check_sections
@@ -21,5 +22,8 @@ from bub.pipeline.report.handbook import codes as codes
 from bub.pipeline.source.template import LONGEST_TEMPLATE as LONGEST_TEMPLATE
 from bub.pipeline.source.template import template_mistakes as template_mistakes
 from bub.plugins.labels import installed_labels as installed_labels
+from bub.plugins.lock.facts import Lock as Lock
+from bub.plugins.lock.reading import LockError as LockError
+from bub.plugins.lock.reading import read_lock as read_lock
 from bub.plugins.schemas import installed_sections as installed_sections
 from bub.plugins.simple_commands import explain_entry as explain_entry

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from bub.base.diagnostics import Diagnostic
+from bub.base.diagnostics import Diagnostic, Findings, Place
+from bub.base.locate import lock_of
 from bub.errors import UsageError
 from bub.pipeline.check import late
 from bub.pipeline.check.ignores import Ignore, check_ignores, ignores_of, settle
@@ -39,6 +41,9 @@ from bub.plugins.finding import PYTHON, Declared, EntryPoints, find_plugins, rea
 READ_OTHERWISE = "B012"
 """The warning about a word such as `yes`, which is text here and a truth value in other tools."""
 
+
+UNREADABLE_LOCK = "B246"
+"""A lock that cannot be read: to go on without it would be to go on unlocked."""
 
 NOT_READ = ("B001", "B005")
 """The findings about a value that the reader left as it is: an unknown anchor, a tag."""
@@ -195,10 +200,30 @@ def _load(file: PipelineFile, parents: Parents) -> Document:
 def _check(
     document: Document, profiles: Sequence[str] | None, environment: Mapping[str, str] | None, shared: Shared
 ) -> list[Diagnostic]:
-    checker = ProfileChecker(outline_of(document))
-    found = [*check_document(document, environment, shared), *check_outline(checker.outline)]
+    lock, unreadable = lock_beside(document)
+    checker = ProfileChecker(outline_of(document), lock)
+    found = [*unreadable, *check_document(document, environment, shared), *check_outline(checker.outline)]
     seen = [check_profile(checker, profile, shared) for profile in profiles or profiles_of(document)]
     return [*found, *_without_sequels(itertools.chain(*seen), found)]
+
+
+def lock_file(document: Document) -> Path | None:
+    """Where the lock of a document is, or would be; None for a pipeline that comes with Bub."""
+    if document.base is None or not document.layers or document.layers[-1].shipped:
+        return None
+    return lock_of(document.base / Path(document.file).name)
+
+
+def lock_beside(document: Document) -> tuple[late.Lock | None, list[Diagnostic]]:
+    """Read the lock of a document; None if there is none, or if it cannot be read, which is found."""
+    file, findings = lock_file(document), Findings()
+    if file is None or not os.path.lexists(file):
+        return None, []
+    try:
+        return late.read_lock(file), []
+    except late.LockError as error:
+        findings.add(UNREADABLE_LOCK, str(error), Place(document.file), help=error.help)
+        return None, findings.items
 
 
 def profiles_of(document: Document) -> tuple[str, ...]:
@@ -257,10 +282,13 @@ def check_outline(outline: Outline) -> list[Diagnostic]:
 
 
 class ProfileChecker:
-    """Makes the plans of one document's profiles and applies the rules; what some have alike is looked at once."""
+    """Makes the plans of one document's profiles and applies the rules; what some have alike is looked at once.
 
-    def __init__(self, outline: Outline) -> None:
-        self.outline = outline
+    With a `lock`, what the profiles name is held against that, too.
+    """
+
+    def __init__(self, outline: Outline, lock: late.Lock | None = None) -> None:
+        self.outline, self.lock = outline, lock
         self._first: Plan | None = None
         self._found_in_stages: list[Diagnostic] = []
         self._found_if_sound: dict[Rules, list[Diagnostic]] = {}
@@ -293,6 +321,8 @@ class ProfileChecker:
             for case in self.outline.cases.get(profile, ()):
                 for case_rule in late.CASE_RULES:
                     case_rule(plan, case)
+            if self.lock is not None:
+                late.check_locked(plan, self.outline.cases.get(profile, ()), self.lock)
         return plan
 
     def apply_if_sound(self, rules: Rules, plan: Plan) -> None:

@@ -47,6 +47,7 @@ from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import UNSET, lone_reference, resolve
 from bub.pipeline.source.merge import Document
 from bub.pipeline.source.profiles import effective
+from bub.plugins.lock.facts import Lock
 from bub.plugins.plugin_set import PluginSet
 
 RESOLVED = ("stages", "hooks", "plugins", "routes", "schedules", "on_failure")
@@ -101,11 +102,19 @@ class Planner:
     """Makes the plans of a document's profiles; what is so whatever the profile is, is found once for all of them.
 
     If the file is to run `elsewhere`, a variable that is not set here is noted, and its reference is left as it is.
+    With a `lock`, what the profiles name is held against that.
     """
 
-    def __init__(self, document: Document, environment: Mapping[str, str], *, elsewhere: bool = False) -> None:
+    def __init__(
+        self,
+        document: Document,
+        environment: Mapping[str, str],
+        *,
+        elsewhere: bool = False,
+        lock: Lock | None = None,
+    ) -> None:
         self._document, self._environment, self._elsewhere = document, environment, elsewhere
-        self._checker = ProfileChecker(outline_of(document))
+        self._checker = ProfileChecker(outline_of(document), lock)
         references = _References(document, environment, elsewhere)
         self._sections = references.resolve_sections(document.root, {})
         self._findings = [*check_document(document), *check_outline(self._checker.outline), *references.findings]

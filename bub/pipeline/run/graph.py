@@ -20,6 +20,7 @@ from bub.hooks.kinds.runnable import RunnableKind
 from bub.hookspecs import HookPoint
 from bub.pipeline.plan.conditions import When
 from bub.pipeline.plan.templates import TEMPLATE_NAME
+from bub.pipeline.run.provided import BroughtTool
 from bub.tools import Tool
 
 _ABSENT = object()
@@ -320,8 +321,8 @@ class Graph(msgspec.Struct, frozen=True):
     """Where the replies stand before and after each node that may keep one back or change it."""
     allowlist: tuple[str, ...]
     """The plugins that the profile lists, lowest priority first."""
-    tools: Mapping[str, Tool]
-    """Every tool that the plugins provide, by its name."""
+    brought: Mapping[str, BroughtTool]
+    """Every tool that the plugins provide by its name, with who brings it."""
     warnings: tuple[Diagnostic, ...] = ()
     """What was found and keeps nothing from running."""
 
@@ -338,6 +339,11 @@ class Graph(msgspec.Struct, frozen=True):
         `registered` are the hooks with handlers that came at run time.
         """
         return self.risks_early or any(step.hook in registered for node in self.arrival for step in node.steps)
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Every tool that the plugins provide, by its name."""
+        return {name: one.tool for name, one in self.brought.items()}
 
     @property
     def steps(self) -> tuple[Step, ...]:

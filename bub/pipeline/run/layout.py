@@ -25,8 +25,8 @@ from bub.pipeline.plan.scalars import flag_of, names_of, seconds_of, text_of
 from bub.pipeline.plan.stages import HookPlan, StagePlan, policy_of
 from bub.pipeline.run.graph import Chain, FiredPoint, Graph, GraphNode, Part, SideBySide, Step, template
 from bub.pipeline.run.holding import lay_out_holds
+from bub.pipeline.run.provided import BroughtTool
 from bub.pipeline.source.document import Node
-from bub.tools import Tool
 
 StandIn: TypeAlias = Callable[[HookPoint], Implementation]
 """Makes the one implementation that answers at a point in place of all those that the plugins bring."""
@@ -51,7 +51,7 @@ class GraphLayout(msgspec.Struct):
     implementations: Mapping[str, tuple[Implementation, ...]]
     stand_ins: Mapping[str, StandIn]
     kinds: Mapping[str, RunnableKind]
-    tools: Mapping[str, Tool]
+    tools: Mapping[str, BroughtTool]
     recast: Recast = as_they_are
     slots: int = 0
     current: dict[str, int] = msgspec.field(default_factory=dict)
@@ -108,7 +108,7 @@ class GraphLayout(msgspec.Struct):
                 {name: self._select_implementations(point) for name, point in HOOK_POINTS.items() if point.bootstrap}
             ),
             allowlist=tuple(name for name, _ in self.plan.allowlist),
-            tools=self.tools,
+            brought=self.tools,
             warnings=tuple(self.plan.findings.items),
         )
 

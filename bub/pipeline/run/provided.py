@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+import msgspec
 from msgspec.structs import replace
 
 from bub.base.diagnostics import Findings, Related, Severity
@@ -14,10 +15,10 @@ from bub.hooks.binding import Call, bind
 from bub.hooks.facts import BUILTIN
 from bub.hooks.implementations import Implementation
 from bub.hookspecs import HOOK_POINTS
-from bub.labels import PluginLabels
+from bub.labels import Labels, PluginLabels
 from bub.log import log_exception
 from bub.pipeline.check.rules.labels_in_vain import check_tools as check_labels
-from bub.pipeline.check.rules.unknown_tool import add_unknown_tool, names_without_tool
+from bub.pipeline.check.rules.unknown_tool import BY_LOCK, add_unknown_tool, names_without_tool
 from bub.pipeline.plan.channels import unknown_channels
 from bub.pipeline.plan.offers import Offers
 from bub.pipeline.plan.plan import Plan
@@ -45,13 +46,20 @@ ALL, EXCEPT = "all", "!"
 """Every channel that can run, and what stands before the name of one that is left out (BEHAVIOURS C3)."""
 
 
-def provided_tools(plan: Plan, offers: Offers) -> Mapping[str, Tool]:
+class BroughtTool(msgspec.Struct, frozen=True):
+    """A tool as a profile has it, the `plugin` that brings it, and the labels that this or its package `declared`."""
+
+    tool: Tool
+    plugin: str
+    declared: Labels | None = None
+
+
+def provided_tools(plan: Plan, offers: Offers) -> Mapping[str, BroughtTool]:
     """Every tool of the profile by name. What is wrong with them, and with the names in its `tools:`, is found here.
 
     A plugin that is `optional` and fails is a warning, and the profile runs without its tools.
     """
-    owners: dict[str, str] = {}
-    tools: dict[str, Tool] = {}
+    tools: dict[str, BroughtTool] = {}
     for implementation, call in _callable(offers):
         try:
             brought = _collect_tools(call)
@@ -62,9 +70,10 @@ def provided_tools(plan: Plan, offers: Offers) -> Mapping[str, Tool]:
         labels = _labels_said(plan, call.plugin)
         for tool in brought:
             if tool.name not in tools:
-                owners[tool.name], tools[tool.name] = call.plugin, _label(tool, labels)
+                tools[tool.name] = _label(tool, call.plugin, *labels)
             else:
-                tell_one_name(plan.findings, offers, f"the tool `{tool.name}`", owners[tool.name], call.plugin)
+                other = tools[tool.name].plugin
+                tell_one_name(plan.findings, offers, f"the tool `{tool.name}`", other, call.plugin)
     _check_names(plan, offers, tools)
     return MappingProxyType(tools)
 
@@ -150,11 +159,13 @@ def _labels_said(plan: Plan, plugin: str) -> tuple[PluginLabels | None, PluginLa
     return declared.said, declared.brought
 
 
-def _label(tool: Tool, labels: tuple[PluginLabels | None, PluginLabels | None]) -> Tool:
+def _label(tool: Tool, plugin: str, said: PluginLabels | None, brought: PluginLabels | None) -> BroughtTool:
     """A tool with its labels: those that the file says, else its own, else those that its package brings."""
-    said, brought = (one.of_tool(tool.name) if one is not None else None for one in labels)
-    found = next((one for one in (said, tool.labels, brought) if one is not None), None)
-    return tool if found is tool.labels else replace(tool, labels=found)
+    declared = tool.labels
+    if declared is None and brought is not None:
+        declared = brought.of_tool(tool.name)
+    found = (said.of_tool(tool.name) if said is not None else None) or declared
+    return BroughtTool(tool if found is tool.labels else replace(tool, labels=found), plugin, declared)
 
 
 def _callable(offers: Offers) -> Iterator[tuple[Implementation, Call]]:
@@ -174,13 +185,16 @@ def _collect_tools(call: Call) -> list[Tool]:
     return brought
 
 
-def _check_names(plan: Plan, offers: Offers, tools: Mapping[str, Tool]) -> None:
+def _check_names(plan: Plan, offers: Offers, tools: Iterable[str]) -> None:
     """Find what the profile itself says of tools that nobody brings; what it inherits, its base answers for."""
     # What is missing may be in a plugin that did not load, or that did not bring its tools: told once already.
     found = (*offers.plugins.findings, *(item for item in plan.findings.items if item.code == NOT_BROUGHT))
     if any(finding.severity == "error" for finding in found):
         return
     all_there = not found and all(status.state == "loaded" for status in offers.plugins.statuses)
-    for key, name, place in names_without_tool(plan, tools):
+    known = tuple(tools)
+    for key, name, place in names_without_tool(plan, known):
+        if plan.findings.speaks_of(place, BY_LOCK):
+            continue
         severity: Severity = "error" if all_there and not is_glob(name) else "warning"
-        add_unknown_tool(plan, key, name, place, tools, severity)
+        add_unknown_tool(plan, key, name, place, known, severity)

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from bub.base.failures import explain_os_error
-from bub.base.locate import FILE_NAME
 from bub.errors import BubError
 from bub.plugins.lock.facts import VERSION, Lock
 
@@ -19,16 +18,6 @@ _REMAKE = "`bub lock` makes it anew"
 
 class LockError(BubError):
     """A lock that cannot be used: whoever goes on without it would go on unlocked."""
-
-
-def lock_of(pipeline: Path) -> Path:
-    """Return where the lock of a pipeline file is: `pylock.bub.toml` beside it.
-
-    That is for `pipelines.yaml`; a file of another name has one of its own, `pylock.bub-NAME.toml` (PEP 751 wants a
-    name between two dots).
-    """
-    stem = "" if pipeline.name == FILE_NAME else f"-{pipeline.stem.replace('.', '-')}"
-    return pipeline.with_name(f"pylock.bub{stem}.toml")
 
 
 def read_lock(file: Path) -> Lock | None:

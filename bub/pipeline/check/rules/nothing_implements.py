@@ -11,6 +11,9 @@ from bub.pipeline.plan.plan import Plan
 
 CODE = "B204"
 
+BY_LOCK = "B249"
+"""The same, known from a lock."""
+
 
 def check(plan: Plan, offers: Offers) -> None:
     """Find gates that would let everything pass, and hooks of the pipeline's own that would do nothing."""
@@ -25,6 +28,8 @@ def check(plan: Plan, offers: Offers) -> None:
         name = stage.hook.point.name
         if name in forgotten or name in offers.by_hook or not (stage.hook.known or name in plan.hooks):
             continue
+        if plan.findings.speaks_of(stage.where, BY_LOCK):
+            continue
         what = "is a gate that" if stage.kind.name == "gate" else "calls a hook that"
         plan.findings.add(
             CODE,
@@ -38,7 +43,8 @@ def check(plan: Plan, offers: Offers) -> None:
         if hook.known or hook.node is None or name in {*offers.by_hook, *forgotten}:
             continue
         if not (
-            is_called_in_a_profile(plan, name) or plan.findings.speaks_of(hook.node.where, hook_entry_in_vain.CODE)
+            is_called_in_a_profile(plan, name)
+            or plan.findings.speaks_of(hook.node.where, hook_entry_in_vain.CODE, BY_LOCK)
         ):
             plan.findings.add(
                 CODE,

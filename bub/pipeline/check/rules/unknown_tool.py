@@ -13,6 +13,9 @@ from bub.plugins.shipped import SHIPPED_TOOLS
 
 CODE = "B211"
 
+BY_LOCK = "B248"
+"""The same, known from a lock."""
+
 
 def check(plan: Plan) -> None:
     """Find names that no plugin brings, as far as that is known without importing one.

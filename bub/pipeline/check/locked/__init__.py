@@ -1,0 +1,1 @@
+"""What a lock beside a pipeline file says of the names in it: told without importing a plugin."""
