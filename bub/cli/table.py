@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "diff": Entry("bub.cli.diff:diff", "Show what changes in behaviour between two pipelines."),
         "hooks": Entry("bub.cli.hooks:hooks", "Show each hook point, its kind and its plugins in call order."),
         "plugins": Entry("bub.cli.plugins:app", "Show the plugins that are there; add, update and remove some."),
+        "lock": Entry("bub.cli.lock:lock", "Write down what plugins bring, so that a start refuses changes."),
         "profiles": Entry("bub.cli.profiles:profiles", "Show the profiles of a file and what each may do."),
         "route": Entry("bub.cli.route:route", "Show which profile a message gets, and why."),
         "config": Entry("bub.cli.config:app", "Read and change settings in the pipeline file."),
