@@ -18,7 +18,7 @@ from tests.compat import reference
 from tests.compat.checkout import check_out
 from tests.compat.environments import install
 from tests.compat.page import write_page
-from tests.compat.steps import STEPS, turn
+from tests.compat.steps import STEPS, add, turn
 from tests.compat.trial import Outcome, Trial
 from tests.compat.trials import find_trials
 from tests.compat.world import World
@@ -48,21 +48,25 @@ async def try_package(trial: Trial, packages: Path, keep: bool) -> Outcome:
     began = time.monotonic()
     other = reference.checkout()
     folder = Path(tempfile.mkdtemp(prefix=f"compat-{trial.package}-"))
-    steps = {"installs": ""}
+    steps = {"has an environment": ""}
     try:
-        wanted = [*(str(packages / name) for name in (trial.package, *trial.beside)), *trial.needs]
+        own = [str(packages / name) for name in (trial.package, *trial.beside)]
         environment = CACHE / ("reference" if other else "bub") / trial.package
-        commands = environment / "bin" if keep and environment.exists() else install(environment, wanted, other)
-        steps["installs"] = "ok"
+        kept = keep and environment.exists()
+        wanted = [*trial.needs, *own] if other else [*trial.needs]
+        commands = environment / "bin" if kept else install(environment, wanted, other)
         kind = reference.ReferenceWorld if other else World
+        left_out = {name for name, step in STEPS.items() if (other and step is not turn) or (kept and step is add)}
         async with kind(folder, commands, trial) as world:
-            for name, step in {"works in a turn": turn}.items() if other else STEPS.items():
+            world.folders = own
+            for name, step in STEPS.items():
+                if name in left_out:
+                    continue
                 steps[name] = ""
                 await step(world, trial)
                 steps[name] = "ok"
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in a trial is its outcome
-        failed = list(steps)[-1]
-        steps[failed] = f"{type(error).__name__}: {error}"
+        steps[list(steps)[-1]] = f"{type(error).__name__}: {error}"
     outcome = Outcome(trial, steps, time.monotonic() - began)
     words = ", ".join(f"{step} {said}" for step, said in steps.items())
     print(f"{trial.package}: {words} ({outcome.seconds:.0f} s){'' if outcome.works else f'  see {folder}'}", flush=True)

@@ -1,10 +1,11 @@
-"""A Python for each package: Bub, the extra `reference`, and the package out of a folder."""
+"""A Python for each package, with Bub and its extra `reference`."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
@@ -16,16 +17,22 @@ class InstallError(AssertionError):
 
 
 def install(folder: Path, wanted: list[str], other: Path | None = None) -> Path:
-    """Make an environment of what is `wanted` and of Bub, or an `other` one; return where its commands are."""
+    """Make an environment of Bub, or an `other` one, and of what is `wanted`; return where its commands are."""
     shutil.rmtree(folder, ignore_errors=True)
     run(UV, "venv", "--quiet", "--python", sys.executable, str(folder))
-    refused = folder / "refused.txt"
-    # Some packages ask for the other Bub by its name; two distributions must not both be `bub`.
-    refused.write_text(f"bub @ {other.as_uri()}\n" if other else "bub; python_version < '3'\n")
-    target = ("--quiet", "--python", str(folder / "bin" / "python"), "--override", str(refused))
-    bub = str(other) if other else f"{ROOT}[reference]"
-    run(UV, "pip", "install", *target, bub, *wanted)
+    target = ["--quiet", "--python", str(folder / "bin" / "python")]
+    if other:  # some packages ask for the other Bub by its name
+        named = folder / "other.txt"
+        named.write_text(f"bub @ {other.as_uri()}\n")
+        target += ["--override", str(named)]
+    run(UV, "pip", "install", *target, str(other) if other else f"{ROOT}[reference]", *wanted)
     return folder / "bin"
+
+
+@cache
+def uv_cache() -> str:
+    """Where uv keeps what it has fetched; a trial has a home of its own, and need not fetch it again."""
+    return subprocess.run([UV, "cache", "dir"], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def run(*command: str) -> None:

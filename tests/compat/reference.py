@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from tests.compat.trial import Trial
 from tests.compat.world import World
 
 
 class ReferenceWorld(World):
     """A world in which the other Bub is installed."""
+
+    @staticmethod
+    def begin_with(trial: Trial) -> Mapping[str, Any]:
+        """That Bub has no answers to its questions but a person's, so the section is whole from the start."""
+        return trial.settings
 
     def write(self) -> None:
         (self.bub_home / "config.yml").write_text(json.dumps({**self.basics, **self.settings}, indent=1))

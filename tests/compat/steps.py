@@ -1,4 +1,4 @@
-"""What an installed package has to do, step by step: it loads, is onboarded, shows its hooks, works in a turn."""
+"""What a package has to do, step by step: it is added, loads, is onboarded, shows its hooks, and works in a turn."""
 
 from __future__ import annotations
 
@@ -11,6 +11,14 @@ from tests.compat.trial import Trial
 from tests.compat.world import World
 
 Step = Callable[[World, Trial], Awaitable[None]]
+
+
+async def add(world: World, trial: Trial) -> None:
+    """`bub plugins add` builds and installs it, lists it with its runtime, and asks what it has to ask."""
+    await world.add(*world.folders)
+    written = yaml.safe_load(world.file.read_text())
+    assert trial.plugin in written["profiles"]["default"]["plugins"], written["profiles"]
+    assert written["plugins"][trial.plugin]["runtime"] == "asyncio", written["plugins"]
 
 
 async def load(world: World, trial: Trial) -> None:
@@ -43,4 +51,10 @@ async def turn(world: World, trial: Trial) -> None:
     await trial.turn(world)
 
 
-STEPS: dict[str, Step] = {"loads": load, "is onboarded": onboard, "shows its hooks": hooks, "works in a turn": turn}
+STEPS: dict[str, Step] = {
+    "is added": add,
+    "loads": load,
+    "is onboarded": onboard,
+    "shows its hooks": hooks,
+    "works in a turn": turn,
+}

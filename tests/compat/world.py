@@ -9,19 +9,20 @@ import os
 import signal
 import ssl
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import trustme
 
+from tests.compat.environments import UV, uv_cache
 from tests.compat.services.model import Model
 from tests.compat.services.web import Service
 from tests.compat.trial import Trial
 
 INSIDE = Path(__file__).parent / "inside"
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
-LONGEST_COMMAND = 120.0
+LONGEST_COMMAND = 180.0
 PATIENCE = 15.0
 """Seconds that a gateway has to end."""
 
@@ -41,9 +42,11 @@ class World:
         self.bub_home, self.file = self.home / ".bub", self.workspace / "pipelines.yaml"
         for each in (self.bub_home, self.workspace):
             each.mkdir(parents=True)
-        own = {trial.plugin: trial.settings}
+        own = {trial.plugin: self.begin_with(trial)}
         beside = {package.removeprefix("bub-"): settings for package, settings in trial.beside.items()}
         self.settings: dict[str, dict[str, Any]] = {name: dict(each) for name, each in (own | beside).items()}
+        self.folders: list[str] = []
+        """The packages that the trial is about."""
         self.root: dict[str, Any] = {}
         """Settings of Bub itself."""
         self.profile: dict[str, Any] = {}
@@ -53,6 +56,11 @@ class World:
         self._stack = contextlib.AsyncExitStack()
         self._authority = trustme.CA()
         self._authority.cert_pem.write_to_path(str(folder / "authority.pem"))
+
+    @staticmethod
+    def begin_with(trial: Trial) -> Mapping[str, Any]:
+        """Its section before it is onboarded."""
+        return {name: value for name, value in trial.settings.items() if name not in trial.asked}
 
     async def __aenter__(self) -> World:
         await self.serve(self.model)
@@ -81,8 +89,8 @@ class World:
         """Who answers."""
         return {"model": "openai:fake", "api_base": f"{self.model.address}/v1", "api_key": "sk-fake", **self.root}
 
-    def write(self) -> None:
-        """Write the pipeline file."""
+    def write(self, *, nobody: bool = False) -> None:
+        """Write the pipeline file; with `nobody`, as it is before the plugin is added."""
         document = {
             "version": 1,
             "extends": "bub:default",
@@ -90,6 +98,8 @@ class World:
             "plugins": {name: {"runtime": "asyncio"} for name in self.settings},
             "profiles": {"default": {"plugins": list(self.settings), "tools": {"allow": ["*"]}, **self.profile}},
         }
+        if nobody:
+            document |= {"settings": self.basics, "plugins": {}, "profiles": {"default": {"plugins": []}}}
         self.file.write_text(json.dumps(document, indent=1))
 
     def put(self, name: str, script: str) -> None:
@@ -119,13 +129,15 @@ class World:
             **self.variables,
         }
 
-    async def start(self, *command: str, log: Path) -> asyncio.subprocess.Process:
+    async def start(
+        self, *command: str, log: Path, environment: Mapping[str, str] | None = None
+    ) -> asyncio.subprocess.Process:
         """Start a process of the trial, its output in `log`."""
         with log.open("ab") as output:
             return await asyncio.create_subprocess_exec(
                 *command,
                 cwd=self.workspace,
-                env=self.environment,
+                env=environment or self.environment,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE if log.name == "command.log" else output,
                 stderr=output,
@@ -137,16 +149,27 @@ class World:
         self.write()
         return await self.command(str(self.commands / "bub"), *arguments)
 
+    async def add(self, *packages: str) -> None:
+        """Let Bub install packages, out of the network and the cache that whoever runs the trials has."""
+        self.write(nobody=True)
+        kept = {name: value for name, value in os.environ.items() if name.startswith(("UV_", "PIP_", "SSL_", "HTTP"))}
+        inside = ("COMPAT_HOSTS", "COMPAT_CA", "PYTHONPATH", "REQUESTS_CA_BUNDLE")
+        own = {name: value for name, value in self.environment.items() if name not in inside}
+        path = os.pathsep.join([own["PATH"], str(Path(UV).parent)])
+        environment = {**kept, **own, "UV_CACHE_DIR": uv_cache(), "PATH": path}
+        command = (str(self.commands / "bub"), "plugins", "add", "--build", "--yes", *packages)
+        await self.command(*command, environment=environment)
+
     async def python(self, script: str, *arguments: str) -> str:
         """Run a program with what the trial's environment has, such as the client of a protocol."""
         return await self.command(str(self.commands / "python"), "-c", script, *arguments)
 
-    async def command(self, *command: str) -> str:
+    async def command(self, *command: str, environment: Mapping[str, str] | None = None) -> str:
         """Run a command to its end; return what it printed. Raises CommandError if it fails."""
         said = f"{Path(command[0]).name} {command[1]}"
         log = self.folder / "command.log"
         log.unlink(missing_ok=True)
-        process = await self.start(*command, log=log)
+        process = await self.start(*command, log=log, environment=environment)
         try:
             output, _ = await asyncio.wait_for(process.communicate(), LONGEST_COMMAND)
         except TimeoutError:

@@ -8,6 +8,8 @@ from tests.compat.services.web import Service
 
 
 class SearXNG(Service):
+    hosts = ("searx.example",)
+
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/search", self.search)]
 

@@ -28,6 +28,8 @@ TRIAL = Trial(
     does="a direct message is answered",
     against="a fake of the open API and of stream mode at api.dingtalk.com; dingtalk-stream speaks to it",
     settings={"client_id": "ding1", "client_secret": "secret", "allow_users": "*"},
+    answers={"client_id": "ding1", "client_secret": "secret"},
+    asked=("client_id", "client_secret", "allow_users"),
     hooks=("onboard_config", "provide_channels"),
     turn=turn,
 )

@@ -25,7 +25,8 @@ TRIAL = Trial(
     does="a message in a channel is answered, with the typing mark",
     against="a fake of the REST API and of the gateway (zlib stream) at discord.com; discord.py speaks to it",
     settings={"token": "discord-token"},
-    answers={"token": "discord-token", "allow_users": "", "allow_channels": "", "command_prefix": "!", "proxy": ""},
+    answers={"bot_token": "discord-token"},
+    asked=("token", "command_prefix"),
     hooks=("onboard_config", "provide_channels"),
     turn=turn,
 )

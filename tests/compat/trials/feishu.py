@@ -25,6 +25,8 @@ TRIAL = Trial(
     does="a message reaches the model with its sender's name; a command is answered by a reply",
     against="a fake of the open API and the long connection (protobuf) at open.feishu.cn; lark-oapi speaks to it",
     settings={"app_id": "cli_1", "app_secret": "secret"},
+    answers={"app_id": "cli_1", "app_secret": "secret"},
+    asked=("app_id", "app_secret"),
     hooks=("onboard_config", "provide_channels"),
     turn=turn,
 )

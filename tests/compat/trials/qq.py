@@ -26,6 +26,8 @@ TRIAL = Trial(
     does="a direct message is answered, with its own system prompt",
     against="a fake of the open platform's API and gateway at api.bot.qq.com; the package itself speaks to it",
     settings={"appid": "app1", "secret": "secret", "receive_mode": "websocket"},
+    answers={"app_id": "app1", "secret": "secret", "receive_mode": "websocket"},
+    asked=("appid", "secret", "receive_mode"),
     hooks=(
         "after_llm_call",
         "after_tool_call",

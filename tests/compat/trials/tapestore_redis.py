@@ -23,6 +23,8 @@ TRIAL = Trial(
     plugin="tapestore-redis",
     does="a second turn, in another process, remembers the first",
     against="a real redis-server, its address in the variable BUB_TAPESTORE_REDIS_URL",
+    answers={"configure_redis_tape_store": True},
+    asked=("url", "key_prefix"),
     hooks=("onboard_config", "provide_tape_store"),
     turn=turn,
 )

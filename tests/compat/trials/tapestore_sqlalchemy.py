@@ -22,6 +22,8 @@ TRIAL = Trial(
     plugin="tapestore-sqlalchemy",
     does="a second turn, in another process, remembers the first",
     against="real SQLAlchemy on SQLite",
+    answers={"configure_sqlalchemy_tape_store": True},
+    asked=("echo",),
     hooks=("onboard_config", "provide_tape_store"),
     turn=turn,
 )

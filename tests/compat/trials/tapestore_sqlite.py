@@ -22,6 +22,8 @@ TRIAL = Trial(
     plugin="tapestore-sqlite",
     does="a second turn, in another process, remembers the first",
     against="real SQLite",
+    answers={"configure_sqlite_tape_store": True},
+    asked=("journal_mode", "synchronous"),
     hooks=("onboard_config", "provide_tape_store"),
     turn=turn,
 )

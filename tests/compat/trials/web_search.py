@@ -9,7 +9,6 @@ from tests.compat.world import World
 
 async def turn(world: World) -> None:
     searxng = await world.serve(SearXNG())
-    world.configure(provider="searxng", searxng_base_url=searxng.address)
     world.model.answers = [("web.search", {"query": "trio"}), "Found it."]
     assert "Found it." in await world.run("look for trio")
     assert (await searxng.heard("search"))["q"] == "trio"
@@ -20,7 +19,15 @@ TRIAL = Trial(
     package="bub-web-search",
     plugin="web-search",
     does="the tool web.search finds, and the model gets it",
-    against="a fake of SearXNG's search, its address set in the section",
+    against="a fake of SearXNG's search at searx.example",
+    settings={"provider": "searxng", "searxng_base_url": "https://searx.example"},
+    answers={
+        "configure_web_search": True,
+        "provider": "searxng",
+        "searxng_base_url": "https://searx.example",
+        "enable_the_web_read_tool_jina_reader": False,
+    },
+    asked=("provider", "searxng_base_url"),
     hooks=("onboard_config",),
     turn=turn,
 )

@@ -26,6 +26,8 @@ TRIAL = Trial(
     does="a direct message is answered by a stream: a mark, then the answer",
     against="a fake of the robots' WebSocket at openws.work.weixin.qq.com; wecom-aibot-python-sdk speaks to it",
     settings={"bot_id": "bot1", "secret": "secret"},
+    answers={"bot_id": "bot1", "secret": "secret", "dm_policy": "open", "group_policy": "disabled"},
+    asked=("bot_id", "secret", "dm_policy", "group_policy", "websocket_url"),
     hooks=("onboard_config", "provide_channels"),
     turn=turn,
 )
