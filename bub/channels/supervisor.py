@@ -11,6 +11,7 @@ from bub.base.backoff import Backoff
 from bub.base.counts import Counts
 from bub.base.failures import is_ordinary
 from bub.channels.channel import Channel, Desk, RefusedError
+from bub.hooks.loops import explain
 from bub.log import log_exception, log_warning
 
 ENDING = 10.0
@@ -86,7 +87,10 @@ class RunningChannels:
                         break
                     except BaseException as error:  # as for a plugin that calls `sys.exit`: it is run again
                         if not begun.once or not is_ordinary(error):
-                            raise
+                            failure = explain(error, what=f"the channel `{channel.name}`")
+                            if failure is error:
+                                raise
+                            raise failure from error
                         running.state = "failed"
                         self._counts.failure("channel")
                         ran_long = trio.current_time() - since > _BACKOFF.longest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -37,9 +38,14 @@ def hooks(
     if as_json:
         show_json({name: {"kind": kind, "plugins": plugins} for name, (kind, plugins) in rows.items()})
         return
+    loops = framework.plugin_loops
     width = max((len(name) for name in rows), default=0)
     for name, (kind, plugins) in rows.items():
         nobody = "-" if name in called else _UNCALLED
-        print(f"{name:<{width}}  {kind:<11}  {', '.join(plugins) or nobody}")
+        print(f"{name:<{width}}  {kind:<11}  {', '.join(_on_loop(one, loops) for one in plugins) or nobody}")
     if not rows:
         print("(no plugin implements a hook point)")
+
+
+def _on_loop(plugin: str, loops: Mapping[str, str]) -> str:
+    return f"{plugin} ({loops[plugin]})" if plugin in loops else plugin

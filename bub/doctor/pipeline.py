@@ -130,7 +130,8 @@ def _check_allowlist(framework: RuntimeView) -> Check:
         parts.append(f"optional and not there: {', '.join(by_state['missing'])}")
     if by_state["not listed"] and framework.profile == framework.profiles[0]:
         parts.append(f"installed and not listed: {', '.join(by_state['not listed'])}")
-    return Check("plugins", "ok", "; ".join(parts))
+    on_loops = [f"`{name}` runs on {loop}" for name, loop in framework.plugin_loops.items()]
+    return Check("plugins", "ok", "; ".join([*parts, *on_loops]))
 
 
 def _report_not_loaded(findings: Iterable[Diagnostic], errors_of_file: int) -> list[Check]:

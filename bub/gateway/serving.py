@@ -204,8 +204,9 @@ class Gateway:
     # Health.
 
     def _health(self, manager: ChannelManager) -> tuple[bool, Mapping[str, Any]]:
-        states = manager.states
-        status = "ok" if all(state in ("running", "ended") for state in states.values()) else "degraded"
+        states, problems = manager.states, self._framework.plugin_problems
+        all_run = all(state in ("running", "ended") for state in states.values())
+        status = "ok" if all_run and not problems else "degraded"
         if manager.is_draining:
             status = "draining"
         elif not self._begun.is_so:
@@ -216,6 +217,7 @@ class Gateway:
             "status": status,
             "version": __version__,
             "channels": states,
+            "plugins": problems,
             "turns": manager.turns,
             "inbox": manager.waiting,
             "outbox": manager.undelivered,

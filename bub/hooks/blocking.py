@@ -40,7 +40,7 @@ def _find(function: object, seen: set[int]) -> str | None:
         return None
     seen.add(id(function))
     scope = function.__globals__
-    for root, *attributes in _names_in(function.__code__):
+    for root, *attributes in names_in(function.__code__):
         value = scope.get(root)
         if attributes:  # of a module that is imported at the top, or inside the function
             module = value.__name__ if isinstance(value, ModuleType) else root if value is None else ""
@@ -53,7 +53,7 @@ def _find(function: object, seen: set[int]) -> str | None:
     return None
 
 
-def _names_in(code: CodeType) -> Iterator[list[str]]:
+def names_in(code: CodeType) -> Iterator[list[str]]:
     """Every name that a function looks up, each with the attributes that it takes of it: `time.sleep` in two parts."""
     chain: list[str] = []
     for step in dis.get_instructions(code):

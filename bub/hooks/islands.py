@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol
 
 from bub.envelope import Envelope, field_of
+from bub.hooks.loops import ON_NO_LOOP
 from bub.hookspecs import HOOK_POINTS
 from bub.island.guest import Guest
 from bub.island.island import Island
@@ -16,13 +17,10 @@ from bub.island.manager import IslandManager
 from bub.island.stream import IslandStream
 from bub.streaming import AsyncStreamEvents
 
-_WHERE_CALLED = frozenset(("register_cli_commands", "onboard_config"))
-"""What asks a person, or is for the command line: it runs in the thread that calls it, without a loop."""
-
 _IN_A_TURN = frozenset(("system_prompt", "build_tape_context"))
 """What is called in turns and may not be awaited, so that other turns wait for it, too."""
 
-_QUICKLY, _AT_THE_START = 0.5, 30.0
+_QUICKLY, _AT_THE_START = 0.5, 8.0
 """How long, in seconds, a plain function may take that the whole process waits for."""
 
 
@@ -40,7 +38,7 @@ def move(hook: str, function: Callable[..., Any], island: Island, customs: Custo
     """An implementation as Bub calls it: it runs on an island, and is awaited unless nothing is at its point."""
     point = HOOK_POINTS.get(hook)
     is_sync = point is not None and point.sync_only
-    if hook in _WHERE_CALLED or (is_sync and inspect.iscoroutinefunction(function)):
+    if hook in ON_NO_LOOP or (is_sync and inspect.iscoroutinefunction(function)):
         return function
 
     def prepare(arguments: tuple[Any, ...], named: dict[str, Any]) -> Callable[[], Any]:

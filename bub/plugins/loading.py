@@ -129,7 +129,8 @@ class _PluginLoad(msgspec.Struct):
             self.manager.move(plugin, host)
             self.hosts[listed.name] = host
         self.plugins.append(LoadedPlugin(listed.name, plugin, listed.source, listed.optional))
-        self.search.statuses[listed.name] = PluginStatus(listed.name, "loaded", listed.source)
+        detail = f"runs on {host.loop}" if host is not None else ""
+        self.search.statuses[listed.name] = PluginStatus(listed.name, "loaded", listed.source, detail)
 
     def _same_object(self, listed: ListedPlugin, other: LoadedPlugin, relation: str) -> None:
         message = f"plugins `{other.name}` and `{listed.name}` are {relation}"

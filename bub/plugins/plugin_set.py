@@ -16,7 +16,9 @@ State = Literal["loaded", "failed", "missing", "not listed"]
 
 
 class Host(Protocol):
-    """Where a plugin runs that does not run where Bub does, such as on an asyncio loop (`runtime:`)."""
+    """Where a plugin runs that does not run where Bub does: on a `loop` of its own, such as one of asyncio."""
+
+    loop: str
 
     def show(self, framework: object) -> object:
         """The framework as the plugin sees it."""

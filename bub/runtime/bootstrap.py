@@ -16,6 +16,7 @@ from bub.configure import merge
 from bub.envelope import Envelope
 from bub.errors import HookTypeError
 from bub.hooks.kinds.stream import as_events
+from bub.hooks.loops import explain
 from bub.hookspecs import HOOK_POINTS, MessageHandler
 from bub.pipeline.plan.offers import offers_of
 from bub.pipeline.run import provided
@@ -71,7 +72,7 @@ def _collect_channels(
             brought = [(channel.name, channel) for channel in listed]
         except (Exception, SystemExit) as error:  # noqa: BLE001 (code of others: whatever it raises is its failure)
             offers = offers_of(profile.plan, profile.plugins)
-            provided.tell_failure(findings, offers, implementation, "its channels", error)
+            provided.tell_failure(findings, offers, implementation, "its channels", explain(error, call.plugin))
             failures.append(error)
             continue
         for name, channel in brought:

@@ -126,15 +126,15 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
         return any(module in plugins.modules or any(owner is one.plugin for one in plugins.plugins) for plugins in sets)
 
     @property
-    def hosts(self) -> Iterator[Host]:
-        """What plugins run on that do not run where Bub does."""
+    def hosts(self) -> Iterator[tuple[str, Host]]:
+        """What plugins run on that do not run where Bub does, behind their names."""
         for profile in self.profiles.values():
-            yield from profile.plugins.hosts.values()
+            yield from profile.plugins.hosts.items()
 
     async def close_hosts(self) -> None:
         """End what plugins run on that do not run where Bub does, all at once; it begins again if one is called."""
         async with trio.open_nursery() as closing:
-            for host in self.hosts:
+            for _, host in self.hosts:
                 closing.start_soon(host.close)
 
     def let_go(self) -> None:

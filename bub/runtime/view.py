@@ -173,6 +173,18 @@ class RuntimeView(ABC):
         """What became of every plugin that is listed or installed."""
         return survey(self._get_profile().plugins, installed_plugins())
 
+    @property
+    def plugin_loops(self) -> dict[str, str]:
+        """The plugins that run on a loop of their own, each with the name of what that is, such as asyncio."""
+        return {name: host.loop for name, host in self._get_profile().plugins.hosts.items()}
+
+    @property
+    def plugin_problems(self) -> dict[str, str]:
+        """What is wrong by now with plugins that run on a loop of their own, such as one that blocks it."""
+        snapshots = [generation.snapshot for generation in self._living().loaded.kept]
+        problems = {name: host.problem for snapshot in snapshots for name, host in snapshot.hosts}
+        return {name: problem for name, problem in problems.items() if problem is not None}
+
     # Hooks outside of turns.
 
     def get_channels(self, message_handler: MessageHandler) -> dict[str, Any]:

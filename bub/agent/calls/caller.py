@@ -23,6 +23,7 @@ from bub.base.waiting import split_cancelled
 from bub.errors import BubError
 from bub.hooks.frozen import freeze
 from bub.hooks.kinds.verdicts import BROKEN_GATE
+from bub.hooks.loops import explain
 from bub.hookspecs import Fire
 from bub.log import log_exception
 from bub.plugins.simple_commands import Words
@@ -200,8 +201,9 @@ class Caller(msgspec.Struct, frozen=True):
             observed = not isinstance(error, _RejectedError)
             denied = not runs and error.kind == "denied"
         except (Exception, SystemExit) as error:  # noqa: BLE001 (a failing tool is a result like any other, A17)
-            log_exception("tool.failed", error, tool=call.name, session=self.context.session_id)
-            content, is_error = f"error: {_words(error)}", True
+            failure = explain(error, what=f"the tool `{call.name}`")
+            log_exception("tool.failed", failure, tool=call.name, session=self.context.session_id)
+            content, is_error = f"error: {_words(failure)}", True
         if runs and tool is not None:
             try:
                 outside = await self._admit(tool, call, arguments, content, watch)

@@ -27,6 +27,7 @@ from bub.pipeline.check.rules import (
     never_called,
     nothing_implements,
     only_leaves_out,
+    other_loop,
     plain_function_in_time,
     point_nobody_fires,
     session_never_met,
@@ -87,6 +88,7 @@ PLUGIN_RULES: tuple[Callable[[Plan, Offers], None], ...] = (
     never_asked.check,
     item_without_field.check,
     session_never_met.check,
+    other_loop.check,
 )
 """The rules that need the profile's plugins loaded (DESIGN §4, second list)."""
 

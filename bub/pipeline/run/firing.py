@@ -11,6 +11,7 @@ from bub.base.waiting import MovingDeadline, unlimited
 from bub.errors import BubError
 from bub.hooks.binding import Call
 from bub.hooks.kinds.stream import Pulled
+from bub.hooks.loops import explain
 from bub.pipeline.run.failures import MORE_TIME, TooSlowError
 from bub.pipeline.run.graph import FiredPoint, Step
 from bub.pipeline.run.state import TurnState
@@ -72,6 +73,7 @@ class Fire:
 
     async def _handle_failure(self, point: FiredPoint, call: Call, error: Exception) -> None:
         """Raise what an implementation of a fired point failed with, or tell of it, as the point's policy says."""
+        error = explain(error, call.plugin)
         if call.on_failure == "propagate":
             raise error
         await self._turn.report(f"{call.hook}:{call.plugin}", error)

@@ -14,6 +14,7 @@ from bub.errors import HookTypeError
 from bub.hooks.binding import Call, bind
 from bub.hooks.facts import BUILTIN
 from bub.hooks.implementations import Implementation
+from bub.hooks.loops import explain
 from bub.hookspecs import HOOK_POINTS
 from bub.labels import Labels, PluginLabels
 from bub.log import log_exception
@@ -64,7 +65,7 @@ def provided_tools(plan: Plan, offers: Offers) -> Mapping[str, BroughtTool]:
         try:
             brought = _collect_tools(call)
         except (Exception, SystemExit) as error:  # noqa: BLE001 (code of others: whatever it raises is its failure)
-            tell_failure(plan.findings, offers, implementation, "its tools", error)
+            tell_failure(plan.findings, offers, implementation, "its tools", explain(error, call.plugin))
             continue
         check_labels(plan, call.plugin, (tool.name for tool in brought), plan.findings)
         labels = _labels_said(plan, call.plugin)

@@ -16,6 +16,7 @@ from bub.hooks.kinds.runnable import Outcome, Verdict
 from bub.hooks.kinds.silence import Silence
 from bub.hooks.kinds.stream import Pulled
 from bub.hooks.kinds.verdicts import Denial
+from bub.hooks.loops import explain
 from bub.log import log_exception
 from bub.pipeline.run.cleanups import clean_up
 from bub.pipeline.run.failures import MORE_TIME, TooSlowError
@@ -209,6 +210,7 @@ class Strand:
 
     async def _handle_failure(self, call: Call, error: Exception) -> None:
         """Keep what an implementation failed with, in a clean-up; else raise it or tell of it as the policy says."""
+        error = explain(error, call.plugin)
         kept = self._turn.kept.get(call.stage)
         if kept is not None:
             kept.append((call, error))

@@ -41,6 +41,7 @@ from bub.pipeline.show.facts import CodePage, Facts, HookFacts, Implementers, Ke
 from bub.pipeline.show.topics import find_hook, find_stage, resolve_path
 from bub.pipeline.show.unknown import cover_unknown, is_unknown
 from bub.pipeline.source.document import Node
+from bub.plugins.finding import ASYNCIO
 
 
 def about_code(topic: str) -> CodePage | None:
@@ -120,7 +121,8 @@ def _describe_schedule(node: Node) -> str:
 def _note_on_plugin(plan: Plan, name: str) -> str:
     path = text_of(plan.root.get("plugins", name, "path"))
     optional = "optional" if flag_of(plan.root.get("plugins", name, "optional")) else None
-    return ", ".join(part for part in (path, optional) if part)
+    loop = "on asyncio" if text_of(plan.root.get("plugins", name, "runtime")) == ASYNCIO else None
+    return ", ".join(part for part in (path, optional, loop) if part)
 
 
 def _route(route: Node) -> tuple[str, str]:

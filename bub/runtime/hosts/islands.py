@@ -19,6 +19,8 @@ from bub.tools import Tool
 class IslandHost:
     """Lets one plugin run on an island of its own; nothing is opened before the plugin is called."""
 
+    loop = "asyncio"
+
     def __init__(self, plugin: str) -> None:
         self.island = Island(plugin)
 
