@@ -564,6 +564,7 @@ PROFILE = {
     "hooks": "hooks: {before_llm_call: {timeout: 5s}}",
     "schedules": "schedules: {noon: {cron: '0 12 * * *', session: 'telegram:1', message: lunch}}",
     "approvers": "approvers: {telegram: ['4711']}",
+    "mcp": "mcp: {time: {command: [x]}}",
     "reach": "reach: {write: [workspace]}",
     "concurrency": "concurrency: parallel",
     "budget": "budget: {steps: 3}",
@@ -579,6 +580,7 @@ TOP = {
     "settings": "settings: {model: 'x:y'}",
     "on_failure": "on_failure: skip",
     "plugins": "plugins: {local_model: {path: x.py}}",
+    "mcp": "mcp: {time: {command: [x]}}",
 }
 
 

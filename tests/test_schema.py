@@ -82,7 +82,7 @@ MISTAKES = [
         "plugins: {p: {«timeout»: 5s}}",
         "B100",
         "unknown key `timeout` in plugin `p`",
-        "`timeout` is a key of a stage or a hook",
+        "`timeout` is a key of a stage, a hook or a server",
         "plugins.p.timeout",
     ),
     (

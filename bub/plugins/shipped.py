@@ -29,6 +29,9 @@ SHARED_IDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
 )
 """Ids that look as if they were one person's, and are not: who is behind each."""
 
+SERVED = "mcp."
+"""What the names of the tools of servers begin with; the name of the server follows, and a dot."""
+
 DESCRIBE = "tools.describe"
 """The tool that tells what another one takes, if there are too many to tell it of each."""
 

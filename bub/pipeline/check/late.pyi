@@ -8,6 +8,7 @@ from bub.pipeline.check.cases import Case as Case
 from bub.pipeline.check.cases import cases_by_profile as cases_by_profile
 from bub.pipeline.check.literal_secrets import literal_secrets as literal_secrets
 from bub.pipeline.check.locked.names import check_locked as check_locked
+from bub.pipeline.check.literal_secrets import secrets_of_servers as secrets_of_servers
 from bub.pipeline.check.schema_errors import explain_errors as explain_errors
 from bub.pipeline.check.schema_errors import explain_layer as explain_layer
 from bub.pipeline.check.sections import check_sections as check_sections
@@ -16,6 +17,7 @@ from bub.pipeline.plan.schedules.moments import MomentsError as MomentsError
 from bub.pipeline.plan.schedules.moments import NeverError as NeverError
 from bub.pipeline.plan.schedules.moments import check_moments as check_moments
 from bub.pipeline.plan.schedules.schedule import nodes_of as nodes_of
+from bub.pipeline.plan.ways.servers import servers_in as servers_in
 from bub.pipeline.plan.ways.ways import Way as Way
 from bub.pipeline.plan.ways.ways import find_ways as find_ways
 from bub.pipeline.report.handbook import codes as codes
@@ -26,4 +28,5 @@ from bub.plugins.lock.facts import Lock as Lock
 from bub.plugins.lock.reading import LockError as LockError
 from bub.plugins.lock.reading import read_lock as read_lock
 from bub.plugins.schemas import installed_sections as installed_sections
+from bub.plugins.servers import server_of as server_of
 from bub.plugins.simple_commands import explain_entry as explain_entry

@@ -9,9 +9,12 @@ from typing import Any
 from bub.base.diagnostics import Diagnostic
 from bub.pipeline.check.schema_finding import LITERAL_SECRET, make_finding
 from bub.pipeline.check.words import Path, describe
+from bub.pipeline.plan.secret_places import is_given_to_server, leaves_below
 from bub.pipeline.plan.settings import all_settings
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.schemas import Schema, settings_schema_with
+from bub.secrets.literals import looks_like_key
+from bub.secrets.names import is_secret_variable
 from bub.secrets.verdict import is_marked
 
 
@@ -38,6 +41,31 @@ def literal_secrets(root: Node, sections: Mapping[str, Schema] | None = None) ->
                     )
                 )
     return findings
+
+
+def secrets_of_servers(root: Node) -> list[Diagnostic]:
+    """A warning for each header, and each variable that looks like a secret, that a server gets from the file itself.
+
+    The secret is never part of the finding.
+    """
+    findings = []
+    for steps, node in leaves_below(root):
+        if is_given_to_server(steps) and _holds_literal(node) and _may_be_secret(steps, node):
+            findings.append(
+                make_finding(
+                    LITERAL_SECRET,
+                    f"{describe(steps)} may be a secret, and the file shows it as plain text",
+                    node.place,
+                    steps,
+                    help="write `${env:NAME}` or `${file:PATH}` instead, and keep the secret out of the file",
+                    severity="warning",
+                )
+            )
+    return findings
+
+
+def _may_be_secret(steps: Path, node: Node) -> bool:
+    return steps[-2] == "headers" or is_secret_variable(str(steps[-1])) or looks_like_key(str(node.value))
 
 
 def _find_marked(node: Node, schema: Schema, setting: Path = ()) -> Iterator[tuple[Path, Node]]:

@@ -21,7 +21,7 @@ def homes_of_keys() -> Mapping[str, tuple[str, ...]]:
     """Where each key of the file belongs, for the hint that a key stands in the wrong place."""
     schema = pipeline_schema()
     homes: dict[str, tuple[str, ...]] = {}
-    for owner in ("stage", "hook", "plugin", "profile", "route", "test"):
+    for owner in ("stage", "hook", "plugin", "server", "profile", "route", "test"):
         for key in schema["$defs"][owner]["properties"]:
             homes[key] = (*homes.get(key, ()), f"a {owner}")
     for key in schema["properties"]:

@@ -270,6 +270,8 @@ def _check_layer(layer: Layer, declared: Node | None, environment: Mapping[str, 
         broken = {one.path for one in references if one.code == interpolate.MALFORMED and one.severity == "error"}
         secrets = late.literal_secrets(layer.root, sections)
         found += [finding for finding in secrets if finding.path not in broken]
+    if layer.root.get("mcp") is not None or any(one.get("mcp") for _, one in _items(layer.root.get("profiles"))):
+        found += late.secrets_of_servers(layer.root)
     return [*found, *references]
 
 

@@ -13,10 +13,12 @@ COLLECTIONS = {
     ("stages",): "stage",
     ("hooks",): "hook",
     ("plugins",): "plugin",
+    ("mcp",): "server",
     ("profiles",): "profile",
     ("tests",): "test",
     ("profiles", "*", "stages"): "stage",
     ("profiles", "*", "hooks"): "hook",
+    ("profiles", "*", "mcp"): "server",
     ("tests", "*", "mock"): "mock",
     ("tests", "*", "mock_tools"): "mocked tool",
 }

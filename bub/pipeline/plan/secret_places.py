@@ -17,7 +17,8 @@ _NAMED: Mapping[str, frozenset[str]] = MappingProxyType(
         "stages": frozenset(),
         "hooks": frozenset(),
         "plugins": frozenset(),
-        "profiles": frozenset({"stages", "hooks"}),
+        "mcp": frozenset(),
+        "profiles": frozenset({"stages", "hooks", "mcp"}),
         "tests": frozenset({"mock", "mock_tools"}),
     }
 )
@@ -39,10 +40,18 @@ def is_named_secret(steps: Steps) -> bool:
     setting = setting_of(steps)
     if setting is not None:
         return is_named(setting)
+    if is_given_to_server(steps):
+        return True
     inner = _NAMED.get(str(steps[0])) if steps else None
     if inner is None:
         return is_named(steps)
     return is_named(steps[4:] if steps[2:3] and steps[2] in inner else steps[2:])
+
+
+def is_given_to_server(steps: Steps) -> bool:
+    """Whether a value is what a server gets in confidence: a variable, or a header."""
+    inner = steps[2:] if steps[:1] == ("profiles",) else steps
+    return inner[:1] == ("mcp",) and inner[2:3] in (("env",), ("headers",))
 
 
 def leaves_below(node: Node, steps: Steps = ()) -> Iterator[tuple[Steps, Node]]:

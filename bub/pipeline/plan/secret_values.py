@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from bub.base.json_schema import Schema, Steps
-from bub.pipeline.plan.secret_places import is_named_secret, leaves_below, setting_of
+from bub.pipeline.plan.secret_places import is_given_to_server, is_named_secret, leaves_below, setting_of
 from bub.pipeline.source.document import Node, walk
 from bub.pipeline.source.interpolate import Environment, Reference, references, resolve
 from bub.pipeline.source.merge import Document
@@ -87,7 +87,7 @@ def _secrets_as_written(
         value, _ = resolve(part, environment, base=document.base, folders=document.folders)
         return "" if value is None else str(value)
 
-    is_kept = setting is not None and is_kept_secret(setting, schema)
+    is_kept = is_given_to_server(steps) or (setting is not None and is_kept_secret(setting, schema))
     if setting is not None:
         yield behind(node)
     for reference in found:

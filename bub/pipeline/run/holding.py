@@ -19,7 +19,7 @@ MOST_THOUGHTS = 100_000
 MOST_OTHERS = 1_000
 """How many events of kinds that Bub does not know are held."""
 
-_AT_ONCE = frozenset({"waiting", "compaction", "tool_call", "tool_result", "usage", "error"})
+_AT_ONCE = frozenset({"waiting", "compaction", "notice", "tool_call", "tool_result", "usage", "error"})
 _END = ("finish_reason", "steps", "ok", "usage", "cost", "cut", "compaction")
 """What the end of an answer says of it beside its words."""
 

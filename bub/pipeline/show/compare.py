@@ -21,6 +21,7 @@ from bub.pipeline.show.differences import (
     plugins,
     routes,
     schedules,
+    servers,
     settings,
     stages,
     tools,
@@ -34,6 +35,7 @@ from bub.secrets.within import hide_within
 
 _PARTS = (
     plugins.compare,
+    servers.compare,
     tools.compare,
     confinement.compare,
     stages.compare,

@@ -35,6 +35,7 @@ from bub.pipeline.plan.settings import variable_of
 from bub.pipeline.plan.shown import plan_to_show
 from bub.pipeline.plan.stages import HookPlan, StagePlan
 from bub.pipeline.plan.waits import Waits, waits_of
+from bub.pipeline.plan.ways.servers import describe_server, used_servers
 from bub.pipeline.report.handbook import codes, page_of
 from bub.pipeline.show.drawing import swap_marks
 from bub.pipeline.show.facts import CodePage, Facts, HookFacts, Implementers, Key, PipelineFacts, StageFacts, ValueFacts
@@ -102,6 +103,7 @@ def _about_pipeline(lookup: Lookup, implementers: Implementers | None) -> Pipeli
         tools=None
         if tools is None
         else {name: tuple(value for value, _ in names_of(listed)) for name, listed in tools.items()},
+        servers={name: describe_server(lookup.redact(node, ("mcp", name))) for name, node in used_servers(plan)},
         routes=tuple(_route(route) for route in routes if route.is_mapping),
         schedules={name: _describe_schedule(node) for name, node in nodes_of(plan.root)},
         limits={

@@ -167,7 +167,10 @@ class ValueFacts:
 
 @dataclass(frozen=True, slots=True)
 class PipelineFacts:
-    """The whole pipeline of a profile; `plugins` are its allowlist, lowest priority first, and what is said of each."""
+    """The whole pipeline of a profile; `plugins` are its allowlist, lowest priority first, and what is said of each.
+
+    `servers` are those that its agent may use, each with its command or address.
+    """
 
     file: str
     parents: tuple[str, ...]
@@ -178,6 +181,7 @@ class PipelineFacts:
     fired: tuple[HookFacts, ...]
     plugins: Mapping[str, str]
     tools: Mapping[str, tuple[str, ...]] | None
+    servers: Mapping[str, str]
     routes: tuple[tuple[str, str], ...]
     schedules: Mapping[str, str]
     limits: Mapping[str, str]
@@ -193,6 +197,7 @@ class PipelineFacts:
             "hooks": [hook.as_dict() for hook in self.fired],
             "plugins": [{"name": name, "note": note or None} for name, note in self.plugins.items()],
             "tools": {name: list(tools) for name, tools in self.tools.items()} if self.tools is not None else None,
+            "servers": dict(self.servers),
             "routes": [{"match": match, "profile": profile} for match, profile in self.routes],
             "schedules": dict(self.schedules),
             "limits": dict(self.limits),

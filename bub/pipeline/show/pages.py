@@ -132,6 +132,10 @@ def _rest(facts: PipelineFacts, width: int) -> Iterator[Line]:
     else:
         tools = (f"{verb} {', '.join(names) or 'none'}" for verb, names in facts.tools.items())
         yield from label_text("tools", "; ".join(tools), width, 9)
+    label = "servers"
+    for name, what in facts.servers.items():
+        yield from label_text(label, f"{name}: {what}", width, 9)
+        label = ""
     label = "routes"
     for match, profile in facts.routes:
         yield from label_text(label, f"{match} → {profile}", width, 9)

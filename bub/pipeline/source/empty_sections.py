@@ -17,8 +17,17 @@ _SECTIONS: Mapping[str, _Shape] = {
     "stages": _ENTRIES,
     "hooks": _ENTRIES,
     "plugins": _ENTRIES,
+    "mcp": _ENTRIES,
     "profiles": {
-        "*": {"plugins": (), "tools": {}, "settings": {}, "stages": _ENTRIES, "hooks": _ENTRIES, "schedules": _ENTRIES},
+        "*": {
+            "plugins": (),
+            "tools": {},
+            "settings": {},
+            "stages": _ENTRIES,
+            "hooks": _ENTRIES,
+            "schedules": _ENTRIES,
+            "mcp": _ENTRIES,
+        },
     },
     "routes": (),
     "settings": {},

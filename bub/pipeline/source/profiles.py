@@ -15,7 +15,7 @@ from bub.pipeline.source.merge import DEFAULT_PROFILE, Document, Layer, merge, w
 _LAYER = "profile "
 """What the name of a profile's layer begins with."""
 
-_OVERLAY = ("stages", "hooks", "settings", "schedules")
+_OVERLAY = ("stages", "hooks", "settings", "schedules", "mcp")
 """The keys of a profile that are laid over the pipeline itself."""
 
 _MOST_LISTED = 100

@@ -50,6 +50,8 @@ from bub.pipeline.check.rules import (
     route_never_matches,
     schedule_unreadable,
     schedule_without_channel,
+    server_in_vain,
+    server_way,
     shown_unjudged,
     stage_beside_two,
     stage_instead_of_hook,
@@ -84,6 +86,7 @@ OUTLINE_RULES: tuple[Callable[[Outline], None], ...] = (
     nobody_listed.check_sections,
     nobody_listed.check_declared,
     nobody_listed.check_channels,
+    server_in_vain.check,
 )
 """The rules about what is the same for every profile of a document."""
 
@@ -133,6 +136,8 @@ A profile that says anything of a stage has stages of its own.
 PROFILE_RULES: tuple[Callable[[Plan], None], ...] = (
     plugin_not_allowed.check,
     unknown_tool.check,
+    server_way.check,
+    server_in_vain.check_names,
     ask_in_vain.check,
     taken_back.check,
     unasked_entry.check,

@@ -9,7 +9,7 @@ from bub.base.diagnostics import Place, Severity, sure_repair
 from bub.base.globs import is_glob
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import names_of
-from bub.plugins.shipped import SHIPPED_TOOLS
+from bub.plugins.shipped import SERVED, SHIPPED_TOOLS
 
 CODE = "B211"
 
@@ -30,14 +30,24 @@ def check(plan: Plan) -> None:
 
 
 def names_without_tool(plan: Plan, tools: Iterable[str]) -> Iterator[tuple[str, str, Place]]:
-    """Yield what the profile itself says of tools that are none of these; what it inherits, its base answers for."""
+    """Yield what the profile itself says of tools that are none of these; what it inherits, its base answers for.
+
+    The tools of servers are nobody's here: they are known when a server runs.
+    """
     known = tuple(tools)
+    for key, name, place in said_of_tools(plan):
+        if not name.startswith(SERVED) and not any(fnmatchcase(tool, name) for tool in known):
+            yield key, name, place
+
+
+def said_of_tools(plan: Plan) -> Iterator[tuple[str, str, Place]]:
+    """Yield what the profile itself says of tools, each with the key that it is said under."""
     files = [layer.root for layer in plan.document.layers if not layer.shipped]
     for key, said in plan.tools.items() if plan.tools is not None else ():
         if not any(root.get("profiles", plan.profile, "tools", key) for root in files):
             continue
         for name, place in names_of(said):
-            if "${" not in name and not any(fnmatchcase(tool, name) for tool in known):
+            if "${" not in name:
                 yield key, name, place
 
 

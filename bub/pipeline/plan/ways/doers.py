@@ -11,10 +11,12 @@ from bub.base.confinement.value import Confinement, reaches_outside, reads_priva
 from bub.base.diagnostics import Place
 from bub.labels import UNDECLARED, Labels
 from bub.pipeline.plan.plan import Plan
-from bub.pipeline.plan.ways.declared import DeclaredPlugin, declared_in
+from bub.pipeline.plan.ways.declared import DeclaredPlugin, declared_in, labels_said
+from bub.pipeline.plan.ways.servers import used_servers
 from bub.pipeline.plan.ways.tool_rules import ASKED, SHUT, ToolRules
 from bub.plugins.labels import SHIPPED_LABELS
-from bub.plugins.shipped import BY_NAME, SHIPPED_TOOLS
+from bub.plugins.servers import server_of
+from bub.plugins.shipped import BY_NAME, SERVED, SHIPPED_TOOLS
 
 _SHOWS_COMMANDS = "bash.output"
 """The tool that shows what `bash` has printed, and nothing else: what holds for the one holds for the other."""
@@ -42,7 +44,10 @@ class Doer(msgspec.Struct, frozen=True):
     @property
     def words(self) -> str:
         """What it is called in a sentence."""
-        return f"the tools of plugin `{self.name}`" if self.is_many else f"`{self.name}`"
+        if not self.is_many:
+            return f"`{self.name}`"
+        server = server_of(self.name)
+        return f"the tools of {f'server `{server}`' if server is not None else f'plugin `{self.name}`'}"
 
     @property
     def may_read(self) -> bool:
@@ -64,6 +69,7 @@ def doers_of(plan: Plan) -> tuple[Doer, ...]:
     """Find the tools of a profile that may do something to information."""
     rules = ToolRules.of(plan)
     found = [_confined(plan, _doer(plan, rules, name, labels)) for name, labels in SHIPPED_LABELS.items()]
+    found += _of_servers(plan, rules)
     taken = set(SHIPPED_TOOLS)
     for name, place in plan.allowlist:
         if plan.is_shipped(name) and plan.root.get("plugins", name, "labels") is None:
@@ -88,6 +94,16 @@ def _brought(plan: Plan, rules: ToolRules, plugin: DeclaredPlugin, taken: set[st
         if many is None and named:
             many = _doer(plan, rules, min(named), others)
         yield replace(many, name=plugin.name, is_many=True) if many is not None else None
+
+
+def _of_servers(plan: Plan, rules: ToolRules) -> Iterator[Doer | None]:
+    """What servers bring, as far as the profile names it."""
+    for server, node in used_servers(plan):
+        labels = labels_said(node.get("labels"))
+        for entry in (name for name in rules.allow or () if server_of(name) == server):
+            said = labels.of_tool(entry.removeprefix(f"{SERVED}{server}.")) if labels is not None else None
+            doer = _doer(plan, rules, entry, said)
+            yield replace(doer, name=entry, is_many=_is_glob(entry)) if doer is not None else None
 
 
 def _doer(plan: Plan, rules: ToolRules, name: str, labels: Labels | None) -> Doer | None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.source.document import Node
+from bub.plugins.servers import allows
 from bub.plugins.shipped import BY_NAME, SHIPPED_TOOLS
 
 Entries = Mapping[str, Node]
@@ -52,7 +53,7 @@ class ToolRules(NamedTuple):
     def _allows(self, tool: str, unsaid: bool) -> bool:
         if self.allow is None:
             return SHIPPED_TOOLS.get(tool, unsaid)
-        return tool in self.allow if tool == BY_NAME else match(self.allow, tool)
+        return tool in self.allow if tool == BY_NAME else any(allows(entry, tool) for entry in self.allow)
 
 
 def match(globs: Iterable[str], name: str) -> bool:

@@ -69,13 +69,13 @@ def _compare_labels(name: str, old: Plan, new: Plan, changes: Changes) -> None:
     tools, channels = before.tools | after.tools | {_OTHERS}, before.channels | after.channels | {_OTHERS}
     pairs = [(before.of_tool(one), after.of_tool(one)) for one in tools]
     pairs += [(before.of_channel(one), after.of_channel(one)) for one in channels]
-    less = any(_declares_less(one, other) for one, other in pairs)
+    less = any(declares_less(one, other) for one, other in pairs)
     why = "people are asked before fewer calls" if less else ""
     message = describe_change("labels", f"plugin `{name}`", was, now)
     changes.add_differing("tools.labels", message, f"plugins.{name}.labels", was, now, danger=why)
 
 
-def _declares_less(was: Labels | None, now: Labels | None) -> bool:
+def declares_less(was: Labels | None, now: Labels | None) -> bool:
     """Return whether labels say that less may happen; what is not declared may do anything."""
     if now is None:
         return False
