@@ -20,12 +20,13 @@ _CUT: Mapping[str, str] = MappingProxyType(
 class StreamEvent(msgspec.Struct, frozen=True):
     """One event of a model stream: its kind and its data.
 
-    The kinds are "waiting", "compaction", "text", "reasoning", "tool_call", "tool_result", "plan", "usage", "error" and
-    "final"; others pass through as they are (BEHAVIOURS T19).
+    The kinds are "waiting", "compaction", "notice", "text", "reasoning", "tool_call", "tool_result", "plan", "usage",
+    "error" and "final"; others pass through as they are (BEHAVIOURS T19).
     A `text` or `reasoning` event carries `{"delta": str}`, an `error` event `{"message": str, …}`, a `usage`
     event the provider's counts, a `waiting` event for how many `seconds` the model is not asked again and the
     `reason`, a `compaction` event the tokens `before` and `after` the conversation was summed up and a `text` that
-    says so, a `final` event `{"finish_reason": str | None}`; that of the agent has `steps`, `ok`, and for the whole
+    says so, a `notice` event a `text` that says what the turn goes on without, a `final` event
+    `{"finish_reason": str | None}`; that of the agent has `steps`, `ok`, and for the whole
     turn `usage` and `cost`, if they are known; if a limit ended the turn, `cut` says which, and
     `compaction` if the conversation was summed up. A `tool_call` event
     is one whole call: `{"id": str, "name": str, "arguments": dict | None, "raw": str}`, where `raw` is what the model

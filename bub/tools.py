@@ -18,12 +18,14 @@ from msgspec.structs import replace
 
 from bub.base.confinement.value import Confinement
 from bub.base.diagnostics import did_you_mean
+from bub.base.globs import covers
 from bub.base.json_schema import schema_of
 from bub.envelope import Envelope
 from bub.errors import BubError
 from bub.hookspecs import Fire
 from bub.labels import UNDECLARED, Brings, Labels, Reaches, Reads, declare
-from bub.plugins.shipped import BY_NAME
+from bub.plugins.servers import allows, server_of
+from bub.plugins.shipped import BY_NAME, SERVED
 from bub.plugins.simple_commands import Words, find_beginning, read_entries
 from bub.plugins.tool_arguments import CONTEXT, arguments_of, takes_list
 from bub.tape import Tape
@@ -283,6 +285,8 @@ def tool(
 class ToolPolicy(msgspec.Struct, frozen=True):
     """Which tools a profile may use (DESIGN §6): names or globs; `bash` is allowed only by its name.
 
+    A tool of a server is allowed only by an entry that names the server, such as `mcp.time.*`.
+
     `allow` is None if the profile does not say: then those that only read. What is denied is denied, whatever is
     allowed. `within` are policies that have to agree, so that a sub-agent never may more than who called it. `unasked`
     are beginnings of commands, each with its tool, for which nobody is asked.
@@ -312,7 +316,7 @@ class ToolPolicy(msgspec.Struct, frozen=True):
         elif tool.name == BY_NAME:
             allowed = BY_NAME in self.allow
         else:
-            allowed = any(_fits(glob, tool.name) for glob in self.allow)
+            allowed = any(allows(entry, tool.name) for entry in self.allow)
         return allowed and all(outer.permits(tool) for outer in self.within)
 
     def asks(self, tool: Tool) -> bool:
@@ -328,8 +332,14 @@ class ToolPolicy(msgspec.Struct, frozen=True):
 
     def narrow(self, names: Iterable[str] | None, *, without: Iterable[str] = ()) -> ToolPolicy:
         """Make a policy for somebody who may use at most what this one allows; of that only `names`, if given."""
-        allow = ("*", BY_NAME) if names is None else tuple(names)
+        allow = self.allow if names is None else tuple(names)
         return ToolPolicy(allow, tuple(without), (), (self,))
+
+    def wants(self, server: str) -> bool:
+        """Whether some tool of a server may be used, whatever its name is."""
+        is_named = any(server_of(entry) == server for entry in self.allow or ())
+        is_shut = any(covers(glob, f"{SERVED}{server}.*") for glob in self.deny)
+        return is_named and not is_shut and all(outer.wants(server) for outer in self.within)
 
     def _asks_itself(self, tool: Tool) -> bool:
         return any(_fits(glob, name) for glob in self.ask for name in (tool.name, *tool.counts_as))

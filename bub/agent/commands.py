@@ -17,6 +17,7 @@ from bub.agent.task import Run, Task
 from bub.base.diagnostics import is_slip
 from bub.base.surfaces import Surface
 from bub.channels.commands import command_line, parse_command, prefix_of
+from bub.plugins.servers import server_of
 from bub.plugins.shipped import BY_NAME
 from bub.plugins.view import ProfileView
 from bub.tools import ToolBox, ToolError
@@ -89,6 +90,8 @@ class CommandRun(Run):
         await self._held.recall()
         await self._note_writers()
         self._began = perf_counter()
+        if server_of(self._name) is not None:
+            await self._know_servers()
         try:
             self._name, arguments = call_of(self._line, self._box)
         except ToolError as error:

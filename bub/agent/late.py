@@ -5,7 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_HOMES = {"ask_for_model": "bub.agent.onboarding", "Asking": "bub.agent.models.asking"}
+_HOMES = {
+    "ask_for_model": "bub.agent.onboarding",
+    "Asking": "bub.agent.models.asking",
+    "Connection": "bub.agent.mcp.connection",
+    "Surroundings": "bub.agent.mcp.connection",
+    "open_servers": "bub.agent.mcp.servers",
+}
 
 
 def __getattr__(name: str) -> Any:

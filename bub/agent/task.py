@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
+from bub.agent import late
 from bub.agent.calls.caller import Caller
 from bub.agent.calls.consent import Consent
 from bub.agent.journal import Journal
@@ -23,6 +25,7 @@ from bub.errors import TapeError
 from bub.hooks.admission import Steering
 from bub.hookspecs import Fire
 from bub.log import log_exception
+from bub.plugins.servers import server_of
 from bub.plugins.view import ProfileView
 from bub.streaming import StreamEvent, StreamState
 from bub.tape import Tape, TapeContext, TapeEntry
@@ -73,6 +76,7 @@ class Run:
         self._silence: float | None = None
         self._box = box if task.fire is not None else box.narrow(())  # nobody could guard a call
         self._ready: deque[StreamEvent] = deque()
+        self._troubles: set[str] = set()
         self._next: Callable[[], Awaitable[None]] | None = self._begin
         self._tape = self._open_tape()
         self._held = SessionMarks(self._tape)
@@ -122,6 +126,25 @@ class Run:
 
     def _tell(self, kind: str, **data: Any) -> None:
         self._ready.append(StreamEvent(kind, data))
+
+    async def _know_servers(self) -> bool:
+        """Learn which tools the servers of the profile offer by now; True if others than were known.
+
+        What is wrong with a server is told, once.
+        """
+        framework, policy = self._framework, self._box.policy
+        wanted = {spec.name for spec in framework.served.specs if policy.wants(spec.name)}
+        if not wanted:
+            return False
+        for trouble in await (await framework.shared(late.open_servers)).offer(framework, policy):
+            if trouble not in self._troubles:
+                self._troubles.add(trouble)
+                self._tell("notice", text=trouble)
+        before, now = self._box.tools, framework.served.tools
+        others = {name: tool for name, tool in before.items() if server_of(name) not in wanted}
+        tools = {**others, **{name: tool for name, tool in now.items() if server_of(name) in wanted}}
+        self._box = replace(self._box, tools=tools)
+        return before != tools
 
     def _open_tape(self) -> Tape | None:
         session_id, store = self._task.session_id, self._framework.get_tape_store()

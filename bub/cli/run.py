@@ -174,7 +174,7 @@ class _Outcome:
         """Listen to the events of the answer; say so if it has to be waited for, and how far its plan has come."""
         if event.kind == "final":
             self._end = event
-        elif event.kind == "compaction":
+        elif event.kind in ("compaction", "notice"):
             print(f"bub: {printable(event.data['text'])}", file=sys.stderr)
         elif event.kind == "waiting":
             print(f"bub: waiting {event.data['seconds']:.0f} s: {printable(event.data['reason'])}", file=sys.stderr)

@@ -15,6 +15,7 @@ from bub.envelope import Envelope
 from bub.hook_registry import HookRegistry
 from bub.hooks.admission import Steering
 from bub.hooks.implementations import Implementation
+from bub.plugins.served import Served
 from bub.secrets.redactor import Redactor
 from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub.tools import ToolBox
@@ -77,6 +78,10 @@ class ProfileView(Protocol):
     @property
     def tools(self) -> ToolBox:
         """The tools that the profile's plugins provide, and which of them it may use."""
+
+    @property
+    def served(self) -> Served:
+        """The servers that the profile may use, and the tools that are known of them by now."""
 
     @property
     def budget(self) -> Mapping[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from secrets import token_hex
@@ -33,6 +34,9 @@ from bub.pipeline.source.merge import SHIPPED, Document, load_document, load_shi
 from bub.plugins.loading import load_plugins
 from bub.plugins.lock.facts import Lock
 from bub.plugins.plugin_set import Host, PluginSet
+from bub.plugins.served import Served, stand_in
+from bub.plugins.servers import ServerSpec
+from bub.plugins.shipped import SERVED
 from bub.plugins.view import ProfileView
 from bub.runtime.hosts import late
 from bub.runtime.locked.drift import require_locked, require_same
@@ -87,6 +91,7 @@ def load(
     recast: Recast = as_they_are,
     give_way: Callable[[], None] = _go_on,
     unlocked: bool = False,
+    serves: bool = True,
 ) -> Snapshot:
     """Load the plugins of every profile that can get a turn, and compile a graph for each.
 
@@ -96,7 +101,8 @@ def load(
     named for, and `mocked_tools` put a tool in the place of another; `witnesses` are plugins beside the listed ones, by
     names that none of these can have; `recast` makes others of all implementations. `learn` is told the settings before
     a plugin is imported. `give_way` is called again and again, a few milliseconds of work apart. Unless it is to be
-    `unlocked`, everything has to be what the lock beside the file says, if there is one.
+    `unlocked`, everything has to be what the lock beside the file says, if there is one. Without `serves` no server of
+    the Model Context Protocol can be started: of its tools there are those that are mocked.
 
     Raises `PipelineError` with every finding when one is an error. Whatever it raises, no module of a plugin with a
     `path` is left behind.
@@ -125,6 +131,7 @@ def load(
         routed,
         keys,
         lock,
+        serves,
     )
     try:
         if unreadable:
@@ -159,6 +166,7 @@ class _Loading(msgspec.Struct):
     routed: bool
     keys: Redactor
     lock: Lock | None
+    serves: bool
     settings: dict[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
     plugins: list[PluginSet] = msgspec.field(default_factory=list)
     views: list[PluginView] = msgspec.field(default_factory=list)
@@ -220,11 +228,14 @@ class _Loading(msgspec.Struct):
             raise PipelineError(plan.findings.items)
         view = PluginView(name, self.workspace, settings, self.redactor)
         self.views.append(view)
+        policy = ToolPolicy.of(self._value(plan, "tools"))
+        served = Served(tuple(self._read_servers(plan, policy)) if self.serves else ())
         plugins = self._load_plugins(plan, view)
         graph = compile_graph(plan, plugins, self.mocks, recast=self.recast)
+        stand_ins = {name: stand_in(name) for name in self.mocked_tools if name.startswith(SERVED)}
         tools = {
             name: self.mocked_tools[name](tool) if name in self.mocked_tools else tool
-            for name, tool in graph.tools.items()
+            for name, tool in {**stand_ins, **graph.tools}.items()
         }
         channels = self._value(plan, "channels")
         fields = {field for step in graph.steps if step.when is not None for field, _ in step.when.patterns}
@@ -235,7 +246,7 @@ class _Loading(msgspec.Struct):
             plan,
             graph,
             hooks=HookRuntime(plugins.manager),
-            tools=ToolBox(tools, ToolPolicy.of(self._value(plan, "tools"))),
+            tools=ToolBox(ChainMap(tools, served.tools) if served.specs else tools, policy),
             budget=self._budget_of(plan),
             view=view,
             models=bind_bootstrap(graph, MODEL_POINT),
@@ -245,6 +256,7 @@ class _Loading(msgspec.Struct):
             is_parallel=self._value(plan, "concurrency") == "parallel",
             channels=tuple(map(str, channels)) if isinstance(channels, list | tuple) else None,
             looks_for_new_sessions="session" in fields,
+            served=served,
             has_personalities=PERSONALITY_POINT in graph.fired,
             lock=self.lock,
         )
@@ -281,7 +293,19 @@ class _Loading(msgspec.Struct):
     def _digest_of(self, plan: Plan, plugins: PluginSet) -> str:
         """Name what a profile says of its tools and of what commands reach, and who judges the calls."""
         judges = [one.plugin for one in implementations_of(plugins.manager, "tool_gate")]
-        return digest([self._value(plan, "tools"), self._value(plan, "reach"), judges])
+        servers = plan.root.get("mcp")
+        said = [servers.plain()] if servers is not None else []
+        return digest([self._value(plan, "tools"), self._value(plan, "reach"), judges, *said])
+
+    def _read_servers(self, plan: Plan, policy: ToolPolicy) -> Iterable[ServerSpec]:
+        """Read the servers of which the profile allows a tool; what is wrong with their references is told."""
+        servers = plan.root.get("mcp")
+        for name, node in servers.items() if servers is not None else ():
+            if policy.wants(name):
+                folders = self.document.folders
+                value, found = resolve(node, self.environment, base=self.document.base, folders=folders)
+                plan.findings.items += [replace(one, severity="error") for one in found]
+                yield ServerSpec.of(name, value)
 
     def _approvers_of(self, plan: Plan) -> Approvers:
         listed = self._value(plan, "approvers") or {}

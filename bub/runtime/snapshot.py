@@ -27,6 +27,7 @@ from bub.pipeline.run.graph import Graph
 from bub.pipeline.source.merge import SHIPPED, Document
 from bub.plugins.lock.facts import Lock
 from bub.plugins.plugin_set import Host, PluginSet
+from bub.plugins.served import Served
 from bub.plugins.view import ProfileView
 from bub.tools import ToolBox
 
@@ -75,6 +76,8 @@ class Profile(msgspec.Struct, frozen=True, eq=False):
     """The channels that it opens; None if it does not say."""
     looks_for_new_sessions: bool = False
     """Whether a stage depends on whether a session is new."""
+    served: Served = msgspec.field(default_factory=Served)
+    """Its servers, and the tools that they offer."""
     has_personalities: bool = False
     """Whether its sessions may choose another profile."""
     lock: Lock | None = None

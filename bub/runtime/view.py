@@ -30,6 +30,7 @@ from bub.pipeline.run.graph import Graph
 from bub.pipeline.run.state import OnEvent
 from bub.plugins.finding import installed_plugins, survey
 from bub.plugins.plugin_set import PluginStatus
+from bub.plugins.served import Served
 from bub.runtime import bootstrap
 from bub.runtime.capacity import count_turns_that_fit
 from bub.runtime.generations import Generation
@@ -117,6 +118,11 @@ class RuntimeView(ABC):
     def tools(self) -> ToolBox:
         """The tools that this profile's plugins provide, and which of them it may use."""
         return self._get_profile().tools
+
+    @property
+    def served(self) -> Served:
+        """The servers that this profile may use, and the tools that are known of them by now."""
+        return self._get_profile().served
 
     @property
     def budget(self) -> Mapping[str, int]:

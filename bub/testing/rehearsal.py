@@ -18,6 +18,7 @@ from bub.pipeline.plan.plan import Plan
 from bub.pipeline.run.compiler import Recast, as_they_are
 from bub.pipeline.run.state import OnEvent
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
+from bub.plugins.shipped import SERVED
 from bub.runtime.runtime import Runtime
 from bub.runtime.snapshot import Snapshot
 from bub.testing.mocks import Mocks
@@ -58,6 +59,7 @@ class Rehearsal:
             mocked_tools={name: mock.as_tool for name, mock in mocks.tools.items()},
             witnesses={WITNESS: (witness or Witness)(self.told)},
             recast=recast,
+            serves=False,
         )
         self._runtime = Runtime(workspace, read=lambda: document, load=load)
 
@@ -89,7 +91,7 @@ class Rehearsal:
         profiles = self._snapshot.profiles.values() if self._snapshot is not None else ()
         known = {name for profile in profiles for name in profile.graph.tools}
         for name in self._mocked_tools:
-            if name not in known:
+            if name not in known and not name.startswith(SERVED):
                 problem = f"no plugin of profile `{self.profile}` brings the tool `{name}`, which is mocked"
                 raise BubError(problem, help=did_you_mean(name, known))
 

@@ -22,12 +22,12 @@ from bub.agent.loop.aside import Aside
 from bub.agent.loop.context import Context
 from bub.agent.loop.hooks import LoopHooks
 from bub.agent.loop.subagents import Subagents
+from bub.agent.loop.tally import TALLY, count_call, new_tally
 from bub.agent.models.request import ChatRequest
 from bub.agent.task import Run, Task
 from bub.agent.window.compaction import FULL, OVERFLOW, Compaction
 from bub.channels.commands import command_line, prefix_of
 from bub.errors import ModelError
-from bub.hooks.facts import RESERVED_STATE
 from bub.hooks.kinds.stream import close_stream
 from bub.log import log_exception
 from bub.plugins.view import ProfileView
@@ -42,9 +42,6 @@ SHORTEST_TOLD = 3.0
 
 LIMIT = "limit"
 """The `finish_reason` of an answer that sums up, because the turn had reached a limit."""
-
-TALLY = f"{RESERVED_STATE}turn"
-"""Where the state of a turn tells what its agent has done so far: `steps`, `tokens`, and what it called."""
 
 
 def answer(framework: ProfileView, task: Task) -> AsyncStreamEvents:
@@ -87,8 +84,7 @@ class _Loop(Run):
         self._compacted: Mapping[str, str] = {}
         self._has_handed_off = False
         self._done: list[str] = []
-        counted = dict.fromkeys(("steps", "tokens", "tool_calls", "successful_tool_calls"), 0)
-        self._tally: dict[str, Any] = {**counted, "tools": []}
+        self._tally = new_tally()
         if budget is None:
             task.state[TALLY] = self._tally  # a sub-agent's is not that of the turn
         self._anew: Callable[[], Awaitable[None]] | None = None
@@ -134,13 +130,21 @@ class _Loop(Run):
         model = self._chosen.get("model") or framework.settings.get("model") or ""
         self._journal.event("loop.start", model=str(model))
         self._window.bound_silence(self._silence)
-        tools = [self._box.tools[name] for name in self._box.usable()]
-        await self._window.begin(self._system, tools, self._chosen)
+        await self._offer_tools()
         self._next = self._make_room
+
+    async def _offer_tools(self) -> None:
+        """Tell the model what there is; the tools of servers may change from one request to the next."""
+        if await self._know_servers() or not self._steps:
+            self._subagents.box = self._box
+            tools = [self._box.tools[name] for name in self._box.usable()]
+            await self._window.begin(self._system, tools, self._chosen)
 
     async def _make_room(self) -> None:
         """Before the conversation outgrows the window, its older part is summed up; then the model is asked."""
         self._next = self._ask
+        if self._steps:
+            await self._offer_tools()
         await self._context.leave_pictures()
         if await self._window.is_due() and not self._budget.is_used_up:
             await self._sum_up(FULL)
@@ -337,11 +341,7 @@ class _Loop(Run):
 
     def _take_outcome(self, index: int, outcome: ToolOutcome) -> None:
         self._answer.outcomes[index] = outcome
-        tally, name = self._tally, outcome.call.name
-        tally["tool_calls"] += 1
-        tally["successful_tool_calls"] += not outcome.is_error
-        if name not in tally["tools"]:
-            tally["tools"].append(name)
+        count_call(self._tally, outcome)
 
     async def _collect_results(self) -> TapeEntry:
         """What the tools have come to so far, in the order of the calls."""

@@ -9,6 +9,7 @@ from uuid import uuid4
 import trio
 from msgspec.structs import replace
 
+from bub.agent import late
 from bub.agent.task import TEMPORARY, Run, Task
 from bub.base.confinement.value import narrow
 from bub.hooks.kinds.stream import close_stream
@@ -34,7 +35,8 @@ class Subagents:
     ) -> None:
         self._framework = framework
         self._task = task
-        self._box = box
+        self.box = box
+        """The tools of the agent that starts them."""
         self._fire = fire
         self._start = start
         self._named_sessions: dict[str, trio.Lock] = {}
@@ -68,7 +70,7 @@ class Subagents:
     async def _prepare(self, prompt: str, child: str, tools: Sequence[str] | None) -> tuple[ProfileView, Task, ToolBox]:
         """The task as the plugins want it, the profile that it is done in, and the tools for it."""
         framework = self._framework
-        box = self._box.narrow(tools, without=("subagent", "plan", "tape.*"))
+        box = self.box.narrow(tools, without=("subagent", "plan", "tape.*"))
         changed = await self._fire("subagent_spawning", prompt=prompt, personality=framework.profile) or {}
         task = replace(self._task, prompt=str(changed.get("prompt") or prompt), session_id=child, steering=None)
         chosen = str(changed.get("personality") or framework.profile)
@@ -77,6 +79,8 @@ class Subagents:
         if chosen not in framework.profiles:
             raise ToolError(f"a plugin wants the sub-agent to be `{chosen}`, and there is no such personality")
         framework = framework.seen_by(chosen)
+        if any(framework.tools.policy.wants(spec.name) for spec in framework.served.specs):
+            await (await framework.shared(late.open_servers)).offer(framework, framework.tools.policy)
         own = framework.tools.for_model()
         box = own.narrow([name for name in own.usable() if name in box.usable()])
         confinement = narrow(self._framework.confinement, task.confinement)

@@ -79,11 +79,18 @@ class Guard:
         assert self._pipe is not None
         return self._pipe
 
+    def watch(self, group: int) -> None:
+        """Watch over a group that has not announced itself, since its standard input is for something else."""
+        self._say(b"+ %d\n" % group)
+
     def forget(self, group: int) -> None:
         """Let a group be: it is over, and its number may soon be that of another one."""
+        self._say(b"- %d\n" % group)
+
+    def _say(self, line: bytes) -> None:
         if self._pipe is not None:
             with suppress(OSError):
-                os.write(self._pipe, b"- %d\n" % group)
+                os.write(self._pipe, line)
 
     def close(self) -> None:
         """Let the guard end, which kills the groups that are left."""

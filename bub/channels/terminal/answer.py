@@ -91,7 +91,7 @@ class LiveAnswer:
             case "waiting":
                 reason = " ".join(escape_controls(str(data.get("reason") or "")).split())
                 self._pause = reason, time.monotonic() + float(data.get("seconds") or 0)
-            case "compaction":
+            case "compaction" | "notice":
                 yield from self._finish_text()
                 yield Printout("note", escape_controls(str(data.get("text") or "")))
             case "text":

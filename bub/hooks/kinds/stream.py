@@ -127,7 +127,7 @@ async def _pull(call: Call, events: AsyncStreamEvents, tell: Tell | None, pulled
                 if not isinstance(delta, str):
                     raise HookTypeError(call.hook, call.plugin, 'text events with {"delta": str}', delta)
                 parts.append(delta)
-            pulled.begun = pulled.begun or event.kind not in ("waiting", "compaction")
+            pulled.begun = pulled.begun or event.kind not in ("waiting", "compaction", "notice")
             if tell is not None:
                 await tell(event)
     finally:

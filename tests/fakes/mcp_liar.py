@@ -1,0 +1,114 @@
+"""A server of the Model Context Protocol that is up to no good, by hand and without the SDK: it starts at once.
+
+`python mcp_liar.py WHAT…` is honest but for what it is told: see `LIES`. It writes its number into `pids` beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+LIES = frozenset(sys.argv[1:])
+OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+def say(message: Any) -> None:
+    sys.stdout.write(message if isinstance(message, str) else json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def nested(depth: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(depth):
+        schema = {"type": "object", "properties": {"x": schema}}
+    return schema
+
+
+def tools() -> list[dict[str, Any]]:
+    if "many-tools" in LIES:
+        return [{"name": f"t{number}", "inputSchema": OBJECT} for number in range(10_000)]
+    if "schemas" in LIES:
+        schemas = {
+            "remote": {**OBJECT, "properties": {"a": {"$ref": "https://evil.example/schema.json"}}},
+            "dangling": {**OBJECT, "properties": {"a": {"$ref": "#/$defs/none"}}},
+            "deep": nested(60),
+            "unknown_type": {**OBJECT, "properties": {"a": {"type": "banana"}}},
+            "no_list": {**OBJECT, "required": "a"},
+            "no_object": {"type": "array"},
+            "huge": {**OBJECT, "description": "x" * 50_000},
+            "odd": {**OBJECT, "properties": {"a": 7}},
+        }
+        return [{"name": name, "inputSchema": schema} for name, schema in schemas.items()] + [
+            {"name": "good", "inputSchema": OBJECT}
+        ]
+    if "names" in LIES:
+        names = ["Get Time", "get-time", "line\nbreak\x1b[31m", "!!!", "1st", "camelCase"]
+        return [{"name": name, "inputSchema": OBJECT, "description": "\x1b[2J\u202eevil"} for name in names]
+    return [{"name": "ping", "inputSchema": OBJECT, "description": "Answer."}]
+
+
+def answer(request: dict[str, Any]) -> None:
+    method, number = request.get("method"), request.get("id")
+    if number is None:
+        return
+    if method == "server/discover":
+        say({"id": number, "error": {"code": -32601, "message": "Method not found"}})
+    elif method == "initialize":
+        if "hang-at-start" in LIES:
+            time.sleep(600)
+        if "die-at-start" in LIES:
+            sys.stderr.write("no database\n")
+            sys.stderr.flush()
+            os._exit(4)
+        told = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
+        say({"id": number, "result": {**told, "serverInfo": {"name": "liar", "version": "1"}}})
+    elif method == "tools/list":
+        if "hang-in-list" in LIES:
+            time.sleep(600)
+        if "list-is-none" in LIES:
+            say({"id": number, "result": {"tools": "none"}})
+            return
+        say({"id": number, "result": {"tools": tools()}})
+    elif method == "tools/call":
+        call(number)
+
+
+def call(number: Any) -> None:
+    text = {"content": [{"type": "text", "text": "pong"}]}
+    if "wrong-ids" in LIES:
+        for wrong in (number + 1, str(number) + "0", None, -1):
+            say({"id": wrong, "result": {"content": [{"type": "text", "text": "forged"}]}})
+    if "huge-line" in LIES:
+        while True:
+            say("x" * 65536)
+    if "flood" in LIES:
+        while True:
+            say({"method": "notifications/message", "params": {"level": "info", "data": "x"}})
+    if "junk" in LIES:
+        say("Welcome!\n{}\n[1, 2]\n\x00\xff\n")
+    if "stderr" in LIES:
+        for _ in range(10_000):
+            sys.stderr.write("complaint with tok-Zx81yyPq20\n" * 10)
+        sys.stderr.flush()
+    if "hang-in-call" in LIES:
+        time.sleep(600)
+    if "no-result" in LIES:
+        say({"id": number, "result": {"content": "pong"}})
+        return
+    if "error" in LIES:
+        say({"id": number, "error": {"code": -32000, "message": "\x1b[31mout of\norder"}})
+        return
+    say({"id": number, "result": text})
+
+
+if __name__ == "__main__":
+    with Path("pids").open("a") as pids:
+        pids.write(f"{os.getpid()}\n")
+    for line in sys.stdin:
+        answer(json.loads(line))
+    if "stay" in LIES:
+        time.sleep(600)

@@ -1,0 +1,345 @@
+"""Servers of the Model Context Protocol: their tools in a turn, and what a server can do to Bub."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from fakes.desk import Desk, Write
+from fakes.scripted import OPENAI, Called
+from fakes.talk import Talk
+
+from bub.agent.mcp import connection as connection_module
+from bub.agent.mcp import program as program_module
+from bub.agent.mcp.connection import Connection
+from bub.agent.mcp.offered import MOST_TOOLS, offer
+from bub.agent.mcp.servers import open_servers
+from bub.base.surfaces import Surface
+from bub.plugins.servers import ServerSpec
+from bub.tools import ToolError, ToolPolicy, ToolResult
+
+pytestmark = pytest.mark.anyio
+
+FAKES = Path(__file__).parent / "fakes"
+OFFICE = f"  office: {{command: [{sys.executable}, {FAKES / 'mcp_server.py'}], env: {{COLOUR: blue}}}}"
+
+
+def call(tool: str, **arguments: Any) -> Called:
+    return Called(f"mcp_office_{tool}", json.dumps(arguments), f"call_{tool}")
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process is gone, or only waits to be noticed."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+async def wait_until(condition: Callable[[], bool], seconds: float = 10) -> bool:
+    with trio.move_on_after(seconds):
+        while not condition():  # noqa: ASYNC110 (of a process that is gone nobody hears)
+            await trio.sleep(0.02)
+    return condition()
+
+
+# In a turn.
+
+
+async def test_a_turn_uses_the_tools_of_a_server_that_nobody_started_before(talk: Talk) -> None:
+    async with talk.open(tools='{allow: ["*", "mcp.office.*"], deny: [mcp.office.die]}', more=f"mcp:\n{OFFICE}"):
+        await talk.say(
+            OPENAI.answer(calls=[call("add", a=2, b=40), call("picture"), call("surroundings"), call("spawn")]),
+            OPENAI.answer(calls=[call("learn", description="Say what was learned.")]),
+            OPENAI.answer(calls=[call("learned")]),
+            OPENAI.answer("It is 42."),
+        )
+        first, second, third, _ = await talk.asked()
+        offered = {tool["function"]["name"]: tool["function"] for tool in first["tools"]}
+        assert offered["mcp_office_add"]["description"] == "Add two numbers."
+        assert offered["mcp_office_add"]["parameters"]["required"] == ["a", "b"]
+        assert {"mcp_office_say_hello", "mcp_office_add"} <= offered.keys()
+        assert not {"mcp_office_die", "mcp_office_learned"} & offered.keys()
+        added, pictured, surroundings, spawned = [event["content"] for event in talk.of_kind("tool_result")][:4]
+        assert added == "42"
+        assert pictured == "[image from the server: image/png, 70 bytes]"
+        assert "data:image/png;base64," in json.dumps(second["messages"])
+        told, child = json.loads(surroundings), int(spawned)
+        assert told["env"]["COLOUR"] == "blue"
+        assert set(told["env"]) <= {
+            "PATH",
+            "HOME",
+            "LANG",
+            "TMPDIR",
+            "COLOUR",
+            "BUB_COMMAND",
+            "BUB_STARTED_BY",
+            "LC_CTYPE",
+        }
+        assert told["cwd"] == str(talk.framework.workspace)
+        # What the server brought meanwhile is offered with the very next request, and can be called.
+        assert "mcp_office_learned" in {tool["function"]["name"] for tool in third["tools"]}
+        assert "learned" in [event["content"] for event in talk.of_kind("tool_result")][-1]
+        # A command uses the same server; what the profile denies, it cannot.
+        result = await talk.say(",mcp.office.say_hello name=Ada", surface=Surface.TERMINAL)
+        assert result.model_output == "hello, Ada"
+        result = await talk.say(",mcp.office.die", surface=Surface.TERMINAL)
+        assert "not allowed" in str(result.model_output)
+        assert "mcp.office.add" in str((await talk.say(",help", surface=Surface.TERMINAL)).model_output)
+        assert not has_ended(child)
+    assert await wait_until(lambda: has_ended(child) and has_ended(told["pid"]))
+
+
+async def test_a_server_is_not_started_for_a_profile_that_allows_none_of_its_tools(talk: Talk) -> None:
+    server = f"  office: {{command: [{sys.executable}, {FAKES / 'mcp_liar.py'}]}}"
+    async with talk.open(tools='{allow: ["*", bash]}', more=f"mcp:\n{server}"):
+        await talk.say(OPENAI.answer("hello"))
+        assert "mcp.office.ping" not in talk.framework.tools.tools
+    assert not (talk.framework.workspace / "pids").exists()
+
+
+async def test_a_turn_goes_on_without_a_server_that_cannot_be_used_and_says_so(talk: Talk) -> None:
+    more = "mcp:\n  gone: {command: [/no/such/program]}\n"
+    async with talk.open(tools='{allow: ["*", "mcp.gone.*"]}', more=more):
+        result = await talk.say(OPENAI.answer("hello"))
+    assert result.model_output == "hello"
+    assert [event["text"] for event in talk.of_kind("notice")] == [
+        "the server `gone`: `/no/such/program` cannot be started: no such file or directory"
+    ]
+
+
+# Which tools are allowed.
+
+
+@pytest.mark.parametrize(
+    ("allow", "expected"),
+    [
+        (["mcp.time.*"], True),
+        (["mcp.time.now"], True),
+        (["mcp.time.n*"], True),
+        (["*"], False),
+        (["mcp.*"], False),
+        (["mcp.*.now"], False),
+        (["mcp.t*.now"], False),
+        (["mcp.[t]ime.now"], False),
+        (["mcp.other.*"], False),
+        (None, False),
+    ],
+)
+def test_a_tool_of_a_server_is_allowed_only_by_an_entry_that_names_the_server(
+    allow: list[str] | None, expected: bool
+) -> None:
+    (tool,) = offer(ServerSpec("time"), [Described("now")], nothing).tools.values()
+    policy = ToolPolicy.of({"allow": allow} if allow is not None else None)
+    assert policy.permits(tool) is expected
+    assert policy.narrow(None).permits(tool) is expected
+    assert policy.wants("time") is expected
+    assert not ToolPolicy.of({"allow": allow, "deny": ["*"]}).permits(tool)
+
+
+# What a server says of its tools.
+
+
+class Described:
+    input_schema: Mapping[str, Any]
+    description: str | None = "Do it."
+
+    def __init__(self, name: str, **schema: Any) -> None:
+        self.name = name
+        self.input_schema = {"type": "object", **schema}
+
+
+async def nothing(name: str, /, **arguments: Any) -> ToolResult:
+    return ToolResult(json.dumps([name, arguments]))
+
+
+def test_arguments_are_checked_as_far_as_the_types_go_and_numbers_may_come_as_text() -> None:
+    properties = {"a": {"type": "integer"}, "context": {"type": "string"}, "x-y": {"type": "boolean"}, "any": {}}
+    (tool,) = offer(
+        ServerSpec("time"), [Described("now", properties=properties, required=["a"])], nothing
+    ).tools.values()
+    given = {"a": "5", "context": "c", "x-y": "true", "any": [1]}
+    assert tool.check(given) == {"a": 5, "context": "c", "x-y": True, "any": [1]}
+    for wrong in ({}, {"a": "x"}, {"a": 1, "b": 2}, {"a": 1, "context": 3}):
+        with pytest.raises(ToolError):
+            tool.check(wrong)
+
+
+# Servers that are up to no good.
+
+
+@pytest.fixture(autouse=True)
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give servers less time to end than they have elsewhere."""
+    monkeypatch.setattr(program_module, "GRACE", 0.2)
+
+
+@asynccontextmanager
+async def liar(folder: Path, *lies: str, **more: Any) -> AsyncIterator[Connection]:
+    """A server by hand that starts at once; everything of it is over with the block."""
+    spec = ServerSpec("liar", (sys.executable, "-S", "-E", str(FAKES / "mcp_liar.py"), *lies), **more)
+    async with open_servers() as servers:
+        yield await servers.find(spec, folder)
+    pids = [int(line) for line in (folder / "pids").read_text().split()] if (folder / "pids").exists() else []
+    assert await wait_until(lambda: all(map(has_ended, pids)))
+
+
+def starts(folder: Path) -> int:
+    return len((folder / "pids").read_text().split())
+
+
+async def failure(connection: Connection, **arguments: Any) -> str:
+    with pytest.raises(ToolError) as caught:
+        await connection.call("ping", **arguments)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("lies", [("wrong-ids",), ("junk",), ("stderr",)])
+async def test_what_nobody_asked_for_changes_no_answer(tmp_path: Path, lies: tuple[str, ...], log: list[str]) -> None:
+    async with liar(tmp_path, *lies) as connection:
+        assert (await connection.call("ping")).text == "pong"
+        assert (await connection.call("ping")).text == "pong"
+    assert starts(tmp_path) == 1
+    assert len([line for line in log if "complaint" in line]) <= 200
+
+
+@pytest.mark.parametrize(
+    ("lie", "told"),
+    [
+        ("die-at-start", "cannot be used: it ended with exit code 4: no database"),
+        ("list-is-none", "cannot be used: it does not speak the protocol"),
+        ("huge-line", "has ended during the call: it has sent a message of more than 16 MB"),
+        ("flood", "has ended during the call: it has sent 10,000 messages that nobody asked for"),
+        ("no-result", "has not answered as the protocol wants"),
+        ("error", "answers: out of order"),
+    ],
+)
+async def test_a_server_that_breaks_the_protocol_fails_the_call_with_the_reason(
+    tmp_path: Path, lie: str, told: str
+) -> None:
+    with trio.fail_after(30):
+        async with liar(tmp_path, lie) as connection:
+            assert told in await failure(connection)
+
+
+async def test_a_server_that_hangs_in_a_call_is_given_up_and_started_anew(tmp_path: Path) -> None:
+    async with liar(tmp_path, "hang-in-call", timeout=0.8) as connection:
+        await connection.open()
+        assert "did not answer within 0.8 s" in await failure(connection)
+        assert await wait_until(lambda: not connection.is_open)
+        assert "it did not answer; it is started again in 1 s" in await failure(connection)
+    assert starts(tmp_path) == 1
+
+
+@pytest.mark.parametrize("lie", ["hang-at-start", "hang-in-list"])
+async def test_a_server_that_hangs_while_it_is_opened_is_ended(
+    tmp_path: Path, lie: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "OPENING", 0.6)
+    async with liar(tmp_path, lie) as connection:
+        assert "it was not ready after 1 s" in await failure(connection)
+
+
+async def test_a_server_that_fails_is_started_again_only_after_a_pause(tmp_path: Path) -> None:
+    async with liar(tmp_path, "die-at-start") as connection:
+        first, second = await failure(connection), await failure(connection)
+        assert "started again in" not in first
+        assert "no database; it is started again in" in second
+    assert starts(tmp_path) == 1
+
+
+async def test_a_turn_waits_for_a_slow_server_in_bounded_time_and_not_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "PATIENCE", 0.4)
+    async with liar(tmp_path, "hang-at-start") as connection:
+        with suppress(trio.TooSlowError), trio.fail_after(0.1):
+            await connection.open()
+        assert 0 < connection.patience <= 0.4
+        assert await wait_until(lambda: connection.patience <= 0)
+
+
+async def test_a_call_that_is_cancelled_leaves_the_server_usable(tmp_path: Path) -> None:
+    async with liar(tmp_path) as connection:
+        await connection.open()
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await connection.call("ping")
+        assert scope.cancelled_caught
+        assert (await connection.call("ping")).text == "pong"
+    assert starts(tmp_path) == 1
+
+
+async def test_a_server_that_stays_when_it_is_to_end_is_ended(tmp_path: Path) -> None:
+    with trio.fail_after(8):
+        async with liar(tmp_path, "stay") as connection:
+            await connection.open()
+
+
+async def test_of_ten_thousand_tools_the_first_are_offered_and_the_rest_is_told(tmp_path: Path) -> None:
+    async with liar(tmp_path, "many-tools") as connection:
+        await connection.open()
+        assert len(connection.offered.tools) == MOST_TOOLS
+        assert connection.offered.problems == (f"it has more than {MOST_TOOLS} tools: only the first ones are offered",)
+
+
+async def test_a_tool_whose_schema_no_provider_would_take_is_left_out_and_told(tmp_path: Path) -> None:
+    async with liar(tmp_path, "schemas") as connection:
+        await connection.open()
+        assert list(connection.offered.tools) == ["mcp.liar.good"]
+        assert [problem.partition(": ")[2] for problem in connection.offered.problems] == [
+            "its schema refers to something that is not in it",
+            "its schema refers to something that is not in it",
+            "its schema is nested too deep",
+            "its schema names a type that there is not",
+            "its schema is no JSON Schema",
+            "what it takes is no object",
+            "its schema has more than 32,000 characters",
+            "its schema is no JSON Schema",
+        ]
+
+
+async def test_names_are_made_safe_and_two_that_become_one_are_both_left_out_and_told(tmp_path: Path) -> None:
+    async with liar(tmp_path, "names") as connection:
+        await connection.open()
+        offered = connection.offered
+        assert list(offered.tools) == ["mcp.liar.line_break", "mcp.liar._1st", "mcp.liar.camelcase"]
+        assert offered.tools["mcp.liar.camelcase"].description == "evil"
+        assert offered.problems == (
+            "its tools 'Get Time' and 'get-time' are both `get_time` here: neither is offered",
+            "its tool '!!!' is not offered: its name has no letter",
+        )
+
+
+# In the tests of a file.
+
+
+def test_a_mock_stands_for_a_tool_of_a_server_that_is_never_started(write: Write) -> None:
+    pipeline = f"""
+    version: 1
+    extends: bub:default
+    mcp: {{liar: {{command: [{sys.executable}, {FAKES / "mcp_liar.py"}]}}}}
+    profiles: {{default: {{tools: {{allow: ["mcp.liar.*"]}}}}}}
+    """
+    tests = """
+    it answers:
+      message: {content: hi}
+      mock:
+        call_model:
+          answers:
+            - tool_calls: [{name: mcp.liar.ping, arguments: {a: 1}}, {name: mcp.liar.other}]
+            - {return: done}
+      mock_tools: {mcp.liar.ping: {return: mocked}}
+      expect:
+        model_output: done
+        tool_calls: [{result: mocked}, {result: {contains: there is no tool}}]
+    """
+    desk = Desk(write)
+    assert desk.failures_of(tests, pipeline) == {"it answers": []}
+    assert not list(Path(desk.file(tests, pipeline)).parent.glob("pids"))
