@@ -18,16 +18,15 @@ from bub.pipeline.show.differences import (
     hooks,
     limits,
     order,
-    plugins,
     routes,
     schedules,
-    servers,
     settings,
     stages,
     tools,
     ways,
 )
 from bub.pipeline.show.differences.changes import Change, Changes, list_names
+from bub.pipeline.show.differences.code import plugins, servers
 from bub.pipeline.show.differences.messages import route_samples
 from bub.pipeline.show.pairs import Pair, pair_profiles
 from bub.pipeline.source.merge import Document

@@ -7,8 +7,8 @@ from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.ways.declared import labels_said
 from bub.pipeline.plan.ways.servers import describe_server, servers_in, used_servers
 from bub.pipeline.show.differences.changes import Changes, describe_change, quote_value
+from bub.pipeline.show.differences.code.plugins import declares_less
 from bub.pipeline.show.differences.facts import fact
-from bub.pipeline.show.differences.plugins import declares_less
 from bub.pipeline.source.document import Node
 
 _SECRETS = ("env", "headers")
