@@ -400,6 +400,8 @@ def test_the_engine_names_no_hook(module: str) -> None:
 
 HEAVY = ("httpx", "jsonschema", "loguru", "prompt_toolkit", "questionary", "rich", "trio", "bub_plugins", "house_rules")
 """What a command that waits for nothing and calls no plugin leaves alone; jsonschema is asked about mistakes only."""
+ASYNCIO = ("asyncio", "bub.island")
+"""What only a plugin with `runtime: asyncio` needs."""
 MCP = ("mcp", "mcp_types", "pydantic")
 """The SDK of MCP, which only what speaks MCP loads."""
 
@@ -441,7 +443,7 @@ def test_what_a_tab_reads_is_what_the_commands_declare() -> None:
 
 
 def test_help_loads_nothing_heavy(tmp_path: Path) -> None:
-    assert loaded_by(tmp_path, "--help") & {*HEAVY, *MCP, "yaml"} == set()
+    assert loaded_by(tmp_path, "--help") & {*HEAVY, *ASYNCIO, *MCP, "yaml"} == set()
 
 
 @pytest.mark.parametrize("arguments", [["hooks"], ["--config", "bub:classic", "run", "hello"]])
@@ -450,7 +452,7 @@ def test_without_a_file_of_the_user_and_a_model_on_http_nothing_is_loaded_for_th
 ) -> None:
     loaded = loaded_by(tmp_path, *arguments)
     assert "trio" in loaded
-    assert loaded & {"httpx", "jsonschema", "loguru", *MCP} == set()
+    assert loaded & {"httpx", "jsonschema", "loguru", *ASYNCIO, *MCP} == set()
 
 
 def test_a_comma_command_loads_nothing_that_asks_a_model_or_reads_a_page(tmp_path: Path) -> None:
@@ -471,7 +473,7 @@ def test_validate_loads_no_plugin_and_nothing_that_waits(write: Callable[[str, s
         """,
     )
     loaded = loaded_by(file.parent, "validate", str(file))
-    assert loaded & set(HEAVY) == set()
+    assert loaded & {*HEAVY, *ASYNCIO} == set()
 
 
 SOUND = """

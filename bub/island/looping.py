@@ -101,7 +101,8 @@ class LoopThread:
         self.post(lambda: self.loop.create_task(self._cancel_all()))
 
     def _see_to_the_end(self) -> None:
-        self._thread.join(2 * self.patience.ending)  # once for its tasks, once for what they have opened
+        # Its tasks may take that long, and so may what they have opened; nothing ends while it is blocked.
+        self._thread.join(2 * self.patience.ending if self.blocked_at is None else self.patience.ending / 5)
         if self._thread.is_alive():
             log_warning("island.does_not_end", adapter=self.plugin, place=self.where())
         self._over.set()
