@@ -72,6 +72,7 @@ LISTS_OF_NAMES = {
     "bub/cli/table.py",
     "bub/pipeline/check/late.py",
     "bub/pipeline/source/late.py",
+    "bub/plugins/late.py",
     "bub/runtime/hosts/late.py",
 }
 """Who may import by a name in a table: the lazy public faces, the commands, what few need, and the program itself."""
@@ -123,9 +124,11 @@ PUBLIC = {
 BEHIND_THE_REFERENCE = {
     "bub": {"__version__"},
     "bub.envelope": {"Envelope"},
+    "bub.errors": {"TapeError"},
     "bub.hookspecs": {"hookimpl", "hookspec"},
     "bub.tape": {"LAST_ANCHOR"},
     "bub.tape.context": {"messages_of"},
+    "bub.tools": {"Tool", "ToolContext", "ToolError"},
 }
 """What the names of the reference stand on beside that."""
 

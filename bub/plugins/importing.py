@@ -6,13 +6,14 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from bub.plugins.adoption import Adoption
 from bub.plugins.finding import ListedPlugin
 
 
@@ -25,13 +26,20 @@ class _FreshSource(SourceFileLoader):
         return code
 
 
-def import_plugin(listed: ListedPlugin, modules: list[str]) -> object:
+def import_plugin(listed: ListedPlugin, modules: list[str], adoption: Adoption | None = None) -> object:
     """Import what a listed name stands for; the name of a file's module is added to `modules`.
 
-    Raises whatever the import raises.
+    A plugin with an `adoption` sees the names of the other Bub. Raises whatever the import raises.
     """
+    if adoption is not None:
+        with adoption.importing() as names:
+            return _import(listed, modules, names)
+    return _import(listed, modules, None)
+
+
+def _import(listed: ListedPlugin, modules: list[str], names: Mapping[str, Any] | None) -> object:
     if listed.file is not None:
-        module = _import_file(listed.name, listed.file)
+        module = _import_file(listed.name, listed.file, names)
         modules.append(module.__name__)
         return module
     assert listed.entry is not None, "a plugin that was found is a file or an entry point"
@@ -41,8 +49,8 @@ def import_plugin(listed: ListedPlugin, modules: list[str]) -> object:
     return thing
 
 
-def _import_file(name: str, file: Path) -> ModuleType:
-    """Make a fresh module from `file`, under a name that nobody imports by accident.
+def _import_file(name: str, file: Path, names: Mapping[str, Any] | None) -> ModuleType:
+    """Make a fresh module from `file`, under a name that nobody imports by accident, with builtins of its own if given.
 
     It stands in `sys.modules`, since dataclasses and pickle look their module up there; its folder does not
     become importable.
@@ -51,6 +59,8 @@ def _import_file(name: str, file: Path) -> ModuleType:
     spec = spec_from_file_location(private, file, loader=_FreshSource(private, str(file)))
     assert spec is not None and spec.loader is not None, "a spec with a loader of its own always has one"
     module = module_from_spec(spec)
+    if names is not None:
+        vars(module)["__builtins__"] = names
     sys.modules[private] = module
     try:
         spec.loader.exec_module(module)

@@ -16,6 +16,8 @@ from bub.base.diagnostics import Place, Position, Range, Related
 from bub.hooks.facts import BUILTIN
 from bub.hookspecs import BUB_HOOK_NAMESPACE
 from bub.log import open_log
+from bub.plugins import late
+from bub.plugins.adoption import Adoption
 from bub.plugins.failures import in_one_line, line_in, remedy_for, syntax_range
 from bub.plugins.finding import ASYNCIO, Declared, ListedPlugin, Search, read_entry_points
 from bub.plugins.importing import import_plugin, make_plugin
@@ -46,7 +48,8 @@ def load_plugins(
     B200 it fails (a warning when it is optional). An optional plugin that is not there is no finding at all.
     Only `KeyboardInterrupt` and its like pass.
 
-    `open_host` makes, by its name, what a plugin runs on that says `runtime: asyncio`.
+    `open_host` makes, by its name, what a plugin runs on that says `runtime: asyncio`. Such a plugin that is written
+    for the Bub on PyPI is adopted (`adoption.py`).
 
     Argument names and hook names are not checked here: the compiler reports them all at once. Instances and
     files are fresh for every call, but a module or a ready-made object of an installed package is Python's one.
@@ -56,18 +59,41 @@ def load_plugins(
     loading.register(ListedPlugin(BUILTIN, False, BUILTIN), builtin)
     imported = []
     for listed in loading.search.find(names):
-        thing = loading.attempt(listed, functools.partial(import_plugin, listed, loading.modules))
+        host = open_host(listed.name) if open_host is not None and listed.name in on_asyncio else None
+        guest = _Guest(listed, host, host.show(framework) if host is not None else framework)
+        thing = loading.attempt(listed, functools.partial(guest.load, loading.modules))
         if thing is not None:
-            imported.append((listed, thing))
+            imported.append((listed, host, guest, thing))
     if "loguru" in sys.modules:
         open_log()  # a plugin that writes with loguru itself writes to Bub's log, from its constructor on
-    for listed, thing in imported:
-        host = open_host(listed.name) if open_host is not None and listed.name in on_asyncio else None
-        shown = host.show(framework) if host is not None else framework
-        plugin = loading.attempt(listed, functools.partial(make_plugin, thing, shown, loading.manager.has_hooks))
+    for listed, host, guest, thing in imported:
+        plugin = loading.attempt(listed, functools.partial(guest.make, thing, loading.manager.has_hooks))
         if plugin is not None:
             loading.attempt(listed, functools.partial(loading.register, listed, plugin, host))
     return loading.result()
+
+
+class _Guest:
+    """A listed plugin on its way, and who adopts it if it is written for the Bub on PyPI."""
+
+    def __init__(self, listed: ListedPlugin, host: Host | None, shown: object) -> None:
+        self._listed = listed
+        self._is_on_asyncio = host is not None
+        self._shown = shown
+        self._adoption: Adoption | None = None
+
+    def load(self, modules: list[str]) -> object:
+        """Import what the name stands for."""
+        if self._is_on_asyncio:
+            self._adoption = late.begin_adoption(self._listed, self._shown)
+        return import_plugin(self._listed, modules, self._adoption)
+
+    def make(self, thing: object, has_hooks: Callable[[object], bool]) -> object:
+        """Make the plugin of what was imported."""
+        if self._adoption is None:
+            return make_plugin(thing, self._shown, has_hooks)
+        with self._adoption.importing():
+            return self._adoption.adopt(make_plugin(thing, self._adoption.framework, has_hooks))
 
 
 class _Manager(pluggy.PluginManager):

@@ -9,14 +9,22 @@ from __future__ import annotations
 import builtins
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import ModuleType
 from typing import Any
+
+from bub.errors import BubError
 
 _BUB, _HERE = "bub", __name__.partition(".")[0]
 
 _OURS = frozenset((_BUB, _HERE, "bub_plugins"))
 """The packages for which `bub` is Bub itself in every process."""
+
+_SKILLS = "skills"
+"""What packages with skills have in common; the other Bub brings one itself."""
 
 _import = builtins.__import__
 _import_module = importlib.import_module
@@ -56,6 +64,8 @@ def _find(look: Callable[[], ModuleType], name: str) -> ModuleType:
     try:
         return look()
     except ModuleNotFoundError as error:
+        if error.name == name == _SKILLS:
+            return _import_module(f"{_HERE}.{_SKILLS}")
         if (error.name or "").partition(".")[0] != _HERE:
             raise
         said = f"Bub does not have `{name}` of the Bub on PyPI"
@@ -82,6 +92,61 @@ BUILTINS: Mapping[str, Any] = {**vars(builtins), "__import__": import_for_plugin
 def sees_reference(module: ModuleType) -> bool:
     """Whether a module was imported with the reference's names."""
     return vars(module).get("__builtins__") is BUILTINS
+
+
+@contextmanager
+def seeing(packages: Iterable[str]) -> Iterator[Mapping[str, Any]]:
+    """Let the modules of these top-level packages see the reference's names, from now on; gives their builtins.
+
+    Raises `BubError` if one was imported before without them.
+    """
+    wanted = frozenset(packages)
+    for name, module in tuple(sys.modules.items()):
+        if (
+            name.partition(".")[0] in wanted
+            and module is not None
+            and _is_source(module)
+            and not sees_reference(module)
+        ):
+            raise BubError(
+                f"`{name}` is imported already, with Bub's own names",
+                help="a package is one thing in a process: list its plugins with `runtime: asyncio` everywhere",
+            )
+    finder = next((one for one in sys.meta_path if isinstance(one, _Finder)), None)
+    if finder is None:
+        finder = _Finder()
+        sys.meta_path.insert(0, finder)
+    finder.packages |= wanted
+    yield BUILTINS
+
+
+class _Finder(MetaPathFinder):
+    """Finds the modules of plugins as everybody does, and has them run with builtins of their own."""
+
+    def __init__(self) -> None:
+        self.packages: frozenset[str] = frozenset()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a module of such a package; None for every other."""
+        if fullname.partition(".")[0] not in self.packages:
+            return None
+        others = (finder for finder in tuple(sys.meta_path) if finder is not self)
+        spec = next((found for finder in others if (found := finder.find_spec(fullname, path, target))), None)
+        if spec is not None and type(spec.loader) is SourceFileLoader:
+            spec.loader = _Loader(spec.loader.name, spec.loader.path)
+        return spec
+
+
+class _Loader(SourceFileLoader):
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module)["__builtins__"] = BUILTINS
+        super().exec_module(module)
+
+
+def _is_source(module: ModuleType) -> bool:
+    return isinstance(getattr(module, "__loader__", None), SourceFileLoader)
 
 
 def name_whole_process() -> None:
