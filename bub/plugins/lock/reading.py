@@ -13,6 +13,9 @@ from bub.base.failures import explain_os_error
 from bub.errors import BubError
 from bub.plugins.lock.facts import VERSION, Lock
 
+_OURS = b"\n[tool.bub]\n"
+"""What is written above Bub's own part of a lock."""
+
 _REMAKE = "`bub lock` makes it anew"
 
 
@@ -23,27 +26,38 @@ class LockError(BubError):
 def read_lock(file: Path) -> Lock | None:
     """Read what a lock says of plugins and servers; None if there is no such file.
 
-    Raises `LockError` for a file that cannot be read, or holds no lock of Bub.
+    Where packages come from is for installers: to read that, too, would take ten times as long. Raises `LockError` for
+    a file that cannot be read, or holds no lock of Bub.
     """
-    data = read_toml(file)
-    return lock_in(data, file) if data is not None else None
+    data = _read(file)
+    if data is None:
+        return None
+    _, heading, ours = data.partition(_OURS)
+    return lock_in(_parse(heading + ours if heading else data, file), file)
 
 
 def read_toml(file: Path) -> Mapping[str, Any] | None:
     """Read all that a lock holds; None if there is no such file. Raises `LockError` if it cannot be read."""
+    data = _read(file)
+    return _parse(data, file) if data is not None else None
+
+
+def _read(file: Path) -> bytes | None:
     try:
         descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe of this name holds up nobody
+        with os.fdopen(descriptor, "rb") as stream:
+            return stream.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise LockError(f"{file} cannot be read: {explain_os_error(error)}", help="correct its permissions") from error
+
+
+def _parse(data: bytes, file: Path) -> Mapping[str, Any]:
     import tomllib  # only where there is a lock
 
     try:
-        with os.fdopen(descriptor, "rb") as stream:
-            return tomllib.load(stream)
-    except OSError as error:
-        raise LockError(f"{file} cannot be read: {explain_os_error(error)}", help="correct its permissions") from error
+        return tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
         raise LockError(f"{file} is no lock: {' '.join(str(error).split())}", help=_REMAKE) from error
 
