@@ -6,9 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from fakes.locking import SAID, STORM, Folder
 
+from bub import BubFramework
 from bub.base.diagnostics import PipelineError
+from bub.base.locate import Found
+from bub.doctor.checks import Patient
+from bub.doctor.locked import look_at_lock
 from bub.runtime.bootstrap import provide_channels
 
 TOOLS = SAID["tools"]
@@ -172,6 +177,23 @@ def test_a_lock_that_cannot_be_read_stops_a_start(folder: Folder) -> None:
 
     (told,) = refusal(folder)
     assert "has the form 9" in told
+
+
+def test_doctor_tells_of_the_lock_and_of_packages_that_are_others(folder: Folder) -> None:
+    patient = Patient(
+        BubFramework(), None, folder.path, {}, found=Found(folder.file, consent=True, workspace_file=False)
+    )
+
+    (check,) = trio.run(look_at_lock, patient)
+    assert (check.status, check.message) == ("ok", "pylock.bub.toml holds 2 plugins, 0 servers, 2 packages")
+
+    folder.install("1.3", STORM)
+    (check,) = trio.run(look_at_lock, patient)
+    assert check.status == "broken" and "package `bub-storm`: ~ version: 1.2 → 1.3" in check.message
+
+    folder.lock.unlink()
+    (check,) = trio.run(look_at_lock, patient)
+    assert check.status == "skipped"
 
 
 async def take_nothing(message: object) -> None:
