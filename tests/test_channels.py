@@ -472,6 +472,16 @@ async def test_C26_a_reply_can_go_elsewhere_and_one_for_nobody_is_kept(workshop:
     assert (line.said, other.said) == (["here"], ["there"])
 
 
+@pytest.mark.parametrize(("elsewhere", "there"), [("other", ["you said hello"]), ("null", [])])
+async def test_C26_a_message_says_where_its_answer_goes(workshop: Workshop, elsewhere: str, there: list[str]) -> None:
+    line, other = Line(), Line("other")
+    async with opened(an_office(workshop, line, other)) as manager:
+        await line.say("hello", output_channel=elsewhere)
+        await line.say("and here")
+        await manager.settled()
+    assert (line.said, other.said) == (["you said and here"], there)
+
+
 async def test_T28_a_reply_that_fails_is_tried_again_and_stays_in_front(workshop: Workshop) -> None:
     line = Line()
     line.fails = [OSError("gone"), TryLaterError("too fast", seconds=30)]

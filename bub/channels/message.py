@@ -39,7 +39,8 @@ class ChannelMessage:
     however often the channel hands it over; "" if the channel cannot tell.
 
     Of a reply, `answers` is the `message_id` of what it answers, and `draft` the channel's name for the message that
-    showed it while it was being made, "" if there is none. `output_channel` sends it elsewhere (C26).
+    showed it while it was being made, "" if there is none. `output_channel` sends it elsewhere (C26); that of a message
+    which came in is where the answer goes, unless the reply says otherwise.
 
     `lifespan` is open while the message's turn runs; it is not kept over a restart. Everything else is JSON.
     """

@@ -342,11 +342,11 @@ class Dispatcher:
 
     async def _take_reply(self, batch: Batch, reply: Envelope) -> bool:
         """A reply of a turn: it is sent once the turn is over. False where nobody could deliver it (C26)."""
-        message = ChannelMessage.of(reply)
-        target = message.output_channel or message.channel
+        message, asked = ChannelMessage.of(reply), batch.message
+        goes_back = (message.channel, message.chat_id) == (asked.channel, asked.chat_id)
+        target = message.output_channel or (asked.output_channel if goes_back else "") or message.channel
         if target == NOWHERE:
             return True
-        asked = batch.message
         message = replace(message, channel=target, output_channel="", lifespan=None)
         if (message.channel, message.chat_id) == (asked.channel, asked.chat_id):
             message = replace(message, answers=message.answers or asked.message_id)
