@@ -55,6 +55,7 @@ async def try_package(trial: Trial, packages: Path, keep: bool) -> Outcome:
         kept = keep and environment.exists()
         wanted = [*trial.needs, *own] if other else [*trial.needs]
         commands = environment / "bin" if kept else install(environment, wanted, other)
+        steps["has an environment"] = "ok"
         kind = reference.ReferenceWorld if other else World
         left_out = {name for name, step in STEPS.items() if (other and step is not turn) or (kept and step is add)}
         async with kind(folder, commands, trial) as world:

@@ -87,7 +87,7 @@ class World:
     @property
     def basics(self) -> dict[str, Any]:
         """Who answers."""
-        return {"model": "openai:fake", "api_base": f"{self.model.address}/v1", "api_key": "sk-fake", **self.root}
+        return {"model": "openai:fake", "api_base": f"{self.model.address}/v1", **self.root}
 
     def write(self, *, nobody: bool = False) -> None:
         """Write the pipeline file; with `nobody`, as it is before the plugin is added."""
@@ -117,6 +117,7 @@ class World:
             "HOME": str(self.home),
             "BUB_HOME": str(self.bub_home),
             "BUB_CONFIG": str(self.file),
+            "BUB_API_KEY": "sk-fake",
             "PATH": os.pathsep.join([str(self.folder / "bin"), str(self.commands), SYSTEM]),
             "LANG": "C.UTF-8",
             "TMPDIR": os.environ.get("TMPDIR", "/tmp"),

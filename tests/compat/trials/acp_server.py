@@ -46,6 +46,6 @@ TRIAL = Trial(
     plugin="acp-server",
     does="an editor opens a session, and gets the answer as it is made",
     against="the real client of agent-client-protocol, over stdio",
-    hooks=("build_tape_context", "load_state", "provide_steering_inbox", "register_cli_commands", "system_prompt"),
+    hooks=("build_tape_context", "load_state", "register_cli_commands", "system_prompt"),
     turn=turn,
 )
