@@ -535,6 +535,13 @@ class BubHookSpecs:
         Return one, or None: an object with `publish_inbound`, `publish_outbound`, `next_inbound` and `next_outbound`.
         """
 
+    @_point("broadcast", returns=(list, tuple), bootstrap=True)
+    def provide_model_options(self, session_id: str, workspace: Path) -> Result[list[str]]:
+        """Called when a person wants to know which models a session can have. Return their names, or None.
+
+        A name is one that the setting `model` knows, such as `openai:gpt-5`, or that the plugin's `call_model` answers.
+        """
+
     @_point("broadcast", returns=(list, tuple), sync_only=True, bootstrap=True)
     def provide_channels(self, message_handler: MessageHandler) -> list[Any] | None:
         """Called when channels are needed.

@@ -14,7 +14,9 @@ from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, admission_of, not
 
 from bub import tool
 from bub.base.diagnostics import PipelineError
+from bub.base.surfaces import Surface
 from bub.bus import MessageBus
+from bub.errors import HookTypeError
 from bub.hooks.admission import Admission
 from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub.tape import TapeContext
@@ -499,6 +501,29 @@ def test_onboard_config_is_laid_over_the_settings_the_highest_priority_last(bub:
     assert settings == {"token": "${env:TOKEN}", "city": "Bern", "old": None}
     assert [config["token"] for config in seen] == ["${env:TOKEN}"] * 2
     assert seen[1]["city"] == "Ulm"
+
+
+async def test_provide_model_options_gives_the_names_of_all_plugins_once_and_a_person_reads_them(bub: Workshop) -> None:
+    async def high(session_id: str, workspace: Path) -> list[str]:
+        return [f"local:{session_id}", "openai:gpt-5"]
+
+    framework = bub(
+        "extends: bub:default\nsettings: {model: openai:gpt-5, fallback_models: [openai:gpt-5-mini]}",
+        low=Toy(provide_model_options=lambda: ["openai:gpt-5", "openai:o3"]),
+        none=Toy(provide_model_options=lambda: None),
+        high=Toy(provide_model_options=high),
+    )
+    offered = ["local:cli:local", "openai:gpt-5", "openai:o3", "openai:gpt-5-mini"]
+    assert await framework.get_model_options("cli:local") == offered
+    async with framework.running():
+        result = await framework.process_inbound({**HELLO, "content": ",model"}, surface=Surface.RUN)
+    assert result.model_output == "openai:gpt-5\nothers to choose from: local:cli:local, openai:o3, openai:gpt-5-mini"
+
+
+async def test_a_plugin_whose_model_options_are_no_list_is_named(bub: Workshop) -> None:
+    framework = bub(toy=Toy(provide_model_options=lambda: "openai:gpt-5"))
+    with pytest.raises(HookTypeError, match="toy"):
+        await framework.get_model_options("cli:local")
 
 
 def test_provide_bus_gives_the_bus_of_the_highest_priority_and_where_nobody_does_there_is_one(bub: Workshop) -> None:

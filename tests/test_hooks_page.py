@@ -238,6 +238,7 @@ SCENES = {
             "build_tape_context": "context: TapeContext(anchor=None",
             "register_cli_commands": "commands: ['greet']",
             "onboard_config": "settings: {'weather': {'city': 'Ulm'}}",
+            "provide_model_options": "models: ['openai:gpt-5-mini', 'anthropic:claude-sonnet-4-5']",
             "provide_bus": "on the bus: hello",
             "provide_tape_store": "default.db')",
             "provide_channels": "'printer'",
@@ -321,6 +322,7 @@ async def play(scene: str, folder: Path, examples: Sequence[str], make: Callable
                 lines += told(model_output=result.model_output, replies=replies)
         busy = Admission(is_running=True, running_count=1, pending_count=20)
         lines += told(admitted=await admission_of(framework, make(**said("hello")), busy))
+        lines += told(models=(await framework.get_model_options("cli:local"))[:2])
         await framework.create_bus().publish_inbound(make(**said("hello")))
         lines += told(store=getattr(framework.get_tape_store(), "path", None))
     return [*lines, *provided(framework), *written(folder)]

@@ -75,6 +75,7 @@ class Core:
             await trio.lowlevel.checkpoint()
             await fire(name)
         await self.framework.call_model({"messages": []}, session_id)
+        await self.framework.get_model_options(session_id)
         if message["content"] == "fail":
             raise RuntimeError("as asked")
         return "done"
@@ -89,8 +90,11 @@ def everywhere(seen: list[tuple[str, str]]) -> type:
 
         return note
 
-    async def call_model(self: object, session_id: str) -> None:
-        seen.append(("call_model", session_id.partition(":")[0]))
+    def of_the_session(name: str) -> Callable[..., None]:
+        def note(self: object, session_id: str) -> None:
+            seen.append((name, session_id.partition(":")[0]))
+
+        return note
 
     def of_no_turn(name: str) -> Callable[..., None]:
         def note(self: object) -> None:
@@ -100,7 +104,7 @@ def everywhere(seen: list[tuple[str, str]]) -> type:
 
     methods: dict[str, Any] = {name: of_the_turn(name) for name in (*HOOK_POINTS, *OWN, *FIRED)}
     methods |= {name: of_no_turn(name) for name in (*ON_DEMAND, "provide_tape_store")}
-    methods["call_model"] = call_model
+    methods |= {name: of_the_session(name) for name in ("call_model", "provide_model_options")}
     for name in MODEL:
         methods.pop(name)
     return type("Everywhere", (), {name: hookimpl(method) for name, method in methods.items()})

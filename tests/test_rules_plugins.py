@@ -139,8 +139,9 @@ def test_a_function_below_several_decorators_is_pointed_at_by_its_name(write: Wr
 
 
 def test_a_hook_that_will_not_come_says_what_to_do_instead(write: Write) -> None:
-    (finding,) = plugin_findings(write, LISTED, "@hookimpl\ndef provide_environment(): ...")
-    assert (finding.code, finding.help) == ("B201", REFUSED["provide_environment"])
+    for name, instead in REFUSED.items():
+        (finding,) = plugin_findings(write, LISTED, f"@hookimpl\ndef {name}(): ...")
+        assert (finding.code, finding.help) == ("B201", instead)
 
 
 def test_a_function_without_a_def_is_pointed_at_by_its_line(write: Write) -> None:

@@ -131,6 +131,12 @@ class BuiltinPlugin:
         return self._framework.dispatch(message) if self._framework.takes_replies else False
 
     @hookimpl
+    def provide_model_options(self) -> list[str]:
+        """The models that the settings name."""
+        settings = self._framework.settings
+        return [str(name) for name in (settings.get("model"), *(settings.get("fallback_models") or ())) if name]
+
+    @hookimpl
     def provide_tools(self) -> list[Tool]:
         """The tools of the agent."""
         return [

@@ -182,6 +182,9 @@ RESULTS = (SESSION, "prompt", ANSWER, OUTBOUNDS, "state")
 REFUSED: Mapping[str, str] = MappingProxyType(
     {
         "provide_environment": "bring tools of your own that work there, and list these instead of `bash` and `fs.*`",
+        "provide_lifespan": "open it with `await framework.shared(…)` when it is needed; Bub closes it in the end",
+        "provide_steering_inbox": "say `steer` in `admit_message`; what steers a turn is kept until it is answered",
+        "provide_tape_sidecar": "write to `tape.sidecar(NAME)`: each tape has as many as are written to",
     }
 )
 """Hook points of the other Bub that this one will not have, each with what to do instead (docs/two-bubs.md)."""

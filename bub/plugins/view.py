@@ -118,6 +118,9 @@ class ProfileView(Protocol):
     async def call_model(self, request: Mapping[str, Any], session_id: str) -> AsyncStreamEvents | None:
         """The answer of the first plugin that brings the model itself; None if Bub's own providers are meant."""
 
+    async def get_model_options(self, session_id: str) -> list[str]:
+        """The names of the models that plugins offer for a session."""
+
     # When a runtime uses it.
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -112,6 +113,24 @@ async def call_model(profile: Profile, request: Mapping[str, Any], session_id: s
         if answer is not None:
             return as_events(call, answer)
     return None
+
+
+async def provide_model_options(profile: Profile, session_id: str, workspace: Path) -> list[str]:
+    """The names of the models that plugins offer for a session, each once, those of a higher priority first.
+
+    A plugin that fails, or gives what is no list of names, is an error that names it.
+    """
+    calls = bind_bootstrap(profile.graph, "provide_model_options")
+    values = {"session_id": session_id, "workspace": workspace}
+    found: dict[str, None] = {}
+    for call in calls.items:
+        try:
+            offered = await settled(call.function(*calls.arguments(values)[call.signature]))
+        except Exception as error:
+            error.add_note(f"(in `provide_model_options` of plugin `{call.plugin}`)")
+            raise
+        found.update((str(name), None) for name in (call.check(offered) if offered is not None else ()))
+    return list(found)
 
 
 def collect_onboard_config(

@@ -218,6 +218,10 @@ class RuntimeView(ABC):
         """The answer of the first plugin that brings the model itself; None if Bub's own providers are meant."""
         return await bootstrap.call_model(self._get_profile(), request, session_id)
 
+    async def get_model_options(self, session_id: str) -> list[str]:
+        """The names of the models that plugins offer for a session (`provide_model_options`)."""
+        return await bootstrap.provide_model_options(self._get_profile(), session_id, self.workspace)
+
     def collect_onboard_config(
         self,
         current_config: Mapping[str, Any] | None = None,

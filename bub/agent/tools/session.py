@@ -84,7 +84,10 @@ async def model(
         raise ToolError("this session has no tape that could keep a choice")
     if not name:
         chosen = (await session_settings(context.tape)).get("model")
-        return f"{chosen} (the settings say: {configured})" if chosen else configured
+        now = f"{chosen} (the settings say: {configured})" if chosen else configured
+        offered = await framework.get_model_options(context.session_id)
+        others = [name for name in offered if name not in (chosen, configured)]
+        return f"{now}\nothers to choose from: {', '.join(others)}" if others else now
     if name == "default":
         await set_session_setting(context.tape, "model", None)
         return f"the model is that of the settings again: {configured}"
