@@ -136,7 +136,10 @@ def test_what_is_sound_ends_with_0_and_the_server_is_asked_once(model: Server, t
         *["python", "file", "trust", "lock", "plugins", "model", "local model", "commands"],
         *["channels", "channels", "tapes", "home", "log", "workspace", "clock", "terminal"],
     ]
-    assert [check["message"] for check in found["checks"] if check["status"] != "ok"] == ["telegram: not set up"]
+    assert [(check["check"], check["message"]) for check in found["checks"] if check["status"] != "ok"] == [
+        ("lock", "there is none, so a start takes plugins and packages as they are"),
+        ("channels", "telegram: not set up"),
+    ]
     assert model.asked == [("/v1/models", f"Bearer {KEY}")]
     assert KEY not in done.stdout
 
