@@ -31,7 +31,7 @@ export SAY := $(value MESSAGE)
 # Tests start Bub hundreds of times: a process that may not keep bytecode compiles every module anew, at twice the cost.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test matrix conformance foreign lint types pictures fuzz promise planted crash load soak local bench installs journey compat build clean
+.PHONY: help run test matrix conformance foreign lint types pictures fuzz promise planted crash load soak local bench installs packages journey compat build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -98,6 +98,9 @@ bench: $(VENV)/.bub $(VENV)/.test $(VENV)/.rival $(VENV)/.reference ## measure, 
 
 installs: $(VENV)/.bub $(VENV)/.test ## install Bub by each line of README, and ask the model: make installs VERSIONS="3.12"
 	PYTHONPATH=tests $(PY) -m tests.installs $(VERSIONS)
+
+packages: $(VENV)/.bub $(VENV)/.test ## add, update and remove packages with plugins in environments of their own
+	PACKAGES=all $(PY) -m pytest tests/test_plugins_add.py tests/test_plugins_kept.py
 
 journey: $(VENV)/.bub $(VENV)/.test ## spend the first hour at a terminal, wide and narrow, for each line of README
 	PYTHONPATH=tests $(PY) -m tests.journey

@@ -2,70 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import venv
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from conftest import Write
-from fakes.command_line import ROOT, bub
+from fakes.command_line import bub
+from fakes.packages import HOOK, POINTS, Person, files_below, make_request, needs_time
 from fakes.wheels import write_wheel
 
 from bub.errors import BubError
-from bub.setup.packages.adding import Request, add
-from bub.setup.packages.environment import Environment
-from bub.setup.packages.record import Added, read_added, update_added
-
-POINTS = "[bub]\ncalm = bub_calm\n"
-HOOK = "from bub import hookimpl\n\n@hookimpl\ndef system_prompt(prompt):\n    return 'calm'\n"
-
-ALL = os.environ.get("PACKAGES") == "all"
-needs_time = pytest.mark.skipif(not ALL, reason="installs for seconds: `make packages` runs it")
-
-
-class Person:
-    """Answers questions in turn, and remembers what was asked and said."""
-
-    def __init__(self, *answers: bool) -> None:
-        self.answers = list(answers)
-        self.asked: list[str] = []
-        self.heard: list[str] = []
-
-    def confirm(self, name: str, title: str) -> bool:
-        self.asked.append(title)
-        return self.answers.pop(0)
-
-    def say(self, text: str) -> None:
-        self.heard += text.splitlines()
-
-    @contextmanager
-    def progress(self, text: str) -> Iterator[object]:
-        yield lambda shown: None
+from bub.plugins.added import Added, Pin, read_added
+from bub.setup.packages.adding import add
+from bub.setup.packages.agreeing import Request
+from bub.setup.packages.record import update_added
 
 
 @pytest.fixture
 def request_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
-    """An environment of its own, in which Bub and what it needs can be imported, and no network."""
-    prefix = tmp_path / "environment"
-    venv.create(prefix, with_pip=False, symlinks=True)
-    site = next(prefix.glob("lib/python*/site-packages"))
-    places = [str(ROOT), str(ROOT / "plugins"), *(place for place in sys.path if place.endswith("site-packages"))]
-    (site / "around.pth").write_text("\n".join(places))
-    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
-    return Request(tmp_path / "home", Environment(str(prefix / "bin" / "python"), prefix, site), "run it again")
-
-
-def files_below(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()
-    }
+    return make_request(tmp_path, monkeypatch)
 
 
 def test_a_plugin_is_installed_with_what_it_needs_after_two_questions_if_it_brings_more_than_it_told(
@@ -147,7 +101,7 @@ def test_a_package_that_needs_what_bub_cannot_have_is_refused(request_to: Reques
 
 def test_a_damaged_record_is_no_empty_one(tmp_path: Path) -> None:
     assert read_added(tmp_path) == ()
-    one = Added("calm", "1", "calm", "/nowhere", ("calm",), ())
+    one = Added("calm", "1", "calm", "/nowhere", ("calm",), (Pin("calm", "1", ("sha256:0",)),))
     update_added(tmp_path, lambda before: [*before, one])
     assert read_added(tmp_path) == (one,)
     (tmp_path / "plugins" / "added.json").write_text("{}")

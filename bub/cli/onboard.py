@@ -96,7 +96,7 @@ def set_up(
     return 0
 
 
-class _FileChange(NamedTuple):
+class FileChange(NamedTuple):
     """What is to be written to one file: another text, and the secrets that it refers to, which go to its `.env`."""
 
     own: OwnFile
@@ -152,7 +152,7 @@ class _Change(NamedTuple):
     The person's own file comes first. If the second is never written, the next set-up begins with what the first says.
     """
 
-    files: Sequence[_FileChange]
+    files: Sequence[FileChange]
     channels: Sequence[str]
     first: str
 
@@ -206,11 +206,11 @@ def _change(
     )
     try:
         wizard.check()
-        changed = [_FileChange(own, wizard.run(plugins), ask.secrets)]
+        changed = [FileChange(own, wizard.run(plugins), ask.secrets)]
     except PipelineError as error:
         raise ShownPipelineError(error, wizard.sources) from error
     if person is not None and persons is not None and (person.text != _text_of(persons) or for_person.secrets):
-        changed.insert(0, _FileChange(persons, person.text, for_person.secrets))
+        changed.insert(0, FileChange(persons, person.text, for_person.secrets))
     if script is not None:
         script.finish()
     changed = [file for file in changed if not file.is_none]

@@ -16,11 +16,15 @@ from bub.cli.completion.known import keep_commands, pipeline_file
 from bub.cli.findings import ShownPipelineError
 from bub.cli.options import Options, workspace_of
 from bub.cli.prompts import can_ask, confirm_trust
+from bub.cli.table import LOST, load
 from bub.cli.terminal import printable
 from bub.errors import NotTrustedError
 from bub.framework import BubFramework
 from bub.inbox.started import is_started_by_bub
 from bub.runtime.trust import require_trust, trust
+
+_ADDED, _SYNC = "plugins/added.json", "bub plugins sync"
+"""The list of what was added, below Bub's own folder, and what installs that again (see `bub.plugins.added`)."""
 
 
 def open_framework(
@@ -37,6 +41,7 @@ def open_framework(
     `tell`. If not `routed`, a profile that `--profile` names is the only one. `check` proves more of what was loaded.
     Raises what `load_hooks` and `check` raise.
     """
+    _tell_lost()
     try:
         framework = _load(options, routed, check)
     except NotTrustedError as error:
@@ -67,6 +72,14 @@ def usual_file(options: Options) -> Path | None:
         if not _ask_for_trust(error):
             raise
     return found.path
+
+
+def _tell_lost() -> None:
+    """Say in a line that packages that were added are gone, as after an upgrade that made the environment anew."""
+    home = bub_home(os.environ)
+    lost = load(LOST)(home) if (home / _ADDED).exists() else ""
+    if lost:
+        print(printable(f"bub: {lost} (`{_SYNC}` installs what is gone again)"), file=sys.stderr)
 
 
 def _ask_for_trust(error: NotTrustedError) -> bool:

@@ -6,20 +6,27 @@ import importlib
 import os
 import shlex
 import signal
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import FrameType
 
 from bub.asking import Query
 from bub.base.locate import bub_home
 from bub.cli.exits import INTERRUPTED
-from bub.cli.onboard import set_up
+from bub.cli.onboard import FileChange, set_up
+from bub.cli.opening import usual_file
 from bub.cli.options import Options
 from bub.cli.prompts import can_ask, require_person
 from bub.cli.questions import TerminalVoice
 from bub.errors import BubError, UsageError
-from bub.setup.packages.adding import Request
+from bub.pipeline.edit.amend import amend
+from bub.pipeline.edit.own_file import read_own
+from bub.secrets.redactor import Redactor
+from bub.setup.packages.agreeing import Request
 from bub.setup.packages.environment import Environment
 from bub.setup.script import Script
+from bub.setup.unlisting import find_listings
 
 
 class Person(TerminalVoice):
@@ -45,6 +52,16 @@ def person_for(*, yes: bool, dry_run: bool) -> Person:
     return Person(agrees=yes)
 
 
+@contextmanager
+def nothing_half(note: str) -> Iterator[None]:
+    """Let a Ctrl-C say what it left behind, in a `note`."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        stop.add_note(note)
+        raise
+
+
 def request_for(word: str, names: list[str], *, build: bool = False, dry_run: bool = False) -> Request:
     """Return how packages are to be installed by a command."""
     command = shlex.join(["bub", "plugins", word, *names, *(["--build"] if build else [])])
@@ -67,6 +84,23 @@ def list_plugins(options: Options, plugins: Mapping[str, str], *, yes: bool) -> 
     if code == INTERRUPTED:
         tell.say(f"the package is installed; `{later}` lists its plugin in a profile and sets it up")
     return code
+
+
+def unlist_plugins(options: Options, plugins: Sequence[str], person: Person) -> None:
+    """Take plugins that were just removed off the lists of the file that a run would use, if a person says yes."""
+    file = usual_file(options)
+    if file is None:
+        return
+    own = read_own(file, even_broken=True)
+    changes = find_listings(own.text, plugins, file=own.file, base=own.path.parent)
+    if not changes:
+        return
+    change = FileChange(own, amend(own.text, changes, file=own.file), {})
+    change.show(Redactor(()), sys.stderr)
+    if person.confirm("plugins.unlist", f"Write this to {own.file}?"):
+        change.write()
+    else:
+        person.say(f"{own.file} still lists {', '.join(plugins)}")
 
 
 def _unwind(number: int, frame: FrameType | None) -> None:

@@ -11,10 +11,12 @@ import typer
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of, workspace_of
 from bub.cli.output import show_json
-from bub.cli.packages import list_plugins, person_for, request_for
+from bub.cli.packages import list_plugins, nothing_half, person_for, request_for, unlist_plugins
 from bub.cli.terminal import printable
 from bub.plugins.plugin_set import PluginStatus
 from bub.setup.packages.adding import add
+from bub.setup.packages.removing import remove
+from bub.setup.packages.renewing import sync, update
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, invoke_without_command=True)
 
@@ -22,6 +24,8 @@ _Names = Annotated[
     list[str],
     typer.Argument(metavar="NAME…", help="A package's name, a .whl file, a folder, or git+https://…#subdirectory=…"),
 ]
+_Added = Annotated[list[str] | None, typer.Argument(metavar="[NAME]…", help="Packages, or plugins that they bring.")]
+_AddedNames = Annotated[list[str], typer.Argument(metavar="NAME…", help="Packages, or plugins that they bring.")]
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
 _Build = Annotated[bool, typer.Option("--build", help="Build packages that are no wheels, which runs their code.")]
@@ -61,12 +65,44 @@ def add_plugins(
     person = person_for(yes=yes, dry_run=dry_run)
     options = options_of(ctx)
     request = request_for("add", names, build=build, dry_run=dry_run)
-    try:
+    with nothing_half("nothing was installed"):
         added = add(names, workspace_of(options), request, person)
-    except KeyboardInterrupt as stop:
-        stop.add_note("nothing was installed")
-        raise
     return list_plugins(options, added, yes=yes) if added else 0
+
+
+@app.command("update")
+def update_plugins(names: _Added = None, build: _Build = False, yes: _Yes = False, dry_run: _DryRun = False) -> None:
+    """Install newer versions of packages that were added; by default, of all of them.
+
+    Bub shows first what changes: version, entry points, labels, settings, requirements.
+    """
+    person = person_for(yes=yes, dry_run=dry_run)
+    with nothing_half("nothing more was installed"):
+        update(names or (), request_for("update", names or [], build=build, dry_run=dry_run), person)
+
+
+@app.command("remove")
+def remove_plugins(ctx: typer.Context, names: _AddedNames, yes: _Yes = False, dry_run: _DryRun = False) -> None:
+    """Remove packages that were added, and what was brought for them and nothing else needs.
+
+    Bub then asks whether to take their plugins off the lists of the pipeline file; their settings stay.
+    """
+    person = person_for(yes=yes, dry_run=dry_run)
+    with nothing_half("nothing was removed"):
+        gone = remove(names, request_for("remove", names, dry_run=dry_run), person)
+    if gone:
+        unlist_plugins(options_of(ctx), gone, person)
+
+
+@app.command("sync")
+def sync_plugins(names: _Added = None, yes: _Yes = False, dry_run: _DryRun = False) -> None:
+    """Install again what was added and is gone, as after an upgrade that made the environment anew: the same files.
+
+    Whatever an installation that was killed left behind is taken back, too.
+    """
+    person = person_for(yes=yes, dry_run=dry_run)
+    with nothing_half("nothing was installed"):
+        sync(names or (), request_for("sync", names or [], dry_run=dry_run), person)
 
 
 def _print_report(report: Sequence[PluginStatus]) -> None:

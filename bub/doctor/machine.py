@@ -11,6 +11,7 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, PackagePath, distribution, version
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from bub.base.failures import explain_os_error
 from bub.base.locate import bub_home
 from bub.base.other_bub import OTHER, OURS, explain_other, is_other_here, mend_other
 from bub.doctor.checks import Check, Patient, in_thread
+from bub.plugins.added import SYNC, describe_lost
 
 LEAST_FREE = 100 * 1024 * 1024
 """Bytes that should be free on the disk."""
@@ -26,11 +28,14 @@ LEAST_FREE = 100 * 1024 * 1024
 _PACKAGES = ("httpx", "jsonschema", "msgspec", "pluggy", "pyyaml", "trio", "typer")
 
 
-async def look_at_python(_: Patient) -> Sequence[Check]:
+async def look_at_python(patient: Patient) -> Sequence[Check]:
     """Check Python, the packages that matter by their versions, and that Bub's files are its own."""
     checks = [await in_thread(_python)]
     if is_other_here() or _other_version():
         checks.append(await in_thread(_look_at_other))
+    lost = await in_thread(partial(describe_lost, bub_home(patient.environ)))
+    if lost:
+        checks.append(Check("added", "broken", lost, f"run `{SYNC}`"))
     return checks
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import distributions
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
-from bub.base.other_bub import OTHER, OURS
+from bub.base.other_bub import OTHER
 from bub.errors import BubError
 from bub.setup.packages.distributions import Distribution, read_distributions
 from bub.setup.packages.requirements import as_constraints, canonical, name_in
@@ -49,30 +49,29 @@ class Environment(msgspec.Struct, frozen=True):
 
     def versions(self) -> dict[str, str]:
         """Return every distribution that can be imported, wherever it lies, with its version."""
-        found: dict[str, str] = {}
-        for one in distributions():
-            name = one.metadata["Name"]
-            if name:
-                found.setdefault(canonical(name), one.version)
-        return found
+        return {canonical(one.metadata["Name"]): one.version for one in self._all()}
+
+    def needs(self) -> dict[str, set[str]]:
+        """Return every distribution that can be imported, with the names of what it needs."""
+        return {
+            canonical(one.metadata["Name"] or ""): {name_in(requirement) for requirement in one.requires or ()}
+            for one in self._all()
+        }
 
     def constraints(self, but: Iterable[str]) -> list[str]:
         """Return what installed packages need of others, `but` those that are replaced; it has to stay true."""
         skipped = set(but)
         lines: dict[str, None] = {}
-        for one in distributions():
+        for one in self._all():
             if canonical(one.metadata["Name"] or "") not in skipped:
                 lines.update(dict.fromkeys(as_constraints(one.requires or ())))
         return [line for line in lines if name_in(line) != OTHER]
 
-
-def needed_by(installed: Mapping[str, Distribution], name: str) -> Iterator[str]:
-    """Yield the installed distributions that need one."""
-    for key, one in installed.items():
-        if any(name_in(requirement) == name for requirement in one.about.requires):
-            yield key
-
-
-def is_bubs_own(name: str) -> bool:
-    """Return whether a distribution is Bub itself, or the other program of its name."""
-    return canonical(name) in (OURS, OTHER)
+    def _all(self) -> Iterator[importlib.metadata.Distribution]:
+        """Every distribution that can be imported; of two of one name, the first counts."""
+        found: dict[str, None] = {}
+        for one in importlib.metadata.distributions(path=list(dict.fromkeys([str(self.site), *sys.path]))):
+            name = canonical(one.metadata["Name"] or "")
+            if name and name not in found:
+                found[name] = None
+                yield one

@@ -26,36 +26,18 @@ from bub.agent.local.installers import (
 from bub.base.other_bub import OTHER
 from bub.errors import BubError
 from bub.log import log_warning
+from bub.plugins.added import Pin
 from bub.setup.packages.environment import Environment
 from bub.setup.packages.requirements import canonical, name_in, versions_in
 from bub.setup.packages.workplace import STAGE
 
-__all__ = ["Installer", "Pin"]
+__all__ = ["Installer"]
 
 _WOULD_INSTALL = re.compile(r"^ \+ (?P<name>[^\s=@]+)(?:==(?P<version>\S+)| @ (?P<url>\S+)).*$", re.MULTILINE)
 _PYTHON = re.compile(r"requires? (?:a different )?python[^\n]*|Requires-Python [^\n;]*", re.IGNORECASE)
 _MOST_MEGABYTES = 4_000
 _SAID_LAST = 400
 _NO_SIGN = ("--only-binary", ":all:")
-
-
-class Pin(msgspec.Struct, frozen=True):
-    """One package at just one version, with the hashes of its files; `url` is where it lies if that is no index."""
-
-    name: str
-    version: str
-    hashes: tuple[str, ...]
-    url: str = ""
-
-    @property
-    def key(self) -> str:
-        """The name in the form that is compared."""
-        return canonical(self.name)
-
-    def requirement(self) -> str:
-        """Return the line that asks for just this, and for nothing that it needs."""
-        what = f"{self.name} @ {self.url}" if self.url else f"{self.name}=={self.version}"
-        return " ".join([what, *(f"--hash={one}" for one in self.hashes)])
 
 
 class Installer(msgspec.Struct, frozen=True):

@@ -47,7 +47,7 @@ class Offer(msgspec.Struct, frozen=True):
     """What one package would bring, as far as it can be seen without running it.
 
     `outside` are the files outside of its modules, `scripts` those on the PATH, `at_start` what every start of Python
-    runs in this environment. `size` is in bytes.
+    runs in this environment.
     """
 
     package: Distribution
@@ -57,7 +57,6 @@ class Offer(msgspec.Struct, frozen=True):
     scripts: tuple[str, ...]
     outside: tuple[str, ...]
     at_start: tuple[str, ...]
-    size: int
 
     @property
     def runtime(self) -> str:
@@ -103,7 +102,6 @@ def offer_of(package: Distribution, stage: Path, environment: Environment) -> Of
         tuple(Path(path).name for path in scripts),
         tuple(outside),
         tuple(at_start),
-        sum((stage / path).lstat().st_size for path in package.files if (stage / path).is_file()),
     )
 
 

@@ -1,60 +1,25 @@
-"""What `bub plugins add` installed, in Bub's own folder: enough to install exactly that again."""
+"""Writing down what was added, in Bub's own folder: enough to install exactly that again."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from bub.base.failures import explain_os_error
 from bub.base.private import lock_file, make_private, open_private
 from bub.base.rewrite import write_private
-from bub.errors import BubError
-from bub.setup.packages.installer import Pin
+from bub.plugins.added import FILE, VERSION, Added, Pin, Record, read_added
+from bub.setup.packages.distributions import Distribution
+from bub.setup.packages.environment import Environment
+from bub.setup.packages.requirements import name_in
+from bub.setup.packages.unpacked import Root, Unpacked, file_of
 
-__all__ = ["Added", "keep_wheel", "missing_from", "read_added", "update_added", "wheel_of"]
+__all__ = ["keep_wheel", "needed_for", "record", "update_added", "wheel_of", "without"]
 
-_FILE, _WHEELS, _LOCK = "plugins/added.json", "plugins/wheels", "plugins/lock"
-_VERSION = 1
-
-
-class Added(msgspec.Struct, frozen=True):
-    """A package that was added: `source` as it was typed, with what was taken of a repository.
-
-    `environment` is the folder that it was installed into, `packages` are itself and all that came with it. The `url`
-    of a pin is the address of its wheel; that of one that is kept in Bub's own folder is its path there.
-    """
-
-    name: str
-    version: str
-    source: str
-    environment: str
-    plugins: tuple[str, ...]
-    packages: tuple[Pin, ...]
-
-
-class _Record(msgspec.Struct, frozen=True):
-    version: int
-    added: tuple[Added, ...] = ()
-
-
-def read_added(home: Path) -> tuple[Added, ...]:
-    """Read what was added. Raises BubError if the file is damaged: nobody installs half a list."""
-    path = home / _FILE
-    try:
-        found = msgspec.json.decode(path.read_bytes(), type=_Record)
-    except (FileNotFoundError, NotADirectoryError):
-        return ()
-    except OSError as error:
-        raise BubError(f"{path} cannot be read: {explain_os_error(error)}", help="correct its permissions") from None
-    except msgspec.MsgspecError:
-        found = _Record(0)
-    if found.version != _VERSION:
-        raise BubError(f"{path} is damaged, or of another Bub", help="move it away, then add the plugins again")
-    return found.added
+_WHEELS, _LOCK = "plugins/wheels", "plugins/lock"
 
 
 def update_added(home: Path, change: Callable[[Sequence[Added]], Sequence[Added]]) -> None:
@@ -63,10 +28,10 @@ def update_added(home: Path, change: Callable[[Sequence[Added]], Sequence[Added]
     lock = open_private(home / _LOCK)
     try:
         lock_file(lock)
-        path = home / _FILE
+        path = home / FILE
         added = tuple(change(read_added(home)))
         old = path.read_bytes() if path.exists() else None
-        new = msgspec.json.format(msgspec.json.encode(_Record(_VERSION, added)), indent=2) + b"\n"
+        new = msgspec.json.format(msgspec.json.encode(Record(VERSION, added)), indent=2) + b"\n"
         if new != old:
             write_private(path, old, new)
         needed = {pin.url for one in added for pin in one.packages}
@@ -92,11 +57,53 @@ def wheel_of(home: Path, pin: Pin) -> Pin:
     return msgspec.structs.replace(pin, url=(home / _WHEELS / pin.url).as_uri())
 
 
-def missing_from(added: Sequence[Added], prefix: str, versions: dict[str, str]) -> list[Added]:
-    """Return what was added to an environment, or to one that is no more, and is not in it: it was made anew."""
-    return [
-        one
-        for one in added
-        if versions.get(one.packages[0].key) != one.version
-        and (one.environment == prefix or not os.path.isdir(one.environment))  # noqa: PTH112 (it never raises)
-    ]
+def record(
+    home: Path, roots: Sequence[Root], unpacked: Unpacked, environment: Environment, before: Mapping[str, str]
+) -> None:
+    """Write down packages that were just installed; `before` is what was there, by name with its version."""
+    prefix = str(environment.prefix)
+    here = [one for one in read_added(home) if one.environment == prefix]
+    known = {pin.key: pin for one in here for pin in one.packages}
+    known.update({pin.key: _kept(home, pin) for pin in unpacked.pins})
+    brought = {name for one in here for name in one.brought} | (set(unpacked.packages) - set(before))
+    installed = environment.installed()
+    added = []
+    for root, offer in zip(roots, unpacked.offers, strict=True):
+        names = needed_for(root.name, installed)
+        added.append(
+            Added(
+                offer.package.about.name,
+                offer.package.version,
+                root.source,
+                prefix,
+                tuple(plugin.name for plugin in offer.plugins),
+                tuple(known[name] for name in names if name in known),
+                tuple(name for name in names if name in brought),
+                root.commit,
+            )
+        )
+    update_added(home, lambda old: [*without(old, added), *added])
+
+
+def without(added: Sequence[Added], others: Sequence[Added]) -> list[Added]:
+    """Return what was added but for the packages of the same names in the same environments."""
+    gone = {(one.key, one.environment) for one in others}
+    return [one for one in added if (one.key, one.environment) not in gone]
+
+
+def needed_for(name: str, installed: Mapping[str, Distribution]) -> list[str]:
+    """Return a package and whatever it needs, and so on, of what is installed; itself first."""
+    found: dict[str, None] = {}
+    waiting = [name]
+    while waiting:
+        one = waiting.pop(0)
+        if one in installed and one not in found:
+            found[one] = None
+            waiting += [name_in(requirement) for requirement in installed[one].about.requires]
+    return list(found)
+
+
+def _kept(home: Path, pin: Pin) -> Pin:
+    """A pin whose wheel is found again: one that lies on this machine may be moved or removed, so it is kept."""
+    file = file_of(pin)
+    return msgspec.structs.replace(pin, url=keep_wheel(home, file, pin.hashes[0])) if file is not None else pin

@@ -14,10 +14,18 @@ _MEGABYTE = 2**20
 
 
 def review(
-    offers: Sequence[Offer], packages: Mapping[str, Distribution], versions: Mapping[str, str], size: int
+    offers: Sequence[Offer],
+    packages: Mapping[str, Distribution],
+    versions: Mapping[str, str],
+    size: int,
+    changes: Sequence[str] = (),
 ) -> Iterator[str]:
-    """Yield the lines; `packages` is all that would be installed, `versions` what is there, `size` is in bytes."""
-    for offer in offers:
+    """Yield the lines; `packages` is all that would be installed, `versions` what is there, `size` is in bytes.
+
+    If the packages take the place of others, `changes` is what is said of them.
+    """
+    yield from changes
+    for offer in () if changes else offers:
         yield from _describe_package(offer)
     yield from _describe_changes(offers, packages, versions, size)
     yield "  A plugin can do whatever you can do on this machine. Labels are what its authors say, no more."
@@ -49,12 +57,13 @@ def _describe_plugin(plugin: OfferedPlugin) -> Iterator[str]:
     if plugin.labels is None:
         yield "labels: none, so that what it gives counts as untrusted, and what it gets as sent outside"
     else:
-        yield f"labels: {_describe_labels(plugin.labels)}"
+        yield f"labels: {describe_labels(plugin.labels)}"
     if plugin.settings:
         yield f"settings: {_list(plugin.settings)}"
 
 
-def _describe_labels(labels: PluginLabels) -> str:
+def describe_labels(labels: PluginLabels) -> str:
+    """Say in a line what labels declare."""
     named = {**labels.tools, **{f"channel {name}": one for name, one in labels.channels.items()}}
     said = [f"{name} {_words(one)}" for name, one in named.items()]
     if labels.others is not None:

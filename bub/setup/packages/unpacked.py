@@ -14,8 +14,9 @@ import msgspec
 from bub.agent.local.installers import Watch, Workplace, run_installer
 from bub.asking import Telling
 from bub.errors import BubError, UsageError
+from bub.plugins.added import Pin
 from bub.setup.packages.distributions import Distribution, read_distribution
-from bub.setup.packages.installer import Installer, Pin
+from bub.setup.packages.installer import Installer
 from bub.setup.packages.offer import Offer, offer_of, refuse_packages
 from bub.setup.packages.requirements import name_in
 from bub.setup.packages.sources import Source, read_project, read_wheel, refuse_bub, require_python
@@ -27,27 +28,31 @@ __all__ = ["Root", "Unpacked", "check_early", "find_roots", "unpack", "watching"
 class Root(msgspec.Struct, frozen=True):
     """A package that was asked for: the requirement that installers get, its name, what it needs if that is known.
 
-    `source` is what was typed, with the commit that was taken of a repository; `wheel` is its file if no index has it.
+    `source` is what was typed, paths in full; `commit` is what was taken of a repository.
     """
 
     requirement: str
     name: str
     source: str
     needs: tuple[str, ...] = ()
-    wheel: Path | None = None
+    commit: str = ""
 
 
 class Unpacked(msgspec.Struct, frozen=True):
-    """Packages in the stage of a workplace: all of them by name, the pins they came from, and what the roots offer."""
+    """Packages in the stage of a workplace: all of them by name, the pins they came from, and what the roots offer.
+
+    `size` is how many bytes all of it takes.
+    """
 
     packages: Mapping[str, Distribution]
     pins: tuple[Pin, ...]
     offers: tuple[Offer, ...]
+    size: int
 
     @property
-    def size(self) -> int:
-        """The bytes that the roots' files take."""
-        return sum(offer.size for offer in self.offers)
+    def names(self) -> str:
+        """The roots' names, for a sentence."""
+        return ", ".join(offer.package.about.name for offer in self.offers)
 
     @property
     def runtimes(self) -> Mapping[str, str]:
@@ -91,18 +96,17 @@ def find_roots(
     return roots
 
 
-def _root_of(wheel: Path, source: str) -> Root:
+def _root_of(wheel: Path, source: str, commit: str = "") -> Root:
     about = read_wheel(wheel)
     refuse_bub(about.name)
-    return Root(f"{about.name} @ {wheel.as_uri()}", about.key, source, about.requires, wheel)
+    return Root(f"{about.name} @ {wheel.as_uri()}", about.key, source, about.requires, commit)
 
 
 def _build(source: Source, installer: Installer, tell: Telling, confirm: Callable[[str, str], bool]) -> Root | None:
-    folder, said = source.path, str(source.path)
+    folder, said, commit = source.path, str(source.path), ""
     if source.kind == "git":
         checkout, commit = _clone(source, installer)
-        folder, said = checkout / source.below, f"git+{source.url}@{commit}"
-        said += f"#subdirectory={source.below}" if source.below else ""
+        folder, said = checkout / source.below, source.text
     name = _check_project(folder)
     builder = _backend(folder)
     tell.say(f"To install {name}, a wheel of it is built first: that runs `{builder}`, and may run code in {said}.")
@@ -110,7 +114,7 @@ def _build(source: Source, installer: Installer, tell: Telling, confirm: Callabl
         return None
     with tell.progress(f"building {name}") as show:
         wheel = msgspec.structs.replace(installer, watch=watching(show, f"building {name}")).build(folder, name)
-    return _root_of(wheel, said)
+    return _root_of(wheel, said, commit)
 
 
 def _check_project(folder: Path) -> str:
@@ -162,7 +166,7 @@ def unpack(installer: Installer, pins: Sequence[Pin], roots: Iterable[str]) -> U
         require_python(one.about.name, one.about.requires_python)
     refuse_packages(packages, names, stage, environment)
     offers = tuple(offer_of(packages[name], stage, environment) for name in names)
-    return Unpacked(packages, tuple(pins), offers)
+    return Unpacked(packages, tuple(pins), offers, _size_of(stage))
 
 
 def watching(show: Callable[[str], None], what: str, workplace: Workplace | None = None) -> Watch:
