@@ -11,7 +11,7 @@ from fakes.packages import HOOK, POINTS, Person, files_below, make_request, need
 from fakes.wheels import write_wheel
 
 from bub.errors import BubError
-from bub.plugins.added import Added, Pin, read_added
+from bub.plugins.installed.added import Added, Pin, read_added
 from bub.setup.packages.adding import add
 from bub.setup.packages.agreeing import Request
 from bub.setup.packages.record import update_added

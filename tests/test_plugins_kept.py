@@ -14,7 +14,7 @@ from fakes.wheels import write_wheel
 
 from bub.errors import BubError, UsageError
 from bub.pipeline.edit.amend import amend
-from bub.plugins.added import Added, Pin, describe_lost, find_lost, read_added
+from bub.plugins.installed.added import Added, Pin, describe_lost, find_lost, read_added
 from bub.setup.packages.adding import add
 from bub.setup.packages.agreeing import Request
 from bub.setup.packages.record import update_added

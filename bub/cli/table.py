@@ -56,7 +56,7 @@ PLUGIN_COMMANDS = "bub.cli.plugin_commands:plugin_command"
 NAMES = "bub.cli.completion.names:"
 """The module that reads names from pipeline files: it takes as long to load as all else that answers a Tab."""
 
-LOST = "bub.plugins.added:describe_lost"
+LOST = "bub.plugins.installed.added:describe_lost"
 """The function that finds packages that were added and are gone; it is loaded if there is a list of them."""
 
 SESSIONS = "bub.cli.completion.sessions:sessions_of"

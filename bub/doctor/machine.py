@@ -20,7 +20,7 @@ from bub.base.failures import explain_os_error
 from bub.base.locate import bub_home
 from bub.base.other_bub import OTHER, OURS, explain_other, is_other_here, mend_other
 from bub.doctor.checks import Check, Patient, in_thread
-from bub.plugins.added import SYNC, describe_lost
+from bub.plugins.installed.added import SYNC, describe_lost
 
 LEAST_FREE = 100 * 1024 * 1024
 """Bytes that should be free on the disk."""

@@ -26,7 +26,7 @@ from bub.agent.local.installers import (
 from bub.base.other_bub import OTHER
 from bub.errors import BubError
 from bub.log import log_warning
-from bub.plugins.added import Pin
+from bub.plugins.installed.added import Pin
 from bub.setup.packages.environment import Environment
 from bub.setup.packages.requirements import canonical, name_in, versions_in
 from bub.setup.packages.workplace import STAGE

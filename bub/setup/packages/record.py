@@ -11,7 +11,7 @@ import msgspec
 
 from bub.base.private import lock_file, make_private, open_private
 from bub.base.rewrite import write_private
-from bub.plugins.added import FILE, VERSION, Added, Pin, Record, read_added
+from bub.plugins.installed.added import FILE, VERSION, Added, Pin, Record, read_added
 from bub.setup.packages.distributions import Distribution
 from bub.setup.packages.environment import Environment
 from bub.setup.packages.requirements import name_in

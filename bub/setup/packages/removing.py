@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from bub.plugins.added import Added, read_added
+from bub.plugins.installed.added import Added, read_added
 from bub.setup.packages.agreeing import Consent, Request, files_of
 from bub.setup.packages.record import update_added, without
 from bub.setup.packages.renewing import choose

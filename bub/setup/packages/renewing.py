@@ -9,7 +9,7 @@ import msgspec
 
 from bub.base.diagnostics import did_you_mean
 from bub.errors import UsageError
-from bub.plugins.added import Added, find_lost, read_added
+from bub.plugins.installed.added import Added, find_lost, read_added
 from bub.setup.packages.adding import fetch
 from bub.setup.packages.agreeing import Consent, Request, agree, install
 from bub.setup.packages.installer import Installer

@@ -14,7 +14,7 @@ import msgspec
 from bub.agent.local.installers import Watch, Workplace, run_installer
 from bub.asking import Telling
 from bub.errors import BubError, UsageError
-from bub.plugins.added import Pin
+from bub.plugins.installed.added import Pin
 from bub.setup.packages.distributions import Distribution, read_distribution
 from bub.setup.packages.installer import Installer
 from bub.setup.packages.offer import Offer, offer_of, refuse_packages
