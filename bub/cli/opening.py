@@ -24,7 +24,7 @@ from bub.inbox.started import is_started_by_bub
 from bub.runtime.trust import require_trust, trust
 
 _ADDED, _SYNC = "plugins/added.json", "bub plugins sync"
-"""The list of what was added, below Bub's own folder, and what installs that again (see `bub.plugins.installed.added`)."""
+"""The list of what was added, below Bub's own folder, and what installs that again (`bub.plugins.installed.added`)."""
 
 
 def open_framework(
