@@ -80,6 +80,7 @@ planted: $(VENV)/.bub $(VENV)/.test ## plant faults in a copy of the engine, and
 crash: $(VENV)/.bub $(VENV)/.test ## kill those who take turns and write tapes, again and again: make crash CRASHES=1000
 	CRASHES=$(CRASHES) $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_tape_stores.py tests/test_agent_crash.py tests/test_mailbox.py -k kill_9
 	CLICKS=100 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_click_crash.py
+	SCHEDULE_KILLS=30 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_schedules_killed.py
 
 load: $(VENV)/.bub $(VENV)/.test ## 1,000 messages while everybody is killed, and ten minutes of work: make load MESSAGES=200
 	MESSAGES=$(MESSAGES) CHATS=50 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_telegram_crash.py -k killed

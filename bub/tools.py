@@ -108,7 +108,8 @@ class Tool(msgspec.Struct, frozen=True):
     again for that, whoever would say yes. `labels` are None if it does not declare what it does to information. One
     that `counts_as` others is denied if one of them is, and asked about if one of them is.
     `command` names the argument that is a command for a shell; if a profile lets it through without a question, the
-    tool runs the `words` of its context instead.
+    tool runs the `words` of its context instead. A person is asked about one that is `asked`, unless `allow` has its
+    very name.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Tool(msgspec.Struct, frozen=True):
     labels: Labels | None = None
     counts_as: tuple[str, ...] = ()
     command: str | None = None
+    asked: bool = False
 
     def check(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Check the arguments of a call and give them as the function takes them (BEHAVIOURS A17).
@@ -342,6 +344,8 @@ class ToolPolicy(msgspec.Struct, frozen=True):
         return is_named and not is_shut and all(outer.wants(server) for outer in self.within)
 
     def _asks_itself(self, tool: Tool) -> bool:
+        if tool.asked and tool.name not in (self.allow or ()):
+            return True
         return any(_fits(glob, name) for glob in self.ask for name in (tool.name, *tool.counts_as))
 
 

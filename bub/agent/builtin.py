@@ -18,6 +18,7 @@ from bub.agent.skills import SKILL_TOOL, Skills, skill_roots
 from bub.agent.task import Task
 from bub.agent.tools.files import file_tools
 from bub.agent.tools.plan import plan_tools
+from bub.agent.tools.schedules.own import schedule_tools
 from bub.agent.tools.session import session_tools
 from bub.agent.tools.shell import Shells, open_shells, shell_tools
 from bub.agent.tools.tape import tape_tools
@@ -147,6 +148,7 @@ class BuiltinPlugin:
             *plan_tools(self._framework),
             *session_tools(self._framework, self._read_skill, self._stop_session),
             *window_tools(self._framework),
+            *schedule_tools(self._framework),
         ]
 
     @hookimpl

@@ -24,6 +24,7 @@ from bub.inbox.approvals import Approvals, TurnCalls
 from bub.inbox.batch import Batch, as_one, may_steer, surface_of, with_draft
 from bub.inbox.framework import Framework
 from bub.inbox.ledger import Ledger, origin_of
+from bub.inbox.schedules.session import SessionSchedules, current_schedules
 from bub.inbox.store import Id, InboxStore, Received
 from bub.log import log_exception, log_info, log_warning
 
@@ -136,6 +137,7 @@ class Dispatcher:
         self._start_soon(self._see_to, taken)
 
     async def _see_to(self, batch: Batch) -> None:
+        current_schedules.set(SessionSchedules(self._mailbox, batch))
         try:
             with batch.scope:
                 try:

@@ -21,6 +21,7 @@ from bub.base.private import lock_file, make_private, open_private
 from bub.channels.message import ChannelMessage
 from bub.inbox.questions import AskedQuestion
 from bub.inbox.schedules.firing import Firing, Followed
+from bub.inbox.schedules.own import OwnSchedule
 from bub.inbox.sqlite import SqliteInbox, inbox_file
 from bub.inbox.store import Claim, FencedError, Id, MailboxError, Outgoing, Received, Token
 
@@ -193,6 +194,18 @@ class Mailbox:
     async def fire(self, firing: Firing, message: ChannelMessage, *, until: float, missed: int) -> Received | None:
         """Claim a firing and keep its message, in one transaction."""
         return await self._do(self._store.fire, *self._store.texts.write(message), firing, until, missed)
+
+    async def add_schedule(self, schedule: OwnSchedule, most: int) -> OwnSchedule | None:
+        """Keep a schedule of the agent."""
+        return await self._do(self._store.schedules.add, schedule, most)
+
+    async def own_schedules(self) -> list[OwnSchedule]:
+        """Return the schedules of the agent."""
+        return await self._do(self._store.schedules.own)
+
+    async def remove_schedule(self, name: str) -> bool:
+        """Remove a schedule of the agent."""
+        return await self._do(self._store.schedules.remove, name)
 
     async def pass_over(self, name: str, *, until: float, missed: int) -> None:
         """Note that every moment up to a time is decided."""

@@ -16,6 +16,7 @@ from bub.channels.message import ChannelMessage
 from bub.errors import BubError
 from bub.inbox.questions import AskedQuestion
 from bub.inbox.schedules.firing import Firing, Followed
+from bub.inbox.schedules.own import OwnSchedule
 
 Id: TypeAlias = int
 """Names a message or a reply in its store. Nobody reads more from it than its order: what came later is greater."""
@@ -163,6 +164,15 @@ class InboxStore(Protocol):
 
         None if somebody has claimed it before; what is decided is noted all the same.
         """
+
+    async def add_schedule(self, schedule: OwnSchedule, most: int) -> OwnSchedule | None:
+        """Keep a schedule of the agent, and give it its name; None if its profile has `most` of them already."""
+
+    async def own_schedules(self) -> list[OwnSchedule]:
+        """Give the schedules of the agent, the oldest first."""
+
+    async def remove_schedule(self, name: str) -> bool:
+        """Remove a schedule of the agent; False if there is none of that name."""
 
     async def pass_over(self, name: str, *, until: float, missed: int) -> None:
         """Note that every moment of a schedule up to a time is decided, and how many of them did not fire."""

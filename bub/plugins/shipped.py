@@ -69,6 +69,9 @@ SHIPPED_TOOLS: Mapping[str, bool] = MappingProxyType(
         "compact": True,
         "model": False,
         "reasoning": False,
+        "schedule.add": False,
+        "schedule.list": False,
+        "schedule.remove": False,
     }
 )
 """The tools of `builtin` by name, each with whether it only reads, which a profile without `allow` allows."""

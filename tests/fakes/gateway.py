@@ -168,14 +168,19 @@ class Running:
 
 
 @contextmanager
-def gateway(folder: Path, *arguments: str, ready: bool = True, **environment: str) -> Iterator[Running]:
-    """Run `bub gateway` for as long as the block; its channel listens when that begins, unless it is not `ready`."""
+def gateway(
+    folder: Path, *arguments: str, ready: bool = True, module: str = "bub", **environment: str
+) -> Iterator[Running]:
+    """Run `bub gateway` for as long as the block; its channel listens when that begins, unless it is not `ready`.
+
+    `module` is run in the place of `bub`.
+    """
     (folder / "port").unlink(missing_ok=True)
     told = {"PYTHONPATH": str(ROOT), "BUB_TRUST_WORKSPACE": "1", **environment}
     with (
         (folder / "stderr").open("wb") as stderr,
         subprocess.Popen(
-            [sys.executable, "-m", "bub", "gateway", *arguments],
+            [sys.executable, "-m", module, "gateway", *arguments],
             cwd=folder,
             env={**os.environ, **told},
             stdin=subprocess.DEVNULL,

@@ -5,7 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 
+import msgspec
+from msgspec import structs
+
 from bub.inbox.schedules.firing import Firing, Followed
+from bub.inbox.schedules.own import OwnSchedule
 from bub.tape.entry import mend
 
 REMEMBERED = 10_000
@@ -25,6 +29,11 @@ create table if not exists firings (
 )
 """,
     "create index if not exists firings_of_messages on firings (message)",
+    """
+create table if not exists own_schedules (
+    number integer primary key autoincrement, workspace integer not null, profile text not null, body text not null
+)
+""",
 )
 """`message` is the message that a firing became. Made at their first use, as notes are."""
 
@@ -104,6 +113,39 @@ class ScheduleRecords:
         return {
             message: Firing(str(name), float(at), profile, bool(is_own)) for message, name, at, profile, is_own in rows
         }
+
+    # Those of the agent.
+
+    def add(self, schedule: OwnSchedule, most: int) -> OwnSchedule | None:
+        """Keep a schedule of the agent, and name it by a number; None if its profile has `most` of them already."""
+        own = (self._get_workspace(), mend(schedule.profile or ""))
+        (known,) = self._db.execute(
+            "select count(*) from own_schedules where workspace = ? and profile = ?", own
+        ).fetchone()
+        if known >= most:
+            return None
+        body = msgspec.json.encode(mend(schedule.as_dict())).decode()
+        number = self._db.execute(
+            "insert into own_schedules (workspace, profile, body) values (?, ?, ?)", (*own, body)
+        ).lastrowid
+        return structs.replace(schedule, name=str(number))
+
+    def own(self) -> list[OwnSchedule]:
+        """Return the schedules of the agent, the oldest first; the file stays as it is if there never was one."""
+        db = self._get_db()
+        if db.execute("select 1 from sqlite_master where name = 'own_schedules'").fetchone() is None:
+            return []
+        rows = db.execute(
+            "select number, body from own_schedules where workspace = ? order by number", (self._get_workspace(),)
+        )
+        return [OwnSchedule(str(number), **msgspec.json.decode(body)) for number, body in rows]
+
+    def remove(self, name: str) -> bool:
+        """Remove a schedule of the agent; False if there is none of that name."""
+        own = (self._get_workspace(), name)
+        return bool(
+            self._db.execute("delete from own_schedules where workspace = ? and cast(number as text) = ?", own).rowcount
+        )
 
     @property
     def _db(self) -> sqlite3.Connection:

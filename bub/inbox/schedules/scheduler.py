@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import trio
@@ -14,6 +14,7 @@ from bub.channels.message import ChannelMessage
 from bub.errors import BubError
 from bub.inbox.framework import Framework
 from bub.inbox.schedules.firing import Firing, Followed
+from bub.inbox.schedules.own import OwnSchedule
 from bub.inbox.store import InboxStore
 from bub.log import log_exception, log_info, log_warning
 from bub.pipeline.plan.schedules.moments import count_moments, last_moment, moments_after
@@ -27,6 +28,9 @@ LOOK_AGAIN = 1.0
 
 _AGAIN = 5.0
 """How long, in seconds, a store that failed is left alone."""
+
+_OWN_AGAIN = 5.0
+"""How often, in seconds, it is asked whether the agent has made schedules, or somebody has removed one."""
 
 Wall = Callable[[], float]
 """Says which Unix time it is, as far as anybody knows."""
@@ -73,6 +77,8 @@ class Scheduler:
         self._runs = runs
         self._wall = wall
         self._watched: dict[str, _Watched] = {}
+        self._own: list[OwnSchedule] = []
+        self._own_until = -_OWN_AGAIN
 
     @property
     def states(self) -> dict[str, dict[str, Any]]:
@@ -101,7 +107,10 @@ class Scheduler:
 
     async def _follow(self) -> None:
         """Take up what is loaded by now: what is new begins now, what is gone is forgotten."""
-        schedules = {one.name: one for one in self._framework.schedules}
+        if trio.current_time() >= self._own_until:
+            self._own = await self._store.own_schedules()
+            self._own_until = trio.current_time() + _OWN_AGAIN
+        schedules = {one.name: one for one in (*self._framework.schedules, *self._own)}
         for name in self._watched.keys() - schedules.keys():
             await self._store.unfollow(name)
             del self._watched[name]
@@ -128,12 +137,17 @@ class Scheduler:
         where: dict[str, Any] = {"schedule": schedule.name, "channel": schedule.channel, "chat": schedule.chat_id}
         if not self._runs(schedule.channel):
             log_warning("schedule.no_channel", **where)
+        elif schedule.profile is not None and schedule.profile not in self._framework.profiles:
+            log_warning("schedule.no_profile", **where, profile=schedule.profile)
         elif now - moment <= LATE or schedule.catch_up == LAST:
             missed = number - 1
             if await self._fire(_firing_of(schedule, moment), _message_of(schedule), until=now, missed=missed):
                 self._counts.schedule(schedule.name, "fired")
                 log_info("schedule.fired", **where, late=round(now - moment, 3), missed=missed)
                 watched.last = moment
+                if isinstance(schedule, OwnSchedule) and schedule.once:
+                    await self._store.remove_schedule(schedule.name)
+                    self._own_until = -_OWN_AGAIN
             else:
                 self._counts.schedule(schedule.name, "taken")
             self._move(watched, now, missed)
@@ -162,10 +176,12 @@ def _next_moment(schedule: Schedule, after: float) -> float | None:
 
 
 def _firing_of(schedule: Schedule, moment: float) -> Firing:
-    return Firing(schedule.name, moment, schedule.profile)
+    return Firing(schedule.name, moment, schedule.profile, isinstance(schedule, OwnSchedule))
 
 
 def _message_of(schedule: Schedule) -> ChannelMessage:
     """Return what is said to the session, and that a schedule says it: nobody has written it just now."""
-    context = {"schedule": schedule.name}
-    return ChannelMessage(schedule.channel, schedule.chat_id, schedule.message, context=context)
+    message = ChannelMessage(schedule.channel, schedule.chat_id, schedule.message, context={"schedule": schedule.name})
+    if isinstance(schedule, OwnSchedule):
+        return replace(message, session_id=schedule.session_id, sender_id=schedule.sender_id)
+    return message

@@ -12,6 +12,7 @@ DEFAULT_LIMITS: Mapping[str, int] = MappingProxyType(
         "calls_per_tool": 25,
         "identical_calls": 5,
         "denials": 3,
+        "schedules": 10,
     }
 )
 """The limits that always hold (BEHAVIOURS A10, E21); tokens are limited only if the profile says so."""

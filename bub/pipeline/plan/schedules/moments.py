@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
+from itertools import islice, pairwise
+from math import inf
 
 from bub.base.diagnostics import suggest
 from bub.errors import BubError
@@ -20,6 +22,9 @@ _WITHOUT_YEAR = 0.0
 
 MOST_COUNTED = 1_000
 """Up to how many moments are counted one by one."""
+
+_MOST_COMPARED = 500
+"""How many moments are compared to find the shortest pause between two."""
 
 _WINDOWS = (3600.0, 86_400.0, 32 * 86_400.0, 367 * 86_400.0)
 """How far back the last moment is looked for, in seconds; one that is rarer may lie anywhere."""
@@ -109,6 +114,12 @@ def count_moments(cron: str, zone: str, after: float, until: float) -> int:
             break
         number += 1
     return number
+
+
+def shortest_pause(cron: str, zone: str, after: float) -> float:
+    """Return the fewest seconds between two of the moments that come next; infinity if there is but one."""
+    coming = list(islice(moments_after(cron, zone, after), _MOST_COMPARED))
+    return min((later - earlier for earlier, later in pairwise(coming)), default=inf)
 
 
 def _moments(cron: str, place: tzinfo, after: float) -> Iterator[float]:

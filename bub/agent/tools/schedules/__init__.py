@@ -1,0 +1,1 @@
+"""The tools with which the agent makes schedules of its own."""

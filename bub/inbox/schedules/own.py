@@ -1,0 +1,26 @@
+"""A schedule that the agent has made in a turn: it belongs to that turn's session and profile for good."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from bub.pipeline.plan.schedules.schedule import Schedule
+
+
+class OwnSchedule(Schedule, frozen=True):
+    """A schedule of the agent. Its `name` is a number, which no schedule of a file has for a name.
+
+    `session_id` and `sender_id` are those of the message whose turn has made it: who was not let in any more gets no
+    turn by it either. One that is for `once` is over when it has fired.
+    """
+
+    session_id: str = ""
+    sender_id: str = ""
+    once: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """All but its name, as JSON knows it; `OwnSchedule(name, **…)` makes it again."""
+        said = structs.asdict(self)
+        return {key: value for key, value in said.items() if key not in ("name", "place")}
