@@ -360,13 +360,16 @@ async def test_the_file_of_today_opens_unchanged(tmp_path: Path) -> None:
 
 
 def test_nothing_above_the_mailbox_knows_its_file() -> None:
-    """`bub inbox` looks through dead letters beside a gateway that runs, so it reads the file itself."""
+    """`bub inbox` and `bub schedules` work beside a gateway that runs, so they open the file themselves."""
     root = Path(__file__).parent.parent
     named = {
-        "bub.inbox.sqlite": {"bub/inbox/mailbox.py", "bub/cli/inbox.py"},
-        "sqlite3": {"bub/inbox/sqlite.py", "bub/inbox/notes.py", "bub/inbox/questions.py"},
+        "bub.inbox.sqlite": {"bub/inbox/mailbox.py", "bub/cli/inbox.py", "bub/cli/schedules.py"},
+        "sqlite3": {
+            *("bub/inbox/sqlite.py", "bub/inbox/notes.py", "bub/inbox/questions.py"),
+            "bub/inbox/schedules/records.py",
+        },
     }
-    paths = [*(root / "bub" / "inbox").glob("*.py"), *(root / "bub" / "cli").glob("*.py")]
+    paths = [*(root / "bub" / "inbox").rglob("*.py"), *(root / "bub" / "cli").glob("*.py")]
     texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in paths}
     for name, allowed in named.items():
         assert {

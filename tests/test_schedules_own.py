@@ -91,9 +91,9 @@ async def test_what_the_agent_schedules_comes_to_the_same_chat_day_by_day(
         assert own == OwnSchedule(
             "1",
             "0 8 * * *",
-            "UTC",
             "look at the mail",
             "line:7",
+            "UTC",
             "default",
             session_id="line:7",
             sender_id="4711",

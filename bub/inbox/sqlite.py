@@ -200,14 +200,16 @@ class SqliteInbox:
         assert key is not None
         return Received(key, message, 0, at)
 
-    def fire(self, body: str, message: ChannelMessage, firing: Firing, until: float, missed: int) -> Received | None:
-        """Keep the message of a firing; None if it was claimed before. What is decided up to `until` is, either way."""
-        self.schedules.pass_over(firing.schedule, until, missed)
-        if not self.schedules.claim(firing):
+    def fire(
+        self, body: str, message: ChannelMessage, firing: Firing, until: float | None = None, missed: int = 0
+    ) -> Received | None:
+        """Keep the message of a firing; None if it was claimed before. Without `until`, a person wants it now."""
+        if until is None:
+            self._count_requeued()  # so that a gateway that runs takes it up
+        if not self.schedules.claim(firing, until, missed):
             return None
         received = self.receive(body, message)
-        if received is None:
-            return None
+        assert received is not None
         self.schedules.link(firing, received.id)
         return replace(received, surface=firing.surface, firing=firing)
 

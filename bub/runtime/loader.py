@@ -25,7 +25,7 @@ from bub.pipeline.check.variables import check_variables
 from bub.pipeline.plan.layers.person import Person
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.routes import RouteTable, routes_of
-from bub.pipeline.plan.schedules.schedule import schedules_of
+from bub.pipeline.plan.schedules.schedule import Schedule, schedules_of
 from bub.pipeline.plan.secret_values import redactor_of
 from bub.pipeline.run.compiler import Planner, Recast, StandIn, as_they_are
 from bub.pipeline.run.compiler import compile as compile_graph
@@ -141,11 +141,16 @@ def load(
         for plugins in loading.plugins:
             plugins.let_go()
         raise
-    schedules = schedules_of(profiles[profile].plan.root)
+    schedules = _schedules_of(profiles[profile].plan)
     snapshot = Snapshot(profile, document, profiles, RouteTable(routes), sort_diagnostics(findings), schedules)
     for view in loading.views:
         view.complete(snapshot)
     return snapshot
+
+
+def _schedules_of(plan: Plan) -> tuple[Schedule, ...]:
+    said = plan.root.get("schedules")
+    return schedules_of(said.plain()) if said is not None else ()
 
 
 class _Loading(msgspec.Struct):
@@ -201,7 +206,7 @@ class _Loading(msgspec.Struct):
                     continue
                 further = list(profiles_of(self.document)) if profile.has_personalities else []
                 if plan.profile == start:
-                    further += [one.profile for one in schedules_of(plan.root) if one.profile]
+                    further += [one.profile for one in _schedules_of(plan) if one.profile]
                 waiting += [other for other in dict.fromkeys(further) if other not in {*self.settings, *waiting}]
         if failed is not None:
             raise PipelineError(findings) from failed

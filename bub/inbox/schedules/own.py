@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from msgspec import structs
-
 from bub.pipeline.plan.schedules.schedule import Schedule
 
 
@@ -19,8 +15,3 @@ class OwnSchedule(Schedule, frozen=True):
     session_id: str = ""
     sender_id: str = ""
     once: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        """All but its name, as JSON knows it; `OwnSchedule(name, **…)` makes it again."""
-        said = structs.asdict(self)
-        return {key: value for key, value in said.items() if key not in ("name", "place")}

@@ -18,7 +18,7 @@ REMEMBERED = 10_000
 _TABLES = (
     """
 create table if not exists schedules (
-    workspace integer not null, name text not null, rule text not null, since real not null, last real,
+    workspace integer not null, name text not null, rule text not null, since real not null,
     missed integer not null default 0, primary key (workspace, name)
 ) without rowid
 """,
@@ -62,10 +62,16 @@ class ScheduleRecords:
     def followed(self) -> list[Followed]:
         """Return how far each schedule is, by name."""
         rows = self._db.execute(
-            "select name, since, last, missed from schedules where workspace = ? order by name",
+            "select name, since, (select max(at) from firings as f where f.workspace = s.workspace and schedule = name),"
+            " missed from schedules as s where workspace = ? order by name",
             (self._get_workspace(),),
         )
         return [Followed(str(name), float(since), last, int(missed)) for name, since, last, missed in rows]
+
+    def followed_so_far(self) -> list[Followed]:
+        """Return the same, and leave a file as it is that has none."""
+        has_table = self._get_db().execute("select 1 from sqlite_master where name = 'schedules'").fetchone()
+        return self.followed() if has_table is not None else []
 
     def pass_over(self, name: str, until: float, missed: int) -> None:
         """Note that every moment up to a time is decided, and how many of them did not fire."""
@@ -74,18 +80,16 @@ class ScheduleRecords:
             (until, missed, *self._own(name)),
         )
 
-    def claim(self, firing: Firing) -> bool:
-        """Claim a firing; False if it was claimed before."""
+    def claim(self, firing: Firing, until: float | None, missed: int) -> bool:
+        """Claim a firing; False if it was claimed before. What is decided up to `until` is, either way."""
         own = self._own(firing.schedule)
+        if until is not None:
+            self.pass_over(firing.schedule, until, missed)
         is_new = self._db.execute(
             "insert into firings (workspace, schedule, at, profile, own) values (?, ?, ?, ?, ?) on conflict do nothing",
             (*own, firing.at, firing.profile, firing.is_own),
         ).rowcount
         if is_new:
-            self._db.execute(
-                "update schedules set last = max(coalesce(last, 0), ?) where workspace = ? and name = ?",
-                (firing.at, *own),
-            )
             self._db.execute(
                 "delete from firings where workspace = ? and schedule = ? and number <= (select number from firings"
                 " where workspace = ? and schedule = ? order by number desc limit 1 offset ?)",
@@ -124,7 +128,7 @@ class ScheduleRecords:
         ).fetchone()
         if known >= most:
             return None
-        body = msgspec.json.encode(mend(schedule.as_dict())).decode()
+        body = msgspec.json.encode(mend(msgspec.to_builtins(schedule))).decode()
         number = self._db.execute(
             "insert into own_schedules (workspace, profile, body) values (?, ?, ?)", (*own, body)
         ).lastrowid
@@ -138,7 +142,8 @@ class ScheduleRecords:
         rows = db.execute(
             "select number, body from own_schedules where workspace = ? order by number", (self._get_workspace(),)
         )
-        return [OwnSchedule(str(number), **msgspec.json.decode(body)) for number, body in rows]
+        read = msgspec.json.Decoder(OwnSchedule).decode
+        return [structs.replace(read(body), name=str(number)) for number, body in rows]
 
     def remove(self, name: str) -> bool:
         """Remove a schedule of the agent; False if there is none of that name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import trio
@@ -14,6 +14,7 @@ from bub.channels.message import ChannelMessage
 from bub.errors import BubError
 from bub.inbox.framework import Framework
 from bub.inbox.schedules.firing import Firing, Followed
+from bub.inbox.schedules.message import firing_of, message_of
 from bub.inbox.schedules.own import OwnSchedule
 from bub.inbox.store import InboxStore
 from bub.log import log_exception, log_info, log_warning
@@ -141,7 +142,7 @@ class Scheduler:
             log_warning("schedule.no_profile", **where, profile=schedule.profile)
         elif now - moment <= LATE or schedule.catch_up == LAST:
             missed = number - 1
-            if await self._fire(_firing_of(schedule, moment), _message_of(schedule), until=now, missed=missed):
+            if await self._fire(firing_of(schedule, moment), message_of(schedule), until=now, missed=missed):
                 self._counts.schedule(schedule.name, "fired")
                 log_info("schedule.fired", **where, late=round(now - moment, 3), missed=missed)
                 watched.last = moment
@@ -173,15 +174,3 @@ def _watch(schedule: Schedule, followed: Followed) -> _Watched:
 
 def _next_moment(schedule: Schedule, after: float) -> float | None:
     return next(moments_after(schedule.cron, schedule.timezone, after), None)
-
-
-def _firing_of(schedule: Schedule, moment: float) -> Firing:
-    return Firing(schedule.name, moment, schedule.profile, isinstance(schedule, OwnSchedule))
-
-
-def _message_of(schedule: Schedule) -> ChannelMessage:
-    """Return what is said to the session, and that a schedule says it: nobody has written it just now."""
-    message = ChannelMessage(schedule.channel, schedule.chat_id, schedule.message, context={"schedule": schedule.name})
-    if isinstance(schedule, OwnSchedule):
-        return replace(message, session_id=schedule.session_id, sender_id=schedule.sender_id)
-    return message

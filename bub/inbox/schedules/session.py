@@ -48,9 +48,9 @@ class SessionSchedules:
         wanted = OwnSchedule(
             "",
             cron,
-            timezone,
             message,
             f"{asked.channel}:{asked.chat_id}",
+            timezone,
             self._batch.turn.profile.name,
             session_id=asked.session_id,
             sender_id=asked.sender_id,

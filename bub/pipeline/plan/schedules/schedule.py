@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 import msgspec
 
-from bub.base.diagnostics import Place
 from bub.pipeline.plan.scalars import flag_of, mappings_in
-from bub.pipeline.source.document import Node
+from bub.pipeline.source.document import Node, Plain
 
 KEY = "schedules"
 
 UTC = "UTC"
 """The time zone of a schedule that names none: what a file means does not depend on the machine."""
+
+_NEEDED = {"cron", "message", "session"}
 
 NONE, LAST = "none", "last"
 """What becomes of firings that were missed: nothing, or the last of them is made up for."""
@@ -22,18 +23,16 @@ NONE, LAST = "none", "last"
 class Schedule(msgspec.Struct, frozen=True):
     """A message that Bub hands to a session at the moments that `cron` means in `timezone`.
 
-    `session` is `CHANNEL:CHAT`. `profile` takes the turn; if it is None, routes choose. `place` is where the file says
-    it, None for one that the agent has made.
+    `session` is `CHANNEL:CHAT`. `profile` takes the turn; if it is None, routes choose.
     """
 
     name: str
     cron: str
-    timezone: str
     message: str
     session: str
+    timezone: str = UTC
     profile: str | None = None
     catch_up: str = NONE
-    place: Place | None = None
 
     @property
     def channel(self) -> str:
@@ -51,12 +50,19 @@ class Schedule(msgspec.Struct, frozen=True):
         return f"{' '.join(self.cron.split())} {self.timezone}"
 
 
-def schedules_of(root: Node) -> tuple[Schedule, ...]:
-    """Return the schedules that a profile's document says and that can be read; rules tell what is wrong with others.
+def schedules_of(said: Plain) -> tuple[Schedule, ...]:
+    """Return the schedules that are on and can be read, of what a file says; rules tell what is wrong with others.
 
     References have to be replaced: with one left, a schedule cannot be read.
     """
-    return tuple(_read_schedules(root))
+    found = []
+    for name, keys in said.items() if isinstance(said, dict) else ():
+        texts = {key: value for key, value in keys.items() if isinstance(value, str)} if isinstance(keys, dict) else {}
+        is_on = texts.pop("enabled", "") != "false" and not (isinstance(keys, dict) and keys.get("enabled") is False)
+        if is_on and texts.keys() >= _NEEDED and not any("${" in text for text in texts.values()):
+            known = {key: text for key, text in texts.items() if key in Schedule.__struct_fields__ and key != "name"}
+            found.append(Schedule(name, **known))
+    return tuple(found)
 
 
 def nodes_of(root: Node) -> Iterator[tuple[str, Node]]:
@@ -64,20 +70,3 @@ def nodes_of(root: Node) -> Iterator[tuple[str, Node]]:
     for name, node in mappings_in(root.get(KEY)):
         if flag_of(node.get("enabled")) is not False:
             yield name, node
-
-
-def _read_schedules(root: Node) -> Iterator[Schedule]:
-    for name, node in nodes_of(root):
-        said = {key: value.value for key, value in node.items() if isinstance(value.value, str)}
-        if any("${" in value for value in said.values()) or not {"cron", "message", "session"} <= said.keys():
-            continue
-        yield Schedule(
-            name,
-            said["cron"],
-            said.get("timezone", UTC),
-            said["message"],
-            said["session"],
-            said.get("profile"),
-            said.get("catch_up", NONE),
-            node.place,
-        )
