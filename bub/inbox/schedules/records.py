@@ -62,8 +62,8 @@ class ScheduleRecords:
     def followed(self) -> list[Followed]:
         """Return how far each schedule is, by name."""
         rows = self._db.execute(
-            "select name, since, (select max(at) from firings as f where f.workspace = s.workspace and schedule = name),"
-            " missed from schedules as s where workspace = ? order by name",
+            "select name, since, (select max(at) from firings as f where f.workspace = s.workspace and schedule = name)"
+            ", missed from schedules as s where workspace = ? order by name",
             (self._get_workspace(),),
         )
         return [Followed(str(name), float(since), last, int(missed)) for name, since, last, missed in rows]
