@@ -1,4 +1,4 @@
-"""The tools `schedule.add`, `schedule.list` and `schedule.remove`: what the agent lets itself be told later."""
+"""The tools `schedule.add`, `schedule.list` and `schedule.remove`: messages of the agent to itself."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ async def add(
     framework: ProfileView,
     /,
     cron: Annotated[str, "Minute, hour, day of month, month, day of week, such as `0 8 * * 1-5`."],
-    message: Annotated[str, "What you are to be told then. Say all you need to know: it comes as a new message."],
+    message: Annotated[str, "The message that you get then. Put all into it that you need to know."],
     timezone: Annotated[str, "The person's time zone, such as `Europe/Berlin`."] = "UTC",
     once: Annotated[bool, "Whether it is over when it has fired once, as a reminder is."] = False,
 ) -> str:
-    """Let yourself be told something in this chat at later times. The answer goes to this chat."""
+    """Send yourself a message at later times. You get it in this chat, and your answer goes to this chat."""
     schedules = _schedules()
     if command_line(message, prefix_of(framework.settings)) is not None:
         raise ToolError("a command is for people", help="say in words what is to be done", kind="invalid_input")
