@@ -25,7 +25,7 @@ from bub.errors import BubError
 from bub.hookspecs import Fire
 from bub.labels import UNDECLARED, Brings, Labels, Reaches, Reads, declare
 from bub.plugins.servers import allows, server_of
-from bub.plugins.shipped import BY_NAME, SERVED
+from bub.plugins.shipped import ASKED, BY_NAME, SERVED
 from bub.plugins.simple_commands import Words, find_beginning, read_entries
 from bub.plugins.tool_arguments import CONTEXT, arguments_of, takes_list
 from bub.tape import Tape
@@ -102,14 +102,12 @@ class ToolContext(msgspec.Struct, frozen=True):
 class Tool(msgspec.Struct, frozen=True):
     """A function that a model or a person may call by its dotted name.
 
-    `parameters` is the JSON Schema of its arguments. One that only reads is allowed if a profile does not say
-    which tools it wants. `path` names the argument that is the file it works on. One that is `for_people` is a
-    command, and no model sees it. If the process ends while one that is to be called `once` runs, it is never called
-    again for that, whoever would say yes. `labels` are None if it does not declare what it does to information. One
-    that `counts_as` others is denied if one of them is, and asked about if one of them is.
-    `command` names the argument that is a command for a shell; if a profile lets it through without a question, the
-    tool runs the `words` of its context instead. A person is asked about one that is `asked`, unless `allow` has its
-    very name.
+    `parameters` is the JSON Schema of its arguments. One that only reads is allowed if a profile does not say which
+    tools it wants. `path` names the argument that is the file it works on. One that is `for_people` is a command, and
+    no model sees it. If the process ends while one that is to be called `once` runs, it is never called again for that,
+    whoever would say yes. `labels` are None if it does not declare what it does to information. One that `counts_as`
+    others is denied if one of them is, and asked about if one of them is. `command` names the argument that is a
+    command for a shell; if a profile lets it through without a question, the tool runs the `words` of its context.
     """
 
     name: str
@@ -125,7 +123,6 @@ class Tool(msgspec.Struct, frozen=True):
     labels: Labels | None = None
     counts_as: tuple[str, ...] = ()
     command: str | None = None
-    asked: bool = False
 
     def check(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Check the arguments of a call and give them as the function takes them (BEHAVIOURS A17).
@@ -344,9 +341,8 @@ class ToolPolicy(msgspec.Struct, frozen=True):
         return is_named and not is_shut and all(outer.wants(server) for outer in self.within)
 
     def _asks_itself(self, tool: Tool) -> bool:
-        if tool.asked and tool.name not in (self.allow or ()):
-            return True
-        return any(_fits(glob, name) for glob in self.ask for name in (tool.name, *tool.counts_as))
+        asked = (*self.ask, *ASKED.difference(self.allow or ()))
+        return any(_fits(glob, name) for glob in asked for name in (tool.name, *tool.counts_as))
 
 
 def _fits(glob: str, name: str) -> bool:

@@ -38,6 +38,9 @@ DESCRIBE = "tools.describe"
 BY_NAME = "bash"
 """The tool that no glob allows: only its own name does (DESIGN §6)."""
 
+ASKED = frozenset({"schedule.add"})
+"""The tools that a person is asked about, whatever `ask` says, unless `allow` lists their very names."""
+
 SHIPPED_TOOLS: Mapping[str, bool] = MappingProxyType(
     {
         "fs.read": True,

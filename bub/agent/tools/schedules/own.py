@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated
 
-from msgspec.structs import replace
-
 from bub.channels.commands import command_line, prefix_of
 from bub.errors import BubError
 from bub.inbox.schedules.own import OwnSchedule
@@ -18,8 +16,8 @@ from bub.tools import Tool, ToolError, tool
 
 
 def schedule_tools(framework: ProfileView) -> list[Tool]:
-    """The tools for schedules of a session; a person is asked before one is made, unless `allow` says its full name."""
-    return [replace(add.bind(framework), asked=True), list_them, remove]
+    """The tools for schedules of a session; a person is asked before one is made (`ASKED`)."""
+    return [add.bind(framework), list_them, remove]
 
 
 @tool(name="schedule.add", bound=True, reaches=None)
