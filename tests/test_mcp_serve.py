@@ -49,9 +49,11 @@ class Person:
 
 
 @asynccontextmanager
-async def served(folder: Path, era: str = "legacy", person: Person | None = None) -> AsyncIterator[mcp.Client]:
-    """A client of the house in a folder, in this process."""
-    framework = BubFramework(write_house(folder), workspace=folder)
+async def served(
+    folder: Path, era: str = "legacy", person: Person | None = None, file: Path | None = None
+) -> AsyncIterator[mcp.Client]:
+    """A client of the house in a folder, or of a pipeline file of its own, in this process."""
+    framework = BubFramework(file or write_house(folder), workspace=folder)
     framework.load_hooks()
     async with framework.running(), trio.open_nursery() as nursery:
         server = Served(framework, Calls(nursery), every_tape=False).as_server()
@@ -118,6 +120,21 @@ async def test_a_tool_that_is_asked_about_asks_the_person_of_the_client(tmp_path
     assert len(person.asked) == 2
     assert "`notes.add`" in person.asked[0]
     assert "text: buy 'milk' {now}" in person.asked[0]
+
+
+async def test_the_tools_of_the_profiles_own_servers_are_offered_as_well(tmp_path: Path) -> None:
+    write_house(tmp_path)
+    server = Path(__file__).parent / "fakes" / "mcp_server.py"
+    child = tmp_path / "office.yaml"
+    child.write_text(
+        f"version: 1\nextends: ./pipelines.yaml\nmcp: {{office: {{command: [{sys.executable}, {server}]}}}}\n"
+        "profiles: {default: {tools: {allow: [mcp.office.add]}}}\n"
+    )
+    async with served(tmp_path, file=child) as client:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        result = await client.call_tool("mcp_office_add", {"a": 2, "b": 40})
+    assert names == ["ask-agent", "mcp_office_add"]
+    assert (result.is_error, text_of(result)) == (False, "42")
 
 
 async def test_gates_of_turns_and_of_tools_apply(tmp_path: Path) -> None:

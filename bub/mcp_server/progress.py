@@ -43,7 +43,7 @@ class Progress:
                 await self._send(f"{data.get('name')}: {data.get('content')}"[:_LONGEST])
             case "waiting":
                 await self._send(f"waits {data['seconds']:.0f} s: {data['reason']}")
-            case "compaction":
+            case "compaction" | "notice":
                 await self._send(str(data["text"]))
 
     async def keep_alive(self) -> None:

@@ -92,12 +92,12 @@ class Served:
 
     async def _list_tools(self, context: _Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         del context, params
-        return ListToolsResult(tools=self._work.offers.listed())
+        return ListToolsResult(tools=(await self._work.offers()).listed())
 
     async def _call_tool(
         self, context: _Context, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
-        call = self._find_call(context, params)
+        call = await self._find_call(context, params)
         if isinstance(call, CallToolResult):
             return call
         try:
@@ -106,7 +106,7 @@ class Served:
             call.scope.cancel()
             raise
 
-    def _find_call(self, context: _Context, params: CallToolRequestParams) -> Call | CallToolResult:
+    async def _find_call(self, context: _Context, params: CallToolRequestParams) -> Call | CallToolResult:
         """The call that a request is about: the one it brings an answer for, or a new one."""
         name, arguments = params.name, params.arguments or {}
         if params.request_state is not None:
@@ -117,7 +117,7 @@ class Served:
             return call
         if name == TURN:
             return self._calls.begin(name, arguments, lambda call: self._work.run_turn(call, arguments))
-        tool = self._work.offers.find(name)
+        tool = (await self._work.offers()).find(name)
         if tool is None:
             return failed(f"error: there is no tool `{name}` here")
         return self._calls.begin(name, arguments, lambda call: self._work.run_tool(call, tool.name, arguments))

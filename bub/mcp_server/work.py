@@ -7,18 +7,21 @@ from typing import Any
 
 import msgspec
 from mcp.types import CallToolResult
+from msgspec.structs import replace
 
+from bub.agent import late
 from bub.base.failures import flatten_error
 from bub.base.surfaces import Surface
 from bub.channels.commands import prefix_of, write_command
 from bub.envelope import Envelope, content_of
 from bub.errors import BubError, UsageError
 from bub.framework import BubFramework, TurnResult
-from bub.log import log_exception
+from bub.log import log_exception, log_warning
 from bub.mcp_server.calls import Call
 from bub.mcp_server.content import contents_of, failed, text_of
 from bub.mcp_server.offers import Offers, TurnInput, TurnOutput
 from bub.mcp_server.sessions import message_in, new_name, read_name
+from bub.runtime.view import RuntimeView
 from bub.streaming import StreamEvent
 
 
@@ -29,11 +32,15 @@ class Workplace:
         self._framework = framework
         self._session = new_name()
 
-    @property
-    def offers(self) -> Offers:
-        """What the profile that messages of the connection are routed to offers now."""
-        profile = self._framework.profile_of(message_in(self._session, ""))
-        return Offers(self._framework.seen_by(profile).tools)
+    async def offers(self) -> Offers:
+        """What the profile that messages of the connection are routed to offers now, the tools of its servers too."""
+        view = self._profile
+        box = view.tools
+        if any(box.policy.wants(spec.name) for spec in view.served.specs):
+            for trouble in await (await view.shared(late.open_servers)).offer(view, box.policy):
+                log_warning("mcp.server_in_trouble", trouble=trouble)
+            box = replace(box, tools={**box.tools, **view.served.tools})
+        return Offers(box)
 
     async def run_turn(self, call: Call, arguments: Mapping[str, Any]) -> CallToolResult:
         """Carry a client's message through the pipeline."""
@@ -65,8 +72,7 @@ class Workplace:
 
     async def run_tool(self, call: Call, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call a tool of the profile: that is a turn, too, whose message is a command, so that all rules apply."""
-        profile = self._framework.profile_of(message_in(self._session, ""))
-        prefix = prefix_of(self._framework.seen_by(profile).settings)
+        prefix = prefix_of(self._profile.settings)
 
         def told(result: TurnResult, end: StreamEvent) -> CallToolResult:
             if result.ended_by is None and end.data.get("steps") != 0:
@@ -74,6 +80,10 @@ class Workplace:
             return _result(result, end)
 
         return await self._carry(call, message_in(self._session, write_command(prefix, name, arguments)), told)
+
+    @property
+    def _profile(self) -> RuntimeView:
+        return self._framework.seen_by(self._framework.profile_of(message_in(self._session, "")))
 
     async def _carry(
         self, call: Call, message: Envelope, told: Callable[[TurnResult, StreamEvent], CallToolResult]
