@@ -73,6 +73,12 @@ class Adoption:
         """The same, and questions are put by the wizard."""
         return within(replace(self._place, asking=ask))
 
+    @contextmanager
+    def commanding(self) -> Iterator[None]:
+        """The same, while a command of the plugin runs; it can read the tapes though nothing else runs."""
+        with self.within(), self.framework.lending_store():
+            yield
+
     def calls(self, hook: str) -> Iterator[Callable[..., Any]]:
         """What implements a hook, each to be called with what the point gives, and awaited."""
         for implementation in self.framework.implementations(hook):

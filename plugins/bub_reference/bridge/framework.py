@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
 from bub_reference.bridge.messages import to_bub
@@ -34,6 +34,7 @@ class AdoptedFramework(BubFramework):
         self._plugin_manager.register(_BubItself(view), name=_BUB)
         self._inbox: Callable[[Envelope], Awaitable[None]] | None = None
         self._own_channels: frozenset[str] = frozenset()
+        self._lent: ExitStack | None = None
 
     def take_inbox(self, inbox: Callable[[Envelope], Awaitable[None]], own_channels: Iterable[str]) -> None:
         """Remember what takes messages that come in, and which channels are the plugin's own."""
@@ -54,10 +55,23 @@ class AdoptedFramework(BubFramework):
         found = ((name, next(self.implementations(name), None)) for name in names)
         return {name: {"tryfirst": one.tryfirst, "trylast": one.trylast} for name, one in found if one is not None}
 
+    @contextmanager
+    def lending_store(self) -> Iterator[None]:
+        """Have Bub's own tape store for those who ask within the block, if nothing runs."""
+        with ExitStack() as stack:
+            self._lent = stack
+            try:
+                yield
+            finally:
+                self._lent = None
+
     def get_tape_store(self) -> ReferenceStore | None:
-        """Bub's tape store while it runs."""
+        """Bub's tape store while it runs, or while a command does."""
         store = self._view.get_tape_store()
-        return ReferenceStore(store) if store is not None else None
+        if store is not None:
+            return ReferenceStore(store)
+        own = _BubItself(self._view).provide_tape_store() if self._lent is not None else None
+        return self._lent.enter_context(contextmanager(lambda: own)()) if own is not None and self._lent else None
 
     def build_tape_context(self) -> TapeContext:
         """What of a tape a model reads."""

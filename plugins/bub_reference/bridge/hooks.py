@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+import typer
 
 from bub.tape import TapeContext as OurContext
 from bub_reference.bridge.calls import answer_of, changes_of, request_of, result_of
 from bub_reference.bridge.channels import AdoptedChannel
+from bub_reference.bridge.commands import hand_over
 from bub_reference.bridge.messages import reply_to_bub, to_bub, to_reference
 from bub_reference.bridge.stores import entry_to_reference, provided_to_bub
 from bub_reference.bridge.tools import to_bub as tool_to_bub
@@ -16,6 +19,7 @@ from bub_reference.builtin.auth import app as auth_app
 from bub_reference.channels.admission import AdmitDecision, TurnSnapshot
 from bub_reference.envelope import Envelope, unpack_batch
 from bub_reference.hooks.interception import LlmCallDecision, LlmCallRequest, ToolCall, ToolCallDecision
+from bub_reference.streaming import AsyncStreamEvents, StreamEvent
 from bub_reference.tape import TapeContext, build_messages
 
 if TYPE_CHECKING:
@@ -60,7 +64,14 @@ class AdoptedHooks:
         if self._own.is_command(prompt):
             return None
         given = {"prompt": prompt, "session_id": session_id, "state": self._own.show(session_id, state)}
-        return await self._own.first("run_model_stream", **given)
+        stream = await self._own.first("run_model_stream", **given)
+        return AsyncStreamEvents(self._pull(stream), state=stream.state) if stream is not None else None
+
+    async def _pull(self, stream: AsyncStreamEvents) -> AsyncIterator[StreamEvent]:
+        """The events of a stream, made where the plugin's code runs."""
+        with self._own.within():
+            async for event in stream:
+                yield event
 
     async def save_state(
         self, session_id: str, state: dict[str, Any], message: Envelope, model_output: str | None
@@ -170,10 +181,8 @@ class AdoptedHooks:
             return None
 
         def select(entries: Any, _: Any) -> Any:
-            messages = build_messages([entry_to_reference(entry) for entry in entries], context)
-            if inspect.isawaitable(messages):
-                raise TypeError("a tape context whose `select` has to be awaited is not supported")
-            return messages
+            with self._own.within():
+                return _at_once(build_messages([entry_to_reference(entry) for entry in entries], context))
 
         return OurContext(context.anchor, select if context.select is not None else None, context.state)
 
@@ -187,6 +196,20 @@ class AdoptedHooks:
 
     def register_cli_commands(self, app: Any) -> None:
         """Hand on the plugin's commands, and the ways to sign in."""
-        self._own.all_now("register_cli_commands", app=app)
+        commands = typer.Typer()
+        self._own.all_now("register_cli_commands", app=commands)
         if self._own.signs_in:
-            app.add_typer(auth_app)
+            commands.add_typer(auth_app)
+        hand_over(commands, app, self._own.framework, self._own.commanding)
+
+
+def _at_once(messages: Any) -> Any:
+    """What a choice of messages comes to; one that has to be awaited may wait for nothing, since a turn does not."""
+    if not inspect.iscoroutine(messages):
+        return messages
+    try:
+        messages.send(None)
+    except StopIteration as ended:
+        return ended.value
+    messages.close()
+    raise TypeError("a tape context whose `select` waits for something is not supported")

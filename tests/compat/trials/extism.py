@@ -25,6 +25,6 @@ TRIAL = Trial(
     plugin="extism",
     does="a function of a module answers, with what the turn gave it",
     against="the real Extism runtime and a WebAssembly module of our own",
-    hooks=("register_cli_commands", "run_model"),
+    hooks=("register_cli_commands",),
     turn=turn,
 )
