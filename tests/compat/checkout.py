@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 ADDRESS = "https://github.com/bubbuild/bub-contrib"
@@ -16,6 +17,8 @@ def check_out(folder: Path) -> Path:
     if named:
         return Path(named).resolve() / "packages"
     if not folder.exists():
-        subprocess.run(["git", "clone", "--quiet", ADDRESS, str(folder)], check=True)
+        cloned = subprocess.run(["git", "clone", "--quiet", ADDRESS, str(folder)])
+        if cloned.returncode:
+            sys.exit(f"{ADDRESS} cannot be cloned: name a folder that has it, CONTRIB=FOLDER")
     subprocess.run(["git", "-C", str(folder), "checkout", "--quiet", COMMIT], check=True)
     return folder / "packages"
