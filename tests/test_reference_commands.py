@@ -1,0 +1,93 @@
+"""What a plugin of the reference adds and gives runs with the settings of its profile: commands, streams, contexts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from bub_reference.bridge.commands import hand_over
+from bub_reference.bridge.hooks import AdoptedHooks
+from bub_reference.streaming import AsyncStreamEvents, StreamEvent
+from bub_reference.surroundings import PROCESS, Surroundings, here, within
+from bub_reference.tape import TapeContext
+
+PLACE = Surroundings({"volume": 11})
+
+
+class Own:
+    """As much of an adoption as these need."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    @contextmanager
+    def within(self) -> Iterator[Surroundings]:
+        with within(PLACE) as place:
+            yield place
+
+    def is_command(self, prompt: str) -> bool:
+        return False
+
+    def show(self, session_id: str, state: dict[str, Any]) -> dict[str, Any]:
+        return state
+
+    async def first(self, hook: str, **given: Any) -> Any:
+        return self.answer
+
+    def first_now(self, hook: str, **given: Any) -> Any:
+        return self.answer
+
+
+def test_a_command_finds_the_framework_and_the_settings_of_the_profile() -> None:
+    theirs, group, app = typer.Typer(), typer.Typer(), typer.Typer()
+
+    @theirs.command("export")
+    def export(context: typer.Context, what: str = "all") -> None:
+        typer.echo(f"{what} of {context.obj} at {here().settings['volume']}")
+
+    @group.command("list")
+    def list_all(context: typer.Context) -> None:
+        typer.echo(f"{context.obj} at {here().settings['volume']}")
+
+    group.command("other")(lambda: None)
+    theirs.add_typer(group, name="things")
+    app.command("own")(lambda: None)
+    hand_over(theirs, app, "the framework", lambda: within(PLACE))
+    runner = CliRunner()
+    assert runner.invoke(app, ["export", "--what", "tapes"]).output == "tapes of the framework at 11\n"
+    assert runner.invoke(app, ["things", "list"]).output == "the framework at 11\n"
+    assert here() is PROCESS
+
+
+def test_a_stream_is_made_with_the_settings_of_the_profile() -> None:
+    async def produce() -> AsyncIterator[StreamEvent]:
+        yield StreamEvent.text(str(here().settings.get("volume")))
+
+    async def collect() -> list[str]:
+        hooks = AdoptedHooks(Own(AsyncStreamEvents(produce())))  # type: ignore[arg-type]
+        stream = await hooks.run_model_stream("hello", "s", {})
+        return [event.data["delta"] async for event in stream]
+
+    assert asyncio.run(collect()) == ["11"]
+
+
+def test_a_choice_of_messages_may_be_a_coroutine_that_waits_for_nothing() -> None:
+    async def choose(entries: Any, context: TapeContext) -> list[dict[str, Any]]:
+        return [{"role": "user", "content": f"volume {here().settings['volume']}"}]
+
+    async def wait(entries: Any, context: TapeContext) -> list[dict[str, Any]]:
+        await asyncio.sleep(0)
+        return []
+
+    chosen = AdoptedHooks(Own(TapeContext(select=choose))).build_tape_context()  # type: ignore[arg-type]
+    assert chosen is not None and chosen.messages([]) == [{"role": "user", "content": "volume 11"}]
+    waiting = AdoptedHooks(Own(TapeContext(select=wait))).build_tape_context()  # type: ignore[arg-type]
+    assert waiting is not None
+    with pytest.raises(TypeError, match="waits for something"):
+        waiting.messages([])
