@@ -483,3 +483,10 @@ async def test_where_no_file_has_schedules_no_clock_is_read(workshop: Workshop, 
     async with running(workshop, line, Clock("2026-07-01T08:00"), "extends: bub:default") as manager:
         await trio.sleep(5)
         assert manager.schedules == {}
+
+
+def test_a_schedule_for_a_channel_that_no_plugin_brings_is_a_warning(workshop: Workshop, line: Line) -> None:
+    for session, found in (("line:7", []), ("elsewhere:7", ["B243"])):
+        framework = an_office(workshop, line, pipeline=PIPELINE.replace("line:7", session))
+        framework.check_channels()
+        assert [one.code for one in framework.warnings] == found

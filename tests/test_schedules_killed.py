@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import time
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -73,9 +74,14 @@ def fires_once(folder: Path, offset: float) -> None:
         running.until((folder / "begun").exists, "it is answered")
         if not killed_in_the_turn:
             running.end(signal.SIGKILL)
-    with gateway(folder, module="fakes.ahead", **how) as running:
+    with gateway(folder, "--listen", "127.0.0.1:0", module="fakes.ahead", **how) as running:
         (folder / "go").touch()
         assert running.reply(1) == "done"
+        health = running.health["schedules"]["tick"]
+        assert datetime.fromisoformat(health["last"]).timestamp() == moment
+        assert datetime.fromisoformat(health["next"]).timestamp() > moment
+        assert health["missed"] == 0
+        assert "# TYPE bub_schedule_moments" in running.ask("/metrics").text
         time.sleep(1.2)  # until it has looked again
         assert running.process.poll() is None
     assert fired(home) == [moment]

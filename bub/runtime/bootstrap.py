@@ -51,13 +51,15 @@ def check_channels(profile: Profile) -> tuple[Diagnostic, ...]:
     if profile.channels is not None:
         provided.check_channels(profile.plan, profile.plugins, profile.channels, channels(), findings)
     provided.note_channels(profile.plan, channels, findings)
+    missed = Findings()
+    provided.check_schedules(profile.plan, channels, missed)
     # What seems to be missing may be of a plugin that fails, which is told then; a note, if no channel is to be opened.
     found = failures.items or findings.items
     if profile.channels is None:
         found = [replace(finding, severity="note") for finding in found]
     if any(finding.severity == "error" for finding in found):
         raise PipelineError(found)
-    return tuple(found)
+    return (*found, *missed.items)
 
 
 def _collect_channels(

@@ -18,13 +18,16 @@ from bub.hooks.loops import explain
 from bub.hookspecs import HOOK_POINTS
 from bub.labels import Labels, PluginLabels
 from bub.log import log_exception
+from bub.pipeline.check.rules import schedule_without_channel
 from bub.pipeline.check.rules.labels_in_vain import check_tools as check_labels
 from bub.pipeline.check.rules.unknown_tool import BY_LOCK, add_unknown_tool, names_without_tool
 from bub.pipeline.plan.channels import unknown_channels
 from bub.pipeline.plan.offers import Offers
 from bub.pipeline.plan.plan import Plan
-from bub.pipeline.plan.scalars import names_of
+from bub.pipeline.plan.scalars import names_of, text_of
+from bub.pipeline.plan.schedules.schedule import nodes_of
 from bub.pipeline.plan.ways.declared import declared_in
+from bub.pipeline.source.merge import DEFAULT_PROFILE
 from bub.plugins.failures import in_one_line
 from bub.plugins.plugin_set import PluginSet
 from bub.tools import Tool
@@ -136,6 +139,28 @@ def check_channels(
             profile=plan.profile,
             help="take it out, or list the plugin that brings it",
         )
+
+
+def check_schedules(plan: Plan, channels: Callable[[], Iterable[str]], findings: Findings) -> None:
+    """Find schedules that speak to a channel which no plugin of the profile brings: no gateway can fire them there.
+
+    It is only a note of a profile that a gateway may never be started with.
+    """
+    if plan.root.get("schedules") is None:
+        return
+    for name, node in nodes_of(plan.root):
+        session = node.get("session")
+        channel = (text_of(session) or "").partition(":")[0]
+        if session is not None and channel and channel not in channels():
+            findings.add(
+                schedule_without_channel.CODE,
+                f"schedule `{name}` speaks to channel `{channel}`, and no plugin of profile `{plan.profile}` brings it",
+                session.place,
+                severity="warning" if plan.profile == DEFAULT_PROFILE else "note",
+                path=f"schedules.{name}.session",
+                profile=plan.profile,
+                help="list the plugin that brings it, or switch the schedule off there",
+            )
 
 
 def note_channels(plan: Plan, channels: Callable[[], Iterable[str]], findings: Findings) -> None:
