@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from bub import tool
 from bub.agent.costs.budget import BudgetError
 from bub.base.surfaces import Surface
+from bub.channels.commands import write_command
 from bub.errors import BubError, ModelError
 from bub.streaming import StreamEvent
 from bub.tape import Tape, TapeEntry
@@ -719,6 +720,25 @@ async def test_A1_the_prefix_can_be_chosen(talk: Talk) -> None:
     async with talk.open(more='  command_prefix: "!"', toy=bringing(adding())):
         assert (await talk.say("!math.add 1 2")).model_output == "3"
         assert (await talk.say(",math.add 1 2")).model_output == "You said: ,math.add 1 2"
+
+
+async def test_A3_one_json_object_gives_the_arguments_by_their_names(talk: Talk) -> None:
+    @tool(name="poem.write", reaches=None)
+    def write(text: str, lines: list[int], title: str = "") -> str:
+        """Write a poem."""
+        return f"{title}|{text}|{lines}"
+
+    given = {"text": "it's = \"{}\", 'so'\n--x", "lines": [1, 2], "title": "a=b c"}
+    async with talk.open(toy=bringing(write)):
+        assert (await talk.say(write_command(",", "poem.write", given))).model_output == (
+            f"{given['title']}|{given['text']}|[1, 2]"
+        )
+        wrong = await talk.say(',poem.write {"text": "x", "lines": [1], "titel": "y"}')
+        assert "did you mean `title`?" in (wrong.model_output or "")
+        plain = await talk.say(""",poem.write {braces} 3,4""")
+        assert plain.model_output == "|{braces}|[3, 4]"
+        shell = await talk.say(""",echo {"a": 1}""", surface=Surface.TERMINAL)
+        assert "{a: 1}" in (shell.model_output or "")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from bub.approval import Question
 from bub.errors import BubError
 from bub.mcp_server.calls import PATIENCE, Call, Calls
 from bub.mcp_server.server import Served
+from bub.mcp_server.tapes import Tapes
 from bub.runtime.trust import trust
 from bub.setup.own_files import find_own_files
 from bub.setup.removal import hold_locks
@@ -232,6 +233,19 @@ async def test_tapes_of_clients_are_resources_and_others_are_not(tmp_path: Path)
             await client.read_resource("bub://tapes/cli%3Alocal")
     assert [one.name for one in listed] == ["mcp:work"]
     assert "remember the milk" in read.contents[0].text
+
+
+async def test_with_all_tapes_clients_read_every_tape_of_the_folder_and_none_of_another(tmp_path: Path) -> None:
+    framework = BubFramework(write_house(tmp_path), workspace=tmp_path)
+    framework.load_hooks()
+    async with framework.running():
+        await framework.process_inbound({"channel": "cli", "chat_id": "local", "content": "hello"})
+        store, elsewhere = framework.get_tape_store(), tmp_path / "elsewhere"
+        every = await Tapes(store, tmp_path, every=True).listed()
+        own = await Tapes(store, tmp_path, every=False).listed()
+        others = await Tapes(store, elsewhere, every=True).listed()
+    assert [one.name for one in every] == ["cli:local"]
+    assert (own, others) == ([], [])
 
 
 def request(number: int, method: str, **params: Any) -> str:
