@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
 import msgspec
 import pluggy
@@ -23,7 +23,48 @@ BUB_HOOK_NAMESPACE = "bub"
 """The pluggy project name and the entry-point group of plugins (BEHAVIOURS H1)."""
 
 hookspec = pluggy.HookspecMarker(BUB_HOOK_NAMESPACE)
-hookimpl = pluggy.HookimplMarker(BUB_HOOK_NAMESPACE)
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class HookimplMarker:
+    """Marks the functions of a plugin that implement hook points: `@hookimpl`, or with options.
+
+    `tryfirst` and `trylast` change the order of the calls; `specname` is the point if the function has another name. If
+    the implementation is `optional`, its point need not be declared: so a package can bring a point of its own, and
+    files that do not declare it stay valid. The other options are those of pluggy, as is what is thus marked.
+    """
+
+    project_name = BUB_HOOK_NAMESPACE
+
+    @overload
+    def __call__(self, function: _F) -> _F: ...
+
+    @overload
+    def __call__(
+        self,
+        *,
+        hookwrapper: bool = ...,
+        optionalhook: bool = ...,
+        tryfirst: bool = ...,
+        trylast: bool = ...,
+        specname: str | None = ...,
+        wrapper: bool = ...,
+        optional: bool = ...,
+    ) -> Callable[[_F], _F]: ...
+
+    def __call__(
+        self, function: _F | None = None, *, optional: bool = False, optionalhook: bool = False, **options: Any
+    ) -> _F | Callable[[_F], _F]:
+        mark = pluggy.HookimplMarker(BUB_HOOK_NAMESPACE)
+        if function is not None:
+            return mark(function)
+        marked: Callable[[_F], _F] = mark(optionalhook=optional or optionalhook, **options)
+        return marked
+
+
+hookimpl = HookimplMarker()
 
 ERROR_POINT = "on_error"
 """The point that is told about failures; its implementations are observers of every turn."""

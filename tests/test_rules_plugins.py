@@ -138,6 +138,17 @@ def test_a_function_below_several_decorators_is_pointed_at_by_its_name(write: Wr
     assert (finding.code, finding.range) == ("B201", Range(Position(6, 13), Position(6, 22)))
 
 
+def test_a_hook_point_of_a_package_need_not_be_declared_if_it_is_optional(write: Write) -> None:
+    hooks = "@hookimpl(optional=True, tryfirst=True)\ndef moderate(prompt): ...\n@hookimpl\ndef load_state(): ..."
+    assert plugin_findings(write, LISTED, hooks) == ()
+    declared = (
+        f"{LISTED}hooks: {{moderate: {{kind: gate, takes: [prompt]}}}}\nstages: {{moderate: {{before: run_model}}}}\n"
+    )
+    assert plugin_findings(write, declared, hooks) == ()
+    (finding,) = plugin_findings(write, declared, hooks.replace("moderate(prompt)", "moderate(promt)"))
+    assert finding.code == "B202"
+
+
 def test_a_hook_that_will_not_come_says_what_to_do_instead(write: Write) -> None:
     for name, instead in REFUSED.items():
         (finding,) = plugin_findings(write, LISTED, f"@hookimpl\ndef {name}(): ...")

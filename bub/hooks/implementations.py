@@ -27,6 +27,8 @@ class Implementation(msgspec.Struct, frozen=True):
     everything: bool
     rank: tuple[int, int]
     wrapper: bool = False
+    is_optional: bool = False
+    """Whether its point need not be declared: who declares it gets it, and nobody else misses it."""
 
     @property
     def is_async(self) -> bool:
@@ -97,4 +99,5 @@ def _read(hook: str, impl: Any, order: Mapping[str, int]) -> Implementation:
         everything=everything,
         rank=rank,
         wrapper=bool(impl.wrapper or impl.hookwrapper),
+        is_optional=bool(impl.optionalhook),
     )
