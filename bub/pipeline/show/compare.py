@@ -26,7 +26,7 @@ from bub.pipeline.show.differences import (
     ways,
 )
 from bub.pipeline.show.differences.changes import Change, Changes, list_names
-from bub.pipeline.show.differences.code import plugins, servers
+from bub.pipeline.show.differences.code import lock, plugins, servers
 from bub.pipeline.show.differences.messages import route_samples
 from bub.pipeline.show.pairs import Pair, pair_profiles
 from bub.pipeline.source.merge import Document
@@ -35,6 +35,7 @@ from bub.secrets.within import hide_within
 _PARTS = (
     plugins.compare,
     servers.compare,
+    lock.compare,
     tools.compare,
     confinement.compare,
     stages.compare,

@@ -97,7 +97,8 @@ class Document(msgspec.Struct, frozen=True):
 
     `layers` begin with the furthest parent; `root` is all of them merged, an empty mapping when nothing could be
     read. `sources` holds the text of each file by its name, broken ones included, `folders` where each file lies.
-    `complete` is false when a part of the document could not be read, so that what is missing may lie there.
+    `complete` is false when a part of the document could not be read, so that what is missing may lie there. `tree` is
+    where it was read.
     """
 
     file: str
@@ -108,6 +109,7 @@ class Document(msgspec.Struct, frozen=True):
     base: Path | None
     folders: Mapping[str, Path]
     complete: bool = True
+    tree: Tree = DISK
 
 
 def merge(low: Node, high: Node) -> Node:
@@ -277,7 +279,9 @@ def _load(top: _Source, parents: Parents | None = None) -> Document:
         inherited = index < len(layers) - 1
         said = without(layer.root, _NOT_INHERITED) if inherited else layer.root
         root = said if index == 0 else merge(root, said)
-    return Document(top.file, tuple(layers), root, tuple(findings.items), sources, top.base, folders, complete)
+    return Document(
+        top.file, tuple(layers), root, tuple(findings.items), sources, top.base, folders, complete, top.tree
+    )
 
 
 def _parent(name: str, seen: list[_Source], parents: Parents) -> _ParsedSource:

@@ -30,8 +30,11 @@ def read_lock(file: Path) -> Lock | None:
     a file that cannot be read, or holds no lock of Bub.
     """
     data = _read(file)
-    if data is None:
-        return None
+    return parse_lock(data, file) if data is not None else None
+
+
+def parse_lock(data: bytes, file: Path) -> Lock:
+    """Parse what a lock says of plugins and servers. Raises `LockError`, which names the `file`."""
     _, heading, ours = data.partition(_OURS)
     return lock_in(_parse(heading + ours if heading else data, file), file)
 
