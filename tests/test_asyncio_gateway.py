@@ -31,8 +31,10 @@ class Wire(Channel):
         server = await asyncio.start_server(self.read, "127.0.0.1", 0)
         Path("wire").write_text(str(server.sockets[0].getsockname()[1]))
         task_status.started()
-        async with server:
+        try:
             await asyncio.Event().wait()
+        finally:
+            server.close()
 
     async def read(self, reader, writer):
         chat = str(writer.get_extra_info("peername")[1])
