@@ -78,6 +78,7 @@ class BubFramework(RuntimeView):
             person=read_person(document, os.environ) if not self._elsewhere else None,
             elsewhere=self._elsewhere,
             give_way=self._runtime.give_way,
+            hosts=self._runtime.hosts,
         )
         if self._needs_all:
             try:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
+from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
@@ -239,3 +242,64 @@ async def test_a_reload_ends_the_loop_of_the_generation_before(bub: Workshop) ->
             await trio.to_thread.run_sync(framework.reload)
     assert len(set(map(id, seen))) == 3
     assert not loops()
+
+
+PACKAGE = """
+import asyncio
+from bub import hookimpl
+
+LOCK = asyncio.Lock()
+
+class Plugin:
+    @hookimpl
+    async def run_model(self):
+        async with LOCK:  # it belongs to the loop that has waited for it first
+            await asyncio.gather(*[self.wait() for _ in range(2)])
+        return str(id(asyncio.get_running_loop()))
+
+    async def wait(self):
+        async with OTHER:
+            await asyncio.sleep(0)
+
+OTHER = asyncio.Lock()
+"""
+
+
+async def test_a_package_keeps_its_loop_over_profiles_and_reloads(
+    bub: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "site" / "boxed-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: boxed\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text("[bub]\nboxed = bub_boxed:Plugin\n", encoding="utf-8")
+    (info.parent / "bub_boxed.py").write_text(PACKAGE, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(info.parent))
+    framework = bub(
+        "extends: bub:default\nplugins: {boxed: {runtime: asyncio}}\n"
+        "routes: [{match: {channel: other}, profile: other}]\n"
+        "profiles: {default: {plugins: [boxed]}, other: {plugins: [boxed]}}"
+    )
+    seen: set[str | None] = set()
+    async with framework.running():
+        for _ in range(2):
+            for channel in ("cli", "other"):
+                seen.add((await framework.process_inbound({**HELLO, "channel": channel})).model_output)
+            await trio.to_thread.run_sync(framework.reload)
+    assert len(seen) == 1
+    assert not loops()
+    sys.modules.pop("bub_boxed")
+
+
+async def test_what_fails_in_a_task_that_nobody_awaits_is_in_the_log(bub: Workshop, log: list[str]) -> None:
+    async def fail() -> None:
+        raise ValueError("nobody looks")
+
+    async def run_model() -> str:
+        await asyncio.wait([asyncio.create_task(fail())])
+        gc.collect()
+        return "x"
+
+    framework = on_asyncio(bub, "extends: bub:default", one=Toy(run_model=run_model))
+    async with framework.running():
+        await framework.process_inbound(HELLO)
+    assert any("island.task_failed" in line and "nobody looks" in line for line in log)

@@ -40,6 +40,7 @@ class LoopThread:
         self.plugin = plugin
         self.patience = patience
         self.loop = asyncio.new_event_loop()
+        self.loop.set_exception_handler(self._log)
         self.opened: set[Opened] = set()
         self.crossings: dict[asyncio.Task[Any], Any] = {}
         """What is called from trio, by the task that answers it."""
@@ -86,6 +87,14 @@ class LoopThread:
         of_others = [line for line in lines if not _is_machinery(line[0])]
         file, number, name = (of_others or lines or [("an unknown place", 0, "")])[-1 if of_others else 0]
         return f"{file}:{number} in `{name}`"
+
+    def _log(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Write down what asyncio found, such as the failure of a task that nobody awaits."""
+        error = context.get("exception")
+        if isinstance(error, Exception):
+            log_exception("island.task_failed", error, adapter=self.plugin)
+        else:
+            log_warning("island.warned", adapter=self.plugin, what=context.get("message"))
 
     # Ending.
 

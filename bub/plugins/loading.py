@@ -33,7 +33,7 @@ def load_plugins(
     declared: Mapping[str, Declared],
     framework: object,
     base: Path | None,
-    open_host: Callable[[str], Host] | None = None,
+    open_host: Callable[[ListedPlugin], Host] | None = None,
 ) -> PluginSet:
     """Import and register the plugins that a profile lists, lowest priority first, above `builtin`.
 
@@ -48,7 +48,7 @@ def load_plugins(
     B200 it fails (a warning when it is optional). An optional plugin that is not there is no finding at all.
     Only `KeyboardInterrupt` and its like pass.
 
-    `open_host` makes, by its name, what a plugin runs on that says `runtime: asyncio`. Such a plugin that is written
+    `open_host` gives what a plugin runs on that says `runtime: asyncio`. Such a plugin that is written
     for the Bub on PyPI is adopted (`adoption.py`).
 
     Argument names and hook names are not checked here: the compiler reports them all at once. Instances and
@@ -59,7 +59,7 @@ def load_plugins(
     loading.register(ListedPlugin(BUILTIN, False, BUILTIN), builtin)
     imported = []
     for listed in loading.search.find(names):
-        host = open_host(listed.name) if open_host is not None and listed.name in on_asyncio else None
+        host = open_host(listed) if open_host is not None and listed.name in on_asyncio else None
         guest = _Guest(listed, host, host.show(framework) if host is not None else framework)
         thing = loading.attempt(listed, functools.partial(guest.load, loading.modules))
         if thing is not None:

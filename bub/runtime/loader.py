@@ -33,12 +33,12 @@ from bub.pipeline.source.interpolate import read_environment, resolve
 from bub.pipeline.source.merge import SHIPPED, Document, load_document, load_shipped
 from bub.plugins.loading import load_plugins
 from bub.plugins.lock.facts import Lock
-from bub.plugins.plugin_set import Host, PluginSet
+from bub.plugins.plugin_set import PluginSet
 from bub.plugins.served import Served, stand_in
 from bub.plugins.servers import ServerSpec
 from bub.plugins.shipped import SERVED
 from bub.plugins.view import ProfileView
-from bub.runtime.hosts import late
+from bub.runtime.hosts.hosts import Hosts
 from bub.runtime.locked.drift import require_locked, require_same
 from bub.runtime.plugin_view import PluginView
 from bub.runtime.profile_settings import SettingsResolver
@@ -60,10 +60,6 @@ def find_document(config_file: str | None, workspace: Path, environ: Mapping[str
     found = find_pipeline(Path(config_file) if config_file is not None else None, workspace, environ)
     require_trust(found, bub_home(environ), environ)
     return load_document(found.path) if found.path is not None else load_shipped("default")
-
-
-def _open_island(plugin: str) -> Host:
-    return late.IslandHost(plugin)
 
 
 def _learn_nothing(settings: Mapping[str, Mapping[str, Any]], mask: Redactor) -> None:
@@ -92,6 +88,7 @@ def load(
     give_way: Callable[[], None] = _go_on,
     unlocked: bool = False,
     serves: bool = True,
+    hosts: Hosts | None = None,
 ) -> Snapshot:
     """Load the plugins of every profile that can get a turn, and compile a graph for each.
 
@@ -102,7 +99,8 @@ def load(
     names that none of these can have; `recast` makes others of all implementations. `learn` is told the settings before
     a plugin is imported. `give_way` is called again and again, a few milliseconds of work apart. Unless it is to be
     `unlocked`, everything has to be what the lock beside the file says, if there is one. Without `serves` no server of
-    the Model Context Protocol can be started: of its tools there are those that are mocked.
+    the Model Context Protocol can be started: of its tools there are those that are mocked. `hosts` opens what plugins
+    with `runtime: asyncio` run on.
 
     Raises `PipelineError` with every finding when one is an error. Whatever it raises, no module of a plugin with a
     `path` is left behind.
@@ -132,6 +130,7 @@ def load(
         keys,
         lock,
         serves,
+        hosts or Hosts(),
     )
     try:
         if unreadable:
@@ -172,6 +171,7 @@ class _Loading(msgspec.Struct):
     keys: Redactor
     lock: Lock | None
     serves: bool
+    hosts: Hosts
     settings: dict[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
     plugins: list[PluginSet] = msgspec.field(default_factory=list)
     views: list[PluginView] = msgspec.field(default_factory=list)
@@ -276,7 +276,7 @@ class _Loading(msgspec.Struct):
             declared=declared_plugins(plan),
             framework=view,
             base=self.document.base,
-            open_host=_open_island,
+            open_host=self.hosts.open,
         )
         self.plugins.append(plugins)
         for plugin, failure in plugins.failures:

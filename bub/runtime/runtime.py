@@ -15,6 +15,7 @@ from bub.errors import BubError, UsageError
 from bub.log import cover, log_info, log_warning
 from bub.pipeline.source.merge import Document
 from bub.runtime.generations import Generation, Loaded
+from bub.runtime.hosts.hosts import Hosts
 from bub.runtime.snapshot import Snapshot, find_fixed_at_start
 from bub.runtime.turns import Turns
 from bub.runtime.under_way import turn_under_way
@@ -43,14 +44,20 @@ Learn: TypeAlias = Callable[[Mapping[str, Mapping[str, Any]], Redactor], None]
 class Runtime:
     """Runs turns on the snapshot it took last; `workspace` is the folder the agent works in.
 
-    `read` finds the pipeline file and reads it, `load` makes a snapshot of that; both are called for every reload.
-    `document` is what was read last, also if it was refused, and `settings` are those that were found in it, by
+    `read` finds the pipeline file and reads it, `load` makes a snapshot of that; both are called for every reload. `hosts` are
+    those of its plugins. `document` is what was read last, also if it was refused, and `settings` are those that were found in it, by
     profile. `mask` covers the secrets of all that was ever read: a key that was changed is still a key.
     """
 
     def __init__(
-        self, workspace: Path, *, read: Callable[[], Document], load: Callable[[Document, Learn], Snapshot]
+        self,
+        workspace: Path,
+        *,
+        read: Callable[[], Document],
+        load: Callable[[Document, Learn], Snapshot],
+        hosts: Hosts | None = None,
     ) -> None:
+        self.hosts = hosts or Hosts()
         self.counts = Counts()
         self.loaded = Loaded()
         self.turns = Turns(self.loaded, workspace)
@@ -163,6 +170,7 @@ class Runtime:
         finally:
             loaded.scope, loaded.tape_store = None, None
             async with AsyncExitStack() as closing:  # each is closed, whatever ends the one before it
+                closing.push_async_callback(self.hosts.close)
                 for generation in loaded.kept:  # last of all: a tape store may be there
                     closing.push_async_callback(generation.snapshot.close_hosts)
                 closing.push_async_callback(scope.close)

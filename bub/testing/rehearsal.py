@@ -19,6 +19,7 @@ from bub.pipeline.run.compiler import Recast, as_they_are
 from bub.pipeline.run.state import OnEvent
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
 from bub.plugins.shipped import SERVED
+from bub.runtime.hosts.hosts import Hosts
 from bub.runtime.runtime import Runtime
 from bub.runtime.snapshot import Snapshot
 from bub.testing.mocks import Mocks
@@ -49,6 +50,7 @@ class Rehearsal:
         self.told: list[tuple[str, Exception]] = []
         self._mocked_tools = mocks.tools.keys()
         self.profile = own or start or os.environ.get("BUB_PROFILE") or DEFAULT_PROFILE
+        hosts = Hosts()
         load = partial(
             load_pipeline,
             profile=self.profile,
@@ -60,8 +62,9 @@ class Rehearsal:
             witnesses={WITNESS: (witness or Witness)(self.told)},
             recast=recast,
             serves=False,
+            hosts=hosts,
         )
-        self._runtime = Runtime(workspace, read=lambda: document, load=load)
+        self._runtime = Runtime(workspace, read=lambda: document, load=load, hosts=hosts)
 
     @contextmanager
     def load(self) -> Iterator[Rehearsal]:

@@ -65,5 +65,18 @@ class IslandHost:
         return f"blocks its asyncio loop at {place}" if place is not None else None
 
 
+class SharedHost(IslandHost):
+    """The host of a package's plugin, as one profile of one generation has it: it goes on when these end."""
+
+    def __init__(self, host: IslandHost) -> None:
+        self.island = host.island
+
+    async def close(self) -> None:
+        """End nothing: other profiles and generations run there, too."""
+
+    def leave(self) -> None:
+        """End nothing."""
+
+
 async def _hand_over(island: Island, handler: MessageHandler, message: Envelope) -> None:
     await handler(lend_lifespan(island, message))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_HOMES = {"IslandHost": "bub.runtime.hosts.islands"}
+_HOMES = {"IslandHost": "bub.runtime.hosts.islands", "SharedHost": "bub.runtime.hosts.islands"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,1 +1,2 @@
 from bub.runtime.hosts.islands import IslandHost as IslandHost
+from bub.runtime.hosts.islands import SharedHost as SharedHost
