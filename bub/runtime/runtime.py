@@ -44,9 +44,10 @@ Learn: TypeAlias = Callable[[Mapping[str, Mapping[str, Any]], Redactor], None]
 class Runtime:
     """Runs turns on the snapshot it took last; `workspace` is the folder the agent works in.
 
-    `read` finds the pipeline file and reads it, `load` makes a snapshot of that; both are called for every reload. `hosts` are
-    those of its plugins. `document` is what was read last, also if it was refused, and `settings` are those that were found in it, by
-    profile. `mask` covers the secrets of all that was ever read: a key that was changed is still a key.
+    `read` finds the pipeline file and reads it, `load` makes a snapshot of that; both are called for every reload.
+    `hosts` are those of its plugins. `document` is what was read last, also if it was refused, and `settings` are those
+    that were found in it, by profile. `mask` covers the secrets of all that was ever read: a key that was changed is
+    still a key.
     """
 
     def __init__(
