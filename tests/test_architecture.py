@@ -123,6 +123,7 @@ PUBLIC = {
 
 BEHIND_THE_REFERENCE = {
     "bub": {"__version__"},
+    "bub.cli.table": {"COMMANDS"},
     "bub.envelope": {"Envelope"},
     "bub.errors": {"TapeError"},
     "bub.hookspecs": {"hookimpl", "hookspec"},

@@ -30,12 +30,8 @@ _LINE = re.compile(r"^(?:FAILED|ERROR) (\S+)(?: - (.*))?$", re.MULTILINE)
 WORDS = {
     "test_acp_prompt_executes_bub_tools_through_client": "process",
     "test_idle_steering_starts_turn_over_extension_route": "process",
-    "test_semantic_query_flows_through_fetch_all": "theirs",
-    "test_semantic_query_skips_reembedding_indexed_messages": "theirs",
-    "test_semantic_query_rejects_dimension_mismatch": "theirs",
 }
-"""Why a test fails, in a word: `process`: it starts a Python of its own, which knows nothing of `bub_reference`;
-`theirs`: it fails with the other Bub, too."""
+"""Why a test fails, in a word. `process`: it starts a Python of its own, which knows nothing of `bub_reference`."""
 
 
 @dataclass(frozen=True)

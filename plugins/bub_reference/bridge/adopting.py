@@ -11,7 +11,7 @@ from typing import Any
 
 from bub.tools import ToolContext as OurContext
 from bub_reference.bridge.framework import AdoptedFramework
-from bub_reference.bridge.hooks import AdoptedHooks
+from bub_reference.bridge.hooks import Adopted, AdoptedHooks
 from bub_reference.builtin.agent import Agent
 from bub_reference.builtin.auth import app as auth_app
 from bub_reference.hooks.specs import hookimpl
@@ -59,7 +59,7 @@ class Adoption:
         for hook, options in wanted.items():
             if hook in vars(AdoptedHooks):
                 chosen[hook] = _marked(vars(AdoptedHooks)[hook], options)
-        adopted: object = type(type(plugin).__name__, (AdoptedHooks,), chosen)(self)
+        adopted: object = type(type(plugin).__name__, (Adopted,), chosen)(self)
         return adopted
 
     # What its hooks need.

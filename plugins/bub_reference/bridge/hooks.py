@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from bub.cli.table import COMMANDS
 from bub.tape import TapeContext as OurContext
 from bub_reference.bridge.calls import answer_of, changes_of, request_of, result_of
 from bub_reference.bridge.channels import AdoptedChannel
@@ -26,11 +27,15 @@ if TYPE_CHECKING:
     from bub_reference.bridge.adopting import Adoption
 
 
-class AdoptedHooks:
-    """Each method is a hook of Bub; `adopting.py` gives Bub those that the plugin has."""
+class Adopted:
+    """What Bub gets for a plugin of the reference; a subclass has the hooks that the plugin has."""
 
     def __init__(self, adoption: Adoption) -> None:
         self._own = adoption
+
+
+class AdoptedHooks(Adopted):
+    """All hooks that there are; `adopting.py` takes those that the plugin has."""
 
     # In a turn.
 
@@ -195,9 +200,12 @@ class AdoptedHooks:
         return told or None
 
     def register_cli_commands(self, app: Any) -> None:
-        """Hand on the plugin's commands, and the ways to sign in."""
+        """Hand on the plugin's commands, and the ways to sign in; one that is called as Bub's own gets `-plugin`."""
         commands = typer.Typer()
         self._own.all_now("register_cli_commands", app=commands)
+        for command in (*commands.registered_commands, *commands.registered_groups):
+            if command.name in COMMANDS:
+                command.name = f"{command.name}-plugin"
         if self._own.signs_in:
             commands.add_typer(auth_app)
         hand_over(commands, app, self._own.framework, self._own.commanding)
