@@ -203,7 +203,8 @@ class AdoptedHooks(Adopted):
         """Hand on the plugin's commands, and the ways to sign in; one that is called as Bub's own gets `-plugin`."""
         commands = typer.Typer()
         self._own.all_now("register_cli_commands", app=commands)
-        for command in (*commands.registered_commands, *commands.registered_groups):
+        brought: list[Any] = [*commands.registered_commands, *commands.registered_groups]
+        for command in brought:
             if command.name in COMMANDS:
                 command.name = f"{command.name}-plugin"
         if self._own.signs_in:
