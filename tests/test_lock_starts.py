@@ -49,6 +49,7 @@ def test_what_is_as_it_was_locked_starts(folder: Folder) -> None:
 
     assert set(snapshot.profiles["default"].tools.tools) >= {"radio.play", "storm.warn"}
     assert set(provide_channels(snapshot.profiles["default"], take_nothing)) >= {"waves"}
+    assert folder.lock in snapshot.own_files  # which the agent's tools do not write
     snapshot.let_go()
 
 

@@ -91,7 +91,8 @@ def needs_of(names: Iterable[str]) -> frozenset[str]:
                 needed = requires(name) or ()
             except PackageNotFoundError:
                 continue
-            waiting += [canonical(re.split(r"[^\w.-]", one, maxsplit=1)[0]) for one in needed if "extra" not in one]
+            always = (one for one in needed if re.search(r"\bextra\s*==", one) is None)
+            waiting += [canonical(re.split(r"[^\w.-]", one, maxsplit=1)[0]) for one in always]
     return frozenset(found)
 
 
