@@ -92,7 +92,7 @@ async def test_the_tools_of_the_profile_are_offered_with_their_schemas(tmp_path:
     assert tools["notes_add"].title == "notes.add"
     assert tools["notes_add"].input_schema["required"] == ["text"]
     assert tools["picture_draw"].annotations.read_only_hint is True
-    assert "doors_open" not in tools
+    assert {"doors_open", "subagent", "tools_describe"} & set(tools) == set()
 
 
 async def test_a_tool_gives_text_and_pictures_and_its_failure_is_an_error(tmp_path: Path) -> None:
@@ -101,10 +101,12 @@ async def test_a_tool_gives_text_and_pictures_and_its_failure_is_an_error(tmp_pa
         broken = await client.call_tool("doors_break", {})
         denied = await client.call_tool("doors.open", {})
         wrong = await client.call_tool("picture.draw", {"sise": 3})
+        silent = await client.call_tool("silence_keep", {})
     assert text_of(drawn) == "a picture of size 3"
     assert [one.data for one in drawn.content if isinstance(one, ImageContent)] == [PNG]
     assert (broken.is_error, text_of(broken)) == (True, "error: the door holds (knock)")
     assert (denied.is_error, text_of(denied)) == (True, "error: there is no tool `doors.open` here")
+    assert (silent.is_error, text_of(silent)) == (False, "")
     assert wrong.is_error
     assert "did you mean `size`?" in text_of(wrong)
 
@@ -136,6 +138,14 @@ async def test_the_tools_of_the_profiles_own_servers_are_offered_as_well(tmp_pat
         result = await client.call_tool("mcp_office_add", {"a": 2, "b": 40})
     assert names == ["ask-agent", "mcp_office_add"]
     assert (result.is_error, text_of(result)) == (False, "42")
+
+
+async def test_a_plugin_that_ends_the_program_ends_one_call(tmp_path: Path) -> None:
+    async with served(tmp_path) as client:
+        ended = await client.call_tool("ask-agent", {"message": "exit"})
+        result = await client.call_tool("ask-agent", {"message": "hello", "session": "other"})
+    assert (ended.is_error, text_of(ended)) == (True, "error: SystemExit: 3")
+    assert text_of(result) == "You said: hello"
 
 
 async def test_gates_of_turns_and_of_tools_apply(tmp_path: Path) -> None:

@@ -12,10 +12,15 @@ from mcp.types import ToolAnnotations
 from bub.agent.models.names import ToolNames
 from bub.agent.models.request import ChatRequest, ToolSpec
 from bub.base.json_schema import schema_of
+from bub.plugins.shipped import DESCRIBE
 from bub.tools import Tool, ToolBox
 
 TURN = "ask-agent"
 """The tool that is a whole turn; no tool of Bub can have a name with a hyphen."""
+
+
+OF_AGENTS = frozenset({DESCRIBE, "subagent"})
+"""Tools that only help an agent in the middle of a turn; a client has the turn tool, and reads whole schemas."""
 
 
 class TurnInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,7 +51,7 @@ class Offers:
 
     def __init__(self, box: ToolBox) -> None:
         box = box.for_model()
-        tools = [box.tools[name] for name in box.usable()]
+        tools = [box.tools[name] for name in box.usable() if name not in OF_AGENTS]
         names = ToolNames(ChatRequest([], tools=[ToolSpec(one.name, "", {}) for one in tools]))
         self._tools: Mapping[str, Tool] = MappingProxyType({names.wire(one.name): one for one in tools})
 

@@ -10,7 +10,7 @@ from mcp.types import CallToolResult
 from msgspec.structs import replace
 
 from bub.agent import late
-from bub.base.failures import flatten_error
+from bub.base.failures import flatten_error, is_ordinary
 from bub.base.surfaces import Surface
 from bub.channels.commands import prefix_of, write_command
 from bub.envelope import Envelope, content_of
@@ -98,7 +98,9 @@ class Workplace:
 
         try:
             result = await self._framework.process_inbound(message, on_event=hear, ask=call.ask, surface=Surface.MCP)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 (a client learns of each failure, and the server goes on)
+        except BaseException as error:  # a client learns of each failure of what was called, and the server goes on
+            if not is_ordinary(error):
+                raise
             log_exception("mcp.call_failed", error)
             return failed(self._framework.mask.text("; ".join(map(_words, flatten_error(error)))))
         return told(result, end)
@@ -109,7 +111,8 @@ def _result(result: TurnResult, end: StreamEvent) -> CallToolResult:
     parts = () if result.is_withheld else end.data.get("media", ())
     content = contents_of(result.outbounds or (), parts)
     if not content:
-        content = [text_of(f"the turn ended without a reply ({result.ended_by or 'no stage made one'})")]
+        silent = f"the turn ended without a reply ({result.ended_by or 'no stage made one'})"
+        content.append(text_of("" if result.outbounds else silent))
     return CallToolResult(content=content, is_error=denied or end.data.get("ok") is False)
 
 

@@ -93,6 +93,12 @@ def send_letter(text: str, context: ToolContext) -> str:
     return "sent"
 
 
+@tool(name="silence.keep", read_only=True, reaches=None)
+def keep_silence() -> str:
+    """Say nothing."""
+    return ""
+
+
 @hookimpl
 def moderate(prompt: str) -> dict[str, str] | None:
     """Keep what is rude from every turn."""
@@ -107,7 +113,7 @@ def tool_gate(tool: str, args: dict[str, Any]) -> dict[str, str] | None:
 
 @hookimpl
 def provide_tools() -> list[Tool]:
-    return [add_note, draw, make_noise, open_doors, break_doors, read_diary, send_letter, watch_paint_dry]
+    return [add_note, draw, make_noise, open_doors, break_doors, read_diary, keep_silence, send_letter, watch_paint_dry]
 
 
 @hookimpl
@@ -115,6 +121,9 @@ def call_model(request: dict[str, Any]) -> AsyncStreamEvents:
     """Say what was said; a message that begins with `note` is noted first, whatever comes of that is said, too."""
     said = request["messages"]
     words = str(next(one["content"] for one in reversed(said) if one["role"] == "user"))
+
+    if words.startswith("exit"):
+        raise SystemExit(3)
 
     async def events() -> Any:
         if words.startswith("note ") and said[-1]["role"] == "user":
