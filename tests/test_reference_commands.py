@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from bub.errors import BubError
+from bub_reference.bridge.beside import Beside
 from bub_reference.bridge.commands import hand_over
 from bub_reference.bridge.hooks import AdoptedHooks
 from bub_reference.streaming import AsyncStreamEvents, StreamEvent
@@ -91,3 +95,41 @@ def test_a_choice_of_messages_may_be_a_coroutine_that_waits_for_nothing() -> Non
     assert waiting is not None
     with pytest.raises(TypeError, match="waits for something"):
         waiting.messages([])
+
+
+def test_a_command_has_turns_of_its_own_though_no_runtime_is_open(tmp_path: Path) -> None:
+    (tmp_path / "echo.py").write_text(
+        "from bub import hookimpl\n\n@hookimpl\ndef run_model(prompt):\n    return f'heard {prompt}'\n"
+    )
+    file = tmp_path / "pipelines.yaml"
+    file.write_text(
+        "version: 1\nextends: bub:default\nplugins: {echo: {path: echo.py}}\nprofiles: {p: {plugins: [echo]}}\n"
+    )
+    view = SimpleNamespace(pipeline_file=file, profile="p", workspace=tmp_path)
+    sent: list[tuple[str, bool]] = []
+
+    async def dispatch(reply: Any) -> bool:
+        sent.append((reply["content"], asyncio.get_running_loop() is loops[0]))
+        return True
+
+    async def command() -> str:
+        loops.append(asyncio.get_running_loop())
+        async with Beside(view) as runtime:
+            result = await runtime.process_inbound({"content": "hello", "channel": "c"}, False, dispatch=dispatch)
+            return str(result.model_output)
+
+    loops: list[asyncio.AbstractEventLoop] = []
+    assert asyncio.run(command()) == "heard hello"
+    assert sent == [("heard hello", True)]
+
+
+def test_a_file_that_does_not_load_ends_the_command_with_its_error(tmp_path: Path) -> None:
+    file = tmp_path / "pipelines.yaml"
+    file.write_text("version: 1\nextends: bub:nothing\n")
+
+    async def command() -> None:
+        async with Beside(SimpleNamespace(pipeline_file=file, profile="default", workspace=tmp_path)):
+            pass
+
+    with pytest.raises(BubError):
+        asyncio.run(command())

@@ -12,12 +12,16 @@ from typing import Any
 from bub.tools import ToolContext as OurContext
 from bub_reference.bridge.framework import AdoptedFramework
 from bub_reference.bridge.hooks import Adopted, AdoptedHooks
+from bub_reference.builtin import tools as builtin_tools
 from bub_reference.builtin.agent import Agent
 from bub_reference.builtin.auth import app as auth_app
 from bub_reference.hooks.specs import hookimpl
 from bub_reference.naming import seeing
 from bub_reference.surroundings import Surroundings, here, within
 from bub_reference.tools import REGISTRY, Tool
+
+_BUBS_OWN = frozenset(tool.name for tool in vars(builtin_tools).values() if isinstance(tool, Tool))
+"""The names of tools that Bub has itself."""
 
 
 class Adoption:
@@ -147,8 +151,8 @@ class Adoption:
     # What its packages have put into tables.
 
     def tools(self) -> Sequence[Tool]:
-        """The tools that the plugin's packages have registered."""
-        return [tool for tool in REGISTRY.values() if self._is_own(tool.handler)]
+        """The tools that the plugin's packages have registered; in place of Bub's own it can put none."""
+        return [tool for tool in REGISTRY.values() if self._is_own(tool.handler) and tool.name not in _BUBS_OWN]
 
     @property
     def signs_in(self) -> bool:

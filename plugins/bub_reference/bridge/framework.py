@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from typing import Any
 
+from bub_reference.bridge.beside import Beside
 from bub_reference.bridge.messages import to_bub
 from bub_reference.bridge.stores import ReferenceStore
 from bub_reference.builtin.context import default_tape_context
@@ -35,6 +36,7 @@ class AdoptedFramework(BubFramework):
         self._inbox: Callable[[Envelope], Awaitable[None]] | None = None
         self._own_channels: frozenset[str] = frozenset()
         self._lent: ExitStack | None = None
+        self._beside: Beside | None = None
 
     def take_inbox(self, inbox: Callable[[Envelope], Awaitable[None]], own_channels: Iterable[str]) -> None:
         """Remember what takes messages that come in, and which channels are the plugin's own."""
@@ -86,13 +88,15 @@ class AdoptedFramework(BubFramework):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[AsyncExitStack]:
-        """Bub runs already; the plugin's inbox for steering is open as long as the block lasts."""
+        """Bub runs already, but for a command; the plugin's inbox for steering is open as long as the block lasts."""
         async with AsyncExitStack() as stack:
+            if self._lent is not None:
+                self._beside = await stack.enter_async_context(Beside(self._view))
             self._steering_inbox = self._hook_runtime.call_first_sync("provide_steering_inbox")
             try:
                 yield stack
             finally:
-                self._steering_inbox = None
+                self._steering_inbox = self._beside = None
 
     async def process_inbound(self, inbound: Envelope, stream_output: bool = False) -> TurnResult:
         """Carry a message through the pipeline to its replies, which go to the router if there is one.
@@ -115,7 +119,8 @@ class AdoptedFramework(BubFramework):
             listening = asyncio.ensure_future(_run_out(router.wrap_stream(inbound, _until_none(events))))
             more["on_event"] = hear
         try:
-            result = await self._view.process_inbound(message, stream_output, **more)
+            runtime = self._view if self._beside is None else self._beside
+            result = await runtime.process_inbound(message, stream_output, **more)
         finally:
             events.put_nowait(None)
             if listening is not None:
