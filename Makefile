@@ -31,7 +31,7 @@ export SAY := $(value MESSAGE)
 # Tests start Bub hundreds of times: a process that may not keep bytecode compiles every module anew, at twice the cost.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test matrix conformance foreign lint types pictures fuzz promise planted crash load soak local bench installs packages journey compat build clean
+.PHONY: help run test matrix conformance foreign lint types pictures fuzz promise planted crash load beside soak local bench installs packages journey compat build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -86,6 +86,9 @@ load: $(VENV)/.bub $(VENV)/.test ## 1,000 messages while everybody is killed, an
 	MESSAGES=$(MESSAGES) CHATS=50 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_telegram_crash.py -k killed
 	FAULTY_CHATS=25 FAULTY_MESSAGES=40 KILLS=20 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_telegram_crash.py -k weather
 	SECONDS_AT_WORK=600 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_gateway_leaks.py
+
+beside: $(VENV)/.bub $(VENV)/.test ## a channel on asyncio beside Telegram: killed, reloaded, blocked: make beside MESSAGES=1000
+	BESIDE_MESSAGES=$(MESSAGES) BESIDE_ROUNDS=5 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_asyncio_beside_telegram.py
 
 soak: $(VENV)/.bub $(VENV)/.test ## let a day of traffic with faults pass, on a clock of its own: make soak HOURS=240
 	HOURS=$(HOURS) $(PY) -m pytest -o faulthandler_timeout=0 tests/test_channels_soak.py
