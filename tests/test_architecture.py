@@ -41,7 +41,7 @@ ROWS = (
     row("cli/", packages="typer questionary prompt_toolkit"),
     row("doctor/ testing/ setup/ gateway/ lsp/ mcp_server/", packages="prometheus_client mcp"),
     row("runtime/", "framework bus", "typer"),
-    row("agent/", packages="httpx pypdf mcp mcp_types anyio"),
+    row("agent/", packages="httpx pypdf mcp mcp_types anyio httpx2"),
     row("inbox/"),
     row("channels/", packages="h11 prompt_toolkit rich markdown_it"),
     row("pipeline/show/ pipeline/edit/"),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import trio
@@ -20,8 +23,12 @@ from bub.agent.mcp import program as program_module
 from bub.agent.mcp.connection import Connection
 from bub.agent.mcp.offered import MOST_TOOLS, offer
 from bub.agent.mcp.servers import open_servers
+from bub.base.locate import lock_of
 from bub.base.surfaces import Surface
+from bub.pipeline.source.merge import load_document
 from bub.plugins.servers import ServerSpec
+from bub.setup.locking.proposing import look
+from bub.setup.locking.toml import as_toml
 from bub.tools import ToolError, ToolPolicy, ToolResult
 
 pytestmark = pytest.mark.anyio
@@ -155,7 +162,7 @@ class Described:
         self.input_schema = {"type": "object", **schema}
 
 
-async def nothing(name: str, /, **arguments: Any) -> ToolResult:
+async def nothing(name: str, known: object, /, **arguments: Any) -> ToolResult:
     return ToolResult(json.dumps([name, arguments]))
 
 
@@ -196,15 +203,15 @@ def starts(folder: Path) -> int:
 
 async def failure(connection: Connection, **arguments: Any) -> str:
     with pytest.raises(ToolError) as caught:
-        await connection.call("ping", **arguments)
+        await connection.call("ping", None, **arguments)
     return str(caught.value)
 
 
 @pytest.mark.parametrize("lies", [("wrong-ids",), ("junk",), ("stderr",)])
 async def test_what_nobody_asked_for_changes_no_answer(tmp_path: Path, lies: tuple[str, ...], log: list[str]) -> None:
     async with liar(tmp_path, *lies) as connection:
-        assert (await connection.call("ping")).text == "pong"
-        assert (await connection.call("ping")).text == "pong"
+        assert (await connection.call("ping", None)).text == "pong"
+        assert (await connection.call("ping", None)).text == "pong"
     assert starts(tmp_path) == 1
     assert len([line for line in log if "complaint" in line]) <= 200
 
@@ -270,9 +277,9 @@ async def test_a_call_that_is_cancelled_leaves_the_server_usable(tmp_path: Path)
         await connection.open()
         with trio.CancelScope() as scope:
             scope.cancel()
-            await connection.call("ping")
+            await connection.call("ping", None)
         assert scope.cancelled_caught
-        assert (await connection.call("ping")).text == "pong"
+        assert (await connection.call("ping", None)).text == "pong"
     assert starts(tmp_path) == 1
 
 
@@ -343,3 +350,111 @@ def test_a_mock_stands_for_a_tool_of_a_server_that_is_never_started(write: Write
     desk = Desk(write)
     assert desk.failures_of(tests, pipeline) == {"it answers": []}
     assert not list(Path(desk.file(tests, pipeline)).parent.glob("pids"))
+
+
+# Servers that run elsewhere.
+
+
+class Elsewhere(BaseHTTPRequestHandler):
+    """An address that speaks the protocol to whoever has the token."""
+
+    asked: ClassVar[list[str]] = []
+    size = 4
+
+    def log_message(self, *args: Any) -> None:
+        """Print nothing."""
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.asked.append(request["method"])
+        if self.headers["authorization"] != "Bearer tok-Zx81yyPq20":
+            self._say(401, {})
+        elif "id" not in request:
+            self._say(202, {})
+        elif request["method"] == "server/discover":
+            self._say(200, {"error": {"code": -32601, "message": "Method not found"}}, request["id"])
+        else:
+            told = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
+            answers = {
+                "initialize": {**told, "serverInfo": {"name": "elsewhere", "version": "1"}},
+                "tools/list": {"tools": [{"name": "ping", "inputSchema": {"type": "object"}}]},
+                "tools/call": {"content": [{"type": "text", "text": "p" * self.size}]},
+            }
+            self._say(200, {"result": answers[request["method"]]}, request["id"])
+
+    def do_GET(self) -> None:
+        self._say(405, {})
+
+    def _say(self, status: int, answer: dict[str, Any], number: Any = None) -> None:
+        body = json.dumps({"jsonrpc": "2.0", "id": number, **answer}).encode() if number is not None else b""
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        with suppress(OSError):
+            self.wfile.write(body)
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/mcp"
+        server.shutdown()
+        thread.join()
+
+
+async def test_a_server_that_runs_elsewhere_gets_the_headers_and_no_endless_answer(
+    elsewhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_servers() as servers:
+        right = ServerSpec("web", url=elsewhere, headers={"Authorization": "Bearer tok-Zx81yyPq20"})
+        connection = await servers.find(right, tmp_path)
+        assert (await connection.call("ping", None)).text == "pppp"
+        monkeypatch.setattr(Elsewhere, "size", 17_000_000)
+        assert "more than 16 MB" in await failure(connection)
+        wrong = await servers.find(ServerSpec("other", url=elsewhere), tmp_path)
+        assert "cannot be used: it refuses access: 401 Unauthorized" in await failure(wrong)
+        nobody = await servers.find(ServerSpec("nobody", url="http://127.0.0.1:9/mcp"), tmp_path)
+        assert "cannot be used: it cannot be reached" in await failure(nobody)
+
+
+# What was locked, and what has changed since.
+
+
+async def test_a_tool_that_changed_after_the_lock_is_not_offered_and_the_turn_says_so(talk: Talk) -> None:
+    lies = talk.workshop.folder / "lies"
+    lies.write_text("")
+    server = f"  liar: {{command: [{sys.executable}, -S, -E, {FAKES / 'mcp_liar.py'}, from-file]}}"
+    tools = '{allow: ["mcp.liar.*"]}'
+    async with talk.open(tools=tools, more=f"mcp:\n{server}"):
+        pass
+    file = talk.workshop.folder / "pipelines.yaml"
+    found = await trio.to_thread.run_sync(look, load_document(file), talk.workshop.folder, dict(os.environ), int)
+    assert [(one.name, list(one.tools)) for one in found.lock.servers] == [("liar", ["ping"])]
+    lock_of(file).write_text(as_toml([], found.lock, ">=3.11"))
+    async with talk.open(tools=tools, more=f"mcp:\n{server}"):
+        await talk.say(OPENAI.answer("hello"))
+        assert talk.of_kind("notice") == []
+        assert list(talk.framework.served.tools) == ["mcp.liar.ping"]
+    lies.write_text("rug-pull")
+    async with talk.open(tools=tools, more=f"mcp:\n{server}"):
+        await talk.say(OPENAI.answer("hello"))
+        assert list(talk.framework.served.tools) == []
+        assert [event["text"] for event in talk.of_kind("notice")] == [
+            "the server `liar`: not as it was locked, and not offered: ~ description of tool `ping`",
+            "the server `liar`: not as it was locked, and not offered: + tool `steal`",
+        ]
+
+
+async def test_a_call_reaches_only_a_tool_that_is_as_the_model_was_told(tmp_path: Path) -> None:
+    (tmp_path / "lies").write_text("")
+    async with liar(tmp_path, "from-file") as connection:
+        await connection.open()
+        (ping,) = connection.offered.tools.values()
+        assert (await ping.function()).text == "pong"
+        await connection.close()
+        (tmp_path / "lies").write_text("rug-pull")
+        with pytest.raises(ToolError, match="has changed what it says of this tool since it was offered"):
+            await ping.function()

@@ -35,7 +35,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "profiles": Entry("bub.cli.profiles:profiles", "Show the profiles of a file and what each may do."),
         "route": Entry("bub.cli.route:route", "Show which profile a message gets, and why."),
         "config": Entry("bub.cli.config:app", "Read and change settings in the pipeline file."),
-        "mcp": Entry("bub.cli.mcp:app", "The Model Context Protocol: serve Bub to programs that speak it."),
+        "mcp": Entry("bub.cli.mcp:app", "The Model Context Protocol: use servers of others, and be one."),
         "lsp": Entry("bub.cli.lsp:lsp", "Serve an editor: findings while you type, repairs, completion."),
         "schema": Entry("bub.cli.schema:schema", "Print the JSON Schema of pipeline files, or write it beside yours."),
         "doctor": Entry("bub.cli.doctor:doctor", "Look at everything that a turn needs, and say what is broken."),
@@ -62,6 +62,9 @@ LOST = "bub.plugins.installed.added:describe_lost"
 
 SESSIONS = "bub.cli.completion.sessions:sessions_of"
 """The function that finds the sessions of a folder, for completion."""
+
+MCP_SERVERS = "bub.cli.mcp_servers:"
+"""The functions about servers of others; only the commands that use those load them."""
 
 MCP_SERVER = "bub.mcp_server.server:serve"
 """The function that serves an MCP client; only `bub mcp serve` loads it, and the SDK with it."""

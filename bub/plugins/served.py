@@ -9,6 +9,7 @@ import msgspec
 
 from bub.base.diagnostics import did_you_mean
 from bub.labels import Labels
+from bub.plugins.lock.facts import Lock
 from bub.plugins.servers import ServerSpec
 from bub.tools import Tool, ToolError
 
@@ -34,6 +35,8 @@ class Served(msgspec.Struct):
 
     specs: tuple[ServerSpec, ...] = ()
     tools: dict[str, Tool] = msgspec.field(default_factory=dict)
+    lock: Lock | None = None
+    """What the tools of servers have to be, if that was locked."""
 
 
 class ServedTool(Tool, frozen=True):

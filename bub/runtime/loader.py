@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from bub.approval import Approvers, Rules, digest
 from bub.base.confinement.value import Confinement
-from bub.base.diagnostics import Diagnostic, PipelineError, sort_diagnostics
+from bub.base.diagnostics import Diagnostic, PipelineError, Severity, sort_diagnostics
 from bub.base.locate import bub_home, find_pipeline
 from bub.hook_runtime import HookRuntime
 from bub.hooks.implementations import implementations_of
@@ -131,6 +131,7 @@ def load(
         lock,
         serves,
         hosts or Hosts(),
+        elsewhere,
     )
     try:
         if unreadable:
@@ -172,6 +173,7 @@ class _Loading(msgspec.Struct):
     lock: Lock | None
     serves: bool
     hosts: Hosts
+    elsewhere: bool
     settings: dict[str, Mapping[str, Any]] = msgspec.field(default_factory=dict)
     plugins: list[PluginSet] = msgspec.field(default_factory=list)
     views: list[PluginView] = msgspec.field(default_factory=list)
@@ -234,7 +236,7 @@ class _Loading(msgspec.Struct):
         view = PluginView(name, self.workspace, settings, self.redactor)
         self.views.append(view)
         policy = ToolPolicy.of(self._value(plan, "tools"))
-        served = Served(tuple(self._read_servers(plan, policy)) if self.serves else ())
+        served = Served(tuple(self._read_servers(plan, policy)) if self.serves else (), lock=self.lock)
         plugins = self._load_plugins(plan, view)
         graph = compile_graph(plan, plugins, self.mocks, recast=self.recast)
         stand_ins = {name: stand_in(name) for name in self.mocked_tools if name.startswith(SERVED)}
@@ -303,14 +305,15 @@ class _Loading(msgspec.Struct):
         return digest([self._value(plan, "tools"), self._value(plan, "reach"), judges, *said])
 
     def _read_servers(self, plan: Plan, policy: ToolPolicy) -> Iterable[ServerSpec]:
-        """Read the servers of which the profile allows a tool; what is wrong with their references is told."""
+        """Read the servers of a profile; what is wrong with the references of those that it allows is told."""
         servers = plan.root.get("mcp")
         for name, node in servers.items() if servers is not None else ():
+            folders = self.document.folders
+            value, found = resolve(node, self.environment, base=self.document.base, folders=folders)
             if policy.wants(name):
-                folders = self.document.folders
-                value, found = resolve(node, self.environment, base=self.document.base, folders=folders)
-                plan.findings.items += [replace(one, severity="error") for one in found]
-                yield ServerSpec.of(name, value)
+                severity: Severity = "note" if self.elsewhere else "error"
+                plan.findings.items += [replace(one, severity=severity) for one in found]
+            yield ServerSpec.of(name, value)
 
     def _approvers_of(self, plan: Plan) -> Approvers:
         listed = self._value(plan, "approvers") or {}

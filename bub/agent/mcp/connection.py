@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import msgspec
 import trio
 import trio.lowlevel
@@ -17,8 +18,8 @@ from mcp_types import Implementation, ListToolsResult, ToolListChangedNotificati
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from bub.agent.mcp.errors import ServerError
-from bub.agent.mcp.links import talk_to
-from bub.agent.mcp.offered import MOST_TOOLS, Offered, clean, offer
+from bub.agent.mcp.links import talk_to, talk_to_address
+from bub.agent.mcp.offered import MOST_TOOLS, Offered, clean, offer, safe_name
 from bub.agent.mcp.program import Program
 from bub.agent.mcp.results import as_result
 from bub.agent.mcp.traffic import Traffic
@@ -26,6 +27,7 @@ from bub.agent.tools.guard import Guard
 from bub.base.backoff import Backoff
 from bub.base.failures import flatten_error
 from bub.log import log_info, log_warning
+from bub.plugins.lock.facts import ToolFacts
 from bub.plugins.servers import ServerSpec
 from bub.tools import ToolError, ToolResult
 
@@ -48,7 +50,7 @@ _SETTLING = 5.0
 _REST = 0.2
 _LONGEST_ANSWER = 2_000
 _MODE = "auto"
-_CLOSED = "Connection closed"
+_CLOSED, _FORGOTTEN = "Connection closed", "Session terminated"
 """What the SDK says of a call whose server is gone; the number that it has for that may be a server's own."""
 
 
@@ -133,8 +135,8 @@ class Connection:
             raise ServerError(life.why or "it is closed")
         return life.client
 
-    async def call(self, tool: str, /, **arguments: Any) -> ToolResult:
-        """Call a tool by the name that the server knows. Raises `ToolError`."""
+    async def call(self, tool: str, known: ToolFacts | None, /, **arguments: Any) -> ToolResult:
+        """Call a tool by the name that the server knows; it has to be as it is `known`. Raises `ToolError`."""
         name = f"the server `{self.spec.name}`"
         life: _Life | None = None
         with trio.move_on_after(self.spec.timeout) as scope:
@@ -142,11 +144,16 @@ class Connection:
                 client = await self.open()
             except ServerError as error:
                 raise ToolError(f"{name} cannot be used: {error}") from None
+            if known is not None and self.offered.facts.get(safe_name(tool)) != known:
+                problem = f"{name} has changed what it says of this tool since it was offered"
+                raise ToolError(problem, help="look at it again", kind="unknown")
             life = self._life
             heard = life.traffic.heard if life is not None else 0
             try:
                 return as_result(await client.call_tool(tool, arguments))
             except MCPError as error:
+                if str(error) == _FORGOTTEN and life is not None:
+                    life.end("it has forgotten this session")
                 raise await self._explain(life, error) from None
             except (ValueError, RuntimeError) as error:  # a result that is none, says the SDK
                 raise ToolError(f"{name} has not answered as the protocol wants: {_short(str(error))}") from None
@@ -185,7 +192,8 @@ class Connection:
                 await self._serve(life)
         except* Exception as group:  # noqa: BLE001 (what breaks a server is its end, and no task hears of it)
             failures = [_explain(error) for error in flatten_error(group)]
-            life.why = life.why or next(filter(None, failures), "it failed")
+            refusal = f"it refuses access: {life.traffic.refusal}" if life.traffic.refusal else ""
+            life.why = life.why or refusal or next(filter(None, failures), "it failed")
         finally:
             life.client = None
             if life.scope.cancelled_caught and not life.opened.is_set():
@@ -206,6 +214,11 @@ class Connection:
         self._not_before = trio.current_time() + pause
 
     async def _serve(self, life: _Life) -> None:
+        if self.spec.url:
+            async with trio.open_nursery() as nursery:
+                await self._talk(life, talk_to_address(self.spec, life.traffic, life.end), nursery)
+                nursery.cancel_scope.cancel()
+            return
         surroundings = self._surroundings
         program = await Program.start(self.spec, surroundings.folder, surroundings.environ, surroundings.guard)
         try:
@@ -283,6 +296,8 @@ def _explain(error: BaseException) -> str:
         return str(error)
     if isinstance(error, MCPError):
         return f"it answers: {_short(str(error))}" if str(error) != _CLOSED else ""
+    if isinstance(error, httpx2.TransportError):
+        return f"it cannot be reached: {_short(str(error) or type(error).__name__)}"
     return f"it does not speak the protocol: {_short(str(error) or type(error).__name__)}"
 
 

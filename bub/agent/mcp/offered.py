@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from bub.base.json_schema import look_up
+from bub.plugins.lock.facts import ToolFacts, describe_tool
 from bub.plugins.served import make_tool
 from bub.plugins.servers import ServerSpec
 from bub.plugins.shipped import SERVED
@@ -64,17 +65,21 @@ class Offered(msgspec.Struct, frozen=True):
     """The tools of a server by their names here, and what is wrong with those that are left out."""
 
     tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
+    facts: Mapping[str, ToolFacts] = msgspec.field(default_factory=dict)
+    """What a lock keeps of each tool, by the last part of its name."""
     problems: tuple[str, ...] = ()
 
 
 def offer(spec: ServerSpec, described: Iterable[Described], call: Call, flaws: Iterable[str] = ()) -> Offered:
-    """Make tools of what a server describes; `call` is called with the name that the server knows, and the arguments.
+    """Make tools of what a server describes; `call` is called with the name that the server knows, what is known of
+    the tool, and the arguments.
 
     Of two whose safe names are one, neither is offered: which of them is meant is not known. `flaws` are those of what
     it describes beside.
     """
     tools: dict[str, Tool] = {}
     owners: dict[str, str] = {}
+    facts: dict[str, ToolFacts] = {}
     problems = list(flaws)[:_MOST_TOLD]
     for number, one in enumerate(described):
         if number == MOST_TOOLS:
@@ -88,12 +93,18 @@ def offer(spec: ServerSpec, described: Iterable[Described], call: Call, flaws: I
         if short in owners:
             problems.append(f"its tools {owners[short]} and {shown} are both `{short}` here: neither is offered")
             tools.pop(f"{SERVED}{spec.name}.{short}", None)
+            facts.pop(short, None)
             continue
         owners[short] = shown
+        annotations = getattr(one, "annotations", None)
+        hints = annotations.model_dump(exclude_none=True) if annotations is not None else None
+        facts[short] = describe_tool(one.description or "", one.input_schema, annotations=hints)
         name = f"{SERVED}{spec.name}.{short}"
         said = clean(one.description or "")[:LONGEST_DESCRIPTION] or f"The tool {short} of the server {spec.name}."
-        tools[name] = make_tool(name, said, one.input_schema, partial(call, one.name), spec.labels_of(short))
-    return Offered(tools, tuple(problems[:_MOST_TOLD]))
+        tools[name] = make_tool(
+            name, said, one.input_schema, partial(call, one.name, facts[short]), spec.labels_of(short)
+        )
+    return Offered(tools, facts, tuple(problems[:_MOST_TOLD]))
 
 
 def safe_name(name: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,13 @@ import trio
 from bub.agent import late
 from bub.agent.mcp.errors import ServerError
 from bub.agent.tools.guard import Guard
+from bub.plugins.lock.drift import compare_server
+from bub.plugins.lock.facts import ToolFacts
 from bub.plugins.served import Served
 from bub.plugins.servers import ServerSpec
+from bub.plugins.shipped import SERVED
 from bub.plugins.view import ProfileView
-from bub.tools import ToolPolicy
+from bub.tools import Tool, ToolPolicy
 
 NOT_INSTALLED = "the package `mcp` is not installed"
 INSTALL = "run `pip install 'bub-pipelines[mcp]'`"
@@ -44,7 +47,7 @@ class Servers:
         troubles: list[str] = []
         async with trio.open_nursery() as nursery:
             for spec in wanted:
-                nursery.start_soon(self._offer_one, spec, framework.workspace, served, troubles)
+                nursery.start_soon(self._offer_one, spec, framework.workspace, framework.profile, served, troubles)
         return [framework.mask.text(trouble) for trouble in troubles]
 
     async def find(self, spec: ServerSpec, folder: Path) -> Any:
@@ -67,7 +70,9 @@ class Servers:
         self._connections.clear()
         self._guard.close()
 
-    async def _offer_one(self, spec: ServerSpec, folder: Path, served: Served, troubles: list[str]) -> None:
+    async def _offer_one(
+        self, spec: ServerSpec, folder: Path, profile: str, served: Served, troubles: list[str]
+    ) -> None:
         why, connection = "", None
         try:
             connection = await self.find(spec, folder)
@@ -78,14 +83,17 @@ class Servers:
                     why = "it is not ready yet, and this turn does not wait for it"
         except ServerError as error:
             why = f"{error} ({error.help})" if error.help else str(error)
-        known = connection.offered if connection is not None else None
+        tools: dict[str, Tool] = {}
         told = [why] if why else []
-        told += known.problems if known is not None else ()
+        if connection is not None:
+            tools = dict(connection.offered.tools)
+            told += connection.offered.problems
+            told += _leave_out_drifted(spec.name, profile, served, tools, connection.offered.facts)
         troubles += [f"the server `{spec.name}`: {one}" for one in told]
-        own = f"mcp.{spec.name}."
+        own = f"{SERVED}{spec.name}."
         for name in [name for name in served.tools if name.startswith(own)]:
             del served.tools[name]
-        served.tools.update(known.tools if known is not None else {})
+        served.tools.update(tools)
 
     async def _load(self) -> tuple[Any, Any]:
         """Import what talks to servers, in a thread: that takes most of a second."""
@@ -106,6 +114,18 @@ class Servers:
 
 def _import() -> tuple[Any, Any]:
     return late.Connection, late.Surroundings
+
+
+def _leave_out_drifted(
+    server: str, profile: str, served: Served, tools: dict[str, Tool], facts: Mapping[str, ToolFacts]
+) -> list[str]:
+    """Take out the tools that are not what the lock says, and tell of each."""
+    if served.lock is None or not facts:
+        return []
+    drifts = compare_server(server, served.lock.server(server, profile), facts)
+    for drift in drifts:
+        tools.pop(f"{SERVED}{server}.{drift.tool}", None)
+    return [f"not as it was locked, and not offered: {drift.line}" for drift in drifts]
 
 
 @asynccontextmanager

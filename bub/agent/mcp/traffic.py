@@ -23,6 +23,8 @@ class Traffic:
 
     def __init__(self) -> None:
         self.heard = 0
+        self.refusal = ""
+        """The status with which an address has refused what was asked."""
         self.left_out: list[str] = []
         """What is wrong with tools that were taken out of a list, since the SDK would refuse the whole list."""
         self._unasked = 0

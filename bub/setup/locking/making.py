@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, requires
-from typing import TypeVar
+from types import MappingProxyType
+from typing import TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from bub.base.other_bub import OURS
 from bub.errors import UsageError
 from bub.pipeline.check.locked.stale import definition_of, servers_of
 from bub.plugins.finding import installed_plugins
-from bub.plugins.lock.facts import Lock, PluginFacts, ServerFacts
+from bub.plugins.lock.facts import Lock, PluginFacts, ServerFacts, ToolFacts
 from bub.plugins.lock.installed import Installed, canonical, package_facts
 from bub.runtime.bootstrap import provide_channels
 from bub.runtime.locked.facts import facts_of
@@ -30,8 +31,12 @@ class Found(msgspec.Struct, frozen=True):
     wanted: frozenset[str]
 
 
-def look_at_profiles(profiles: Iterable[Profile]) -> Found:
-    """Find what the plugins of loaded profiles bring.
+Tools: TypeAlias = Mapping[tuple[str, str], Mapping[str, ToolFacts]]
+"""The tools of servers by profile and server; nothing of one that a profile allows no tool of."""
+
+
+def look_at_profiles(profiles: Iterable[Profile], tools: Tools = MappingProxyType({})) -> Found:
+    """Find what the plugins of loaded profiles bring, and their servers, whose `tools` were listed.
 
     A plugin that brings the same in several profiles is one entry.
     """
@@ -44,7 +49,9 @@ def look_at_profiles(profiles: Iterable[Profile]) -> Found:
         for name, _ in profile.plan.allowlist:
             found = facts.get(name) or PluginFacts(name, (profile.name,))  # optional, and not there
             plugins.append(found if found.file or name not in facts else replace(found, package=packages.get(name, "")))
-        servers += (ServerFacts(name, (profile.name,), definition_of(node)) for name, node in servers_of(profile.plan))
+        for name, node in servers_of(profile.plan):
+            offered = tools.get((profile.name, name), {})
+            servers.append(ServerFacts(name, (profile.name,), definition_of(node), offered))
     lock = Lock(plugins=tuple(_merge(plugins)), servers=tuple(_merge(servers)))
     return Found(lock, frozenset((OURS, *(one.package for one in lock.plugins if one.package))))
 

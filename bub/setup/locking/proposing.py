@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+import trio
 
+from bub.agent import late
+from bub.base.failures import unwrap_group
 from bub.errors import UsageError
 from bub.framework import load_pipeline
 from bub.pipeline.check.validate import lock_file, profiles_of
@@ -16,8 +19,9 @@ from bub.plugins.lock.drift import Drift
 from bub.plugins.lock.facts import Lock
 from bub.plugins.lock.installed import find_installed
 from bub.plugins.lock.reading import lock_in, read_toml
+from bub.runtime.snapshot import Profile
 from bub.setup.locking.changes import archives_between, changes_between
-from bub.setup.locking.making import Found, look_at_profiles, upgrade, with_packages
+from bub.setup.locking.making import Found, Tools, look_at_profiles, upgrade, with_packages
 from bub.setup.locking.resolving import Package, Resolve
 from bub.setup.locking.toml import as_toml
 
@@ -57,7 +61,8 @@ def read_old(file: Path) -> Old | None:
 def look(document: Document, workspace: Path, environ: Mapping[str, str], tell: Callable[[int], None]) -> Found:
     """Load all profiles of a document one by one, and find what their plugins bring; `tell` is told how many are done.
 
-    Raises `PipelineError` for a document that does not compile.
+    Servers of which a profile allows a tool are started, and ended again. Raises `PipelineError` for a document that
+    does not compile, and `BubError` for a server that cannot be asked.
     """
     snapshots = []
     try:
@@ -74,10 +79,27 @@ def look(document: Document, workspace: Path, environ: Mapping[str, str], tell: 
                     unlocked=True,
                 )
             )
-        return look_at_profiles(profile for snapshot in snapshots for profile in snapshot.profiles.values())
+        profiles = [profile for snapshot in snapshots for profile in snapshot.profiles.values()]
+        return look_at_profiles(profiles, _look_at_servers(profiles, workspace))
     finally:
         for snapshot in snapshots:
             snapshot.let_go()
+
+
+def _look_at_servers(profiles: Iterable[Profile], folder: Path) -> Tools:
+    specs = {
+        (profile.name, spec.name): spec
+        for profile in profiles
+        for spec in profile.served.specs
+        if profile.tools.policy.wants(spec.name)
+    }
+    if not specs:
+        return {}
+    try:
+        seen = trio.run(late.look_at_servers, list(specs.values()), folder)
+    except BaseExceptionGroup as group:
+        raise unwrap_group(group) from None
+    return {key: one.require().facts for key, one in zip(specs, seen, strict=True)}
 
 
 def find_changes(old: Old, found: Found) -> tuple[Drift, ...]:

@@ -28,7 +28,7 @@ def check_locked(plan: Plan, cases: Iterable[Case], lock: Lock) -> None:
     if any(item.code == STALE for item in plan.findings.items):
         return
     tools = tools_of(plan, lock)
-    for key, name, place in unknown_tool.names_without_tool(plan, tools):
+    for key, name, place in unknown_tool.names_without_tool(plan, tools, served=True):
         _tell_tool(plan, name, place, tools, f"profiles.{plan.profile}.tools.{key}")
     for plugin in _plugins_of(plan, lock):
         for name, node in mappings_in(plan.root.get("plugins", plugin.name, "labels", "tools")):

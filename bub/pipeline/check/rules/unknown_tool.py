@@ -29,14 +29,14 @@ def check(plan: Plan) -> None:
             add_unknown_tool(plan, key, name, place, SHIPPED_TOOLS, "warning")
 
 
-def names_without_tool(plan: Plan, tools: Iterable[str]) -> Iterator[tuple[str, str, Place]]:
+def names_without_tool(plan: Plan, tools: Iterable[str], *, served: bool = False) -> Iterator[tuple[str, str, Place]]:
     """Yield what the profile itself says of tools that are none of these; what it inherits, its base answers for.
 
-    The tools of servers are nobody's here: they are known when a server runs.
+    The tools of servers are known only if they are `served`: by a lock, which knows what a server had.
     """
     known = tuple(tools)
     for key, name, place in said_of_tools(plan):
-        if not name.startswith(SERVED) and not any(fnmatchcase(tool, name) for tool in known):
+        if (served or not name.startswith(SERVED)) and not any(fnmatchcase(tool, name) for tool in known):
             yield key, name, place
 
 
