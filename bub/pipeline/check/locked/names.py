@@ -9,7 +9,7 @@ from bub.base.globs import is_glob
 from bub.hookspecs import HOOK_POINTS
 from bub.pipeline.check.cases import Case
 from bub.pipeline.check.locked.stale import STALE, check_stale, servers_of
-from bub.pipeline.check.rules import hook_entry_in_vain, nothing_implements, unknown_tool
+from bub.pipeline.check.rules import hook_entry_in_vain, unknown_tool
 from bub.pipeline.plan.callers import is_called_in_a_profile
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import mappings_in
@@ -89,7 +89,7 @@ def _tell_hook(plan: Plan, what: str, name: str, place: Place, path: str, misspe
     meant = plan.findings.suggest(name, misspelt)
     plugin = f"a plugin implements `{meant}`, which is no hook: did you mean that?" if meant else None
     plan.findings.add(
-        nothing_implements.BY_LOCK,
+        hook_entry_in_vain.BY_LOCK,
         f"{what}, and by the lock no plugin of profile `{plan.profile}` implements it",
         place,
         path=path,

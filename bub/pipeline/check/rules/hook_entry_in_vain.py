@@ -13,6 +13,9 @@ from bub.pipeline.source.merge import SHIPPED
 
 CODE = "B177"
 
+BY_LOCK = "B249"
+"""A hook that nobody implements, as a lock knows it."""
+
 _HEEDED = frozenset(HOOK_KEYS) - {"kind", "description"}
 """The keys of an entry that say how its point is called."""
 

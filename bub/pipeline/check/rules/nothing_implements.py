@@ -11,9 +11,6 @@ from bub.pipeline.plan.plan import Plan
 
 CODE = "B204"
 
-BY_LOCK = "B249"
-"""The same, known from a lock."""
-
 
 def check(plan: Plan, offers: Offers) -> None:
     """Find gates that would let everything pass, and hooks of the pipeline's own that would do nothing."""
@@ -28,7 +25,7 @@ def check(plan: Plan, offers: Offers) -> None:
         name = stage.hook.point.name
         if name in forgotten or name in offers.by_hook or not (stage.hook.known or name in plan.hooks):
             continue
-        if plan.findings.speaks_of(stage.where, BY_LOCK):
+        if plan.findings.speaks_of(stage.where, hook_entry_in_vain.BY_LOCK):
             continue
         what = "is a gate that" if stage.kind.name == "gate" else "calls a hook that"
         plan.findings.add(
@@ -44,7 +41,7 @@ def check(plan: Plan, offers: Offers) -> None:
             continue
         if not (
             is_called_in_a_profile(plan, name)
-            or plan.findings.speaks_of(hook.node.where, hook_entry_in_vain.CODE, BY_LOCK)
+            or plan.findings.speaks_of(hook.node.where, hook_entry_in_vain.CODE, hook_entry_in_vain.BY_LOCK)
         ):
             plan.findings.add(
                 CODE,
