@@ -17,8 +17,11 @@ from fakes.line import Line, an_office, opened
 from fakes.mailboxes import Lasting, Mortal
 from fakes.toys import Workshop
 
+from bub.agent.marks.session import marks_of_writers
 from bub.base.counts import Counts
+from bub.base.surfaces import Surface, Writer
 from bub.inbox.mailbox import Mailbox
+from bub.inbox.schedules.own import OwnSchedule
 from bub.pipeline.plan.schedules.moments import (
     MomentsError,
     NeverError,
@@ -358,6 +361,19 @@ async def test_a_store_that_fails_fires_as_soon_as_it_works_again(
         assert line.said == ["good morning"]
 
 
+async def test_a_schedule_that_fails_keeps_no_other_one_from_firing(
+    workshop: Workshop, line: Line, tmp_path: Path
+) -> None:
+    mailbox, clock = Lasting(tmp_path), Clock("2026-07-01T07:59:50")
+    # As after an update of the machine that took a time zone away: the agent has made it, so no rule is asked.
+    lost = OwnSchedule("", "0 8 * * *", "hello", "line:7", "Europe/Atlantis", "default", session_id="line:7")
+    async with running(workshop, line, clock, mailbox=mailbox) as manager:
+        await mailbox.add_schedule(lost, 10)
+        await trio.sleep(30)
+        assert line.said == ["good morning"]
+        assert list(manager.schedules) == ["morning"]
+
+
 # Reloads
 
 
@@ -444,6 +460,37 @@ async def test_a_channel_that_lets_nobody_in_lets_schedules_of_the_file_in(works
     async with running(workshop, line, clock):
         await trio.sleep(2)
     assert line.said == ["good morning"]
+
+
+@pytest.mark.parametrize("answer", [True, False])
+async def test_a_command_of_a_schedule_is_asked_about_as_anybodys(workshop: Workshop, answer: bool) -> None:
+    asked: list[str] = []
+
+    async def ask(question: Any, message: Any) -> bool:
+        asked.append(question.tool)
+        return answer
+
+    line, clock = Line(can_ask=True, ask=ask), Clock("2026-07-01T07:59:59")
+    text = """
+extends: bub:default
+schedules:
+  night: {cron: "0 8 * * *", session: "line:7", message: ',fs.write {"path": "note.txt", "content": "x"}'}
+plugins: {office: {path: office.py}}
+profiles: {default: {plugins: [office], tools: {allow: ["*"], ask: [fs.write]}}}
+"""
+    framework = an_office(workshop, line, pipeline=text, run_model=lambda prompt: None)
+    async with opened(framework, wall=clock):
+        await trio.sleep(3)
+    assert asked == ["fs.write"]
+    assert (workshop.folder / "note.txt").exists() is answer
+
+
+def test_what_the_file_says_marks_no_conversation_and_what_the_agent_says_does() -> None:
+    approvers = (("line", "4711"),)
+    said, own = (Writer(surface, "line", "4711") for surface in (Surface.SCHEDULE, Surface.PROGRAM))
+    assert not marks_of_writers([said], approvers)
+    assert marks_of_writers([own], approvers)
+    assert not Surface.SCHEDULE.is_operator
 
 
 async def test_it_waits_behind_what_is_said_and_is_no_part_of_it(workshop: Workshop) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import trio
 
 from bub.base.counts import Counts
 from bub.channels.message import ChannelMessage
-from bub.errors import BubError
 from bub.inbox.framework import Framework
 from bub.inbox.schedules.firing import Firing, Followed
 from bub.inbox.schedules.message import firing_of, message_of
@@ -32,6 +31,8 @@ _AGAIN = 5.0
 
 _OWN_AGAIN = 5.0
 """How often, in seconds, it is asked whether the agent has made schedules, or somebody has removed one."""
+
+_T = TypeVar("_T")
 
 Wall = Callable[[], float]
 """Says which Unix time it is, as far as anybody knows."""
@@ -80,6 +81,7 @@ class Scheduler:
         self._watched: dict[str, _Watched] = {}
         self._own: list[OwnSchedule] = []
         self._own_until = -_OWN_AGAIN
+        self._has_failed = False
 
     @property
     def states(self) -> dict[str, dict[str, Any]]:
@@ -94,36 +96,48 @@ class Scheduler:
 
     async def look(self) -> float:
         """Fire what is due; return for how many seconds there is nothing to do, as far as can be known."""
-        try:
-            await self._follow()
-            for watched in list(self._watched.values()):
-                await self._see_to(watched)
-        except BubError as error:
-            self._counts.failure("schedule")
-            log_exception("schedule.failed", error, again_in=_AGAIN)
+        schedules = await self._attempt("", self._find_schedules)
+        for name, schedule in (schedules or {}).items():
+            await self._attempt(name, self._see_to, schedule)
+        if self._has_failed:
+            self._has_failed = False
             return _AGAIN
         now = self._wall()
         coming = (max(one.next - now, 0.0) for one in self._watched.values() if one.next is not None)
         return min((LOOK_AGAIN, *coming))
 
-    async def _follow(self) -> None:
-        """Take up what is loaded by now: what is new begins now, what is gone is forgotten."""
+    async def _attempt(self, name: str, work: Callable[..., Awaitable[_T]], *given: Any) -> _T | None:
+        """Do something about a schedule; what fails is tried again later, and keeps no other schedule from firing."""
+        try:
+            return await work(*given)
+        except Exception as error:  # noqa: BLE001 (a schedule that fails must not end the channels)
+            self._has_failed = True
+            self._counts.failure("schedule")
+            log_exception("schedule.failed", error, schedule=name, again_in=_AGAIN)
+            return None
+
+    async def _find_schedules(self) -> dict[str, Schedule]:
+        """Find what is loaded by now, and what the agent has made; what is gone is forgotten."""
         if trio.current_time() >= self._own_until:
             self._own = await self._store.own_schedules()
             self._own_until = trio.current_time() + _OWN_AGAIN
-        schedules = {one.name: one for one in (*self._framework.schedules, *self._own)}
+        schedules: dict[str, Schedule] = {one.name: one for one in (*self._framework.schedules, *self._own)}
         for name in self._watched.keys() - schedules.keys():
             await self._store.unfollow(name)
             del self._watched[name]
-        for name, schedule in schedules.items():
-            known = self._watched.get(name)
-            if known is not None and known.schedule.rule == schedule.rule:
-                known.schedule = schedule
-                continue
-            self._watched[name] = _watch(schedule, await self._store.follow(name, schedule.rule, self._wall()))
+        return schedules
 
-    async def _see_to(self, watched: _Watched) -> None:
-        now = self._wall()
+    async def _follow(self, schedule: Schedule) -> _Watched:
+        """Follow a schedule from where it is; one that is new, or has another rule now, begins now."""
+        watched = self._watched.get(schedule.name)
+        if watched is None or watched.schedule.rule != schedule.rule:
+            followed = await self._store.follow(schedule.name, schedule.rule, self._wall())
+            watched = self._watched[schedule.name] = _watch(schedule, followed)
+        watched.schedule = schedule
+        return watched
+
+    async def _see_to(self, schedule: Schedule) -> None:
+        watched, now = await self._follow(schedule), self._wall()
         if now < watched.since:  # the clock was set back: what fired since then does not fire again
             await self._pass_over(watched, now, 0)
         elif watched.next is not None and watched.next <= now:
