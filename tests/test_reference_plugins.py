@@ -15,7 +15,7 @@ from fakes.toys import HELLO, Workshop
 from bub import BubFramework
 from bub.base.diagnostics import PipelineError
 from bub.channels import ChannelMessage as OurMessage
-from bub.errors import TapeError
+from bub.errors import BubError, TapeError
 from bub.setup.prompter import Prompter
 from bub.setup.script import Script
 from bub.tape import TapeEntry, TapeQuery
@@ -153,8 +153,8 @@ async def test_two_profiles_have_settings_of_their_own(house: House, bub: Worksh
         extends: bub:default
         plugins: {weather: {path: weather.py, runtime: asyncio}}
         profiles:
-          default: {plugins: [weather], settings: {weather: {city: Rome}}}
-          north: {plugins: [weather], settings: {weather: {city: Oslo}}}
+          default: {plugins: [weather], settings: {weather: {city: Rome}}, tools: {allow: ["*"]}}
+          north: {extends: default, settings: {weather: {city: Oslo}}}
         routes: [{match: {chat_id: north}, profile: north}]
         """
     )
@@ -162,7 +162,21 @@ async def test_two_profiles_have_settings_of_their_own(house: House, bub: Worksh
         answers = [
             (await framework.process_inbound({**HELLO, "chat_id": chat})).model_output for chat in ("local", "north")
         ]
+        called = [
+            (await framework.process_inbound({**HELLO, "chat_id": chat, "content": ",weather.tell"})).model_output
+            for chat in ("local", "north")
+        ]
     assert [str(answer).split()[0] for answer in answers] == ["Rome", "Oslo"]
+    assert [str(answer).split()[0] for answer in called] == ["Rome", "Oslo"]
+
+
+async def test_settings_that_do_not_fit_are_told_without_their_values(house: House) -> None:
+    text = WEATHER.replace('city: str = "nowhere"', 'city: str = "nowhere"; key: int = 0')
+    framework = house("{weather: {key: s3cret}}", weather=text)
+    async with framework.running():
+        with pytest.raises(BubError, match=r"the settings do not fit: `weather\.key`: Input should be") as caught:
+            await framework.process_inbound(HELLO)
+    assert "s3cret" not in str(caught.value)
 
 
 GUARD = """
@@ -220,6 +234,17 @@ async def test_a_tape_store_of_a_plugin_keeps_the_tapes(house: House) -> None:
 def test_a_name_that_bub_does_not_have_is_an_error_that_says_where_it_is_needed(house: House) -> None:
     with pytest.raises(PipelineError, match=r"it needs `bub\.dreams\.Weaver` of the Bub on PyPI \(weather\.py:3\)"):
         house(weather="import bub.turn\n\nfrom bub.dreams import Weaver\n")
+
+
+def test_a_plugin_whose_names_are_not_installed_says_what_to_install(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("bub_reference.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pydantic_settings", None)
+    with pytest.raises(PipelineError) as caught:
+        house(weather="from bub import config\n")
+    assert [one.help for one in caught.value.diagnostics] == ["pip install 'bub-pipelines[reference]'"]
 
 
 def test_what_a_plugin_tries_it_can_do_without(house: House) -> None:

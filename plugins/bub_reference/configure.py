@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
+from pydantic import ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 
 from bub.configure import merge as _merge
+from bub_reference.errors import BubError, ErrorKind
 from bub_reference.surroundings import DATA, PROCESS, here
 
 ROOT = ""
@@ -59,7 +61,8 @@ def config(name: str = ROOT) -> Callable[[_Class], _Class]:
 def ensure_config(config_cls: type[_Settings]) -> _Settings:
     """The settings of this class in the profile that the code runs for; read once, and the same from then on.
 
-    Raises `ValueError` for a class that is not declared, pydantic's error for settings that it refuses.
+    Raises `ValueError` for a class that is not declared, `BubError` for settings that it refuses (outside of Bub, that
+    is pydantic's own error).
     """
     section = getattr(config_cls, "__config_name__", ROOT)
     if section not in CONFIG_MAP:
@@ -69,9 +72,21 @@ def ensure_config(config_cls: type[_Settings]) -> _Settings:
     for settings in made:
         if isinstance(settings, config_cls):
             return settings
-    settings = config_cls.model_validate(_section(place.settings, section))
+    try:
+        settings = config_cls.model_validate(_section(place.settings, section))
+    except ValidationError as error:
+        if place is PROCESS:
+            raise
+        raise _explain(section, error) from None
     made.append(settings)
     return settings
+
+
+def _explain(section: str, error: ValidationError) -> BubError:
+    """Say what is wrong with settings; pydantic's own words show their values, secrets among them."""
+    wrong = error.errors(include_url=False, include_context=False, include_input=False)
+    said = [f"`{'.'.join(map(str, (section, *one['loc'])))}`: {one['msg']}" for one in wrong]
+    return BubError(ErrorKind.CONFIG, f"the settings do not fit: {'; '.join(said)}")
 
 
 def _section(data: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -32,6 +32,8 @@ class Adoption:
         self.view = view
         self._packages = packages
         self._place = Surroundings(view.settings, folder=view.home, section=name)
+        self.tools: Sequence[Tool] = ()
+        """What the plugin's packages had put into the table when it was made; in place of Bub's own they put none."""
         self._states: dict[str, dict[str, Any]] = {}
         self.framework = AdoptedFramework(view, self.within)
         self._agent = Agent(self.framework)
@@ -55,7 +57,10 @@ class Adoption:
         wanted = self.framework.own_hooks()
         if "system_prompt" in wanted:  # which is not told the session
             wanted.setdefault("load_state", None)
-        if self.tools():
+        self.tools = tuple(
+            tool for tool in REGISTRY.values() if self._is_own(tool.handler) and tool.name not in _BUBS_OWN
+        )
+        if self.tools:
             wanted["provide_tools"] = None
         if self.signs_in:
             wanted.setdefault("register_cli_commands", None)
@@ -149,10 +154,6 @@ class Adoption:
         return isinstance(prompt, str) and prompt.lstrip().startswith(self.view.settings.get("command_prefix") or ",")
 
     # What its packages have put into tables.
-
-    def tools(self) -> Sequence[Tool]:
-        """The tools that the plugin's packages have registered; in place of Bub's own it can put none."""
-        return [tool for tool in REGISTRY.values() if self._is_own(tool.handler) and tool.name not in _BUBS_OWN]
 
     @property
     def signs_in(self) -> bool:

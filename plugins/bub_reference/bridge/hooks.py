@@ -173,7 +173,7 @@ class AdoptedHooks(Adopted):
 
     def provide_tools(self) -> list[Any]:
         """Hand on the tools that the plugin's package has put into the table."""
-        return [tool_to_bub(tool, self._own.within, self._own.state_of_call) for tool in self._own.tools()]
+        return [tool_to_bub(tool, self._own.within, self._own.state_of_call) for tool in self._own.tools]
 
     def provide_tape_store(self) -> Any:
         """Hand on the plugin's tape store."""

@@ -125,7 +125,10 @@ def _has(name: str, package: str) -> bool:
     if _is_module(meant):
         return True
     home, _, attribute = meant.rpartition(".")
-    return bool(home) and _is_module(home) and hasattr(import_module(home), attribute)
+    try:
+        return bool(home) and _is_module(home) and hasattr(import_module(home), attribute)
+    except ModuleNotFoundError:  # it is there, and needs the extra
+        return True
 
 
 def _is_module(name: str) -> bool:
