@@ -9,11 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import Write
 from fakes.packages import HOOK, POINTS, Person, files_below, make_request, needs_time, put
 from fakes.wheels import write_wheel
 
 from bub.errors import BubError, UsageError
+from bub.pipeline.check.validate import check_loaded
 from bub.pipeline.edit.amend import amend
+from bub.pipeline.source.merge import load_document, load_text
 from bub.plugins.installed.added import Added, Pin, describe_lost, find_lost, read_added
 from bub.setup.packages.adding import add
 from bub.setup.packages.agreeing import Request
@@ -211,3 +214,52 @@ def test_ctrl_c_leaves_the_environment_as_it_was(request_to: Request, tmp_path: 
     assert process.returncode in (130, -signal.SIGINT), said
     assert files_below(request_to.environment.prefix) == before
     assert sys.prefix != str(request_to.environment.prefix)
+
+
+# A pipeline of a package
+
+
+def test_a_pipeline_of_an_installed_package_is_extended_by_its_name_without_importing_it(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "calm_rules/__init__.py": "raise RuntimeError('imported')",
+        "calm_rules/calm.yaml": "version: 1\nextends: base.yaml\nstages:\n  run_model: {timeout: 20s}\n",
+        "calm_rules/base.yaml": "version: 1\nextends: bub:default\nprofiles: {default: {plugins: []}}\n",
+    }
+    points = "[bub.pipelines]\ncalm = calm_rules:calm.yaml\n"
+    put(write_wheel(tmp_path, "calm-rules", files=files, points=points), make_site(tmp_path))
+    monkeypatch.syspath_prepend(str(next((tmp_path / "around").glob("lib/python*/site-packages"))))
+    path = write("pipelines.yaml", "version: 1\nextends: Calm_Rules:calm\nstages:\n  run_model: {timeout: 30s}\n")
+    document = load_document(path)
+    assert document.findings == () and check_loaded(document).diagnostics == ()
+    stage = document.root.get("stages", "run_model")
+    assert stage is not None and stage.plain()["timeout"] == "30s"
+    names = [Path(layer.file).name for layer in document.layers]
+    assert names == ["bub:default", "base.yaml", "calm.yaml", "pipelines.yaml"]
+    assert str(tmp_path / "around") in document.layers[1].file
+    (finding,) = load_text("version: 1\nextends: calm-rules:clam\n").findings
+    assert (finding.code, finding.help) == ("B021", "did you mean `calm-rules:calm`?")
+    (finding,) = load_text("version: 1\nextends: not-there:calm\n").findings
+    assert finding.code == "B021" and "bub plugins add not-there" in (finding.help or "")
+
+
+@pytest.mark.parametrize("value", ["calm_rules:../secret.yaml", "calm_rules:calm.txt", "x"])
+def test_an_entry_point_that_leads_out_of_its_package_brings_no_pipeline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    site = next(make_site(tmp_path).glob("lib/python*/site-packages"))
+    points = f"[bub.pipelines]\ncalm = {value}\n"
+    put(
+        write_wheel(tmp_path, "calm-rules", files={"calm_rules/calm.txt": "version: 1"}, points=points),
+        tmp_path / "around",
+    )
+    (site / "secret.yaml").write_text("version: 1\n")
+    monkeypatch.syspath_prepend(str(site))
+    (finding,) = load_text("version: 1\nextends: calm-rules:calm\n").findings
+    assert finding.code == "B021"
+
+
+def make_site(tmp_path: Path) -> Path:
+    (tmp_path / "around" / "lib" / "python3" / "site-packages").mkdir(parents=True)
+    return tmp_path / "around"

@@ -20,6 +20,7 @@ from bub.pipeline.source.merge import SHIPPED
 from bub.pipeline.source.schemas import pipeline_schema
 from bub.pipeline.source.yaml_reader import parse
 from bub.plugins.finding import read_entry_points
+from bub.plugins.installed.pipelines import installed_pipelines
 from bub.plugins.shipped import SHIPPED_TOOLS
 
 _MARK = "bub0cursor"
@@ -240,7 +241,8 @@ def _known_values(lookup: Lookup, steps: Steps) -> Iterator[_Offer]:
     elif key in ("allow", "deny", "ask") and "tools" in names:
         yield from (_Offer(name, kind=_REFERENCE) for name in SHIPPED_TOOLS)
     elif key == "extends" and len(names) == 1:
-        yield from (_Offer(f"{SHIPPED}{name}", kind=_REFERENCE) for name in shipped_pipelines())
+        shipped = [f"{SHIPPED}{name}" for name in shipped_pipelines()]
+        yield from (_Offer(name, kind=_REFERENCE) for name in (*shipped, *installed_pipelines()))
     elif key in ("profile", "extends"):
         profiles = lookup.document.root.get("profiles")
         yield from (_Offer(name, kind=_REFERENCE) for name, _ in (profiles.items() if profiles is not None else ()))

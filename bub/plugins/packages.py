@@ -130,7 +130,7 @@ def _read(entry: EntryPoint, source: str) -> InstalledFile:
         problem = f"names `{entry.value}`, which is not of the form `package:file.json`"
         return InstalledFile(source, problem=problem)
     try:
-        found = next((path for path in _candidates(entry, package, file) if path.is_file()), None)
+        found = next((path for path in places_of(entry, package, file) if path.is_file()), None)
         if found is None:
             problem = f"names `{entry.value}`, and there is no such file in the package"
             return InstalledFile(source, file, problem=problem)
@@ -151,8 +151,8 @@ def _package(entry: EntryPoint) -> str:
         return entry.value
 
 
-def _candidates(entry: EntryPoint, package: str, file: str) -> Iterator[Path]:
-    """Where the file may lie: beside the package's own metadata, else where its import would find it (editable)."""
+def places_of(entry: EntryPoint, package: str, file: str) -> Iterator[Path]:
+    """Yield where a file may lie: beside its package's own metadata, else where its import would find it (editable)."""
     top, *below = package.split(".")
     if entry.dist is not None:
         yield Path(str(entry.dist.locate_file("/".join((top, *below, file)))))

@@ -7,6 +7,8 @@ from typing import Any
 
 _HOMES = {
     "explain_error": "bub.pipeline.source.yaml_errors",
+    "installed_pipeline": "bub.plugins.installed.pipelines",
+    "installed_pipelines": "bub.plugins.installed.pipelines",
     "installed_section": "bub.plugins.schemas",
 }
 

@@ -16,6 +16,7 @@ from bub.base.failures import explain_os_error
 from bub.base.locate import leads_home
 from bub.base.resources import shipped_pipeline, shipped_pipelines
 from bub.errors import UsageError
+from bub.pipeline.source import late
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.yaml_reader import MAX_BYTES, Parsed, parse
 
@@ -289,7 +290,7 @@ def _parent(name: str, seen: list[_Source], parents: Parents) -> _ParsedSource:
     child = seen[-1]
     path, file = _parent_path(name, child)
     shipped = name.startswith(SHIPPED)
-    tree = DISK if shipped else child.tree
+    tree = DISK if shipped or _is_of_package(name) else child.tree
     identity = tree.identity(path)
     if identity in [source.identity for source in seen]:
         circle = [source.file for source in seen] + [file]
@@ -312,6 +313,13 @@ def _parent_path(name: str, child: _Source) -> tuple[Path, str]:
         if path is None:
             raise _NoParentError("B021", f"there is no shipped pipeline `{name}`", suggest_shipped(short))
         return path, name
+    if _is_of_package(name):
+        found = late.installed_pipeline(name)
+        if found is None:
+            meant = did_you_mean(name, late.installed_pipelines())
+            advice = meant or f"install the package that brings it: `bub plugins add {name.partition(':')[0]}`"
+            raise _NoParentError("B021", f"no installed package brings the pipeline `{name}`", advice)
+        return found, str(found)
     rule = f"write `{SHIPPED}NAME`, or a path relative to this file"
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", name):
         raise _NoParentError("B021", f"`extends` does not follow URLs: `{name}`", rule)
@@ -337,6 +345,13 @@ def _parent_path(name: str, child: _Source) -> tuple[Path, str]:
         )
     folder = os.path.dirname(child.file.removeprefix(child.tree.prefix))  # noqa: PTH120 (a text, not a file)
     return path, child.tree.prefix + os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 (so is this)
+
+
+def _is_of_package(name: str) -> bool:
+    """Return whether `extends: name` means a pipeline of an installed package, as `PACKAGE:NAME`."""
+    if name.startswith(SHIPPED) or name.endswith(ENDINGS):
+        return False
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]+:[A-Za-z][A-Za-z0-9_.-]*", name) is not None
 
 
 def suggest_shipped(name: str) -> str:

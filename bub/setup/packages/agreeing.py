@@ -21,6 +21,10 @@ from bub.setup.packages.workplace import move, plan_moves
 __all__ = ["Consent", "Request", "agree", "files_of", "install"]
 
 
+_OF_THE_BRIDGE = frozenset({"load_state", "provide_tools"})
+"""Hook points that Bub itself adds to a plugin on asyncio, for what that registers; its tools have names."""
+
+
 class Consent(Telling, Protocol):
     """Who hears what packages bring, and says yes or no."""
 
@@ -64,9 +68,13 @@ def agree(
     if found.problem:
         problem = f"{names} was not installed, since it does not load: {found.problem}"
         raise BubError(problem, help="tell whoever made it, or correct what it says; the environment is as it was")
-    said = [offer.code for offer in unpacked.offers]
+    said, on_asyncio = [offer.code for offer in unpacked.offers], any(unpacked.runtimes.values())
     more = [
-        *(f"the hook point {name}" for name in found.hooks if not any(name in code.hooks for code in said)),
+        *(
+            f"the hook point {name}"
+            for name in found.hooks
+            if not any(name in code.hooks for code in said) and not (on_asyncio and name in _OF_THE_BRIDGE)
+        ),
         *(f"the tool {name}" for name in found.tools if not any(name in code.tools for code in said)),
     ]
     if more:

@@ -15,6 +15,7 @@ from bub.errors import BubError
 from bub.hooks.facts import BUILTIN
 from bub.hookspecs import BUB_HOOK_NAMESPACE
 from bub.labels import PluginLabels
+from bub.plugins.installed.pipelines import PIPELINES
 from bub.plugins.packages import LABELS, SCHEMAS
 from bub.plugins.shipped import SHIPPED_PLUGINS
 from bub.setup.packages.code import Findings, is_name, read_code
@@ -23,9 +24,6 @@ from bub.setup.packages.environment import Environment
 from bub.setup.packages.requirements import canonical, name_in
 
 __all__ = ["Offer", "OfferedPlugin", "offer_of", "refuse_packages"]
-
-PIPELINES = "bub.pipelines"
-"""The group of entry points that say where pipelines to extend are."""
 
 _BUBS_OWN = frozenset({"bub", "bub_plugins", "bub_reference"})
 """The names of modules that are Bub's, and nobody else's."""
