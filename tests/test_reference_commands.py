@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from bub.errors import BubError
 from bub_reference.bridge.beside import Beside
 from bub_reference.bridge.commands import hand_over
-from bub_reference.bridge.hooks import AdoptedHooks
+from bub_reference.bridge.hooks import Adopted, AdoptedHooks
 from bub_reference.streaming import AsyncStreamEvents, StreamEvent
 from bub_reference.surroundings import PROCESS, Surroundings, here, within
 from bub_reference.tape import TapeContext
@@ -48,6 +48,12 @@ class Own:
         return self.answer
 
 
+def adopted(answer: Any) -> Any:
+    """A plugin that has hooks, made as Bub makes one: it has nothing else of the class that has them all."""
+    hooks = {name: function for name, function in vars(AdoptedHooks).items() if not name.startswith("_")}
+    return type("Plugin", (Adopted,), hooks)(Own(answer))
+
+
 def test_a_command_finds_the_framework_and_the_settings_of_the_profile() -> None:
     theirs, group, app = typer.Typer(), typer.Typer(), typer.Typer()
 
@@ -74,7 +80,7 @@ def test_a_stream_is_made_with_the_settings_of_the_profile() -> None:
         yield StreamEvent.text(str(here().settings.get("volume")))
 
     async def collect() -> list[str]:
-        hooks = AdoptedHooks(Own(AsyncStreamEvents(produce())))  # type: ignore[arg-type]
+        hooks = adopted(AsyncStreamEvents(produce()))
         stream = await hooks.run_model_stream("hello", "s", {})
         return [event.data["delta"] async for event in stream]
 
@@ -89,9 +95,9 @@ def test_a_choice_of_messages_may_be_a_coroutine_that_waits_for_nothing() -> Non
         await asyncio.sleep(0)
         return []
 
-    chosen = AdoptedHooks(Own(TapeContext(select=choose))).build_tape_context()  # type: ignore[arg-type]
+    chosen = adopted(TapeContext(select=choose)).build_tape_context()
     assert chosen is not None and chosen.messages([]) == [{"role": "user", "content": "volume 11"}]
-    waiting = AdoptedHooks(Own(TapeContext(select=wait))).build_tape_context()  # type: ignore[arg-type]
+    waiting = adopted(TapeContext(select=wait)).build_tape_context()
     assert waiting is not None
     with pytest.raises(TypeError, match="waits for something"):
         waiting.messages([])

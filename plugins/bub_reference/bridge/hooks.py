@@ -70,13 +70,7 @@ class AdoptedHooks(Adopted):
             return None
         given = {"prompt": prompt, "session_id": session_id, "state": self._own.show(session_id, state)}
         stream = await self._own.first("run_model_stream", **given)
-        return AsyncStreamEvents(self._pull(stream), state=stream.state) if stream is not None else None
-
-    async def _pull(self, stream: AsyncStreamEvents) -> AsyncIterator[StreamEvent]:
-        """The events of a stream, made where the plugin's code runs."""
-        with self._own.within():
-            async for event in stream:
-                yield event
+        return AsyncStreamEvents(_pull(self._own, stream), state=stream.state) if stream is not None else None
 
     async def save_state(
         self, session_id: str, state: dict[str, Any], message: Envelope, model_output: str | None
@@ -222,3 +216,10 @@ def _at_once(messages: Any) -> Any:
         return ended.value
     messages.close()
     raise TypeError("a tape context whose `select` waits for something is not supported")
+
+
+async def _pull(own: Adoption, stream: AsyncStreamEvents) -> AsyncIterator[StreamEvent]:
+    """The events of a stream, made where the plugin's code runs."""
+    with own.within():
+        async for event in stream:
+            yield event
