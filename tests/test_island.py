@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -518,3 +520,45 @@ def test_an_island_that_is_forgotten_ends_its_threads() -> None:
     for thread in started:
         thread.join(5)
         assert not thread.is_alive()
+
+
+async def test_to_thread_runs_many_at_once_and_the_others_later(island: Island) -> None:
+    free = threading.Event()
+
+    def wait(number: int) -> int:
+        free.wait()
+        return number
+
+    async def fail() -> str:
+        try:
+            await asyncio.to_thread(int, "no number")
+        except ValueError:
+            return "failed"
+        return ""
+
+    async def many() -> list[int]:
+        tasks = [asyncio.create_task(asyncio.to_thread(wait, number)) for number in range(50)]
+        await asyncio.sleep(0)
+        free.set()
+        return await asyncio.gather(*tasks)
+
+    with trio.fail_after(10):
+        assert await island.call(many) == [*range(50)]
+        assert await island.call(fail) == "failed"
+
+
+def test_a_thread_that_waits_for_ever_does_not_keep_the_process_from_ending() -> None:
+    program = """
+import asyncio, threading, trio
+from bub.island.island import Island
+
+async def main():
+    island = Island("stuck")
+    with trio.move_on_after(0.1):
+        await island.call(asyncio.to_thread, threading.Event().wait)
+    await island.close()
+
+trio.run(main)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -13,6 +13,7 @@ import trio
 
 from bub.island.faults import IslandBlockedError, IslandError
 from bub.island.patience import Patience
+from bub.island.workers import Workers
 from bub.log import log_exception, log_warning
 
 _TICKS = 10
@@ -41,6 +42,7 @@ class LoopThread:
         self.patience = patience
         self.loop = asyncio.new_event_loop()
         self.loop.set_exception_handler(self._log)
+        self.loop.set_default_executor(Workers())
         self.opened: set[Opened] = set()
         self.crossings: dict[asyncio.Task[Any], Any] = {}
         """What is called from trio, by the task that answers it."""
