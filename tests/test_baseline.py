@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fakes.packages import install_section
+from fakes.installed import install_section
 
 from bub.base.diagnostics import Diagnostic, Position, Range
 from bub.cli.exits import exit_code

@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from fakes.packages import install_section
+from fakes.installed import install_section
 
 from bub.base.json_schema import Steps
 from bub.pipeline.plan.origins import Lookup, is_for_another_provider, is_variable, leaves_of, lookup_of, origins_of

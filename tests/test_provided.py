@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.packages import install_labels
+from fakes.installed import install_labels
 from fakes.toys import Toy, Workshop
 from typer.testing import CliRunner
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
-from fakes.packages import install_section
+from fakes.installed import install_section
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from fakes.checking import check_file
+from fakes.installed import install_labels
 from fakes.mistakes import VERSION, Mistake, assert_is_found, check, said
-from fakes.packages import install_labels
 
 from bub.base.diagnostics import Diagnostic, without_notes
 

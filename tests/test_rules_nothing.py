@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from fakes.checking import check_file
+from fakes.installed import install_section
 from fakes.mistakes import VERSION, Mistake, assert_is_found, check, marked, said
-from fakes.packages import install_section
 
 from bub import BubFramework
 from bub.base.diagnostics import is_slip

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 from fakes.command_line import ROOT, bub
-from fakes.packages import install_section
+from fakes.installed import install_section
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
