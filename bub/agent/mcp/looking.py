@@ -37,21 +37,21 @@ class Seen(msgspec.Struct, frozen=True):
 async def look_at_servers(specs: Iterable[ServerSpec], folder: Path) -> list[Seen]:
     """Start servers in a folder, all at once, and return what each offers, in their order."""
     asked = list(specs)
-    found: dict[str, Seen] = {}
+    found: dict[int, Seen] = {}  # two profiles may call different servers alike
 
-    async def look(spec: ServerSpec) -> None:
+    async def look(number: int, spec: ServerSpec) -> None:
         try:
             connection = await servers.find(spec, folder)
             await connection.open()
             offered = connection.offered
-            found[spec.name] = Seen(spec, offered.tools, offered.facts, offered.problems)
+            found[number] = Seen(spec, offered.tools, offered.facts, offered.problems)
         except ServerError as error:
-            found[spec.name] = Seen(spec, problem=str(error), help=error.help)
+            found[number] = Seen(spec, problem=str(error), help=error.help)
 
     async with open_servers() as servers, trio.open_nursery() as nursery:
-        for spec in asked:
-            nursery.start_soon(look, spec)
-    return [found[spec.name] for spec in asked]
+        for number, spec in enumerate(asked):
+            nursery.start_soon(look, number, spec)
+    return [found[number] for number in range(len(asked))]
 
 
 async def call_server(spec: ServerSpec, folder: Path, name: str, arguments: Mapping[str, Any]) -> ToolResult:
