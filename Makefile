@@ -53,7 +53,7 @@ matrix: ## run all tests on every Python that is found: make matrix VERSIONS="3.
 conformance: $(VENV)/.bub $(VENV)/.test ## show what the pages of the reference systems list, row by row
 	$(PY) -m tests.conformance
 
-foreign: $(VENV)/.bub $(VENV)/.test ## use Bub over MCP with programs that others wrote; needs Node 20
+foreign: $(VENV)/.bub $(VENV)/.test ## use Bub with clients and servers of MCP that others wrote; needs Node 20
 	npm install --prefix tests/foreign --no-package-lock --no-audit --no-fund
 	$(PY) -m pytest -p no:cacheprovider tests/foreign/*.py $(PYTEST_ARGS)
 

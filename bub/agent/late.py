@@ -10,6 +10,7 @@ _HOMES = {
     "Asking": "bub.agent.models.asking",
     "Connection": "bub.agent.mcp.connection",
     "Surroundings": "bub.agent.mcp.connection",
+    "Seen": "bub.agent.mcp.looking",
     "look_at_servers": "bub.agent.mcp.looking",
     "open_servers": "bub.agent.mcp.servers",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -46,6 +47,15 @@ def call(
 ) -> int:
     """Start a server and call one of its tools yourself, whatever the profile allows its agent."""
     return int(load(f"{MCP_SERVERS}call_tool")(ctx, tool, arguments, as_json=as_json))
+
+
+@app.command("import")
+def import_servers(
+    ctx: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The `mcp.json` of another program.")],
+) -> int:
+    """Write the servers that another program lists into the pipeline file, with references in the place of secrets."""
+    return int(load(f"{MCP_SERVERS}import_servers")(ctx, file))
 
 
 @app.command()

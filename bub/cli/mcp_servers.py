@@ -1,11 +1,12 @@
-"""`bub mcp list`, `tools` and `call`: the servers of a file, what they offer, and one call of a person."""
+"""`bub mcp list`, `tools`, `call` and `import`: servers of a file, what they offer, and those of other programs."""
 
 from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,18 +15,23 @@ import typer
 
 from bub.agent.mcp.looking import Seen, call_server, look_at_servers
 from bub.base.diagnostics import did_you_mean
-from bub.base.failures import unwrap_group
+from bub.base.failures import explain_os_error, unwrap_group
 from bub.base.layout import Line, Span, indent_text, line
-from bub.cli.opening import open_framework
+from bub.base.rewrite import rewrite
+from bub.cli.opening import open_framework, usual_file
 from bub.cli.options import options_of
 from bub.cli.output import page_width, show, show_json
 from bub.cli.progress import progress
 from bub.cli.prompts import require_person
+from bub.cli.terminal import printable
 from bub.errors import UsageError
 from bub.framework import BubFramework
+from bub.pipeline.edit.amend import amend
+from bub.pipeline.source.merge import load_document
 from bub.plugins.lock.drift import compare_server
 from bub.plugins.servers import ServerSpec
 from bub.plugins.shipped import SERVED
+from bub.setup.servers import Imported, read_servers
 
 _T = TypeVar("_T")
 
@@ -100,6 +106,40 @@ def call_tool(ctx: typer.Context, tool: str, written: str, *, as_json: bool) -> 
     else:
         show(line(framework.mask.text(row)) for row in result.text.splitlines())
     return 0
+
+
+def import_servers(ctx: typer.Context, listed: Path) -> int:
+    """Write the servers that another program lists into the pipeline file; none is started."""
+    file = usual_file(options_of(ctx))
+    if file is None:
+        raise UsageError("there is no pipeline file of your own here", help="make one: `bub init`")
+    try:
+        imported = read_servers(listed.read_text(encoding="utf-8", errors="replace"))
+    except OSError as error:
+        raise UsageError(f"{listed} cannot be read: {explain_os_error(error)}", help="check the path") from None
+    old = file.read_bytes()
+    root = load_document(file).layers[-1].root
+    kept = [name for name in imported.servers if root.get("mcp", name) is not None]
+    new: dict[tuple[str, ...], Mapping[str, Any]] = {
+        ("mcp", name): said for name, said in imported.servers.items() if name not in kept
+    }
+    text = amend(old.decode("utf-8", "surrogateescape"), new, file=str(file))
+    if new:
+        backup = rewrite(file, old, text.encode("utf-8", "surrogateescape"))
+        print(printable(f"{file} is written; as it was, it is in {backup.name}"), file=sys.stderr)
+    show(_tell_import([keys[1] for keys in new], kept, imported))
+    return 0
+
+
+def _tell_import(added: list[str], kept: list[str], imported: Imported) -> Iterator[Line]:
+    for name in added:
+        yield line(f"server `{name}` is added; `{SERVED}{name}.*` in `tools.allow` of a profile lets its agent use it")
+    for name in kept:
+        yield line(f"server `{name}` is left as it is: the file has one of that name", "warn")
+    for name in imported.left_out:
+        yield line(f"`{name}` is left out: it has neither a command nor an address, or no name of its own", "warn")
+    if imported.variables:
+        yield line(f"set {', '.join(imported.variables)} in the environment, or in `.env` beside the file")
 
 
 def _run(doing: str, work: Callable[[], Awaitable[_T]]) -> _T:

@@ -13,6 +13,7 @@ from bub.doctor.locked import look_at_lock
 from bub.doctor.machine import look_at_folders, look_at_python, look_at_terminal
 from bub.doctor.model import look_at_clock, look_at_local_model, look_at_model
 from bub.doctor.pipeline import look_at_channels, look_at_file, look_at_plugins, look_at_tapes, look_at_trust
+from bub.doctor.servers import look_at_servers
 
 LOOKS: Mapping[str, Look] = MappingProxyType(
     {
@@ -21,6 +22,7 @@ LOOKS: Mapping[str, Look] = MappingProxyType(
         "trust": look_at_trust,
         "lock": look_at_lock,
         "plugins": look_at_plugins,
+        "servers": look_at_servers,
         "model": look_at_model,
         "local model": look_at_local_model,
         "commands": look_at_commands,
