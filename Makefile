@@ -109,7 +109,8 @@ packages: $(VENV)/.bub $(VENV)/.test ## add, update and remove packages with plu
 journey: $(VENV)/.bub $(VENV)/.test ## spend the first hour at a terminal, wide and narrow, for each line of README
 	PYTHONPATH=tests $(PY) -m tests.journey
 
-compat: $(VENV)/.compat ## try the packages of bub-contrib, or some: make compat CONTRIB=FOLDER PACKAGES="bub-slack bub-qq"
+compat: $(VENV)/.compat ## run and try the packages of bub-contrib, or some: make compat CONTRIB=FOLDER PACKAGES="bub-slack bub-qq"
+	CONTRIB="$(CONTRIB)" $(VENV)/compat/bin/python -m tests.compat.suites $(PACKAGES)
 	CONTRIB="$(CONTRIB)" $(VENV)/compat/bin/python -m tests.compat $(PACKAGES)
 
 build: $(VENV)/.package ## wheel and source archive, in dist/

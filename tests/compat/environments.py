@@ -20,11 +20,9 @@ def install(folder: Path, wanted: list[str], other: Path | None = None) -> Path:
     """Make an environment of Bub, or an `other` one, and of what is `wanted`; return where its commands are."""
     shutil.rmtree(folder, ignore_errors=True)
     run(UV, "venv", "--quiet", "--python", sys.executable, str(folder))
-    target = ["--quiet", "--python", str(folder / "bin" / "python")]
-    if other:  # some packages ask for the other Bub by its name
-        named = folder / "other.txt"
-        named.write_text(f"bub @ {other.as_uri()}\n")
-        target += ["--override", str(named)]
+    named = folder / "other.txt"  # some packages ask for the other Bub by its name; two must not both be `bub`
+    named.write_text(f"bub @ {other.as_uri()}\n" if other else "bub; python_version < '3'\n")
+    target = ["--quiet", "--python", str(folder / "bin" / "python"), "--override", str(named)]
     run(UV, "pip", "install", *target, str(other) if other else f"{ROOT}[reference]", *wanted)
     return folder / "bin"
 
