@@ -116,7 +116,7 @@ def test_nobody_is_asked_where_nobody_can_answer(write: Write, tmp_path: Path) -
     wheel = write_wheel(tmp_path, "bub-calm", points=POINTS)
     done = bub(tmp_path, "plugins", "add", str(wheel))
     assert done.returncode == 2 and "look with --dry-run first, then say --yes" in done.stderr
-    done = bub(tmp_path, "plugins", "add", "bub")
+    done = bub(tmp_path, "plugins", "add", str(tmp_path), "--build", "--dry-run")
     assert done.returncode == 2 and "no terminal" in done.stderr
     done = bub(tmp_path, "plugins", "add", "bub", "--yes")
     assert done.returncode == 2 and "another program" in done.stderr

@@ -40,10 +40,10 @@ class Person(TerminalVoice):
         return self._agrees or bool(self.put(Query(name, "confirm", title, False)))
 
 
-def person_for(*, yes: bool, dry_run: bool) -> Person:
+def person_for(*, yes: bool, dry_run: bool, build: bool = False) -> Person:
     """Return who is asked. Raises UsageError if that is a process that Bub started, or nobody."""
     signal.signal(signal.SIGTERM, _unwind)
-    if not dry_run:
+    if not dry_run or build:  # to build is to run code, whatever comes of it
         require_person()
         if not yes and not can_ask():
             raise UsageError(

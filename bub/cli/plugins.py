@@ -62,7 +62,7 @@ def add_plugins(
 
     Bub shows first what a package brings and what it can reach, and runs nothing of it before you say yes.
     """
-    person = person_for(yes=yes, dry_run=dry_run)
+    person = person_for(yes=yes, dry_run=dry_run, build=build)
     options = options_of(ctx)
     request = request_for("add", names, build=build, dry_run=dry_run)
     with nothing_half("nothing was installed"):
@@ -76,7 +76,7 @@ def update_plugins(names: _Added = None, build: _Build = False, yes: _Yes = Fals
 
     Bub shows first what changes: version, entry points, labels, settings, requirements.
     """
-    person = person_for(yes=yes, dry_run=dry_run)
+    person = person_for(yes=yes, dry_run=dry_run, build=build)
     with nothing_half("nothing more was installed"):
         update(names or (), request_for("update", names or [], build=build, dry_run=dry_run), person)
 

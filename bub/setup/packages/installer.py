@@ -33,7 +33,7 @@ from bub.setup.packages.workplace import STAGE
 
 __all__ = ["Installer"]
 
-_WOULD_INSTALL = re.compile(r"^ \+ (?P<name>[^\s=@]+)(?:==(?P<version>\S+)| @ (?P<url>\S+)).*$", re.MULTILINE)
+_WOULD_INSTALL = re.compile(r"^ [+~] (?P<name>[^\s=@]+)(?:==(?P<version>\S+)| @ (?P<url>\S+)).*$", re.MULTILINE)
 _PYTHON = re.compile(r"requires? (?:a different )?python[^\n]*|Requires-Python [^\n;]*", re.IGNORECASE)
 _MOST_MEGABYTES = 4_000
 _SAID_LAST = 400
