@@ -169,11 +169,16 @@ class Running:
 
 @contextmanager
 def gateway(
-    folder: Path, *arguments: str, ready: bool = True, module: str = "bub", **environment: str
+    folder: Path,
+    *arguments: str,
+    ready: bool = True,
+    module: str = "bub",
+    longest: float = 3 * PATIENCE,
+    **environment: str,
 ) -> Iterator[Running]:
     """Run `bub gateway` for as long as the block; its channel listens when that begins, unless it is not `ready`.
 
-    `module` is run in the place of `bub`.
+    `module` is run in the place of `bub`. Behind `longest` seconds it is killed, whatever became of the test.
     """
     (folder / "port").unlink(missing_ok=True)
     told = {"PYTHONPATH": str(ROOT), "BUB_TRUST_WORKSPACE": "1", **environment}
@@ -188,7 +193,7 @@ def gateway(
             stderr=stderr,
         ) as process,
     ):
-        watchdog = threading.Timer(3 * PATIENCE, process.kill)
+        watchdog = threading.Timer(longest, process.kill)
         watchdog.start()
         running = Running(folder, process)
         try:

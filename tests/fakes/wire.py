@@ -45,7 +45,9 @@ class Wire(Channel):
         async for line in reader:
             said = json.loads(line)
             if "posted" in said:
-                self.sent.pop(said["posted"]).set_result(None)
+                posted = self.sent.pop(said["posted"], None)
+                if posted is not None and not posted.done():  # who waited may have been cancelled
+                    posted.set_result(None)
                 continue
             word, name, *_ = [*said["text"].split(), ""]
             while word == "block" and not Path(name).exists():
