@@ -71,7 +71,7 @@ def test_the_lock_holds_what_each_server_offers_and_no_value_of_its_environment(
     assert lock is not None
     ours, guests = lock.server("songs", "default"), lock.server("songs", "guest")
     assert ours is not None and guests is not None
-    assert (set(ours.tools), set(guests.tools)) == ({*TOOLS, "turn_over"}, {"play", "turn_over"})
+    assert (list(ours.tools), list(guests.tools)) == (sorted([*TOOLS, "turn_over"]), ["play", "turn_over"])
     assert ours.definition == {"command": [sys.executable, str(SERVER), "tools.json"], "env": ["TOKEN"]}
 
 

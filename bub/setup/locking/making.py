@@ -50,7 +50,7 @@ def look_at_profiles(profiles: Iterable[Profile], tools: Tools = MappingProxyTyp
             found = facts.get(name) or PluginFacts(name, (profile.name,))  # optional, and not there
             plugins.append(found if found.file or name not in facts else replace(found, package=packages.get(name, "")))
         for name, node in servers_of(profile.plan):
-            offered = tools.get((profile.name, name), {})
+            offered = dict(sorted(tools.get((profile.name, name), {}).items()))
             servers.append(ServerFacts(name, (profile.name,), definition_of(node), offered))
     lock = Lock(plugins=tuple(_merge(plugins)), servers=tuple(_merge(servers)))
     return Found(lock, frozenset((OURS, *(one.package for one in lock.plugins if one.package))))
