@@ -17,6 +17,7 @@ import trio
 from fakes.desk import Desk, Write
 from fakes.scripted import OPENAI, Called
 from fakes.talk import Talk
+from test_architecture import loaded_by
 
 from bub.agent.mcp import connection as connection_module
 from bub.agent.mcp import program as program_module
@@ -458,3 +459,25 @@ async def test_a_call_reaches_only_a_tool_that_is_as_the_model_was_told(tmp_path
         (tmp_path / "lies").write_text("rug-pull")
         with pytest.raises(ToolError, match="has changed what it says of this tool since it was offered"):
             await ping.function()
+
+
+# What it costs whoever has no use for it.
+
+
+@pytest.mark.parametrize(
+    ("command", "servers"),
+    [(("run", ",help"), False), (("validate", "pipelines.yaml"), True), (("run", ",help"), True)],
+    ids=["a file without servers", "a check", "a command that needs no server"],
+)
+def test_what_uses_no_server_loads_nothing_that_talks_to_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], servers: bool
+) -> None:
+    monkeypatch.setenv("BUB_TRUST_WORKSPACE", "1")
+    server = "mcp: {gone: {command: [touch, started]}}\n" if servers else ""
+    tools = '"mcp.gone.*"' if servers else "fs.read"
+    text = f"version: 1\nextends: bub:default\n{server}profiles: {{default: {{tools: {{allow: [{tools}]}}}}}}\n"
+    (tmp_path / "pipelines.yaml").write_text(text)
+    loaded = loaded_by(tmp_path, *command)
+    assert loaded & {"mcp", "mcp_types", "pydantic", "anyio", "httpx2"} == set()
+    assert not [name for name in loaded if name.startswith("bub.agent.mcp")]
+    assert not (tmp_path / "started").exists()
