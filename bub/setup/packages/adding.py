@@ -29,9 +29,8 @@ def add(texts: Sequence[str], folder: Path, request: Request, person: Consent) -
     check_early(sources, builds=request.builds)
     environment = request.environment
     with work_in(environment, request.again, person) as workplace:
-        with person.progress("looking") as show:
-            installer = Installer(environment, workplace, watching(show, "fetching"), request.builds)
-            roots = find_roots(sources, installer, person, person.confirm)
+        installer = Installer(environment, workplace, builds=request.builds)
+        roots = find_roots(sources, installer, person, person.confirm)
         if roots is None:
             return None
         unpacked = fetch(roots, environment, workplace, request, person)

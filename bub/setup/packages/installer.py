@@ -40,6 +40,10 @@ _SAID_LAST = 400
 _NO_SIGN = ("--only-binary", ":all:")
 
 
+def _watch_nothing() -> None:
+    """Let an installer work unwatched."""
+
+
 class Installer(msgspec.Struct, frozen=True):
     """The uv or the pip that is there. It works in a workplace, and the environment stays as it is.
 
@@ -48,7 +52,7 @@ class Installer(msgspec.Struct, frozen=True):
 
     environment: Environment
     workplace: Workplace
-    watch: Watch
+    watch: Watch = _watch_nothing
     builds: bool = False
 
     # What there is to install

@@ -99,9 +99,8 @@ def _update(added: Added, request: Request, person: Consent) -> bool:
     source = read_source(added.source, Path("/"))
     check_early([source], builds=request.builds)
     with work_in(environment, request.again, person) as workplace:
-        with person.progress("looking") as show:
-            installer = Installer(environment, workplace, watching(show, "fetching"), request.builds)
-            roots = find_roots([source], installer, person, person.confirm)
+        installer = Installer(environment, workplace, builds=request.builds)
+        roots = find_roots([source], installer, person, person.confirm)
         if roots is None:
             return False
         unpacked = fetch(roots, environment, workplace, request, person, upgrade=True)

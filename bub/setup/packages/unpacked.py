@@ -105,7 +105,9 @@ def _root_of(wheel: Path, source: str, commit: str = "") -> Root:
 def _build(source: Source, installer: Installer, tell: Telling, confirm: Callable[[str, str], bool]) -> Root | None:
     folder, said, commit = source.path, str(source.path), ""
     if source.kind == "git":
-        checkout, commit = _clone(source, installer)
+        with tell.progress(f"fetching {source.url}") as show:
+            watched = msgspec.structs.replace(installer, watch=watching(show, f"fetching {source.url}"))
+            checkout, commit = _clone(source, watched)
         folder, said = checkout / source.below, source.text
     name = _check_project(folder)
     builder = _backend(folder)
