@@ -474,7 +474,7 @@ def test_what_uses_no_server_loads_nothing_that_talks_to_one(
 ) -> None:
     monkeypatch.setenv("BUB_TRUST_WORKSPACE", "1")
     server = "mcp: {gone: {command: [touch, started]}}\n" if servers else ""
-    tools = '"mcp.gone.*"' if servers else "fs.read"
+    tools = 'help, "mcp.gone.*"' if servers else "help"
     text = f"version: 1\nextends: bub:default\n{server}profiles: {{default: {{tools: {{allow: [{tools}]}}}}}}\n"
     (tmp_path / "pipelines.yaml").write_text(text)
     loaded = loaded_by(tmp_path, *command)
