@@ -111,7 +111,7 @@ journey: $(VENV)/.bub $(VENV)/.test ## spend the first hour at a terminal, wide 
 
 compat: $(VENV)/.compat ## run and try the packages of bub-contrib, or some: make compat CONTRIB=FOLDER PACKAGES="bub-slack bub-qq"
 	CONTRIB="$(CONTRIB)" $(VENV)/compat/bin/python -m tests.compat.suites $(PACKAGES)
-	CONTRIB="$(CONTRIB)" $(VENV)/compat/bin/python -m tests.compat $(PACKAGES)
+	CONTRIB="$(CONTRIB)" $(VENV)/compat/bin/python -m tests.compat $(if $(PACKAGES),$(PACKAGES),--page docs/compat.md)
 
 build: $(VENV)/.package ## wheel and source archive, in dist/
 	rm -rf dist

@@ -127,6 +127,7 @@ BEHIND_THE_REFERENCE = {
     "bub.envelope": {"Envelope"},
     "bub.errors": {"TapeError"},
     "bub.hookspecs": {"hookimpl", "hookspec"},
+    "bub.plugins.shipped": {"SHIPPED_TOOLS"},
     "bub.tape": {"LAST_ANCHOR"},
     "bub.tape.context": {"messages_of"},
     "bub.tools": {"Tool", "ToolContext", "ToolError"},

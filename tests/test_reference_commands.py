@@ -17,9 +17,11 @@ from bub.errors import BubError
 from bub_reference.bridge.beside import Beside
 from bub_reference.bridge.commands import hand_over
 from bub_reference.bridge.hooks import Adopted, AdoptedHooks
+from bub_reference.bridge.tools import to_bub
 from bub_reference.streaming import AsyncStreamEvents, StreamEvent
 from bub_reference.surroundings import PROCESS, Surroundings, here, within
 from bub_reference.tape import TapeContext
+from bub_reference.tools import Tool
 
 PLACE = Surroundings({"volume": 11})
 
@@ -139,3 +141,14 @@ def test_a_file_that_does_not_load_ends_the_command_with_its_error(tmp_path: Pat
 
     with pytest.raises(BubError):
         asyncio.run(command())
+
+
+def test_a_tool_that_is_called_as_one_of_bubs_own_has_another_name() -> None:
+    async def list_all() -> str:
+        """List them."""
+        return "none"
+
+    def name_of(name: str) -> str:
+        return to_bub(Tool.from_callable(list_all, name=name), lambda: within(PLACE), lambda _: {}).name
+
+    assert (name_of("schedule.list"), name_of("calm.list")) == ("schedule.list_plugin", "calm.list")

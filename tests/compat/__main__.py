@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.compat import reference
@@ -31,12 +32,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--page", type=Path, help="write the table to this page")
     parser.add_argument("--keep", action="store_true", help="use the environments of the last time")
+    parser.add_argument("--jobs", type=int, default=2, help="how many trials run at a time")
     parser.add_argument("packages", nargs="*")
     options = parser.parse_args()
     trials = find_trials()
-    chosen = [trials[name] for name in options.packages] or list(trials.values())
+    chosen = [trials[name] for name in options.packages] or sorted(trials.values(), key=lambda trial: trial.package)
     packages = check_out(CACHE / "bub-contrib")
-    outcomes = [asyncio.run(try_package(trial, packages, options.keep)) for trial in chosen]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        outcomes = list(pool.map(lambda trial: asyncio.run(try_package(trial, packages, options.keep)), chosen))
     if options.page:
         write_page(options.page, outcomes)
     print(f"{sum(each.works for each in outcomes)} of {len(outcomes)} work")

@@ -33,11 +33,14 @@ def write_page(page: Path, outcomes: Sequence[Outcome]) -> None:
 
 def row(outcome: Outcome) -> str:
     trial = outcome.trial
-    marks = {"ok": "yes", "": "", None: ""}
-    steps = " | ".join(marks.get(outcome.steps.get(step), "no") for step in STEPS)
-    return f"| `{trial.package}` | {trial.does} | {trial.against} | {steps} |"
+    marks = {
+        step: "yes" if outcome.steps.get(step) == "ok" else "no" if step in outcome.steps else "" for step in STEPS
+    }
+    if trial.answers is None:
+        marks["is onboarded"] = "asks nothing"
+    return f"| `{trial.package}` | {trial.does} | {trial.against} | {' | '.join(marks.values())} |"
 
 
 def reason(outcome: Outcome) -> str:
     step, said = next((step, said) for step, said in outcome.steps.items() if said != "ok")
-    return f"{step}: {' '.join(said.split())[:300]}"
+    return outcome.trial.known or f"{step}: {' '.join(said.split())[:300]}"

@@ -47,6 +47,9 @@ class Trial:
     needs: tuple[str, ...] = ()
     """Requirements beside its own, as the lock of bub-contrib has them."""
 
+    known: str = ""
+    """Why it cannot work, if that is known."""
+
 
 @dataclass(frozen=True)
 class Outcome:

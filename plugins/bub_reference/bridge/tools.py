@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from bub.plugins.shipped import SHIPPED_TOOLS
 from bub.tools import Tool as OurTool
 from bub.tools import ToolContext as OurContext
 from bub.tools import ToolError
@@ -30,7 +31,10 @@ class AdoptedTool(OurTool, frozen=True):
 
 
 def to_bub(tool: Tool, within: Callable[[], AbstractContextManager[Any]], state_of: MakeState) -> OurTool:
-    """A tool of a plugin as Bub offers it; one that is not for the agent's use is a command for people."""
+    """A tool of a plugin as Bub offers it; one that is not for the agent's use is a command for people.
+
+    One that is called as a tool of Bub's own gets `_plugin`: a rule that names Bub's tool does not mean it.
+    """
     properties = tool.parameters.get("properties") or {}
     required = tool.parameters.get("required") or ()
 
@@ -45,11 +49,12 @@ def to_bub(tool: Tool, within: Callable[[], AbstractContextManager[Any]], state_
                 raise ToolError(error.message) from error
 
     run.__module__ = tool.handler.__module__
+    name = f"{tool.name}_plugin" if tool.name in SHIPPED_TOOLS else tool.name
     return AdoptedTool(
-        name=tool.name,
-        description=tool.description or tool.name,
+        name=name,
+        description=tool.description or name,
         function=run,
-        arguments=_struct_of(tool.name, properties, required),
+        arguments=_struct_of(name, properties, required),
         parameters=dict(tool.parameters) or {"type": "object", "properties": {}},
         for_people=not tool.agent_use,
         takes_context=True,

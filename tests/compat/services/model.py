@@ -64,10 +64,10 @@ class Model(Service):
         if isinstance(answer, tuple):
             name, arguments = answer
             names = [tool["function"]["name"] for tool in asked.get("tools", ())]
-            # Names of tools have no dots for the API, and each agent writes them in its own way.
-            written = next(
-                (each for each in names if each.replace("__", ".").replace("_", ".") == name.replace("_", ".")), name
-            )
+            # Names of tools have no dots for the API; a package's tool that is called as one of Bub's has `_plugin`.
+            known = {each.replace("__", ".").replace("_", "."): each for each in names}
+            meant = name.replace("_", ".")
+            written = known.get(f"{meant}.plugin", known.get(meant, name))
             function = {"name": written, "arguments": json.dumps(arguments)}
             call = {"index": 0, "id": f"call_{len(self.requests)}", "type": "function", "function": function}
             return {"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls"

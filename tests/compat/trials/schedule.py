@@ -24,7 +24,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-schedule",
     plugin="schedule",
-    does="the tool schedule.add sets a reminder; a second later its turn runs, and its answer is sent",
+    does="its tool schedule.add_plugin sets a reminder; a second later its turn runs, and the answer is sent",
     against="the real APScheduler, in a gateway with bub-slack and its fake",
     beside={"bub-slack": {"bot_token": "xoxb-1", "app_token": "xapp-1"}},
     hooks=("load_state", "provide_channels"),
