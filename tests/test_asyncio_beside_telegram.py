@@ -21,11 +21,11 @@ from fakes.gateway import Running, gateway
 from fakes.telegram import TOKEN, BotServer, private, serving_bots
 from fakes.wire import Service, serving_wire
 
-MESSAGES = int(os.environ.get("BESIDE_MESSAGES", "16"))
+MESSAGES = int(os.environ.get("BESIDE_MESSAGES", "8"))
 """How many are sent in all, about half of them on each side."""
 
 ROUNDS = int(os.environ.get("BESIDE_ROUNDS", "0"))
-"""How often the gateway loads its file again and is killed; its island is blocked as often, and once in any case."""
+"""How often the gateway loads its file again, has its island blocked, and is killed; then it is blocked once more."""
 
 CHATS = 4
 MARK = re.compile(r"#\d+#")
@@ -117,18 +117,18 @@ def test_nothing_is_lost_and_telegram_waits_for_no_blocked_island(
         for name, text in {"pipelines.yaml": pipeline, "brain.py": BRAIN, "wire.py": wire.plugin}.items():
             (folder / name).write_text(text, encoding="utf-8")
         beside = Beside(bots, wire)
-        share = max(MESSAGES // (10 * max(ROUNDS, 1)), 1)
+        share = max(MESSAGES // (10 * ROUNDS + 4), 1)
         for _ in range(ROUNDS):
             with gateway(folder, longest=LONGEST) as running:
                 talk(beside, share)
                 reload(running, beside, share)
+                block(running, folder, beside, share)
                 for _ in range(share):  # what is on its way when it is killed is answered by the next one
                     beside.say_on_wire()
                     beside.say_on_telegram()
                 running.end(signal.SIGKILL)
         with gateway(folder, longest=LONGEST) as running:
-            for _ in range(max(ROUNDS, 1)):
-                block(running, folder, beside, share)
+            block(running, folder, beside, share)
             wait_until(lambda: not beside.unanswered(), "every message is answered")
             assert running.end() == 0
         answers = beside.answers()
@@ -159,7 +159,7 @@ def reload(running: Running, beside: Beside, share: int) -> None:
 def block(running: Running, folder: Path, beside: Beside, share: int) -> None:
     """Block the island, and go on asking on Telegram; then let it go."""
     times = running.log.count("island.blocked")
-    free = f"free{times}"
+    free = f"free{len(beside.on_wire)}"
     beside.say_on_wire(f"block {free}")
     for _ in range(share):
         beside.say_on_wire()
