@@ -88,7 +88,7 @@ def run_suite(packages: Path, name: str, keep: bool) -> Suite:
     with tempfile.TemporaryDirectory(prefix=f"suite-{name}-") as home:
         runner = ["pytest"] if other else ["bub_reference", "pytest"]
         called = [str(environment / "bin" / "python"), "-m", *runner, "-q", "-rfE", "-p", "no:cacheprovider"]
-        variables = {**os.environ, "HOME": home, "PYTHONDONTWRITEBYTECODE": "1"}
+        variables = {**os.environ, "HOME": home, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
         try:
             done = subprocess.run(
                 [*called, f"--basetemp={home}/tests", str(tests)],
