@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
+from importlib.machinery import FileFinder, SourceFileLoader
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -295,6 +296,27 @@ def test_a_package_is_found_with_its_names_and_no_other_is(tmp_path: Path, monke
         pass
     for name in ("by_itself", "guest_of_bub", "guest_of_bub.part"):
         del sys.modules[name]
+
+
+class _Watching(SourceFileLoader):
+    """A loader as libraries put in front of Python's own (beartype, typeguard)."""
+
+
+def test_a_package_has_its_names_though_a_library_loads_modules_its_own_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "watched_guest.py").write_text("import bub\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path_hooks", [FileFinder.path_hook((_Watching, [".py"])), *sys.path_hooks])
+    monkeypatch.setattr(sys, "path_importer_cache", {})
+
+    class View:
+        settings, home, workspace = {}, tmp_path, tmp_path  # type: ignore[var-annotated]
+
+    with Adoption("watched", View(), frozenset({"watched_guest"})).importing():
+        import watched_guest  # type: ignore[import-not-found]
+    assert watched_guest.bub.__name__ == "bub_reference"
+    del sys.modules["watched_guest"]
 
 
 # The wizard

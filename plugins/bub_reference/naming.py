@@ -134,7 +134,7 @@ class _Finder(MetaPathFinder):
             return None
         others = (finder for finder in tuple(sys.meta_path) if finder is not self)
         spec = next((found for finder in others if (found := finder.find_spec(fullname, path, target))), None)
-        if spec is not None and type(spec.loader) is SourceFileLoader:
+        if spec is not None and isinstance(spec.loader, SourceFileLoader):
             spec.loader = _Loader(spec.loader.name, spec.loader.path)
         return spec
 
