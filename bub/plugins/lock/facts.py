@@ -13,8 +13,6 @@ from bub.labels import Labels
 VERSION = 1
 """The number of the form that `[tool.bub]` of a lock has."""
 
-_DIGITS = 32
-
 
 class ToolFacts(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a model is told of a tool, and what Bub goes by: the digests of its description and its schema.
@@ -111,8 +109,8 @@ def digest_of(value: Any) -> str:
 
 
 def digest_of_bytes(data: bytes) -> str:
-    """Name a file's content."""
-    return hashlib.sha256(data).hexdigest()[:_DIGITS]
+    """Name a file's content. All of the digest counts: who makes both of two versions could find two of half of it."""
+    return hashlib.sha256(data).hexdigest()
 
 
 def in_words(labels: Labels | None) -> str:
