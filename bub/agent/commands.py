@@ -91,7 +91,7 @@ class CommandRun(Run):
         await self._note_writers()
         self._began = perf_counter()
         if server_of(self._name) is not None:
-            await self._know_servers()
+            await self._know_servers(for_people=True)
         try:
             self._name, arguments = call_of(self._line, self._box)
         except ToolError as error:

@@ -127,10 +127,10 @@ class Run:
     def _tell(self, kind: str, **data: Any) -> None:
         self._ready.append(StreamEvent(kind, data))
 
-    async def _know_servers(self) -> bool:
+    async def _know_servers(self, *, for_people: bool = False) -> bool:
         """Learn which tools the servers of the profile offer by now; True if others than were known.
 
-        What is wrong with a server is told, once.
+        What is `for_people` no model learns of. What is wrong with a server is told, once.
         """
         framework, policy = self._framework, self._box.policy
         wanted = {spec.name for spec in framework.served.specs if policy.wants(spec.name)}
@@ -141,8 +141,10 @@ class Run:
                 self._troubles.add(trouble)
                 self._tell("notice", text=trouble)
         before, now = self._box.tools, framework.served.tools
-        others = {name: tool for name, tool in before.items() if server_of(name) not in wanted}
-        tools = {**others, **{name: tool for name, tool in now.items() if server_of(name) in wanted}}
+        tools = {name: tool for name, tool in before.items() if server_of(name) not in wanted}
+        for name, tool in now.items():
+            if server_of(name) in wanted and (for_people or not tool.for_people):
+                tools[name] = tool
         self._box = replace(self._box, tools=tools)
         return before != tools
 

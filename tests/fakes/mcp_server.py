@@ -89,5 +89,29 @@ async def learn(context: Context, description: str) -> str:
     return "there is `learned` now"
 
 
+@server.resource("office://rules", description="The rules\nof the house.", mime_type="text/plain")
+def rules() -> str:
+    """Tell what is in a resource."""
+    return "Be kind.\x1b[31m"
+
+
+@server.resource("office://logo", mime_type="image/png")
+def logo() -> bytes:
+    """Give a picture."""
+    return PIXEL
+
+
+@server.resource("office://desk/{owner}")
+def desk(owner: str) -> str:
+    """What is on somebody's desk."""
+    return f"a pen of {owner}"
+
+
+@server.prompt()
+def greet(name: str, prompt: str = "hello") -> str:
+    """Greet somebody."""
+    return f"Say {prompt} to {name}, kindly."
+
+
 if __name__ == "__main__":
     server.run("stdio")

@@ -12,15 +12,22 @@ import msgspec
 import trio
 import trio.lowlevel
 from mcp import Client
-from mcp.client.subscriptions import SubscriptionLost
+from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, SubscriptionLost, ToolsListChanged
 from mcp.shared.exceptions import MCPError
-from mcp_types import Implementation, ListToolsResult, ToolListChangedNotification
+from mcp_types import (
+    Implementation,
+    ListToolsResult,
+    PromptListChangedNotification,
+    ResourceListChangedNotification,
+    ToolListChangedNotification,
+)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from bub.agent.mcp.errors import ServerError
 from bub.agent.mcp.links import talk_to, talk_to_address
 from bub.agent.mcp.offered import MOST_TOOLS, Offered, clean, offer, safe_name
 from bub.agent.mcp.program import Program
+from bub.agent.mcp.resources import PROMPT, RESOURCES, Ask, find_beside, offer_beside
 from bub.agent.mcp.results import as_result
 from bub.agent.mcp.traffic import Traffic
 from bub.agent.tools.guard import Guard
@@ -137,6 +144,14 @@ class Connection:
 
     async def call(self, tool: str, known: ToolFacts | None, /, **arguments: Any) -> ToolResult:
         """Call a tool by the name that the server knows; it has to be as it is `known`. Raises `ToolError`."""
+
+        async def ask(client: Client) -> ToolResult:
+            return as_result(await client.call_tool(tool, arguments))
+
+        return await self.use(safe_name(tool), known, ask)
+
+    async def use(self, tool: str, known: ToolFacts | None, ask: Ask) -> ToolResult:
+        """Ask the server something for a tool of a short name, which has to be as it is `known`. Raises `ToolError`."""
         name = f"the server `{self.spec.name}`"
         life: _Life | None = None
         with trio.move_on_after(self.spec.timeout) as scope:
@@ -144,13 +159,13 @@ class Connection:
                 client = await self.open()
             except ServerError as error:
                 raise ToolError(f"{name} cannot be used: {error}") from None
-            if known is not None and self.offered.facts.get(safe_name(tool)) != known:
+            if known is not None and self.offered.facts.get(tool) != known:
                 problem = f"{name} has changed what it says of this tool since it was offered"
                 raise ToolError(problem, help="look at it again", kind="unknown")
             life = self._life
             heard = life.traffic.heard if life is not None else 0
             try:
-                return as_result(await client.call_tool(tool, arguments))
+                return await ask(client)
             except MCPError as error:
                 if str(error) == _FORGOTTEN and life is not None:
                     life.end("it has forgotten this session")
@@ -236,7 +251,7 @@ class Connection:
 
     async def _talk(self, life: _Life, link: Any, nursery: trio.Nursery) -> None:
         async def hear(message: Any) -> None:
-            if isinstance(message, ToolListChangedNotification):
+            if self._concerns_tools(message):
                 life.note_change()
 
         client = Client(link, mode=_MODE, message_handler=hear, client_info=Implementation(name="bub", version="1"))
@@ -252,6 +267,18 @@ class Connection:
             await life.over.wait()
             life.client = None
 
+    def _concerns_tools(self, message: Any) -> bool:
+        """Whether other tools may be offered after what a server announces: also if it has its first resources."""
+        match message:
+            case ToolListChangedNotification() | ToolsListChanged():
+                return True
+            case ResourceListChangedNotification() | ResourcesListChanged():
+                return RESOURCES not in self.offered.facts
+            case PromptListChangedNotification() | PromptsListChanged():
+                return PROMPT not in self.offered.facts
+            case _:
+                return False
+
     async def _keep_up(self, life: _Life, client: Client) -> None:
         """List the tools again each time that the server says they have changed."""
         while True:
@@ -265,13 +292,18 @@ class Connection:
 
     async def _listen(self, life: _Life, client: Client) -> None:
         """Ask a server of the newer protocol to say when its tools change; older ones do so unasked."""
-        tools = client.server_capabilities.tools
-        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or tools is None or not tools.list_changed:
+        can = client.server_capabilities
+        told = [one is not None and one.list_changed is True for one in (can.tools, can.resources, can.prompts)]
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not any(told):
             return
+        tools, resources, prompts = told
         with suppress(MCPError, SubscriptionLost, TimeoutError):
-            async with client.listen(tools_list_changed=True) as changes:
-                async for _ in changes:
-                    life.note_change()
+            async with client.listen(
+                tools_list_changed=tools, resources_list_changed=resources, prompts_list_changed=prompts
+            ) as changes:
+                async for change in changes:
+                    if self._concerns_tools(change):
+                        life.note_change()
 
     async def _list(self, life: _Life, client: Client) -> None:
         """Learn which tools there are."""
@@ -285,7 +317,8 @@ class Connection:
                 cursor = page.next_cursor
                 if cursor is None or len(found) > MOST_TOOLS:
                     break
-        self.offered = offer(self.spec, found, self.call, life.traffic.left_out)
+        offered = offer(self.spec, found, self.call, life.traffic.left_out)
+        self.offered = offer_beside(offered, self.spec, await find_beside(client), self.use)
         for problem in self.offered.problems:
             log_warning("mcp.tool_left_out", server=self.spec.name, why=problem)
 
