@@ -41,8 +41,8 @@ MISTAKES = [
         "B243",
         f"{TELEGRAM}schedules: {{morning: {{{GOOD.replace(chr(34) + 'telegram:7' + chr(34), '«telegrm:7»')}}}}}",
         "schedule `morning` speaks to channel `telegrm`, and no channel is known by that name",
-        "did you mean `telegram`?",
-        ("telegrm", "telegram"),
+        "did you mean `telegram:7`?",
+        ("telegrm:7", "telegram:7"),
         severity="warning",
     ),
     Mistake(

@@ -15,7 +15,16 @@ from bub.pipeline.source.document import Plain
 
 Tree = dict[str, Any]
 
-_TREES = ("stages.", "hooks.", "tests.", "settings.reasoning")
+_TREES = (
+    "stages.",
+    "hooks.",
+    "tests.",
+    "mcp.",
+    "profiles.default.budget.",
+    "settings.reasoning",
+    "settings.gateway.",
+    "settings.timeout",
+)
 """Where advice is followed by changing what the file means, not its text."""
 
 
@@ -108,6 +117,17 @@ def take_out(tree: Tree, path: list[str], found: re.Match[str] | None = None) ->
 
 def _leave_to_the_provider(tree: Tree, path: list[str], _: re.Match[str]) -> None:
     tree["settings"].pop(path[-1])
+
+
+def take_path_out(tree: Tree, path: list[str], _: re.Match[str]) -> None:
+    """Take out what is at a path, and the sections above that hold nothing else."""
+    above = [tree]
+    for part in path[:-1]:
+        above.append(above[-1][part])
+    for node, part in zip(reversed(above), reversed(path), strict=True):
+        del node[part]
+        if node:
+            break
 
 
 def add_key(tree: Tree, path: list[str], key: str, value: Plain) -> None:
@@ -207,6 +227,8 @@ ADVICE: tuple[tuple[str, Callable[[str, Diagnostic, Any], str]], ...] = (
     ),
     (r"take `(\w+)` out of it: ", tree_edit(_take_out_of_default)),
     (r"take it out, and put a stage .* with `replace: (\w+)`", tree_edit(_put_in_its_place)),
+    (r"take `(?:env|headers)` out$", tree_edit(take_path_out)),
+    (r"let it be smaller than .*, or take it out$", tree_edit(take_path_out)),
     (r"(?:take|leave) (?:one )?`(\w+)` out(?! of)", tree_edit(take_out)),
     (r"switch `\w+` off to have it back, or take this out", tree_edit(take_out)),
     (r"take one of the two(?: keys)? out", tree_edit(take_out)),

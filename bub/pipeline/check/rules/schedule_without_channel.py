@@ -23,11 +23,11 @@ def check(plan: Plan) -> None:
         said = text_of(session)
         if session is None or said is None or ":" not in said:
             continue
-        channel = said.partition(":")[0]
+        channel, _, chat = said.partition(":")
         meant = channel_meant(channel, channels())
         if meant is not None:
             problem = f"schedule `{name}` speaks to channel `{channel}`, and no channel is known by that name"
-            advice = f"did you mean `{meant}`?"
+            advice = f"did you mean `{meant}:{chat}`?"
         elif channel == TERMINAL:
             problem = f"schedule `{name}` speaks to channel `{channel}`, which no gateway runs"
             advice = "name a chat of a channel that a gateway runs, such as `telegram:4711`"

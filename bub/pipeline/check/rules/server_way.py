@@ -27,10 +27,10 @@ def check(plan: Plan) -> None:
             plan.findings.add(CODE, problem, url.where, path=f"{path}.url", help=advice)
         elif url is not None and not (text_of(url) or "https://").startswith(("http://", "https://", "${")):
             problem = f"the `url` of server `{name}` is no address of the web"
-            plan.findings.add(CODE, problem, url.where, path=f"{path}.url", help="write `https://…`")
+            plan.findings.add(CODE, problem, url.where, path=f"{path}.url", help="begin it with `https://`")
         else:
             key, other = (_OF_URL, "command") if command is not None else (_OF_COMMAND, "url")
             said = node.get(key)
             if said is not None:
                 problem = f"`{key}` means nothing for server `{name}`, which has a `{other}`"
-                plan.findings.warn(CODE, problem, said.where, path=f"{path}.{key}", help="take it out")
+                plan.findings.warn(CODE, problem, said.where, path=f"{path}.{key}", help=f"take `{key}` out")
