@@ -24,6 +24,7 @@ from bub.cli.prompts import can_ask
 from bub.cli.questions import TerminalVoice
 from bub.cli.terminal import printable
 from bub.errors import BubError, UsageError
+from bub.inbox.started import is_started_by_bub
 from bub.pipeline.check.editor_schema import editor_schema
 from bub.pipeline.check.validate import profiles_of
 from bub.pipeline.edit.dotenv import FILE_NAME as DOTENV
@@ -38,6 +39,7 @@ from bub.setup.person import PersonsFile
 from bub.setup.prompter import Prompter
 from bub.setup.rewinding import Rewinding
 from bub.setup.script import Script
+from bub.setup.served_tools import ServedTools
 from bub.setup.wizard import Wizard
 
 
@@ -82,11 +84,15 @@ def set_up(
     With `runtimes`, the loops of plugins that were just added, a person is asked which profile is to list them.
     """
     rewinding = Rewinding(script or TerminalVoice())
+    is_person = script is None and not is_started_by_bub(os.environ)
+    served = ServedTools(workspace_of(options)) if is_person else None
     if script is None:
         _tell("Shift-Tab goes back a question; Esc leaves, and nothing is written")
     try:
         change = rewinding.run(
-            lambda: _change(options, rewinding, plugins, script=script, dry_run=dry_run, runtimes=runtimes)
+            lambda: _change(
+                options, rewinding, plugins, script=script, dry_run=dry_run, runtimes=runtimes, served=served
+            )
         )
     except KeyboardInterrupt:
         _tell("stopped; nothing was written")
@@ -180,6 +186,7 @@ def _change(
     script: Script | None,
     dry_run: bool,
     runtimes: Mapping[str, str] | None,
+    served: ServedTools | None,
 ) -> _Change | None:
     """Ask, and return what is to be written; None if there is nothing to write."""
     own = _own_file(options)
@@ -203,6 +210,7 @@ def _change(
         workspace=workspace_of(options),
         person=person,
         runtimes=runtimes or {},
+        served=served,
     )
     try:
         wizard.check()

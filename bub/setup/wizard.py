@@ -40,6 +40,7 @@ from bub.setup.channels import ask_for_channels, ask_for_profiles, open_channels
 from bub.setup.person import PersonsFile
 from bub.setup.prompter import Prompter
 from bub.setup.sections import ONBOARD, ask_for_section
+from bub.setup.served_tools import ServedTools
 
 _NOT_INSTALLED = "B160"
 """The finding that a listed plugin is not there."""
@@ -52,7 +53,7 @@ class Wizard:
     What is asked of the model is for `person`, the person's own file, if that is another one. `sources` are the texts
     that findings point into, `mask` covers the secrets of all of them, `model` is the one that was chosen ("" if nobody
     asked), `channels` are those that were chosen to run. `runtimes` are the loops that plugins need, if it is another
-    than Bub's own.
+    than Bub's own. `served` asks about the tools of servers; None if nobody is there to look at them.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Wizard:
         workspace: Path,
         person: PersonsFile | None = None,
         runtimes: Mapping[str, str] = MappingProxyType({}),
+        served: ServedTools | None = None,
     ) -> None:
         self.text = text
         self.person = person
@@ -79,6 +81,7 @@ class Wizard:
         self._profile = profile
         self._workspace = workspace
         self._runtimes = runtimes
+        self._served = served
 
     def check(self) -> None:
         """Raise `PipelineError` when the file is broken as it is: what nobody can read for sure, nobody changes.
@@ -115,6 +118,8 @@ class Wizard:
             changes.update(self._change_channels(channels, chosen, before, named))
             if not named or BUILTIN in named:
                 changes.update(self._change_tools(profile, before))
+                allowed = self._served.ask(self._ask, profile, before) if self._served is not None else None
+                changes.update({("profiles", self._profile, "tools", "allow"): allowed} if allowed is not None else {})
         after = amend(text, changes, file=self._file)
         with self._open_profile(self._read(after)) as profile:
             check_channels(profile)
