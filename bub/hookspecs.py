@@ -39,11 +39,23 @@ class HookimplMarker:
     project_name = BUB_HOOK_NAMESPACE
 
     @overload
-    def __call__(self, function: _F) -> _F: ...
+    def __call__(
+        self,
+        function: _F,
+        *,
+        hookwrapper: bool = ...,
+        optionalhook: bool = ...,
+        tryfirst: bool = ...,
+        trylast: bool = ...,
+        specname: str | None = ...,
+        wrapper: bool = ...,
+        optional: bool = ...,
+    ) -> _F: ...
 
     @overload
     def __call__(
         self,
+        function: None = None,
         *,
         hookwrapper: bool = ...,
         optionalhook: bool = ...,
@@ -58,9 +70,7 @@ class HookimplMarker:
         self, function: _F | None = None, *, optional: bool = False, optionalhook: bool = False, **options: Any
     ) -> _F | Callable[[_F], _F]:
         mark = pluggy.HookimplMarker(BUB_HOOK_NAMESPACE)
-        if function is not None:
-            return mark(function)
-        marked: Callable[[_F], _F] = mark(optionalhook=optional or optionalhook, **options)
+        marked: _F | Callable[[_F], _F] = mark(function, optionalhook=optional or optionalhook, **options)
         return marked
 
 

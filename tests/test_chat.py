@@ -461,10 +461,10 @@ def test_help_has_its_words_below_each_other_in_a_narrow_window(room: Room) -> N
         chat.see_prompt()
         rows = chat.text.split("> ,help\n\n")[1].splitlines()
         assert rows[:2] == [
-            "bash            Run a shell command and",
-            "                return what it prints. It",
+            "bash             Run a shell command and",
+            "                 return what it prints. It",
         ]
-        assert all(re.match(r"(\S+ +| {16})\S", row) for row in rows[:-2])
+        assert all(re.match(r"(\S+ +| {17})\S", row) for row in rows[:-2])
 
 
 def test_errors_and_what_plugins_print_stand_above_the_line(seated: tuple[Room, Sitting]) -> None:

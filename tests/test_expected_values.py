@@ -17,7 +17,7 @@ def test_a_part_of_a_text_or_list_is_enough(desk: Desk) -> None:
     failures = desk.failures_of(
         """
         both hold:
-          message: {content: hello}
+          message: {content: hello, channel: defiant}
           mock: {run_model: {return: "order 4711 is ready\\nfor you"}}
           expect:
             model_output: {contains: ready, matches: "[0-9]{4} is"}

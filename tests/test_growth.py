@@ -69,16 +69,18 @@ def test_what_holds_for_the_document_is_checked_once_however_many_profiles_it_ha
     work(with_profiles(tmp_path, 1))
     few, many = rules_run(tmp_path, work, 2), rules_run(tmp_path, work, 20)
     assert few["/pipeline/check/rules/unknown_profile.py:check"] == 1
-    # What is about a profile is asked for each: its plugins, its tools, its settings, who may write to it.
+    # What is about a profile is asked for each: its plugins, its tools, its settings, its servers and schedules.
     own = ("plugin_not_allowed", "no_stages")
     own += ("ask_in_vain", "bash_by_glob", "unknown_tool", "limit_never_reached", "unknown_provider")
     own += ("model_setting_in_vain", "prompt_template", "approver_unknown", "taken_back", "unasked_entry")
     own += ("unasked_in_vain", "reach_of_no_folder", "reach_in_vain", "labels_in_vain", "strangers_leak")
+    own += ("server_way", "server_in_vain", "schedule_unreadable", "schedule_without_channel")
+    own += ("unknown_profile.py:check_schedules",)
     if work is load:  # what needs the plugins is asked for each profile
         own += ("async_where", "both_twins", "empty_plugin", "hook_wrapper", "never_called", "nothing_implements")
         own += ("unknown_argument", "unknown_implementation", "argument_nobody_gives", "denial_in_vain")
         own += ("hook_that_yields", "item_without_field", "misspelt_argument", "never_asked", "only_leaves_out")
         own += ("plain_function_in_time", "point_nobody_fires", "session_never_met", "thread_in_vain", "unmarked_hook")
-        own += ("answer_unheeded",)
+        own += ("answer_unheeded", "other_loop")
     again = {name for name in many if many[name] != few.get(name)}
     assert [name for name in again if ":check" in name and not Path(name).name.startswith(own)] == []

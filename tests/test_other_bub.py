@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -111,5 +110,6 @@ def test_a_plugin_for_the_other_one_is_named_and_its_package_is_not_advised(site
     )
     done = python(site, "-m", "bub", "validate", "--plugins", str(file))
     assert "B200" in done.stdout
-    assert "it is written for another program, the distribution `bub` of PyPI" in textwrap.dedent(done.stdout)
+    said = " ".join(done.stdout.replace("|", " ").split())
+    assert "it is written for the Bub on PyPI: say `plugins: {theirs: {runtime: asyncio}}`" in said
     assert "install the package that brings" not in done.stdout

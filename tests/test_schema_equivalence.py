@@ -141,6 +141,7 @@ WHERE: dict[str, Callable[[Any], Any]] = {
     "hook": lambda hook: {"hooks": {"x": hook}, "profiles": {"x": {"hooks": {"y": hook}}}},
     "plugin": lambda plugin: {"plugins": {"x": plugin}},
     "server": lambda server: {"mcp": {"x": server}},
+    "schedule": lambda said: {"schedules": {"x": said}, "profiles": {"x": {"schedules": {"y": said}}}},
     "labels": lambda labels: {"plugins": {"x": {"labels": {"tools": {"a.b": labels}, "channels": {"c": labels}}}}},
     "profile": lambda profile: {"profiles": {"x": profile}},
     "route": lambda route: {"routes": [route, route]},

@@ -294,12 +294,15 @@ class GraphLayout(msgspec.Struct):
 
 
 def _looks(step: Step, plan: Plan) -> bool:
-    """Whether a stage above the session does more with the message than to find its session, or to hand it on."""
+    """Whether a stage above the session does more with the message than to find its session, or to hand it on.
+
+    The builtin plugin leaves the message of a channel as it is.
+    """
     if not step.enabled or step.joins is not None:
         return False
     default = plan.stage(step.id).node.get("default")
     remakes = ("message", step.into) in step.makes and default is not None and default.value != "{message}"
-    return bool(step.calls.items) or remakes
+    return _calls_plugin(step) or remakes
 
 
 def _calls_plugin(step: Step) -> bool:
