@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+from bub.asking import Form
+
 OPERATOR = "operator"
 """Who answers at this machine: at Bub's own terminal, or with `bub inbox approve`."""
 
@@ -39,7 +41,8 @@ class Approval(msgspec.Struct, frozen=True):
     `schema` and `arguments` are digests of the tool's schema and of the arguments that it would be called with, `rules`
     that of the profile's. `again` is true if the tool was called before the process ended, and nobody knows whether
     that took effect. `why` says why it is asked about whatever the profile says, "" if the profile alone wants that.
-    `id` is what people name it by; "" as long as no store keeps it.
+    `id` is what people name it by; "" as long as no store keeps it. `asker` is set if it is no yes to a call at all,
+    but to what somebody else asks while the tool runs: such a one lets nothing be called.
     """
 
     session_id: str
@@ -53,24 +56,28 @@ class Approval(msgspec.Struct, frozen=True):
     id: str = ""
     until: float = 0.0
     why: str = ""
+    asker: str = ""
 
     @property
     def bound(self) -> str:
         """Name all that it is bound to, which is neither its id nor its time."""
         told = [self.session_id, self.tool, self.schema, self.arguments, self.profile, self.rules, self.again]
-        return digest([*told, self.why] if self.why else told)
+        told += [self.why] if self.why else []
+        return digest([*told, {"asker": self.asker}] if self.asker else told)
 
 
 class Answer(msgspec.Struct, frozen=True):
     """What a person said to a question: `by` names them, `approval` is the id that has to be spent, if it is kept.
 
-    `words` say why it is no yes, for the model; "" if the person just said no.
+    `words` say why it is no yes, for the model; "" if the person just said no. `content` is what they answered to a
+    form, by the names of its queries; None if they did not fill it in.
     """
 
     is_yes: bool
     by: str = ""
     approval: str = ""
     words: str = ""
+    content: Mapping[str, Any] | None = None
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -80,6 +87,8 @@ class Question(msgspec.Struct, frozen=True):
     in the name of theirs, or a turn that a tool has started. What they allow for good, they allow for their own words.
     `call_id` is the `id` of the events of the call. `approval` is what a yes is bound to. `stretch` names the time that
     a yes "for this session" is good for: it is another after a reset, a reload and a restart; "" if there is none.
+    With a `form` it is not about a call: somebody else asks what is in it, and only an `Answer` with `content` counts.
+    Whoever cannot put one to a person raises `CannotAskError`.
     """
 
     session_id: str
@@ -89,6 +98,7 @@ class Question(msgspec.Struct, frozen=True):
     call_id: str = ""
     approval: Approval | None = None
     stretch: str = ""
+    form: Form | None = None
 
     @property
     def why(self) -> str:

@@ -1,8 +1,8 @@
-"""What it means to ask a person the questions of a set-up."""
+"""What it means to ask a person: the questions of a set-up, and the form that somebody else hands them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -44,6 +44,35 @@ class Query(msgspec.Struct, frozen=True):
         """The answers to choose from, found out now."""
         given = self.choices() if callable(self.choices) else self.choices
         return [choice if isinstance(choice, Choice) else Choice(choice) for choice in given]
+
+
+class Form(msgspec.Struct, frozen=True):
+    """What somebody else than Bub asks a person while a tool runs, such as "the server `docs`": in words of their own.
+
+    What the person answers is for `asker` alone. Without `queries` it wants a yes or a no. `address` is what they are
+    to open, which nobody does for them.
+    """
+
+    asker: str
+    message: str
+    queries: tuple[Query, ...] = ()
+    address: str = ""
+
+    @property
+    def is_yes_or_no(self) -> bool:
+        """Whether a yes or a no is all that it wants."""
+        return not self.queries or [query.kind for query in self.queries] == ["confirm"]
+
+    @property
+    def text(self) -> str:
+        """All that somebody reads who can only say yes or no."""
+        return "\n".join(filter(None, (self.message, self.address, *(query.title for query in self.queries))))
+
+    def fill(self, is_yes: bool) -> Mapping[str, Any] | None:
+        """The answers that a yes or a no is; None if it declines, since there was nothing to say no to."""
+        if not self.queries:
+            return {} if is_yes else None
+        return {self.queries[0].name: is_yes}
 
 
 class BackError(KeyboardInterrupt):

@@ -193,10 +193,19 @@ class Run:
             fire=task.fire,
         )
         consent = Consent(
-            lambda: framework.ask, lambda: framework.notes, framework.rules, self._journal.event, self._begun
+            lambda: framework.ask,
+            lambda: framework.notes,
+            framework.rules,
+            self._journal.event,
+            self._begun,
+            self._notify,
         )
         flow = Flow(self._held, self._file_marks(), context)
         return Caller(self._box, context, task.fire, consent, flow, framework.mask.text)
+
+    async def _notify(self, text: str) -> None:
+        """Say something while a tool runs, at once."""
+        await self._framework.tell(StreamEvent("notice", {"text": self._framework.mask.text(text)}))
 
     async def _begun(self) -> str:
         """When the conversation began, which a reset begins anew; "" if nobody keeps it."""

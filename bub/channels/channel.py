@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Literal, Protocol
 
@@ -47,6 +47,8 @@ class ShownQuestion(msgspec.Struct, frozen=True):
 
     `id` is what people name it by. `approvers` are the ids of this channel that may answer. `shown` is the channel's
     own name for what shows it, "" if nothing does yet. `answers` is the `message_id` of the message that led to it.
+    If there is an `asker`, such as "the server `docs`", it is not about a call: `text` is what they ask while the tool
+    runs, in their own words, and has to be shown as that.
     """
 
     id: str
@@ -57,6 +59,7 @@ class ShownQuestion(msgspec.Struct, frozen=True):
     is_again: bool = False
     answers: str = ""
     shown: str = ""
+    asker: str = ""
 
 
 class TakenAnswer(msgspec.Struct, frozen=True):
@@ -127,6 +130,8 @@ class Channel:
     """Whether `ask` reaches a person."""
     shows_questions: bool = False
     """Whether `show_question` shows one, which is answered later; the turn waits for that, over a restart, too."""
+    fills_forms: bool = False
+    """Whether `fill` puts a form to a person; if not, only a form that wants a yes or a no is shown, as a question."""
     desk: Desk | None = None
     """Set while the channel runs."""
 
@@ -195,6 +200,13 @@ class Channel:
     async def ask(self, question: Question, message: ChannelMessage) -> bool:
         """Put a question to the person who sent `message`; the answer is no if they cannot be asked."""
         return False
+
+    async def fill(self, question: Question, message: ChannelMessage) -> Mapping[str, Any] | None:
+        """Put the `form` of a question to the person who sent `message`; return their answers by the queries' names.
+
+        Say whose words they are. What is typed is for that one alone: it is kept nowhere. None if they decline.
+        """
+        return None
 
     async def show_question(self, question: ShownQuestion) -> str:
         """Show a question that is answered later, by `Desk.answer`; return the channel's name for what shows it.

@@ -79,7 +79,7 @@ def approve(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="ID"
         question = inbox.alone(lambda: _find_question(inbox, name))
         for line in _describe_question(question, page_width()):
             _say("".join(span.text for span in line))
-        if not confirm("Allow it?"):
+        if not confirm("Say yes?" if question.approval.asker else "Allow it?"):
             _say(f"{question.id} is still open (`bub inbox deny {question.id}` says no)")
             return
         _answer(inbox, question, is_yes=True)
@@ -153,14 +153,17 @@ def _answer(inbox: SqliteInbox, question: AskedQuestion, *, is_yes: bool) -> Non
     """Keep an answer; a gateway that runs finds it within seconds, another one at its start."""
     if not inbox.alone(lambda: inbox.questions.answer(question.id, is_yes, OPERATOR)):
         raise MailboxError(f"somebody else has answered {question.id} meanwhile")
-    _say(f"{question.id}: {'yes' if is_yes else 'no'} to {question.approval.tool}")
+    _say(f"{question.id}: {'yes' if is_yes else 'no'} to {question.approval.asker or question.approval.tool}")
 
 
 def _describe_question(question: AskedQuestion, width: int) -> list[Line]:
     where = printable(f"{question.channel}:{question.chat_id}")
     tool = printable(question.approval.tool)
     again = ", again: the process ended during it" if question.approval.again else ""
-    head = f"  {where}  {_age_of(question.at)}  {tool} is to be called{again} with"
+    what = f"{tool} is to be called{again} with"
+    if question.approval.asker:
+        what = f"{printable(question.approval.asker)} asks, while {tool} runs:"
+    head = f"  {where}  {_age_of(question.at)}  {what}"
     told = [line for text in question.asked.splitlines() for line in indent_text(printable(text), width, 4)]
     return [(Span(question.id, "strong"), Span(head)), *told]
 
@@ -176,6 +179,7 @@ def _question_as_json(question: AskedQuestion) -> dict[str, Any]:
         "tool": question.approval.tool,
         "asked": question.asked,
         "again": question.approval.again,
+        "asker": question.approval.asker,
     }
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import trio
 
-from bub.approval import Question
+from bub.approval import OPERATOR, Answer, Question
+from bub.asking import Form
+from bub.cli.questions import build_question
 from bub.cli.terminal import printable
 from bub.errors import UsageError
 from bub.inbox.started import is_started_by_bub
@@ -47,26 +49,54 @@ def confirm(question: str) -> bool:
     return _confirm(question)
 
 
-async def ask_person(question: Question) -> bool:
+async def ask_person(question: Question) -> bool | Answer:
     """Ask whether a tool may be called with just these arguments; no is the default, and so is a Ctrl-C.
+
+    A form is filled in query by query; a Ctrl-C declines it.
 
     When it is cancelled, the question is taken back, so that the terminal is left as it was.
     """
+    if question.form is not None:
+        return await _fill(question.form)
     said = "".join(f"  {name}: {_in_lines(value)}\n" for name, value in question.arguments.items())
     why = f"Why you are asked: {printable(question.why)}.\n" if question.why else ""
     print(f"The agent wants to call `{printable(question.tool)}`:\n{said}{why}", end="", file=sys.stderr)
-    asked, answered, allowed = _question("Allow it?"), trio.Event(), False
+    return bool(await _put(_question("Allow it?")))
+
+
+async def _fill(form: Form) -> Answer:
+    """Show whose questions they are, and ask them one by one."""
+    lines = "".join(f"  {printable(line)}\n" for text in (form.message, form.address) for line in text.splitlines())
+    print(f"{printable(form.asker)} asks:\n{lines}", end="", file=sys.stderr)
+    if not form.queries:
+        opened = "Have you opened this address yourself?" if form.address else "Say yes?"
+        content = form.fill(bool(await _put(_question(opened))))
+        return Answer(content is not None, OPERATOR, content=content)
+    answers: dict[str, Any] = {}
+    for query in form.queries:
+        said = await _put(build_question(query))
+        if said is None:
+            return Answer(False, OPERATOR)
+        answers[query.name] = query.default if said == "" and query.default is not None else said
+    if form.is_yes_or_no or await _put(_question(f"Send this to {printable(form.asker)}?")):
+        return Answer(True, OPERATOR, content=answers)
+    return Answer(False, OPERATOR)
+
+
+async def _put(asked: Any) -> Any:
+    """Put a question, and return the answer; None after a Ctrl-C."""
+    answered, answer = trio.Event(), None
 
     async def wait_for_answer() -> None:
-        nonlocal allowed
-        allowed = await trio.to_thread.run_sync(_answer_or_no, asked)
+        nonlocal answer
+        answer = await trio.to_thread.run_sync(_answer_or_none, asked)
         answered.set()
 
     # Both are tasks of their own: what ends the program cannot interrupt a main task that waits for a thread itself.
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_take_back_when_cancelled, asked.application, answered)
         nursery.start_soon(wait_for_answer)
-    return allowed
+    return answer
 
 
 async def _take_back_when_cancelled(application: Any, answered: trio.Event) -> None:
@@ -92,11 +122,11 @@ def _in_lines(value: Any) -> str:
     return "\n    ".join(printable(line) for line in text.splitlines()) or '""'
 
 
-def _answer_or_no(question: Any) -> bool:
+def _answer_or_none(question: Any) -> Any:
     try:
-        return bool(question.unsafe_ask())
+        return question.unsafe_ask()
     except (KeyboardInterrupt, EOFError):
-        return False
+        return None
 
 
 def _confirm(question: str) -> bool:

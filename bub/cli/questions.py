@@ -30,7 +30,7 @@ class TerminalVoice:
 
     def put(self, query: Query) -> Any:
         """Ask, and return the answer. Raises KeyboardInterrupt if the person leaves, BackError if they go back."""
-        question = _add_ways_out(_build_question(query))
+        question = _add_ways_out(build_question(query))
         try:
             answer = question.unsafe_ask()
         except EOFError:
@@ -75,7 +75,8 @@ def _changing_line(text: str, stream: TextIO) -> Iterator[Callable[[str], None]]
         rewrite("")
 
 
-def _build_question(query: Query) -> questionary.Question:
+def build_question(query: Query) -> questionary.Question:
+    """Make the question as it is shown at the terminal."""
     import questionary
     from prompt_toolkit.output import create_output
 

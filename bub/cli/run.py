@@ -16,7 +16,7 @@ import trio
 import typer
 
 from bub.agent.models.parts import name_part, text_part
-from bub.approval import Question
+from bub.approval import Answer, Question
 from bub.base.failures import flatten_error
 from bub.base.plain import plain
 from bub.base.surfaces import Surface
@@ -149,7 +149,7 @@ async def _turn(
             outcome.hear(event, message)
             live.show(event)
 
-        async def ask_below(question: Question) -> bool:
+        async def ask_below(question: Question) -> bool | Answer:
             live.end()
             return await ask_person(question)
 

@@ -10,9 +10,11 @@ from typing import Any
 import trio
 from msgspec import structs
 
-from bub.approval import OPERATOR, Answer, Approval, NotedCall, NotSpentError, Question
+from bub.approval import OPERATOR, Answer, Approval, CannotAskError, NotedCall, NotSpentError, Question
+from bub.asking import Form
 from bub.base.backoff import Backoff
 from bub.channels.channel import Channel, ShownQuestion, TakenAnswer
+from bub.channels.terminal.escaping import escape_invisible
 from bub.channels.terminal.questions import arguments_of, reason_of
 from bub.inbox.batch import Batch, surface_of
 from bub.inbox.framework import Framework
@@ -123,7 +125,9 @@ class Approvals:
         return (now.schema, now.rules) != (approval.schema, approval.rules)
 
     def describe(self, question: Question) -> str:
-        """Describe a call for a person, secrets covered."""
+        """Describe a call for a person, or what somebody asks them; secrets are covered."""
+        if question.form is not None:
+            return self._framework.mask.text(escape_invisible(question.form.text))
         told = "\n".join(filter(None, (reason_of(question), arguments_of(question))))
         return self._framework.mask.text(told)
 
@@ -200,13 +204,47 @@ class TurnCalls:
 
     async def ask(self, question: Question) -> Answer | bool:
         """Put a question to who may answer it, and wait for that; an answer from before a crash is one."""
-        batch, channel, approval = self._batch, self._channel, question.approval
+        channel, approval = self._channel, question.approval
+        if question.form is not None:
+            return await self._fill(question, question.form)
         if approval is None:
             return await self._ask_at_once(question)
-        message, now = batch.message, time.time()
+        kept = await self._keep(question, approval)
+        if kept.state == YES:
+            return Answer(True, kept.by, kept.id)
+        if channel.can_ask:
+            is_yes = await self._ask_at_once(question)
+            await self._store.answer(kept.id, is_yes, self._by)
+            return Answer(is_yes, self._by, kept.id)
+        return await self._wait(kept)
+
+    async def _fill(self, question: Question, form: Form) -> Answer:
+        """Have a form filled in by who wrote what the turn answers. What they type is not kept."""
+        channel, approval = self._channel, question.approval
+        if channel.fills_forms:
+            content = await channel.fill(question, self._batch.message)
+            return Answer(content is not None, self._by, content=content)
+        if approval is None or not channel.shows_questions:
+            raise CannotAskError(f"the channel `{channel.name}` asks nothing for others")
+        if not form.is_yes_or_no:
+            raise CannotAskError(f"the channel `{channel.name}` can only ask for a yes or a no, and this wants more")
+        writers = {(writer.channel, writer.id) for writer in self._batch.writers}
+        own = tuple(one for one in approval.approvers if one in writers)
+        kept = await self._keep(question, structs.replace(approval, approvers=own))
+        answer = Answer(True, kept.by) if kept.state == YES else await self._wait(kept)
+        await self._store.end_question(kept.id)
+        return structs.replace(answer, content=None if answer.words else form.fill(answer.is_yes))
+
+    @property
+    def _by(self) -> str:
+        return OPERATOR if self._channel.role == "interface" else self._channel.name
+
+    async def _keep(self, question: Question, approval: Approval) -> AskedQuestion:
+        """Keep a question, or take up one of an earlier process."""
+        message, now = self._batch.message, time.time()
         asked = AskedQuestion(
             structs.replace(approval, until=now + LASTS),
-            batch.ids[0],
+            self._batch.ids[0],
             question.call_id,
             self._approvals.describe(question),
             message.channel,
@@ -215,14 +253,11 @@ class TurnCalls:
         )
         kept = await self._store.ask(asked, other_than=self._asked)
         self._asked.add(kept.id)
-        if kept.state == YES:
-            return Answer(True, kept.by, kept.id)
-        if channel.can_ask:
-            is_yes = await self._ask_at_once(question)
-            by = OPERATOR if channel.role == "interface" else channel.name
-            await self._store.answer(kept.id, is_yes, by)
-            return Answer(is_yes, by, kept.id)
-        begun = list(batch.begun)
+        return kept
+
+    async def _wait(self, kept: AskedQuestion) -> Answer:
+        """Wait until somebody has answered a question that is shown."""
+        batch, begun = self._batch, list(self._batch.begun)
         await self._store.give_back(begun)  # what ends the process while a person thinks is none of its fault
         answer = await self._approvals.wait(kept, batch)
         await self._store.begin(begun)
@@ -238,15 +273,18 @@ class TurnCalls:
 def _as_shown(kept: AskedQuestion, answers: str = "") -> ShownQuestion:
     approval = kept.approval
     own = tuple(one for channel, one in approval.approvers if channel == kept.channel)
-    return ShownQuestion(kept.id, approval.tool, kept.asked, kept.chat_id, own, approval.again, answers, kept.shown)
+    return ShownQuestion(
+        kept.id, approval.tool, kept.asked, kept.chat_id, own, approval.again, answers, kept.shown, approval.asker
+    )
 
 
 def _describe(kept: AskedQuestion) -> str:
     """Say what came of a question, in a sentence."""
     who = "the operator" if kept.by == OPERATOR else kept.by.rpartition(":")[2]
+    what = kept.approval.asker or kept.approval.tool
     said = {
         OPEN: f"{kept.id} was not answered in time.",
-        NO: f"{kept.id}: {who} said no to {kept.approval.tool}.",
+        NO: f"{kept.id}: {who} said no to {what}.",
         OVER: f"{kept.id} is over: nothing was done.",
     }
-    return said.get(kept.state, f"{kept.id}: {who} said yes to {kept.approval.tool}.")
+    return said.get(kept.state, f"{kept.id}: {who} said yes to {what}.")

@@ -117,6 +117,8 @@ class Questions:
             kept = self.find(approval)
             if kept is not None and (kept.approval.tool, kept.approval.arguments) != (call.tool, call.arguments):
                 raise NotSpentError("it was given for another call")
+            if kept is not None and kept.approval.asker:
+                raise NotSpentError(f"it was an answer to {kept.approval.asker}")
             if kept is None or not self._move(approval, YES, SPENT, kept.by):
                 raise NotSpentError("it was used up or taken back")
             if kept.approval.until <= time.time():

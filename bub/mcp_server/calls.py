@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import trio
 from mcp.types import CallToolResult
+from msgspec import structs
 
 from bub.approval import Answer, CannotAskError, Question
 from bub.streaming import StreamEvent
@@ -54,11 +55,16 @@ class Call:
 
     async def ask(self, question: Question) -> Answer:
         """Put a question to the client's person, for the turn. Raises `CannotAskError`."""
+        form = question.form
+        if form is not None and not form.is_yes_or_no:
+            raise CannotAskError("an MCP client is only asked for a yes or a no, and this wants more")
         self._say.send_nowait(question)
         answer = await self._answers.receive()
         if isinstance(answer, CannotAskError):
             raise answer
-        return answer
+        if form is None or answer.words:
+            return answer
+        return structs.replace(answer, content=form.fill(answer.is_yes))
 
     async def tell(self, event: StreamEvent, message: object) -> None:
         """Pass an event of the turn on to whoever listens now."""

@@ -20,11 +20,14 @@ ANSWER = "answer"
 CANNOT = "this MCP client cannot ask its person (it does not declare `elicitation` with forms)"
 
 _ALLOW = "allow"
-_FORM = {
-    "type": "object",
-    "properties": {_ALLOW: {"type": "boolean", "title": "Allow it", "default": False}},
-    "required": [_ALLOW],
-}
+
+
+def _yes_or_no(title: str) -> dict[str, Any]:
+    field = {"type": "boolean", "title": title, "default": False}
+    return {"type": "object", "properties": {_ALLOW: field}, "required": [_ALLOW]}
+
+
+_FORM, _SAY_YES = _yes_or_no("Allow it"), _yes_or_no("Yes")
 
 
 def find_hindrance(capabilities: ClientCapabilities | None) -> CannotAskError | None:
@@ -40,6 +43,10 @@ def elicit(question: Question, cover: Callable[[str], str]) -> ElicitRequest:
 
     `cover` takes secrets out.
     """
+    form = question.form
+    if form is not None:
+        words = f"In the session {question.session_id}, {form.asker} asks, while `{question.tool}` runs:\n{form.text}"
+        return ElicitRequest(params=ElicitRequestFormParams(message=cover(words), requested_schema=_SAY_YES))
     told = "".join(f"\n{name}: {_in_words(value)}" for name, value in question.arguments.items())
     why = f"\nWhy you are asked: {question.why}." if question.why else ""
     message = f"Bub wants to call `{question.tool}` in the session {question.session_id}:{told}{why}"

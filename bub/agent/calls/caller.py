@@ -14,6 +14,7 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
+from bub.agent.calls.asking import RunningCall, current_call
 from bub.agent.calls.consent import Consent
 from bub.agent.marks.flow import Flow
 from bub.agent.models.parts import Part, part_of
@@ -257,6 +258,7 @@ class Caller(msgspec.Struct, frozen=True):
     ) -> Any:
         """Run a call that was noted, and note that it has ended unless it was cut short: nobody knows its outcome."""
         undo = None
+        running = current_call.set(RunningCall(self.consent, tool, call.id, self.context.session_id))
         try:
             undo = await self.flow.note_writing(tool, arguments)
             value = await tool.call(checked, replace(self.context, call_id=call.id, words=words))
@@ -265,6 +267,8 @@ class Caller(msgspec.Struct, frozen=True):
                 await undo()
             await self.consent.end(tool, call.id, arguments)
             raise
+        finally:
+            current_call.reset(running)
         await self.consent.end(tool, call.id, arguments)
         return value
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from bub.approval import (
     Answer,
@@ -20,11 +21,14 @@ from bub.approval import (
     Rules,
     digest,
 )
+from bub.asking import Form
 from bub.log import log_exception
 from bub.tools import Tool, ToolError
 
 _NOTING = 10.0
 """How long, in seconds, it may take to note that a call has ended while everything is being ended."""
+
+_NOBODY = "nobody can be asked here"
 
 _AGAIN = "the process ended when `{}` had been called for this, and whether that took effect is not known"
 
@@ -34,7 +38,7 @@ class Consent(msgspec.Struct, frozen=True):
 
     `ask` puts a question to a person, None if nobody can be asked. `notes` keeps the calls, None if nobody does.
     `rules` are the profile's. `tell` puts on the tape what a person said. `begun` is when the session's conversation
-    began, "" if nothing of it is kept.
+    began, "" if nothing of it is kept. `notify` says something to who listens to the turn.
     """
 
     ask: Callable[[], Ask | None]
@@ -42,6 +46,7 @@ class Consent(msgspec.Struct, frozen=True):
     rules: Rules
     tell: Callable[..., None]
     begun: Callable[[], Awaitable[str]]
+    notify: Callable[[str], Awaitable[None]]
 
     def is_needed(self, tool: Tool, *, asks: bool) -> bool:
         """Whether a person has to be asked: the profile `asks`, or the tool may have taken effect before a crash.
@@ -62,25 +67,13 @@ class Consent(msgspec.Struct, frozen=True):
 
         `why` says why they are asked, if it is not only the profile that wants it.
         """
-        again = self._was_called(tool)
         ask = self.ask()
         if ask is None:
-            raise self._refuse(tool, "nobody can be asked here", why)
-        rules = self.rules
-        approval = Approval(
-            session_id,
-            tool.name,
-            digest(tool.parameters),
-            digest(arguments),
-            rules.profile,
-            rules.digest,
-            rules.approvers,
-            again,
-            why=why,
-        )
+            raise self._refuse(tool, _NOBODY, why)
+        approval = replace(self._bind(tool, digest(arguments), session_id), again=self._was_called(tool), why=why)
         try:
             begun = await self.begun()
-            stretch = f"{rules.loaded} {begun}" if begun else ""
+            stretch = f"{self.rules.loaded} {begun}" if begun else ""
             said = await ask(
                 Question(session_id, tool.name, arguments, call_id=call_id, approval=approval, stretch=stretch)
             )
@@ -94,6 +87,27 @@ class Consent(msgspec.Struct, frozen=True):
         if not answer.is_yes:
             words = f": {answer.words}" if answer.words else ""
             raise ToolError(f"the person said no to `{tool.name}`{words}", kind="denied")
+        return answer
+
+    async def fill(self, form: Form, tool: Tool, call_id: str, session_id: str) -> Answer:
+        """Put to a person what somebody asks while a tool runs; what they answer is not kept, and is no yes to a call.
+
+        Without `content` in the answer they did not fill it in, or could not be asked; `words` say why they could not.
+        """
+        ask = self.ask()
+        approval = replace(self._bind(tool, digest(form.text), session_id), asker=form.asker)
+        try:
+            if ask is None:
+                raise CannotAskError(_NOBODY)
+            said = await ask(Question(session_id, tool.name, call_id=call_id, approval=approval, form=form))
+            answer = said if isinstance(said, Answer) else Answer(False, words="nobody can fill in a form here")
+        except CannotAskError as error:
+            answer = Answer(False, words=str(error))
+        except Exception as error:  # noqa: BLE001 (whatever breaks, nobody has answered)
+            log_exception("tool.ask_failed", error, tool=tool.name)
+            answer = Answer(False, words="asking has failed")
+        is_answered = answer.content is not None
+        self.tell("elicitation", id=call_id, tool=tool.name, answered=is_answered, by=answer.by)
         return answer
 
     async def begin(self, tool: Tool, call_id: str, arguments: Mapping[str, Any], answer: Answer | None) -> None:
@@ -119,6 +133,11 @@ class Consent(msgspec.Struct, frozen=True):
                 await notes.end(NotedCall(call_id, tool.name, digest(arguments)))
             except Exception as error:  # noqa: BLE001 (at worst it is asked about once more)
                 log_exception("tool.end_not_noted", error, tool=tool.name)
+
+    def _bind(self, tool: Tool, about: str, session_id: str) -> Approval:
+        """What a yes is bound to that concerns a tool and what the digest `about` names."""
+        rules, schema = self.rules, digest(tool.parameters)
+        return Approval(session_id, tool.name, schema, about, rules.profile, rules.digest, rules.approvers)
 
     def _refuse(self, tool: Tool, reason: str, why: str) -> ToolError:
         what = f"{_AGAIN.format(tool.name)}: calling it again" if self._was_called(tool) else f"`{tool.name}`"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import msgspec
 import trio
 import trio.lowlevel
 from mcp import Client
+from mcp.client import InputRequiredRoundsExceededError
 from mcp.client.subscriptions import PromptsListChanged, ResourcesListChanged, SubscriptionLost, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -23,6 +25,7 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from bub.agent.mcp.asking import Interviews
 from bub.agent.mcp.errors import ServerError
 from bub.agent.mcp.links import talk_to, talk_to_address
 from bub.agent.mcp.offered import MOST_TOOLS, Offered, clean, offer, safe_name
@@ -107,6 +110,7 @@ class Connection:
         self.failure = ""
         """Why it could not be opened, or why it is over, if it did not close by itself."""
         self._surroundings = surroundings
+        self._interviews = Interviews(spec.name)
         self._life: _Life | None = None
         self._failures = 0
         self._not_before = -math.inf
@@ -165,11 +169,13 @@ class Connection:
             life = self._life
             heard = life.traffic.heard if life is not None else 0
             try:
-                return await ask(client)
+                return await self._interviews.accompany(scope, partial(ask, client))
             except MCPError as error:
                 if str(error) == _FORGOTTEN and life is not None:
                     life.end("it has forgotten this session")
                 raise await self._explain(life, error) from None
+            except InputRequiredRoundsExceededError:
+                raise ToolError(f"{name} asks for something again and again") from None
             except (ValueError, RuntimeError) as error:  # a result that is none, says the SDK
                 raise ToolError(f"{name} has not answered as the protocol wants: {_short(str(error))}") from None
         assert scope.cancelled_caught
@@ -254,7 +260,13 @@ class Connection:
             if self._concerns_tools(message):
                 life.note_change()
 
-        client = Client(link, mode=_MODE, message_handler=hear, client_info=Implementation(name="bub", version="1"))
+        client = Client(
+            link,
+            mode=_MODE,
+            message_handler=hear,
+            elicitation_callback=self._interviews.put,
+            client_info=Implementation(name="bub", version="1"),
+        )
         async with client:
             await self._list(life, client)
             life.scope.deadline = math.inf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -20,6 +20,7 @@ from bub.channels.message import COMMAND, ERROR, ChannelMessage
 from bub.channels.terminal.answer import LiveAnswer, Look, Printout
 from bub.channels.terminal.completion import Completions
 from bub.channels.terminal.escaping import escape_invisible
+from bub.channels.terminal.filling import fill_form
 from bub.channels.terminal.history import history_file
 from bub.channels.terminal.lines import LineSurface, PipeSurface
 from bub.channels.terminal.mentions import Typed, locate, read_mentions
@@ -119,7 +120,7 @@ class Terminal(Channel):
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Let the person talk until they leave, or send what was piped in and wait for its answer."""
         surface = self._surface = self._open_surface()
-        self.can_ask = self.is_conversation
+        self.can_ask = self.fills_forms = self.is_conversation
         task_status.started()
         if self._resumed is not None and self.is_conversation:
             for piece in _recall(self._resumed):
@@ -162,6 +163,14 @@ class Terminal(Channel):
         """
         with self._answer_to(message).answer.asking(question.call_id):
             return await self._ask(question)
+
+    async def fill(self, question: Question, message: ChannelMessage) -> Mapping[str, Any] | None:
+        """Put a form on the surface, as the words of who asks."""
+        with self._answer_to(message).answer.asking(question.call_id):
+            async with self._asking:
+                if self._surface is None or question.form is None:
+                    return None
+                return await fill_form(question.form, self._surface)
 
     async def _ask(self, question: Question) -> bool:
         async with self._asking:  # one after the other, where tools or agents of this conversation run side by side

@@ -103,6 +103,16 @@ class LineSurface(_PrintingSurface):
         finally:
             self._answering = None
 
+    async def ask_line(self, question: str) -> str | None:
+        """Ask, and return the next line."""
+        self._end_line()
+        self._answering, answers = trio.open_memory_channel[str](1)
+        try:
+            self._print(f"{question} ", self._prompting)
+            return await answers.receive()
+        finally:
+            self._answering = None
+
     @property
     def _prompting(self) -> TextIO:
         return self._out if self._out.isatty() else self._err
@@ -147,6 +157,10 @@ class PipeSurface(_PrintingSurface):
     async def ask(self, question: str, more: Sequence[str] = ()) -> str:
         """Return a no: nobody is there to answer."""
         return "n"
+
+    async def ask_line(self, question: str) -> str | None:
+        """Return None: nobody is there to answer."""
+        return None
 
 
 async def _read_lines(stdin: TextIO) -> AsyncIterator[str]:

@@ -52,3 +52,6 @@ class ChatSurface(Protocol):
 
     async def ask(self, question: str, more: Sequence[str] = ()) -> str:
         """Ask, and return the first letter of the answer: of "yes", "no", or one of `more` that may be answered."""
+
+    async def ask_line(self, question: str) -> str | None:
+        """Ask for a line, which is kept nowhere; None if the person declines."""

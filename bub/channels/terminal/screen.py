@@ -63,11 +63,17 @@ _PLAIN_FRAMES = "-\\|/"
 
 @dataclass(eq=False, slots=True)
 class _PendingQuestion:
-    """A question that waits for a key; it listens once no key was pressed for a moment."""
+    """A question that waits for a key, or for a line; it listens once no key was pressed for a moment.
+
+    While it takes a line, `draft` is what the person was typing before.
+    """
 
     text: str
     more: Sequence[str]
     done: Callable[[], Any]
+    takes_line: bool = False
+    draft: str = ""
+    line: str | None = None
     since: float = field(default_factory=time.monotonic)
     listens: bool = False
     answer: str = ""
@@ -169,6 +175,17 @@ class Screen:
         finally:
             self._call(self._hide_question, asked)
         return asked.answer or "n"
+
+    async def ask_line(self, question: str) -> str | None:
+        """Ask, and return the line that answers, which no history keeps; None if the person declines (Ctrl-C)."""
+        answered = trio.Event()
+        asked = _PendingQuestion(question, (), partial(self._tell, answered.set), takes_line=True)
+        self._call(self._show_question, asked)
+        try:
+            await answered.wait()
+        finally:
+            self._call(self._hide_question, asked)
+        return asked.line
 
     async def _hear(self, lines: trio.MemoryReceiveChannel[Typed | None]) -> None:
         async with trio.open_nursery() as nursery:
@@ -351,7 +368,7 @@ class Screen:
                 asked, now = self._asked, time.monotonic()
                 if asked is not None and not asked.listens and now - max(asked.since, self._key_at) > _QUIET:
                     asked.listens = True
-                    self._focus("question")
+                    self._listen(asked)
                 self.refresh()
                 await asyncio.sleep(_TICK)
             moving.clear()
@@ -370,8 +387,23 @@ class Screen:
         self._move()
         self.refresh()
 
+    def _listen(self, asked: _PendingQuestion) -> None:
+        if not asked.takes_line:
+            self._focus("question")
+            return
+        asked.draft = self._buffer.text
+        self._buffer.reset()
+
+    @property
+    def _takes_answer(self) -> bool:
+        """Whether what is typed on the line answers a question."""
+        return self._asked is not None and self._asked.takes_line and self._asked.listens
+
     def _hide_question(self, asked: _PendingQuestion) -> None:
         if self._asked is asked:
+            if self._takes_answer:
+                self._buffer.reset()
+                self._buffer.insert_text(asked.draft)
             self._asked = None
             self._focus("line")
             self.refresh()
@@ -383,11 +415,22 @@ class Screen:
             self._hide_question(asked)
             asked.done()
 
+    def _answer_line(self, buffer: Buffer) -> None:
+        asked = self._asked
+        assert asked is not None
+        asked.line = self._pastes.unfold(buffer.text).strip()
+        self._print(Printout("said", asked.line))
+        self._hide_question(asked)
+        asked.done()
+
     def _focus(self, name: str) -> None:
         if self._app is not None:
             self._app.layout.focus(self._windows[name])
 
     def _send(self, buffer: Buffer) -> None:
+        if self._takes_answer:
+            self._answer_line(buffer)
+            return
         if self._is_leaving:
             return
         if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
@@ -418,6 +461,9 @@ class Screen:
 
     def _paste(self, buffer: Buffer, text: str) -> None:
         """Put what is pasted on the line: the path of a picture as a mention, a text as it is or as one letter."""
+        if self._takes_answer:
+            buffer.insert_text(text)
+            return
         before = buffer.document.text_before_cursor
         is_command = self._is_shell or before.lstrip().startswith(self._prefix)
         mention = None if is_command else mention_of(text, self._workspace)
@@ -428,7 +474,11 @@ class Screen:
         buffer.insert_text(text)
 
     def _interrupt(self, buffer: Buffer) -> None:
-        if self._asked is not None:
+        if self._asked is not None and self._asked.takes_line:
+            asked = self._asked
+            self._hide_question(asked)
+            asked.done()
+        elif self._asked is not None:
             self._answer_with("n")
         elif self._busy_since is not None:
             self._tell(self._stop)
@@ -513,6 +563,8 @@ class Screen:
         self._key_at = time.monotonic()
 
     def _completes_while_typing(self) -> bool:
+        if self._takes_answer:
+            return False
         text = self._buffer.text
         word = self._buffer.document.get_word_before_cursor(WORD=True)
         return text.startswith(self._prefix) or word.startswith(("$", "@"))
@@ -525,7 +577,11 @@ class Screen:
         return len(state.completions) == 1 and state.current_completion.text.endswith("/")
 
     def _line_prefix(self, number: int, wrapped: int) -> Any:
-        sign = encodable(f"{self._prefix if self._is_shell else ''}> ", self._out.encoding)
+        sign = (
+            "answer> "
+            if self._takes_answer
+            else encodable(f"{self._prefix if self._is_shell else ''}> ", self._out.encoding)
+        )
         if number == 0 and wrapped == 0:
             return [("class:prompt", sign)]
         return [("", " " * len(sign))]
@@ -534,7 +590,10 @@ class Screen:
         asked = self._asked
         if asked is None:
             return []
-        keys = "  ".join(f"[{each[0]}]{each[1:]}" for each in ("yes", "no", *asked.more)) if asked.listens else "…"
+        keys = "Enter answers, Ctrl-C declines" if asked.takes_line and asked.listens else ""
+        keys = (
+            keys or "  ".join(f"[{each[0]}]{each[1:]}" for each in ("yes", "no", *asked.more)) if asked.listens else "…"
+        )
         return [("class:question", f"{encodable(asked.text, self._out.encoding)}  "), ("", keys)]
 
     def _live(self) -> Any:
@@ -627,7 +686,16 @@ class Screen:
             def _(event: KeyPressEvent) -> None:
                 self._answer_with(answer)
 
-        for key, answer in (("y", "y"), ("n", "n"), ("a", "a"), ("s", "s"), ("enter", "n"), ("c-c", "n"), ("c-d", "n")):
+        for key, answer in (
+            ("y", "y"),
+            ("n", "n"),
+            ("a", "a"),
+            ("s", "s"),
+            ("d", "d"),
+            ("enter", "n"),
+            ("c-c", "n"),
+            ("c-d", "n"),
+        ):
             answers(key, answer)
             if len(key) == 1:
                 answers(key.upper(), answer)

@@ -178,7 +178,8 @@ def _read_press(query: Any) -> Said | None:
 
 def _describe(question: ShownQuestion) -> str:
     beginning = _beginning(question)
-    lines = [f"{question.id}: may I call {question.tool} with", beginning]
+    what = f"{question.asker} asks:" if question.asker else f"may I call {question.tool} with"
+    lines = [f"{question.id}: {what}", beginning]
     if beginning != question.text:
         lines.append(
             f"… All {len(question.text):,} characters are in {question.id}.txt above: a yes is for all of them."
