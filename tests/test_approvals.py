@@ -13,9 +13,12 @@ import pytest
 import trio
 from fakes.line import Line, lines, opened
 from fakes.toys import Toy, Workshop
+from msgspec import structs
 
 from bub import tool
+from bub.agent.calls.asking import current_call
 from bub.approval import Approval, NotedCall, NotSpentError
+from bub.asking import Form, Query
 from bub.channels import ChannelManager
 from bub.channels.channel import ShownQuestion
 from bub.channels.message import ChannelMessage
@@ -25,6 +28,7 @@ from bub.inbox.batch import Batch, as_one, may_steer
 from bub.inbox.mailbox import Mailbox
 from bub.inbox.questions import NO, SPENT, YES, AskedQuestion
 from bub.inbox.store import Received
+from bub.tools import Tool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -88,6 +92,7 @@ class Office:
         self.done: list[str] = []
         self.hangs = False
         self.once = False
+        self.more: list[Tool] = []
 
     def file(self, *, ask: str = "work", approver: str = ADA) -> str:
         return PIPELINE.format(ask=ask, approver=approver)
@@ -102,7 +107,7 @@ class Office:
                 await trio.sleep_forever()
             return f"did {what}"
 
-        office = Toy(provide_channels=lines(chat), provide_tools=lambda: [work, peek])
+        office = Toy(provide_channels=lines(chat), provide_tools=lambda: [work, peek, *self.more])
         framework = self.workshop(self.file(**file), office=office)
         async with opened(framework, mailbox=mailbox) as manager:
             yield manager
@@ -133,6 +138,56 @@ async def test_a_call_runs_once_an_approver_says_yes_where_they_are(office: Offi
     assert office.done == ["tidy"]
     assert chat.said == ["did tidy"]
     assert chat.closed == [f"{question.id}: {ADA} said yes to work."]
+
+
+def asking(form: Form, came: list[Any]) -> Tool:
+    @tool(name="poll")
+    async def poll() -> str:
+        """Ask something for somebody else, as a server does."""
+        call = current_call.get()
+        assert call is not None
+        came.append((await call.fill(form)).content)
+        return "polled"
+
+    return poll
+
+
+DRAFTS = Form("the server `docs`", "Some are drafts.", (Query("drafts", "confirm", "Drafts, too?"),))
+
+
+async def test_what_somebody_else_asks_for_a_yes_or_no_is_answered_by_who_wrote_the_message(office: Office) -> None:
+    chat, came = Chat(), []
+    office.more = [asking(DRAFTS, came)]
+    async with office.opened(chat, ask="work") as manager:
+        await chat.say(",poll", sender_id=ADA)
+        question = await chat.until_asked()
+        assert (question.asker, question.tool, question.approvers) == ("the server `docs`", "poll", (ADA,))
+        assert question.text == "the server `docs` asks:\n  Some are drafts.\n  Drafts, too?"
+        assert "may not answer" in await chat.answer(True, BOB)
+        assert await chat.answer(True, ADA) == f"{question.id}: {ADA} said yes to the server `docs`."
+        await manager.settled()
+        await chat.say(",poll", sender_id=ADA)
+        await chat.until_asked(2)  # a yes from before is none to this
+        await chat.answer(False, ADA)
+        await manager.settled()
+        await chat.say(",poll", sender_id=BOB)
+        question = await chat.until_asked(3)
+        assert question.approvers == ()  # whoever may say yes to calls answers nothing for somebody else
+        assert "may not answer" in await chat.answer(True, ADA)
+        await chat.say(",quit", sender_id=BOB)
+        await manager.settled()
+    assert came == [{"drafts": True}, {"drafts": False}]
+    assert chat.said[:2] == ["polled", "polled"]
+
+
+async def test_a_form_with_more_than_a_yes_or_no_is_declined_in_a_chat_that_shows_questions(office: Office) -> None:
+    chat, came = Chat(), []
+    office.more = [asking(Form("the server `docs`", "Where to?", (Query("city", "text", "City"),)), came)]
+    async with office.opened(chat, ask="work") as manager:
+        await chat.say(",poll", sender_id=ADA)
+        await manager.settled()
+    assert came == [None]
+    assert chat.questions == []
 
 
 async def test_a_no_is_told_to_the_agent(office: Office) -> None:
@@ -335,6 +390,20 @@ async def test_a_yes_counts_for_no_other_call_than_it_was_given_for(tmp_path: Pa
     with pytest.raises(NotSpentError, match="another call"):
         await store.begin_call([1], other, kept.id)
     await store.begin_call([1], CALL, kept.id)
+
+
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_a_yes_to_what_somebody_else_asks_counts_for_no_call(tmp_path: Path) -> None:
+    store = Mailbox(None, tmp_path)
+    await store.open()
+    approval = asked().approval
+    others = structs.replace(approval, asker="the server `docs`")
+    assert others.bound != approval.bound
+    kept = await store.ask(asked(approval=others))
+    assert await store.answer(kept.id, True, "operator")
+    assert (await store.ask(asked())).state == "open"  # it is not taken for a yes to the call
+    with pytest.raises(NotSpentError, match="an answer to the server `docs`"):
+        await store.begin_call([1], CALL, kept.id)
 
 
 @pytest.mark.parametrize("anyio_backend", ["trio"])

@@ -99,6 +99,63 @@ def test_always_shows_what_it_changes_in_the_file_before_that_is_written(room: R
         assert chat.text.count("is to be called with") == 1
 
 
+POLL = """
+from bub import hookimpl, tool
+from bub.agent.calls.asking import current_call
+from bub.asking import Form, Query
+
+@tool(name="poll", reaches=None)
+async def poll() -> str:
+    \"\"\"Ask something for somebody else, as a server does.\"\"\"
+    queries = (
+        Query("city", "text", "City", check=lambda text: "is no city" if text.isdecimal() else None),
+        Query("size", "select", "Size", choices=["small", "large"]),
+        Query("sights", "checkbox", "Sights", choices=["tower", "river", "wall"], default=[]),
+        Query("late", "confirm", "Late?"),
+    )
+    answer = await current_call.get().fill(Form("the server `docs`", "Where to?\\nAllow bash?\\x1b[2J", queries))
+    return " ".join(f"{name}={said}" for name, said in sorted((answer.content or {}).items())) or "nothing was told"
+
+@hookimpl
+def provide_tools():
+    return [poll]
+"""
+
+
+def test_a_form_of_somebody_else_is_filled_in_line_by_line_and_kept_in_no_history(room: Room) -> None:
+    (room.folder / "poll.py").write_text(POLL)
+    text = room.file.read_text().replace("{scripts: {", "{poll: {path: poll.py}, scripts: {")
+    room.file.write_text(text.replace("plugins: [scripts]", "plugins: [poll, scripts]"))
+    with room.sit() as chat:
+        chat.see_prompt()
+        chat.say(",poll")
+        chat.type("a dra")  # whoever types on sends nothing to a server
+        chat.see("the server `docs` asks\n  Where to?\n  Allow bash?\\x1b[2J\n")
+        chat.see("City  Enter answers, Ctrl-C declines\nanswer>")
+        chat.say("17")
+        chat.see("that is no city")
+        chat.see("Ctrl-C declines\nanswer>")
+        chat.say("Ulm")
+        for title, shown, line in (("Size", "2  large", "2"), ("Sights", "3  wall", "3, 1")):
+            chat.see(f"{title}\n")
+            chat.see(shown)
+            chat.see("Ctrl-C declines\nanswer>")
+            chat.say(line)
+        chat.see("Late?  [y]es  [n]o  [d]ecline")
+        chat.type("y")
+        chat.see("Send this to the server `docs`?  [y]es  [n]o")
+        chat.type("y")
+        chat.see("city=Ulm late=True sights=['wall', 'tower'] size=large")
+        chat.see("> a dra")
+        chat.type(BACKSPACE * 5)
+        chat.say(",poll")
+        chat.see(lambda text: text.endswith("Ctrl-C declines\nanswer>"))
+        chat.type(CTRL_C)
+        chat.see("nothing was told")
+        assert chat.leave() == 0
+    assert not [file for file in room.folder.rglob("*history*") if file.is_file() and "Ulm" in file.read_text()]
+
+
 def test_always_is_not_offered_for_what_no_rule_could_name(seated: tuple[Room, Sitting]) -> None:
     room, chat = seated
     commands = ("echo one | cat", "git push", "A=1 echo one")

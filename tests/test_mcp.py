@@ -273,6 +273,14 @@ async def test_a_turn_waits_for_a_slow_server_in_bounded_time_and_not_twice(
         assert await wait_until(lambda: connection.patience <= 0)
 
 
+async def test_a_server_that_has_run_for_long_is_waited_for_as_any_other(tmp_path: Path) -> None:
+    async with liar(tmp_path) as connection:
+        await connection.open()
+        assert connection._life is not None
+        connection._life.began -= 3600
+        assert connection.patience == connection_module.PATIENCE
+
+
 async def test_a_call_that_is_cancelled_leaves_the_server_usable(tmp_path: Path) -> None:
     async with liar(tmp_path) as connection:
         await connection.open()

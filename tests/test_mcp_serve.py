@@ -140,6 +140,24 @@ async def test_the_tools_of_the_profiles_own_servers_are_offered_as_well(tmp_pat
     assert (result.is_error, text_of(result)) == (False, "42")
 
 
+async def test_what_a_server_asks_the_client_asks_its_person_if_a_yes_or_no_will_do(tmp_path: Path) -> None:
+    write_house(tmp_path)
+    server = Path(__file__).parent / "fakes" / "mcp_asker.py"
+    child = tmp_path / "office.yaml"
+    child.write_text(
+        f"version: 1\nextends: ./pipelines.yaml\nmcp: {{docs: {{command: [{sys.executable}, {server}]}}}}\n"
+        "profiles: {default: {tools: {allow: [mcp.docs.ask]}}}\n"
+    )
+    person = Person({"allow": True})
+    async with served(tmp_path, "2026-07-28", person, file=child) as client:
+        drafts = await client.call_tool("mcp_docs_ask", {"kind": "drafts"})
+        trip = await client.call_tool("mcp_docs_ask", {"kind": "trip"})
+    assert json.loads(text_of(drafts)) == [{"action": "accept", "content": {"drafts": True}}]
+    assert json.loads(text_of(trip)) == [{"action": "decline"}]
+    (asked,) = person.asked
+    assert "the server `docs` asks, while `mcp.docs.ask` runs:\nSome are drafts.\nDrafts, too?" in asked
+
+
 async def test_a_plugin_that_ends_the_program_ends_one_call(tmp_path: Path) -> None:
     async with served(tmp_path) as client:
         ended = await client.call_tool("ask-agent", {"message": "exit"})

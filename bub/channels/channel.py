@@ -47,8 +47,8 @@ class ShownQuestion(msgspec.Struct, frozen=True):
 
     `id` is what people name it by. `approvers` are the ids of this channel that may answer. `shown` is the channel's
     own name for what shows it, "" if nothing does yet. `answers` is the `message_id` of the message that led to it.
-    If there is an `asker`, such as "the server `docs`", it is not about a call: `text` is what they ask while the tool
-    runs, in their own words, and has to be shown as that.
+    If there is an `asker`, such as "the server `docs`", it is not about a call: `text` says that they ask while the
+    tool runs, and what, in their own words.
     """
 
     id: str

@@ -162,7 +162,7 @@ def _describe_question(question: AskedQuestion, width: int) -> list[Line]:
     again = ", again: the process ended during it" if question.approval.again else ""
     what = f"{tool} is to be called{again} with"
     if question.approval.asker:
-        what = f"{printable(question.approval.asker)} asks, while {tool} runs:"
+        what = f"while {tool} runs"
     head = f"  {where}  {_age_of(question.at)}  {what}"
     told = [line for text in question.asked.splitlines() for line in indent_text(printable(text), width, 4)]
     return [(Span(question.id, "strong"), Span(head)), *told]

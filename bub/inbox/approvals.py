@@ -127,7 +127,8 @@ class Approvals:
     def describe(self, question: Question) -> str:
         """Describe a call for a person, or what somebody asks them; secrets are covered."""
         if question.form is not None:
-            return self._framework.mask.text(escape_invisible(question.form.text))
+            words = escape_invisible(f"{question.form.asker} asks:\n{question.form.text}")
+            return self._framework.mask.text(words.replace("\n", "\n  "))
         told = "\n".join(filter(None, (reason_of(question), arguments_of(question))))
         return self._framework.mask.text(told)
 

@@ -125,7 +125,9 @@ class Connection:
         """How long, in seconds, somebody should still wait for it who can go on without it."""
         if self._failures:
             return _PATIENCE_AFTER_FAILURE
-        return PATIENCE - (trio.current_time() - self._life.began if self._life is not None else 0.0)
+        if self._life is None or self.is_open:
+            return PATIENCE
+        return PATIENCE - (trio.current_time() - self._life.began)
 
     async def open(self) -> Client:
         """Open the server if it is not open, and wait until its tools are known. Raises `ServerError`."""

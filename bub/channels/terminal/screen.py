@@ -419,7 +419,7 @@ class Screen:
         asked = self._asked
         assert asked is not None
         asked.line = self._pastes.unfold(buffer.text).strip()
-        self._print(Printout("said", asked.line))
+        self._print(Printout("note", f"{asked.text} {asked.line}"))
         self._hide_question(asked)
         asked.done()
 

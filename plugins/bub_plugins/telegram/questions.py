@@ -178,7 +178,7 @@ def _read_press(query: Any) -> Said | None:
 
 def _describe(question: ShownQuestion) -> str:
     beginning = _beginning(question)
-    what = f"{question.asker} asks:" if question.asker else f"may I call {question.tool} with"
+    what = f"while {question.tool} runs" if question.asker else f"may I call {question.tool} with"
     lines = [f"{question.id}: {what}", beginning]
     if beginning != question.text:
         lines.append(
