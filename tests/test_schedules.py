@@ -17,7 +17,11 @@ from fakes.line import Line, an_office, opened
 from fakes.mailboxes import Lasting, Mortal
 from fakes.toys import Workshop
 
+from bub import tool
+from bub.agent.calls.asking import current_call
 from bub.agent.marks.session import marks_of_writers
+from bub.approval import Answer
+from bub.asking import Form
 from bub.base.counts import Counts
 from bub.base.surfaces import Surface, Writer
 from bub.inbox.mailbox import Mailbox
@@ -483,6 +487,36 @@ profiles: {default: {plugins: [office], tools: {allow: ["*"], ask: [fs.write]}}}
         await trio.sleep(3)
     assert asked == ["fs.write"]
     assert (workshop.folder / "note.txt").exists() is answer
+
+
+async def test_what_somebody_else_asks_while_a_schedule_runs_nobody_answers(workshop: Workshop) -> None:
+    came: list[Answer] = []
+
+    @tool
+    async def poll() -> str:
+        """Ask something for somebody else, as a server does."""
+        call = current_call.get()
+        assert call is not None
+        came.append(await call.fill(Form("the server `docs`", "Go on?")))
+        return "polled"
+
+    async def fill(question: Any, message: Any) -> dict[str, Any]:
+        return {}
+
+    line, clock = Line(fills_forms=True, can_ask=True, fill=fill), Clock("2026-07-01T07:59:59")
+    text = """
+extends: bub:default
+schedules: {night: {cron: "0 8 * * *", session: "line:7", message: ",poll"}}
+plugins: {office: {path: office.py}}
+profiles: {default: {plugins: [office], tools: {allow: ["*"]}}}
+"""
+    framework = an_office(workshop, line, pipeline=text, run_model=lambda prompt: None, provide_tools=lambda: [poll])
+    async with opened(framework, wall=clock):
+        await trio.sleep(3)
+        await line.say(",poll", chat_id="7")
+        await trio.sleep(3)
+    assert [answer.content for answer in came] == [None, {}]
+    assert came[0].words == "a schedule has led to this, and nobody who wrote a message"
 
 
 def test_what_the_file_says_marks_no_conversation_and_what_the_agent_says_does() -> None:

@@ -222,6 +222,8 @@ class TurnCalls:
     async def _fill(self, question: Question, form: Form) -> Answer:
         """Have a form filled in by who wrote what the turn answers. What they type is not kept."""
         channel, approval = self._channel, question.approval
+        if any(item.firing is not None for item in self._batch.items):
+            raise CannotAskError("a schedule has led to this, and nobody who wrote a message")
         if channel.fills_forms:
             content = await channel.fill(question, self._batch.message)
             return Answer(content is not None, self._by, content=content)
