@@ -135,7 +135,7 @@ def _read_choices(schema: Any) -> list[Choice]:
     if not isinstance(values, list):
         return []
     if len(values) > _MOST_CHOICES or not all(isinstance(value, str) and value for value in values):
-        raise DeclinedError(f"it lets choose among more than {_MOST_CHOICES} things, or among what are no texts")
+        raise DeclinedError(f"it lets choose among more than {_MOST_CHOICES} things, or among what is no string")
     shown = names if isinstance(names, list) and len(names) == len(values) else values
     return [Choice(value, _line(title) or _line(value)) for value, title in zip(values, shown, strict=True)]
 
