@@ -654,7 +654,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def answer_bot(self, token: str, method: str, params: Params) -> None:
         found = self.api.find(method)
-        if token != self.state.get("token", TOKEN):
+        with self.state.changed:
+            valid = self.state.get("token", TOKEN)
+        if token != valid:
             well_formed = token.partition(":")[0].isdigit() and len(token) > 10
             self.respond_error(ApiError(401, "Unauthorized") if well_formed else ApiError(404, "Not Found"))
             return
