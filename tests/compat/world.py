@@ -7,20 +7,17 @@ import contextlib
 import json
 import os
 import signal
-import ssl
 import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import trustme
-
 from tests.compat.environments import UV, uv_cache
+from tests.compat.names import Names
 from tests.compat.services.model import Model
 from tests.compat.services.web import Service
 from tests.compat.trial import Trial
 
-INSIDE = Path(__file__).parent / "inside"
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
 LONGEST_COMMAND = 180.0
 PATIENCE = 15.0
@@ -52,10 +49,8 @@ class World:
         self.profile: dict[str, Any] = {}
         self.variables: dict[str, str] = {}
         self.model = Model()
-        self._ports: dict[str, int] = {}
         self._stack = contextlib.AsyncExitStack()
-        self._authority = trustme.CA()
-        self._authority.cert_pem.write_to_path(str(folder / "authority.pem"))
+        self._names = Names(folder)
 
     @staticmethod
     def begin_with(trial: Trial) -> Mapping[str, Any]:
@@ -71,13 +66,8 @@ class World:
 
     async def serve(self, service: Any_Service) -> Any_Service:
         """Open a service for the length of the trial."""
-        context = None
-        if service.hosts:
-            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-            self._authority.issue_cert(*service.hosts).configure_cert(context)
-        runner = await service.open(context)
+        runner = await self._names.open(service)
         self._stack.push_async_callback(runner.cleanup)
-        self._ports |= dict.fromkeys(service.hosts, service.port)
         return service
 
     def configure(self, **settings: Any) -> None:
@@ -112,7 +102,6 @@ class World:
     @property
     def environment(self) -> dict[str, str]:
         """That of a person who has only this installation."""
-        authority = str(self.folder / "authority.pem")
         return {
             "HOME": str(self.home),
             "BUB_HOME": str(self.bub_home),
@@ -121,12 +110,9 @@ class World:
             "PATH": os.pathsep.join([str(self.folder / "bin"), str(self.commands), SYSTEM]),
             "LANG": "C.UTF-8",
             "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
-            "PYTHONPATH": str(INSIDE),
             "PYTHONUNBUFFERED": "1",
-            "COMPAT_HOSTS": json.dumps(self._ports),
-            "COMPAT_CA": authority,
-            "REQUESTS_CA_BUNDLE": authority,
             "NO_COLOR": "1",
+            **self._names.variables,
             **self.variables,
         }
 
@@ -154,8 +140,7 @@ class World:
         """Let Bub install packages, out of the network and the cache that whoever runs the trials has."""
         self.write(nobody=True)
         kept = {name: value for name, value in os.environ.items() if name.startswith(("UV_", "PIP_", "SSL_", "HTTP"))}
-        inside = ("COMPAT_HOSTS", "COMPAT_CA", "PYTHONPATH", "REQUESTS_CA_BUNDLE")
-        own = {name: value for name, value in self.environment.items() if name not in inside}
+        own = {name: value for name, value in self.environment.items() if name not in self._names.variables}
         path = os.pathsep.join([own["PATH"], str(Path(UV).parent)])
         environment = {**kept, **own, "UV_CACHE_DIR": uv_cache(), "PATH": path}
         command = (str(self.commands / "bub"), "plugins", "add", "--build", "--yes", *packages)
