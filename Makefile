@@ -17,6 +17,7 @@ MESSAGES ?= 1000
 REFERENCE ?= bub==0.5.1
 CONTRIB ?=
 PACKAGES ?=
+PACKAGE ?=
 PYTHON_OF_PACKAGES ?= python3.12
 
 PY = $(VENV)/bin/python
@@ -87,8 +88,10 @@ load: $(VENV)/.bub $(VENV)/.test ## 1,000 messages while everybody is killed, an
 	FAULTY_CHATS=25 FAULTY_MESSAGES=40 KILLS=20 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_telegram_crash.py -k weather
 	SECONDS_AT_WORK=600 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_gateway_leaks.py
 
-beside: $(VENV)/.bub $(VENV)/.test ## a channel on asyncio beside Telegram: killed, reloaded, blocked: make beside MESSAGES=1000
-	BESIDE_MESSAGES=$(MESSAGES) BESIDE_ROUNDS=5 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_asyncio_beside_telegram.py
+beside: $(if $(PACKAGE),$(VENV)/.compat,$(VENV)/.bub $(VENV)/.test) ## a channel on asyncio beside Telegram: killed, reloaded, blocked: make beside PACKAGE=bub-slack
+	CONTRIB="$(CONTRIB)" BESIDE_MESSAGES=$(MESSAGES) BESIDE_ROUNDS=5 \
+	    $(if $(PACKAGE),$(VENV)/compat/bin/python -m tests.compat.beside $(PACKAGE),\
+	    $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_asyncio_beside_telegram.py)
 
 soak: $(VENV)/.bub $(VENV)/.test ## let a day of traffic with faults pass, on a clock of its own: make soak HOURS=240
 	HOURS=$(HOURS) $(PY) -m pytest -o faulthandler_timeout=0 tests/test_channels_soak.py

@@ -1,7 +1,7 @@
 """A service that a channel on asyncio is connected to, as in Slack's socket mode: what is not confirmed comes again.
 
 `PLUGIN` is that channel, for the file of a plugin. It confirms a message once Bub keeps it, and a reply counts as sent
-once the service has confirmed it. A message `block FILE` blocks its loop until the file appears.
+once the service has confirmed it. While there is a file `blocked`, a message blocks its loop; then `begun` is made.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -49,8 +49,8 @@ class Wire(Channel):
                 if posted is not None and not posted.done():  # who waited may have been cancelled
                     posted.set_result(None)
                 continue
-            word, name, *_ = [*said["text"].split(), ""]
-            while word == "block" and not Path(name).exists():
+            while Path("blocked").exists():
+                Path("begun").touch()
                 time.sleep(0.01)
             await self.handler(
                 ChannelMessage(channel="wire", chat_id=said["chat"], content=said["text"], once=str(said["id"]))
@@ -76,11 +76,18 @@ plugin = Wires
 
 
 class Service:
-    """The other end: `open` are the messages that the channel has not confirmed yet, `posts` its replies by chat."""
+    """The other end: `open` are the messages that the channel has not confirmed yet, `posts` its replies."""
+
+    name = "wire"
+    plugin = "{path: wire.py, runtime: asyncio}"
+    settings = "{}"
+    environment: Mapping[str, str] = {}
+    repeated: Collection[str] = ()
+    """None of its messages has two turns: each has a name, and comes `once`."""
 
     def __init__(self) -> None:
         self.open: dict[int, dict[str, Any]] = {}
-        self.posts: dict[str, list[str]] = {}
+        self.posts: list[str] = []
         self._count = 0
         self._guard = threading.Lock()
         self._line: socket.socket | None = None
@@ -88,9 +95,20 @@ class Service:
         self.port = self._listener.getsockname()[1]
 
     @property
-    def plugin(self) -> str:
-        """The text of the plugin whose channel connects to it."""
-        return PLUGIN.replace("PORT", str(self.port))
+    def files(self) -> dict[str, str]:
+        """The plugin whose channel connects to it."""
+        return {"wire.py": PLUGIN.replace("PORT", str(self.port))}
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a gateway is there."""
+        return self._line is not None
+
+    @property
+    def unconfirmed(self) -> list[str]:
+        """The messages that no gateway has confirmed."""
+        with self._guard:
+            return [said["text"] for said in self.open.values()]
 
     def say(self, text: str, chat: str) -> None:
         """Somebody writes."""
@@ -123,13 +141,16 @@ class Service:
                     self._hear(json.loads(text), line)
         except OSError:
             pass  # it was killed
+        with self._guard:
+            if self._line is line:
+                self._line = None
 
     def _hear(self, said: dict[str, Any], line: socket.socket) -> None:
         with self._guard:
             if "kept" in said:
                 self.open.pop(said["kept"], None)
                 return
-            self.posts.setdefault(said["chat"], []).append(said["text"])
+            self.posts.append(said["text"])
             line.sendall(json.dumps({"posted": said["post"]}).encode() + b"\n")
 
     def _tell(self, said: dict[str, Any]) -> None:
