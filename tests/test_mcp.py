@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 import trio
 from fakes.desk import Desk, Write
@@ -21,6 +22,7 @@ from test_architecture import loaded_by
 
 from bub.agent.mcp import connection as connection_module
 from bub.agent.mcp import program as program_module
+from bub.agent.mcp import traffic as traffic_module
 from bub.agent.mcp.connection import Connection
 from bub.agent.mcp.offered import MOST_TOOLS, offer
 from bub.agent.mcp.servers import open_servers
@@ -223,14 +225,15 @@ async def test_what_nobody_asked_for_changes_no_answer(tmp_path: Path, lies: tup
         ("die-at-start", "cannot be used: it ended with exit code 4: no database"),
         ("list-is-none", "cannot be used: it does not speak the protocol"),
         ("huge-line", "has ended during the call: it has sent a message of more than 16 MB"),
-        ("flood", "has ended during the call: it has sent 10,000 messages that nobody asked for"),
+        ("flood", "has ended during the call: it has sent 500 messages that nobody asked for"),
         ("no-result", "has not answered as the protocol wants"),
         ("error", "answers: out of order"),
     ],
 )
 async def test_a_server_that_breaks_the_protocol_fails_the_call_with_the_reason(
-    tmp_path: Path, lie: str, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: str, told: str
 ) -> None:
+    monkeypatch.setattr(traffic_module, "MOST_UNASKED", 500)
     with trio.fail_after(30):
         async with liar(tmp_path, lie) as connection:
             assert told in await failure(connection)
@@ -298,7 +301,7 @@ async def test_a_server_that_stays_when_it_is_to_end_is_ended(tmp_path: Path) ->
             await connection.open()
 
 
-async def test_of_ten_thousand_tools_the_first_are_offered_and_the_rest_is_told(tmp_path: Path) -> None:
+async def test_of_too_many_tools_the_first_are_offered_and_the_rest_is_told(tmp_path: Path) -> None:
     async with liar(tmp_path, "many-tools") as connection:
         await connection.open()
         assert len(connection.offered.tools) == MOST_TOOLS
@@ -369,6 +372,8 @@ class Elsewhere(BaseHTTPRequestHandler):
 
     asked: ClassVar[list[str]] = []
     size = 4
+    chunked = False
+    protocol_version = "HTTP/1.1"
 
     def log_message(self, *args: Any) -> None:
         """Print nothing."""
@@ -398,10 +403,14 @@ class Elsewhere(BaseHTTPRequestHandler):
         body = json.dumps({"jsonrpc": "2.0", "id": number, **answer}).encode() if number is not None else b""
         self.send_response(status)
         self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
+        chunked = self.chunked and len(body) > 2**20
+        self.send_header(*(("transfer-encoding", "chunked") if chunked else ("content-length", str(len(body)))))
         self.end_headers()
         with suppress(OSError):
-            self.wfile.write(body)
+            for start in range(0, len(body), 2**20):
+                part = body[start : start + 2**20]
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(part), part) if chunked else part)
+            self.wfile.write(b"0\r\n\r\n" if chunked else b"")
 
 
 @pytest.fixture
@@ -422,7 +431,10 @@ async def test_a_server_that_runs_elsewhere_gets_the_headers_and_no_endless_answ
         connection = await servers.find(right, tmp_path)
         assert (await connection.call("ping", None)).text == "pppp"
         monkeypatch.setattr(Elsewhere, "size", 17_000_000)
-        assert "more than 16 MB" in await failure(connection)
+        for chunked in (False, True):  # with its length said beforehand, and without
+            monkeypatch.setattr(Elsewhere, "chunked", chunked)
+            large = await servers.find(msgspec.structs.replace(right, name=f"large{chunked}"), tmp_path)
+            assert "has ended during the call: the answer has more than 16 MB" in await failure(large)
         wrong = await servers.find(ServerSpec("other", url=elsewhere), tmp_path)
         assert "cannot be used: it refuses access: 401 Unauthorized" in await failure(wrong)
         nobody = await servers.find(ServerSpec("nobody", url="http://127.0.0.1:9/mcp"), tmp_path)
@@ -473,16 +485,16 @@ async def test_a_call_reaches_only_a_tool_that_is_as_the_model_was_told(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("command", "servers"),
-    [(("run", ",help"), False), (("validate", "pipelines.yaml"), True), (("run", ",help"), True)],
-    ids=["a file without servers", "a check", "a command that needs no server"],
+    "command",
+    [("validate", "pipelines.yaml"), ("run", ",help")],
+    ids=["a check", "a command that needs no server"],
 )
 def test_what_uses_no_server_loads_nothing_that_talks_to_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], servers: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     monkeypatch.setenv("BUB_TRUST_WORKSPACE", "1")
-    server = "mcp: {gone: {command: [touch, started]}}\n" if servers else ""
-    tools = 'help, "mcp.gone.*"' if servers else "help"
+    server = "mcp: {gone: {command: [touch, started]}}\n"
+    tools = 'help, "mcp.gone.*"'
     text = f"version: 1\nextends: bub:default\n{server}profiles: {{default: {{tools: {{allow: [{tools}]}}}}}}\n"
     (tmp_path / "pipelines.yaml").write_text(text)
     loaded = loaded_by(tmp_path, *command)

@@ -34,7 +34,7 @@ def nested(depth: int) -> dict[str, Any]:
 
 def tools() -> list[dict[str, Any]]:
     if "many-tools" in LIES:
-        return [{"name": f"t{number}", "inputSchema": OBJECT} for number in range(10_000)]
+        return [{"name": f"t{number}", "inputSchema": OBJECT} for number in range(300)]
     if "schemas" in LIES:
         schemas = {
             "remote": {**OBJECT, "properties": {"a": {"$ref": "https://evil.example/schema.json"}}},

@@ -12,6 +12,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from bub.agent.mcp.errors import ServerError
 from bub.agent.mcp.program import LONGEST_LINE, Program
 from bub.agent.mcp.traffic import Reading, Traffic, Writing
 from bub.plugins.servers import ServerSpec
@@ -75,7 +76,7 @@ class _Bounded(httpx2.AsyncHTTPTransport):
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             if int(response.headers.get("content-length", "0")) > LONGEST_LINE:
                 await response.stream.aclose()
-                raise httpx2.ReadError(_TOO_LONG)
+                raise ServerError(_TOO_LONG)
             response.stream = _BoundedStream(response.stream)
         return response
 
@@ -86,11 +87,18 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
-        async for chunk in self._stream:
-            size += len(chunk)
-            if size > LONGEST_LINE:
-                raise httpx2.ReadError(_TOO_LONG)
-            yield chunk
+        try:
+            async for chunk in self._stream:
+                size += len(chunk)
+                if size > LONGEST_LINE:
+                    await self._stream.aclose()  # the next read fails: generators that are left half-way stay open
+                else:
+                    yield chunk
+        except httpx2.TransportError:
+            if size <= LONGEST_LINE:
+                raise
+        if size > LONGEST_LINE:
+            raise ServerError(_TOO_LONG)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
