@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.command_line import bub
 
+from bub.cli.exits import exit_code
+from bub.cli.root import command_line
 from bub.errors import UsageError
 from bub.setup.servers import read_servers
 
@@ -68,18 +69,20 @@ def test_another_file_is_refused(text: str) -> None:
         read_servers(text)
 
 
-def test_the_command_writes_the_servers_into_the_file_and_names_what_to_set(tmp_path: Path) -> None:
+def test_the_command_writes_the_servers_into_the_file_and_names_what_to_set(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file, listed = tmp_path / "pipelines.yaml", tmp_path / "mcp.json"
     file.write_text("version: 1\nextends: bub:default # mine\nmcp: {time: {command: [mine]}}\n")
     entry = {"command": "x", "env": {"TOKEN": SECRET}}
     listed.write_text(json.dumps({"mcpServers": {"notes": entry, "time": entry}}))
-    done = bub(tmp_path, "--config", str(file), "mcp", "import", str(listed))
-    assert done.returncode == 0, done.stderr
+    assert exit_code(lambda: command_line(["--config", str(file), "mcp", "import", str(listed)])) == 0
+    out, err = capsys.readouterr()
     text = file.read_text()
     assert "bub:default # mine" in text
     assert 'TOKEN: "${env:TOKEN}"' in text
     assert "[mine]" in text
-    assert SECRET not in text + done.stdout + done.stderr
-    assert "server `time` is left as it is" in done.stdout
-    assert "set TOKEN" in done.stdout
-    assert "mcp.notes.*" in done.stdout
+    assert SECRET not in text + out + err
+    assert "server `time` is left as it is" in out
+    assert "set TOKEN" in out
+    assert "mcp.notes.*" in out

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 from fakes.scripted import OPENAI, Called
 from fakes.talk import Talk
 
+from bub.agent.mcp import program, resources
 from bub.agent.mcp.servers import open_servers
 from bub.base.surfaces import Surface
 from bub.plugins.servers import ServerSpec
@@ -20,6 +22,10 @@ pytestmark = pytest.mark.anyio
 
 FAKES = Path(__file__).parent / "fakes"
 OFFICE = f"mcp:\n  office: {{command: [{sys.executable}, {FAKES / 'mcp_server.py'}]}}"
+
+
+def liar(lie: str) -> ServerSpec:
+    return ServerSpec("liar", (sys.executable, "-S", "-E", str(FAKES / "mcp_liar.py"), lie))
 
 
 def call(tool: str, **arguments: Any) -> Called:
@@ -72,12 +78,19 @@ async def test_an_agent_reads_resources_and_a_person_sees_prompts(talk: Talk) ->
         assert made == {tools["mcp.office.add"].assumed_labels}
 
 
+@pytest.fixture(autouse=True)
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give servers less time to end than they have elsewhere."""
+    monkeypatch.setattr(program, "GRACE", 0.2)
+
+
 @pytest.mark.parametrize(
     ("lie", "tools", "problems"),
     [
         ("resources", ["ping", "resources", "read"], ()),
         ("no-resources", ["ping"], ()),
         ("bad-resources", ["ping"], ("its resources are not offered: their list is not as the protocol wants it",)),
+        ("silent-resources", ["ping"], ("its resources are not offered: it did not list them within 0.3 s",)),
         (
             "own-read",
             ["read", "resources"],
@@ -86,9 +99,10 @@ async def test_an_agent_reads_resources_and_a_person_sees_prompts(talk: Talk) ->
     ],
 )
 async def test_tools_for_resources_are_offered_only_if_there_are_some(
-    tmp_path: Path, lie: str, tools: list[str], problems: tuple[str, ...]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: str, tools: list[str], problems: tuple[str, ...]
 ) -> None:
-    spec = ServerSpec("liar", (sys.executable, "-S", "-E", str(FAKES / "mcp_liar.py"), lie))
+    monkeypatch.setattr(resources, "PATIENCE", 0.3)
+    spec = liar(lie)
     async with open_servers() as servers:
         connection = await servers.find(spec, tmp_path)
         await connection.open()
@@ -103,3 +117,14 @@ async def test_tools_for_resources_are_offered_only_if_there_are_some(
             assert len(read.text) < 2_000_100
             with pytest.raises(ToolError, match="has not answered as the protocol wants"):
                 await connection.offered.tools["mcp.liar.read"].function(uri="evil://1")
+
+
+async def test_a_server_that_says_it_has_its_first_resources_gets_the_tools_for_them(tmp_path: Path) -> None:
+    async with open_servers() as servers:
+        connection = await servers.find(liar("late-resources"), tmp_path)
+        await connection.open()
+        assert list(connection.offered.facts) == ["ping"]
+        await connection.call("ping", None)
+        with trio.fail_after(5):
+            while list(connection.offered.facts) != ["ping", "resources", "read"]:
+                await connection.call("ping", None)

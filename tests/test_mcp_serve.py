@@ -127,17 +127,17 @@ async def test_a_tool_that_is_asked_about_asks_the_person_of_the_client(tmp_path
 
 async def test_the_tools_of_the_profiles_own_servers_are_offered_as_well(tmp_path: Path) -> None:
     write_house(tmp_path)
-    server = Path(__file__).parent / "fakes" / "mcp_server.py"
+    server = Path(__file__).parent / "fakes" / "mcp_liar.py"
     child = tmp_path / "office.yaml"
     child.write_text(
-        f"version: 1\nextends: ./pipelines.yaml\nmcp: {{office: {{command: [{sys.executable}, {server}]}}}}\n"
-        "profiles: {default: {tools: {allow: [mcp.office.add]}}}\n"
+        f"version: 1\nextends: ./pipelines.yaml\nmcp: {{office: {{command: [{sys.executable}, -S, -E, {server}]}}}}\n"
+        "profiles: {default: {tools: {allow: [mcp.office.ping]}}}\n"
     )
     async with served(tmp_path, file=child) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
-        result = await client.call_tool("mcp_office_add", {"a": 2, "b": 40})
-    assert names == ["ask-agent", "mcp_office_add"]
-    assert (result.is_error, text_of(result)) == (False, "42")
+        result = await client.call_tool("mcp_office_ping", {})
+    assert names == ["ask-agent", "mcp_office_ping"]
+    assert (result.is_error, text_of(result)) == (False, "pong")
 
 
 async def test_what_a_server_asks_the_client_asks_its_person_if_a_yes_or_no_will_do(tmp_path: Path) -> None:

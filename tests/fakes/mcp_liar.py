@@ -16,7 +16,8 @@ from typing import Any
 LIES = frozenset(sys.argv[1:])
 if "from-file" in LIES:
     LIES = frozenset(Path("lies").read_text().split())
-HAS_RESOURCES = {"resources", "no-resources", "bad-resources", "own-read"}
+HAS_RESOURCES = {"resources", "no-resources", "bad-resources", "silent-resources", "late-resources", "own-read"}
+CALLED: list[Any] = []
 OBJECT: dict[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -65,7 +66,7 @@ def resources(page: str | None) -> dict[str, Any]:
     """A list of resources, which does not end if it is to have some."""
     if "bad-resources" in LIES:
         return {"resources": "none"}
-    if "no-resources" in LIES:
+    if "no-resources" in LIES or ("late-resources" in LIES and not CALLED):
         return {"resources": []}
     first = int(page or 0)
     listed = [{"uri": f"evil://{number}", "name": "\x1b[31mevil\n"} for number in range(first, first + 300)]
@@ -100,6 +101,8 @@ def answer(request: dict[str, Any]) -> None:
             return
         say({"id": number, "result": {"tools": tools()}})
     elif method == "resources/list":
+        if "silent-resources" in LIES:
+            return
         say({"id": number, "result": resources(request.get("params", {}).get("cursor"))})
     elif method == "resources/templates/list":
         say({"id": number, "result": {"resourceTemplates": []}})
@@ -137,6 +140,9 @@ def call(number: Any) -> None:
         say({"id": number, "error": {"code": -32000, "message": "\x1b[31mout of\norder"}})
         return
     say({"id": number, "result": text})
+    CALLED.append(number)
+    if "late-resources" in LIES:
+        say({"method": "notifications/resources/list_changed"})
 
 
 if __name__ == "__main__":

@@ -32,8 +32,10 @@ RESOURCES, READ, PROMPT = "resources", "read", "prompt"
 MOST_LISTED = 500
 """How many resources, templates or prompts are listed."""
 
+PATIENCE = 5.0
+"""How long, in seconds, a server may take to say whether it has some."""
+
 _MOST_PAGES = 50
-_PATIENCE = 5.0
 _LONGEST_URI, _LONGEST_NAME, _LONGEST_DESCRIPTION = 2_000, 200, 300
 
 
@@ -55,7 +57,7 @@ async def find_beside(client: Client) -> Beside:
     ):
         if is_stated is None:
             continue
-        with trio.move_on_after(_PATIENCE) as scope:
+        with trio.move_on_after(PATIENCE) as scope:
             try:
                 has[what] = any([bool(await _list(way, pages=1)) for way in ways])
             except MCPError:
@@ -63,7 +65,7 @@ async def find_beside(client: Client) -> Beside:
             except (ValueError, RuntimeError):
                 problems.append(f"its {what} are not offered: their list is not as the protocol wants it")
         if scope.cancelled_caught:
-            problems.append(f"its {what} are not offered: it did not list them within {_PATIENCE:g} s")
+            problems.append(f"its {what} are not offered: it did not list them within {PATIENCE:g} s")
     return Beside(has["resources"], has["prompts"], tuple(problems))
 
 
