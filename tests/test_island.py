@@ -9,11 +9,13 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
+import bub
 from bub.errors import BubError
 from bub.island.faults import IslandBlockedError, IslandError
 from bub.island.island import Island
@@ -26,6 +28,7 @@ pytestmark = pytest.mark.anyio
 WHO: ContextVar[str] = ContextVar("who", default="nobody")
 
 SHORT = Patience(blocked=0.3, cancelled=0.2, ending=0.2)
+PLACE = r".*test_island\.py:\d+"
 
 
 @pytest.fixture
@@ -302,6 +305,31 @@ async def test_a_blocked_loop_fails_its_calls_names_the_place_and_may_come_back(
         assert await island.call(lambda: "again") == "again"
     assert "island.blocked" in "\n".join(log)
     assert "island.runs_again" in "\n".join(log)
+
+
+async def test_a_blocked_loop_names_the_line_that_blocks_and_who_called_it(island: Island) -> None:
+    free = threading.Event()
+
+    def block() -> None:
+        free.wait()
+
+    async def dispatch() -> None:  # as the library of a service calls what a plugin has told it to
+        block()
+
+    names = rf"at {PLACE} in `block` \(called from {PLACE} in `dispatch`\)"
+    with trio.fail_after(5), pytest.raises(IslandBlockedError, match=names):
+        await island.call(dispatch)
+    free.set()
+
+
+async def test_a_blocked_loop_names_the_line_of_a_package_whose_name_begins_as_ours(island: Island) -> None:
+    free = threading.Event()
+    file = f"{Path(bub.__file__).parent}_toy/channel.py"
+    toy: dict[str, Any] = {"__name__": "bub_toy.channel", "wait": free.wait}
+    exec(compile("def block():\n    wait()", file, "exec"), toy)  # as it lies beside an installed Bub
+    with trio.fail_after(5), pytest.raises(IslandBlockedError, match=r"at .*/bub_toy/channel\.py:2 in `block`$"):
+        await island.call(toy["block"])
+    free.set()
 
 
 async def test_a_blocked_loop_fails_its_streams_too(island: Island) -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, Protocol
 
 import trio
@@ -20,7 +21,7 @@ _TICKS = 10
 """How often a loop is asked whether it still runs before it counts as blocked; not while nothing is open there."""
 
 _STANDARD = os.path.dirname(os.path.dirname(asyncio.__file__))  # noqa: PTH120 (compared with names of files of code)
-_OURS = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120
+_OURS = ("bub", "bub_reference")
 
 
 class Opened(Protocol):
@@ -80,15 +81,20 @@ class LoopThread:
         self.opened.discard(opened)
 
     def where(self) -> str:
-        """Where the thread is: the file, line and function of the plugin, or of what it called if nobody knows."""
+        """Where the thread is: the file, line and function of the plugin, or of what it called, and who called that.
+
+        A library of the plugin's may be on either side of it: called by it, or calling back what it was handed.
+        """
         frame = sys._current_frames().get(self._thread.ident or 0)
-        lines = []
+        of_others, places = [], []
         while frame is not None:
-            lines.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+            places.append(f"{frame.f_code.co_filename}:{frame.f_lineno} in `{frame.f_code.co_name}`")
+            if not _is_machinery(frame):
+                of_others.append(places[-1])
             frame = frame.f_back
-        of_others = [line for line in lines if not _is_machinery(line[0])]
-        file, number, name = (of_others or lines or [("an unknown place", 0, "")])[-1 if of_others else 0]
-        return f"{file}:{number} in `{name}`"
+        if len(of_others) > 1:
+            return f"{of_others[0]} (called from {of_others[-1]})"
+        return [*of_others, *places, "an unknown place"][0]
 
     def _log(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Write down what asyncio found, such as the failure of a task that nobody awaits."""
@@ -185,6 +191,8 @@ async def wait_for_island(abort: Callable[[Callable[[], None]], trio.lowlevel.Ab
     await trio.lowlevel.wait_task_rescheduled(abort)
 
 
-def _is_machinery(file: str) -> bool:
+def _is_machinery(frame: FrameType) -> bool:
     """Whether code is of Bub or of Python itself."""
-    return file.startswith((_OURS, "<")) or (file.startswith(_STANDARD) and "-packages" not in file)
+    file, module = frame.f_code.co_filename, str(frame.f_globals.get("__name__", ""))
+    is_standard = file.startswith(_STANDARD) and "-packages" not in file
+    return is_standard or file.startswith("<") or module.partition(".")[0] in _OURS
