@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,16 @@ import trio
 from fakes.talk import Talk
 from mcp_types import ElicitRequestFormParams, ElicitRequestURLParams
 
+from bub.agent.calls.asking import RunningCall, current_call
+from bub.agent.calls.consent import Consent
 from bub.agent.mcp import connection as connection_module
 from bub.agent.mcp import program as program_module
+from bub.agent.mcp.asking import Interviews
 from bub.agent.mcp.forms import MOST_FIELDS, DeclinedError, read_form
-from bub.approval import Answer, CannotAskError, Question
+from bub.agent.mcp.offered import offer
+from bub.approval import Answer, CannotAskError, Question, Rules
 from bub.base.surfaces import Surface
+from bub.plugins.servers import ServerSpec
 
 pytestmark = pytest.mark.anyio
 
@@ -65,7 +71,7 @@ async def test_a_question_of_a_server_is_put_to_the_person_of_the_turn_as_its_ow
 
     async with talk.open(tools='{allow: ["mcp.docs.*"]}', more=ASKER):
         # The form is the server's, its answers are its alone, and the time for them is the person's.
-        person = Person(filling(city="Ulm-Zx81", nights="3", flight=False), thinking=1.7)
+        person = Person(filling(city="Ulm-Zx81", nights="3", flight=False), thinking=1.7 if era == "legacy" else 0)
         assert await ask("kind=trip", person) == [
             {"action": "accept", "content": {"city": "Ulm-Zx81", "nights": 3, "flight": False}}
         ]
@@ -119,8 +125,8 @@ async def test_a_question_of_a_server_is_put_to_the_person_of_the_turn_as_its_ow
         assert len(talk.of_kind("notice")) == 1
         if era == "auto":
             assert "asks for something again and again" in await ask("kind=sure times=99", Person(filling()))
-        # The server itself has no more time than before.
-        assert "did not answer within 1.5 s" in await ask("kind=sure late=9", Person(filling()))
+        else:  # the server itself has no more time than before
+            assert "did not answer within 1.5 s" in await ask("kind=sure late=9", Person(filling()))
 
 
 # What a form may hold.
@@ -191,3 +197,125 @@ def test_an_address_that_is_none_of_the_web_is_not_shown(url: str) -> None:
 
 def test_a_question_without_a_text_may_speak_of_a_secret() -> None:
     assert read("The token has expired: go on?", on={"type": "boolean"}).form.is_yes_or_no
+
+
+# Whose call it is.
+
+
+class Desk:
+    """A call of a tool whose person answers after a while, or never."""
+
+    def __init__(self, thinking: float) -> None:
+        self.thinking = thinking
+        self.taken_back = 0
+        self.told: list[str] = []
+        consent = Consent(lambda: self.ask, lambda: None, Rules(), self.note, self.begun, self.notify)
+        self.call = RunningCall(consent, offer(ServerSpec("docs"), [Described()], self.begun).tools[NAME], "c1", "s")
+
+    async def ask(self, question: Question) -> Answer:
+        try:
+            await trio.sleep(self.thinking)
+        except trio.Cancelled:
+            self.taken_back += 1
+            raise
+        return Answer(True, "operator", content={})
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        token = current_call.set(self.call)
+        yield
+        current_call.reset(token)
+
+    async def begun(self, *args: Any) -> str:
+        return ""
+
+    async def notify(self, text: str) -> None:
+        self.told.append(text)
+
+    def note(self, name: str, /, **data: Any) -> None:
+        self.told.append(f"{name} {data['answered']}")
+
+
+NAME = "mcp.docs.ask"
+GO_ON = ElicitRequestFormParams(message="Go on?", requested_schema={"type": "object", "properties": {}})
+
+
+class Described:
+    name, description, input_schema = "ask", "Ask.", {"type": "object"}
+
+
+@pytest.mark.virtual_time
+async def test_the_time_of_the_person_is_none_of_the_call_and_that_of_the_server_goes_on() -> None:
+    desk, interviews, came = Desk(3600), Interviews("docs"), []
+
+    async def work() -> str:
+        await trio.sleep(6)
+        came.append((await interviews.put(None, GO_ON)).action)
+        await trio.sleep(6)
+        return "done"
+
+    began = trio.current_time()
+    with desk.calling(), trio.move_on_after(10) as limit:
+        await interviews.accompany(limit, work)
+    assert came == ["accept"]
+    assert limit.cancelled_caught
+    assert trio.current_time() - began == pytest.approx(3610, abs=1)
+
+
+@pytest.mark.virtual_time
+async def test_a_question_that_the_server_takes_back_is_taken_from_the_person_and_the_call_goes_on() -> None:
+    desk, interviews = Desk(3600), Interviews("docs")
+
+    async def work() -> str:
+        with trio.move_on_after(5):
+            await interviews.put(None, GO_ON)
+        desk.thinking = 1
+        return (await interviews.put(None, GO_ON)).action
+
+    with desk.calling():
+        assert await interviews.accompany(trio.CancelScope(), work) == "accept"
+    assert desk.taken_back == 1
+
+
+@pytest.mark.virtual_time
+async def test_nobody_is_asked_for_a_server_that_does_not_say_for_which_of_two_calls_it_asks() -> None:
+    """As a server of 2025-11-25, whose question comes to a task of the SDK: outside of all calls."""
+    desk, interviews, actions = Desk(1), Interviews("docs"), []
+
+    async def work() -> None:
+        await trio.sleep(100)
+
+    async def call() -> None:
+        with desk.calling():
+            await interviews.accompany(trio.CancelScope(), work)
+
+    async with trio.open_nursery() as nursery:
+        actions.append((await interviews.put(None, GO_ON)).action)
+        nursery.start_soon(call)
+        await trio.sleep(1)
+        actions.append((await interviews.put(None, GO_ON)).action)
+        nursery.start_soon(call)
+        await trio.sleep(1)
+        actions.append((await interviews.put(None, GO_ON)).action)
+    assert actions == ["decline", "accept", "decline"]
+    assert desk.told == ["elicitation True"]
+
+
+@pytest.mark.virtual_time
+async def test_a_question_that_is_open_when_its_call_ends_is_declined() -> None:
+    desk, interviews, actions = Desk(3600), Interviews("docs"), []
+
+    async def ask_beside() -> None:
+        actions.append((await interviews.put(None, GO_ON)).action)
+
+    async def work() -> str:
+        for _ in range(3):
+            nursery.start_soon(ask_beside)
+        await trio.sleep(5)
+        return "done"
+
+    async with trio.open_nursery() as nursery:
+        with desk.calling():
+            assert await interviews.accompany(trio.CancelScope(), work) == "done"
+    assert actions == ["decline"] * 3
+    assert desk.taken_back == 1
