@@ -49,6 +49,18 @@ async def test_a_click_of_an_approver_runs_the_call_and_the_question_says_who_it
     assert office.questions() == []
 
 
+async def test_what_a_server_asks_is_answered_by_a_click_and_is_no_question_about_a_call(office: Office) -> None:
+    async with office.opened() as manager:
+        office.server.say("/bub poll", chat=FRIENDS, user=ADA)
+        question = await office.asked()
+        assert question["text"].startswith("q1: while work.poll runs\nthe server `docs` asks:\n  Drafts, too?")
+        assert "may I call" not in question["text"]
+        office.press(question, yes=True, user=ADA)
+        assert await office.told() == "q1: 7 said yes to the server `docs`."
+        await office.said("it goes on")
+        await manager.settled()
+
+
 async def test_somebody_else_and_the_asker_are_refused_with_words(office: Office) -> None:
     async with office.opened() as manager:
         office.server.say("/bub tidy", chat=FRIENDS, user=BOB)

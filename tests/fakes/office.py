@@ -39,6 +39,8 @@ from pathlib import Path
 
 import trio
 from bub import hookimpl, tool
+from bub.agent.calls.asking import current_call
+from bub.asking import Form
 from bub.streaming import AsyncStreamEvents, StreamEvent
 
 DONE = Path(__file__).with_name("done.txt")
@@ -53,9 +55,15 @@ async def do(what: str) -> str:
     await trio.sleep(0.02)
     return "did " + what
 
+@tool(name="work.poll", reaches=None)
+async def poll() -> str:
+    \"\"\"Ask something for somebody else, as a server does.\"\"\"
+    answer = await current_call.get().fill(Form("the server `docs`", "Drafts, too?"))
+    return "it goes on" if answer.content is not None else "it ends"
+
 @hookimpl
 def provide_tools():
-    return [do]
+    return [do, poll]
 
 @hookimpl
 def call_model(request):
@@ -66,6 +74,8 @@ async def answer(last):
     if last["role"] == "user":
         what = said.strip().split()[-1]
         call = {"id": f"c{time.time_ns()}", "name": "work.do", "arguments": {"what": what}}
+        if what == "poll":
+            call |= {"name": "work.poll", "arguments": {}}
         yield StreamEvent("tool_call", call)
     else:
         yield StreamEvent.text(said)
