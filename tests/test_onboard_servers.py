@@ -57,6 +57,7 @@ def test_a_person_sees_what_each_server_offers_and_allows_some_tools(file: Path)
     assert len((file.parent / "pids").read_text().split()) == 1
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_goes_on_without_a_server_that_does_not_start_and_nobody_waits_twice(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
