@@ -130,7 +130,7 @@ class Run:
     async def _know_servers(self, *, for_people: bool = False) -> bool:
         """Learn which tools the servers of the profile offer by now; True if others than were known.
 
-        What is `for_people` no model learns of. What is wrong with a server is told, once.
+        No model learns of what is `for_people`. The person reads once what is wrong with a server.
         """
         framework, policy = self._framework, self._box.policy
         wanted = {spec.name for spec in framework.served.specs if policy.wants(spec.name)}

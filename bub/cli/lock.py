@@ -97,12 +97,15 @@ def _make(document: Document, options: Options, name: str | None) -> tuple[tuple
     except LockError as error:
         if name is not None:
             raise
-        print(printable(f"{error}: it is made anew"), file=sys.stderr)
+        print(printable(f"{error}: Bub makes it anew"), file=sys.stderr)
         old = None
     found = _look(document, options)
     with progress(f"asking where {len(found.wanted)} packages come from, second", None, sys.stderr) as tell:
         begun = time.monotonic()
-        watch = lambda: tell(int(time.monotonic() - begun))  # noqa: E731
+
+        def watch() -> None:
+            tell(int(time.monotonic() - begun))
+
         proposal = propose(file, old, found, partial(resolve, watch=watch), name)
     if old is not None and not proposal.differs:
         print(f"{file.name} holds already what there is", file=sys.stderr)

@@ -12,7 +12,7 @@ TALLY = f"{RESERVED_STATE}turn"
 
 
 def new_tally() -> dict[str, Any]:
-    """Return what is told before anything is done."""
+    """Return the counts as they are before anything is done."""
     return {**dict.fromkeys(("steps", "tokens", "tool_calls", "successful_tool_calls"), 0), "tools": []}
 
 

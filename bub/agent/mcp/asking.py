@@ -48,7 +48,7 @@ class Interview:
         self._send, self._requests = trio.open_memory_channel[_Request](math.inf)
 
     async def put(self, params: ElicitRequestParams) -> ElicitResult:
-        """Have a question answered by the task of the call, and return what the server is told."""
+        """Have a question answered by the task of the call, and return what the server gets."""
         request = _Request(params)
         try:
             self._send.send_nowait(request)

@@ -182,7 +182,7 @@ class Connection:
                 raise ToolError(f"{name} has not answered as the protocol wants: {_short(str(error))}") from None
         assert scope.cancelled_caught
         if life is not None and life.traffic.heard == heard:
-            life.end("it did not answer")  # it hangs: the next call starts it anew
+            life.end("it did not answer")  # it hangs, so the next call starts it again
         raise ToolError(f"{name} did not answer within {self.spec.timeout:g} s", kind="timeout")
 
     async def close(self) -> None:

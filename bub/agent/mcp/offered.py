@@ -22,7 +22,7 @@ MOST_TOOLS = 256
 
 LONGEST_DESCRIPTION = 4_000
 LONGEST_SCHEMA = 32_000
-"""How many characters a model is told of one tool."""
+"""How many characters of a tool's description, and of its schema, a model gets."""
 
 DEEPEST = 30
 """How deep a schema may be nested."""
