@@ -34,11 +34,25 @@ class FencedError(MailboxError):
 
 
 @dataclass(frozen=True, slots=True)
+class Arrival:
+    """How far the turn of messages has come that were moved to the partition of their session.
+
+    They are answered as one: `first` is the id of the first of them there, `number` how many they are. `values` is the
+    JSON of what the stages above the session have made.
+    """
+
+    session_id: str
+    values: bytes
+    first: Id
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Received:
     """A message in the inbox, received `at` a Unix time; `attempts` counts the turns that were begun for it.
 
     `surface` is who handed it over, which no store keeps but of a `firing` of a schedule. `has_calls` is whether calls
-    were noted for it before.
+    were noted for it before. One that another worker has moved here has an `arrival`.
     """
 
     id: Id
@@ -48,6 +62,7 @@ class Received:
     surface: Surface = Surface.CHANNEL
     has_calls: bool = False
     firing: Firing | None = None
+    arrival: Arrival | None = None
 
 
 @dataclass(frozen=True, slots=True)
