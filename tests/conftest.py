@@ -10,6 +10,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from fakes.redis_server import RedisServer, serving_redis
 from fakes.scripted import serving
 from fakes.talk import Talk
 from fakes.toys import Workshop
@@ -122,6 +123,22 @@ def address() -> Iterator[str]:
     """Serve scripted models, and return where."""
     with serving() as url:
         yield url
+
+
+@pytest.fixture(scope="module")
+def redis_of_module() -> Iterator[RedisServer]:
+    """Serve a Redis to the tests of a module."""
+    with serving_redis() as server:
+        yield server
+
+
+@pytest.fixture
+def redis(redis_of_module: RedisServer) -> RedisServer:
+    """Serve an empty Redis, which no other test uses meanwhile; one that a test has ended is started again."""
+    if redis_of_module.process is None:
+        redis_of_module.start()
+    redis_of_module.ask("FLUSHALL")
+    return redis_of_module
 
 
 @pytest.fixture
