@@ -261,7 +261,10 @@ async def test_a_sub_agent_can_be_given_another_personality_with_no_more_tools_t
 
 
 @pytest.mark.skipif(not find_ways()[0], reason="; ".join(find_ways()[1]))
-async def test_the_commands_of_a_sub_agent_reach_no_more_than_its_callers(bub: Workshop, address: str) -> None:
+async def test_the_commands_of_a_sub_agent_reach_no_more_than_its_callers(
+    bub: Workshop, address: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUB_HOME", str(tmp_path_factory.mktemp("home")))  # Landlock hides nothing in an open folder
     talk = Talk(bub, address)
     command = json.dumps({"command": "touch made; echo tried"})
     task = json.dumps([OPENAI.answer(calls=[Called("bash", command)]), OPENAI.answer("over")])
