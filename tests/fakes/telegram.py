@@ -40,11 +40,14 @@ def forum(number: int = -200, title: str = "Forum") -> Json:
 class BotServer:
     """A Bot API server whose memory is the file `state`: `kill` and `start` it again, it stays at its address.
 
+    With `host` "0.0.0.0" other machines reach it, too.
+
     Everything here answers at once but `until`, which waits in a thread, so that the channel under test can go on.
     """
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, host: str = "127.0.0.1") -> None:
         self.state = state
+        self.host = host
         self.port = 0
         self.process: subprocess.Popen[str] | None = None
 
@@ -54,7 +57,7 @@ class BotServer:
 
     def start(self) -> None:
         command = [sys.executable, str(Path(__file__).with_name("telegram_server.py")), str(self.state)]
-        command += [str(self.port)] if self.port else []
+        command += [str(self.port), self.host]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.port = int(self.process.stdout.readline().rpartition(":")[2])
@@ -116,9 +119,9 @@ class BotServer:
         ]
         return [one.get("text") or one.get("caption") or "" for one in mine]
 
-    def calls(self, method: str = "") -> list[Json]:
-        """What the bot called, oldest first, each with its `params`; without a method, all but getUpdates."""
-        found: list[Json] = self.control("calls", **({"method": method} if method else {}))
+    def calls(self, method: str = "", after: int = 0) -> list[Json]:
+        """What the bot called behind call `after`, each with its `params`; without a method, all but getUpdates."""
+        found: list[Json] = self.control("calls", after=after, **({"method": method} if method else {}))
         return found
 
     def pending(self) -> list[Json]:
@@ -195,9 +198,9 @@ class BotServer:
 
 
 @contextmanager
-def serving_bots(state: Path) -> Iterator[BotServer]:
+def serving_bots(state: Path, host: str = "127.0.0.1") -> Iterator[BotServer]:
     """A server that runs for as long as the block."""
-    server = BotServer(state)
+    server = BotServer(state, host)
     server.start()
     try:
         yield server

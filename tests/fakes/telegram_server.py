@@ -1,7 +1,7 @@
 """A Bot API server to test against, written after the public documentation of the Telegram Bot API, in a process alone.
 
-Run it as `python telegram_server.py STATE [PORT]`; it prints its address and lives until its stdin closes. What it
-knows lies in the SQLite file STATE, so it can be killed at any moment and started again, on the same PORT, where it
+Run it as `python telegram_server.py STATE [PORT [HOST]]`; it prints its address and lives until its stdin closes. What
+it knows lies in the SQLite file STATE, so it can be killed at any moment and started again, on the same PORT, where it
 was. Its one bot is `BOT` with the token `TOKEN`.
 
 Bots speak to it below `/bot<token>/`, tests below `/control/` (JSON in, JSON out); `fakes/telegram.py` does both:
@@ -13,7 +13,7 @@ Bots speak to it below `/bot<token>/`, tests below `/control/` (JSON in, JSON ou
     GET  chat?id=…  every message of a chat in order: {"message": …, "history": [each form it had], "deleted": …}
     GET  pending    the updates that are not confirmed
     GET  calls?method=…   what the bot called: {"n", "method", "at", "params", "connection"}; without a method, all but
-                    getUpdates
+                    getUpdates; `after=N`: those with a greater `n`
     GET  polls      how many calls of getUpdates wait now
     GET  wait?after=N     the number of changes so far, once it is above N, or after `LONGEST_WAIT` seconds
     POST fault      {"method": "sendMessage" or "*", "times": 1, "do": ACTION, "given": "entities"}   the next such
@@ -533,10 +533,13 @@ class Control:
         return [json.loads(body) for (body,) in self.state.rows("SELECT body FROM updates ORDER BY id")]
 
     def calls(self, given: dict[str, Any]) -> Any:
-        query, values = "method != 'getUpdates'", []
+        query, values = "method != 'getUpdates'", list[Any]()
         if "method" in given:
             query, values = "method = ?", [given["method"]]
-        found = self.state.rows(f"SELECT n, method, at, params, port FROM calls WHERE {query} ORDER BY n", *values)
+        values.append(int(given.get("after", 0)))
+        found = self.state.rows(
+            f"SELECT n, method, at, params, port FROM calls WHERE {query} AND n > ? ORDER BY n", *values
+        )
         return [
             {"n": n, "method": method, "at": at, "params": json.loads(params), "connection": port}
             for n, method, at, params, port in found
@@ -838,7 +841,8 @@ class Server(ThreadingHTTPServer):
 def main() -> None:
     state = State(sys.argv[1])
     Handler.state, Handler.api, Handler.control = state, Api(state), Control(state)
-    server = Server(("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0), Handler)
+    host = sys.argv[3] if len(sys.argv) > 3 else "127.0.0.1"
+    server = Server((host, int(sys.argv[2]) if len(sys.argv) > 2 else 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"http://127.0.0.1:{server.server_port}", flush=True)
     sys.stdin.read()
