@@ -14,6 +14,7 @@ CRASHES ?= 200
 HOURS ?= 24
 FILES ?= 2000
 MESSAGES ?= 1000
+PLANS ?=
 REFERENCE ?= bub==0.5.1
 CONTRIB ?=
 PACKAGES ?=
@@ -32,7 +33,7 @@ export SAY := $(value MESSAGE)
 # Tests start Bub hundreds of times: a process that may not keep bytecode compiles every module anew, at twice the cost.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test matrix conformance foreign lint types pictures fuzz promise planted crash load beside soak local bench installs packages journey compat build clean
+.PHONY: help run test matrix conformance foreign lint types pictures fuzz promise planted crash load cluster beside soak local bench installs packages journey compat build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -87,6 +88,9 @@ load: $(VENV)/.bub $(VENV)/.test ## 1,000 messages while everybody is killed, an
 	MESSAGES=$(MESSAGES) CHATS=50 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_telegram_crash.py -k killed
 	FAULTY_CHATS=25 FAULTY_MESSAGES=40 KILLS=20 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_telegram_crash.py -k weather
 	SECONDS_AT_WORK=600 $(PY) -m pytest -o faulthandler_timeout=0 -s tests/test_gateway_leaks.py
+
+cluster: $(VENV)/.bub $(VENV)/.test ## kill, freeze and cut off four gateways on one Redis: make cluster PLANS="kills network" SEED=7
+	PYTHONPATH=tests $(PY) -m cluster $(PLANS)
 
 beside: $(if $(PACKAGE),$(VENV)/.compat,$(VENV)/.bub $(VENV)/.test) ## a channel on asyncio beside Telegram: killed, reloaded, blocked: make beside PACKAGE=bub-slack
 	CONTRIB="$(CONTRIB)" BESIDE_MESSAGES=$(MESSAGES) BESIDE_ROUNDS=5 \
