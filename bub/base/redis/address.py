@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
+from bub.base.duration import parse_duration
 from bub.errors import BubError
 
 SCHEMES = ("redis", "rediss", "redis+unix")
@@ -20,7 +21,13 @@ USUAL_PARTITIONS = 32
 
 MOST_PARTITIONS = 1024
 
-_KNOWN = ("prefix", "partitions")
+USUAL_LEASE = 10.0
+"""How long, in seconds, a gateway that says nothing keeps what it works on."""
+
+_SHORTEST_LEASE = 0.2
+_LONGEST_LEASE = 600.0
+
+_KNOWN = ("prefix", "partitions", "lease")
 _PREFIX = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -32,7 +39,7 @@ class StoreAddress(msgspec.Struct, frozen=True):
     """Where a Redis is, as whom to speak to it, and under which `prefix` everything of Bub lies there.
 
     `path` is that of a socket, and then `host` is "". `partitions` is for a store that is made; None leaves it at
-    `USUAL_PARTITIONS`.
+    `USUAL_PARTITIONS`. `lease` is how long, in seconds, a gateway that says nothing keeps what it works on.
     """
 
     host: str = "localhost"
@@ -44,6 +51,7 @@ class StoreAddress(msgspec.Struct, frozen=True):
     is_secure: bool = False
     prefix: str = USUAL_PREFIX
     partitions: int | None = None
+    lease: float = USUAL_LEASE
 
     @classmethod
     def parse(cls, text: str) -> StoreAddress:
@@ -58,7 +66,7 @@ class StoreAddress(msgspec.Struct, frozen=True):
             raise AddressError(f"the address of a store begins with one of {schemes}", help=_SHAPE)
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         if unknown := next((one for one in options if one not in _KNOWN), None):
-            raise AddressError(f"the address of a store has no option `{unknown}`", help="there are prefix, partitions")
+            raise AddressError(f"the address of a store has no option `{unknown}`", help=_OPTIONS)
         prefix = options.get("prefix", USUAL_PREFIX)
         if not _PREFIX.fullmatch(prefix):
             raise AddressError("the prefix of a store has letters, digits, `_`, `.` and `-`, 64 at most", help=_SHAPE)
@@ -76,6 +84,7 @@ class StoreAddress(msgspec.Struct, frozen=True):
             is_secure=parts.scheme == "rediss",
             prefix=prefix,
             partitions=_read_partitions(options.get("partitions")),
+            lease=_read_lease(options.get("lease")),
         )
 
     @property
@@ -89,11 +98,19 @@ class StoreAddress(msgspec.Struct, frozen=True):
         return f"{scheme}://{user}{place}{database}{prefix}"
 
 
+_OPTIONS = "the options are prefix, partitions and lease"
 _SHAPE = "such as redis://:${REDIS_PASSWORD}@redis.example:6379/0?prefix=bub"
 
 
 def _read_partitions(said: str | None) -> int | None:
     return None if said is None else _read_number(said, "`partitions`", 1, MOST_PARTITIONS)
+
+
+def _read_lease(said: str | None) -> float:
+    seconds = USUAL_LEASE if said is None else parse_duration(said)
+    if seconds is None or not _SHORTEST_LEASE <= seconds <= _LONGEST_LEASE:
+        raise AddressError("`lease` is a duration from 200ms to 10m", help="such as lease=10s")
+    return seconds
 
 
 def _read_number(said: str, what: str, least: int, most: int) -> int:

@@ -1,0 +1,165 @@
+"""A connection to a Redis, in which every failure says what is wrong and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import coredis
+import trio
+from coredis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    BusyLoadingError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
+from coredis.retry import NoRetryPolicy
+
+from bub.base.redis.address import StoreAddress
+from bub.errors import BubError
+
+CONNECTING = 3.0
+"""How long, in seconds, a connection may take to be there."""
+
+ANSWERING = 10.0
+"""How long, in seconds, an answer is waited for, but for one that is meant to wait."""
+
+MOST_CONNECTIONS = 64
+
+_CLOSING = 2.0
+
+_T = TypeVar("_T")
+
+
+class StoreError(BubError):
+    """A Redis cannot be used; `is_away` if it cannot be reached, so that it may be back later."""
+
+    def __init__(self, message: str, *, help: str | None = None, is_away: bool = False) -> None:  # noqa: A002 (BubError's)
+        super().__init__(message, help=help)
+        self.is_away = is_away
+
+
+class FencedWriteError(StoreError):
+    """A write was refused: the lease under which it was made is over. Nothing was changed."""
+
+
+class RedisConnection:
+    """Asks one Redis. Nothing is sent twice by itself: whether to ask again is for the caller to say.
+
+    Open it in trio, use it from any task, and close it. Everything raises `StoreError`.
+    """
+
+    def __init__(self, address: StoreAddress) -> None:
+        self.address = address
+        self.client: Any = None
+        """The client of coredis, whose answers are bytes, while this is open."""
+        self._scripts: dict[str, Any] = {}
+        self._closing = trio.Event()
+        self._closed = trio.Event()
+
+    async def open(self) -> None:
+        """Connect, and see that the other side is a Redis that may be used."""
+        self._closing, self._closed = trio.Event(), trio.Event()
+        ready = trio.Event()
+        # The pool of connections is a nursery: one task has to enter and leave it, whoever opens and closes this.
+        trio.lowlevel.spawn_system_task(self._hold, ready)
+        await ready.wait()
+        try:
+            await self.ask(self.client.ping())
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Give up all connections."""
+        self._closing.set()
+        with trio.move_on_after(_CLOSING) as scope:
+            scope.shield = True
+            await self._closed.wait()
+
+    async def ask(self, command: Awaitable[_T], *, patience: float = ANSWERING) -> _T:
+        """Wait for the answer to a command of `client`, as long as it may take in seconds."""
+        with self._explain_errors(), trio.fail_after(patience):
+            return await command
+
+    async def run(self, script: str, keys: Sequence[str], given: Sequence[Any] = ()) -> Any:
+        """Run a script; the server is given its text as needed. Raises `FencedWriteError` if it answers `FENCED`."""
+        found = self._scripts.get(script)
+        if found is None:
+            found = self._scripts[script] = self.client.register_script(script)
+        return await self.ask(found(list(keys), list(given)))
+
+    async def _hold(self, ready: trio.Event) -> None:
+        address = self.address
+        try:
+            client: Any = coredis.Redis(
+                host=None if address.path else address.host,
+                port=None if address.path else address.port,
+                unix_socket_path=address.path or None,
+                db=address.database,
+                username=address.username or None,
+                password=address.password or None,
+                ssl=address.is_secure,
+                ssl_cert_reqs="required" if address.is_secure else None,
+                connect_timeout=CONNECTING,
+                max_connections=MOST_CONNECTIONS,
+                client_name="bub",
+                verify_version=False,
+                retry_policy=NoRetryPolicy(),
+            )
+            async with client:
+                self.client = client
+                ready.set()
+                await self._closing.wait()
+        except Exception:  # noqa: BLE001 (a system task may not fail: each command raises its own error)
+            pass
+        finally:
+            self._scripts.clear()
+            ready.set()
+            self._closed.set()
+
+    @contextmanager
+    def _explain_errors(self) -> Iterator[None]:
+        where = self.address.shown
+        try:
+            yield
+        except AuthenticationError as error:
+            remedy = "see that the address has the user and the password that the server knows"
+            raise StoreError(f"{where} does not let Bub in", help=remedy) from error
+        except AuthorizationError as error:
+            remedy = "allow the user all commands on the keys below the prefix, and `@scripting`"
+            raise StoreError(f"{where} does not let this user do what Bub needs: {error}", help=remedy) from error
+        except BusyLoadingError as error:
+            raise StoreError(f"{where} is still loading its data", help="it is tried again", is_away=True) from error
+        except ReadOnlyError as error:
+            raise StoreError(f"{where} is a replica", help="name the address of the primary", is_away=True) from error
+        except ResponseError as error:
+            raise _explain_answer(where, str(error)) from error
+        except (RedisError, trio.TooSlowError, OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            said = str(error) or "it does not answer"
+            raise StoreError(f"{where} cannot be reached: {said}", help=_AWAY, is_away=True) from error
+
+
+_AWAY = "see that the server runs, and that this machine reaches it; `bub doctor` tries it"
+
+
+def _explain_answer(where: str, said: str) -> StoreError:
+    """Explain an error that the server itself has answered with."""
+    if said.startswith("FENCED"):
+        return FencedWriteError("another gateway works on this by now, so nothing was written")
+    if said.startswith("OOM"):
+        remedy = "give it more `maxmemory`; until then nothing is taken in"
+        return StoreError(f"the memory of {where} is full", help=remedy, is_away=True)
+    if said.startswith("MISCONF"):
+        remedy = "see to its disk; `appendonly` and snapshots write there"
+        return StoreError(f"{where} cannot write to its disk, and takes nothing", help=remedy, is_away=True)
+    if said.startswith(("NOAUTH", "WRONGPASS")):
+        remedy = "see that the address has the user and the password that the server knows"
+        return StoreError(f"{where} does not let Bub in", help=remedy)
+    if said.startswith("NOPERM"):
+        remedy = "allow the user all commands on the keys below the prefix, and `@scripting`"
+        return StoreError(f"{where} does not let this user do what Bub needs: {said}", help=remedy)
+    return StoreError(f"{where} has refused a command: {said}", help="see that it is Redis 6.2 or newer, or Valkey")

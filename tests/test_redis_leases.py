@@ -1,0 +1,78 @@
+"""Leases in a real Redis: one holder at a time, epochs that only grow, and words for everything that can be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+from fakes.redis_server import RedisServer
+
+from bub.base.redis.address import StoreAddress
+from bub.base.redis.connection import RedisConnection, StoreError
+from bub.base.redis.keys import Keys
+from bub.base.redis.redis_leases import RedisLeases
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def connected(address: str) -> AsyncIterator[RedisConnection]:
+    redis = RedisConnection(StoreAddress.parse(address))
+    await redis.open()
+    try:
+        yield redis
+    finally:
+        await redis.close()
+
+
+async def test_a_lease_has_one_holder_and_each_one_a_greater_epoch(redis: RedisServer) -> None:
+    async with connected(redis.address) as connection:
+        leases = RedisLeases(connection, Keys("bub", "a"), seconds=30)
+        first = await leases.take("partition:1", "one")
+        assert first is not None
+        assert await leases.take("partition:1", "two") is None
+        assert await leases.holders() == {"partition:1": "one"}
+        await leases.release(first)
+        second = await leases.take("partition:1", "two")
+        assert second is not None and second.epoch > first.epoch
+        await leases.release(first)
+        assert await leases.holders() == {"partition:1": "two"}
+        assert await leases.renew([first, second]) == [second]
+
+
+async def test_a_lease_that_is_over_is_not_revived(redis: RedisServer) -> None:
+    async with connected(redis.address) as connection:
+        leases = RedisLeases(connection, Keys("bub", "a"), seconds=0.03)
+        lease = await leases.take("channel:line", "one")
+        assert lease is not None
+        with trio.fail_after(5):
+            while await leases.holders():
+                await trio.lowlevel.checkpoint()
+        assert await leases.renew([lease]) == []
+        again = await leases.take("channel:line", "one")
+        assert again is not None and again.token != lease.token
+
+
+async def test_what_is_wrong_with_a_server_is_said_without_the_password(redis: RedisServer) -> None:
+    wrong = redis.address.replace("redis://", "redis://somebody:geheim@", 1)
+    with pytest.raises(StoreError, match="does not let Bub in") as refused:
+        async with connected(wrong):
+            pass
+    assert "geheim" not in f"{refused.value} {refused.value.help}"
+    with pytest.raises(StoreError, match="cannot be reached") as away:
+        async with connected("redis://127.0.0.1:1"):
+            pass
+    assert away.value.is_away
+
+
+async def test_a_socket_is_an_address_and_a_server_that_comes_back_is_used_again(redis: RedisServer) -> None:
+    async with connected(redis.socket_address) as connection:
+        leases = RedisLeases(connection, Keys("bub", "a"), seconds=30)
+        redis.kill()
+        with pytest.raises(StoreError) as away:
+            await leases.take("partition:1", "one")
+        assert away.value.is_away
+        redis.restart()
+        assert await leases.take("partition:1", "one") is not None
