@@ -16,17 +16,20 @@ from typing import Any
 import pytest
 import trio
 from fakes.line import Line
+from fakes.redis_server import RedisServer
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from bub.base.counts import Counts
+from bub.base.redis.address import StoreAddress
 from bub.base.surfaces import Surface
 from bub.channels import ChannelMessage, UndeliverableError
 from bub.inbox.ledger import Ledger
 from bub.inbox.mailbox import Mailbox, inbox_file
 from bub.inbox.outbox import Outbox
 from bub.inbox.schedules.firing import Firing, Followed
+from bub.inbox.shared.redis.inbox import RedisInbox
 from bub.inbox.sqlite import REMEMBERED, SqliteInbox
 from bub.inbox.state import OF_MESSAGES, OF_REPLIES, TRANSITIONS, Entries, IllegalTransitionError, State
 from bub.inbox.store import FencedError, InboxStore, MailboxError
@@ -59,8 +62,27 @@ async def opened(store: InboxStore) -> AsyncIterator[InboxStore]:
 # The contract: it holds for the file of the gateway and for the memory of `bub chat`
 
 
-@pytest.fixture(params=["file", "memory"])
+class LonelyInbox(RedisInbox):
+    """A store of many, which one process has claimed as a whole."""
+
+    async def open(self) -> None:
+        await super().open()
+        for name in ("channel:line", "channel:post", "partition:0", "partition:1"):
+            lease = await self.leases.take(name, "alone")
+            assert lease is not None
+            await (self.claim_partition if name.startswith("partition") else self.claim_channel)(lease)
+
+    async def close(self) -> None:
+        for lease in self._claims.all():
+            await self.drop_claim(lease)
+        await super().close()
+
+
+@pytest.fixture(params=["file", "memory", "redis"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> InboxStore:
+    if request.param == "redis":
+        redis: RedisServer = request.getfixturevalue("redis")
+        return LonelyInbox(StoreAddress.parse(f"{redis.socket_address}?partitions=2"), "alone")
     path = inbox_file(tmp_path / "home") if request.param == "file" else None
     return Mailbox(path, tmp_path)
 

@@ -150,10 +150,10 @@ def _explain_answer(where: str, said: str) -> StoreError:
     """Explain an error that the server itself has answered with."""
     if said.startswith("FENCED"):
         return FencedWriteError("another gateway works on this by now, so nothing was written")
-    if said.startswith("OOM"):
+    if "OOM command not allowed" in said or said.startswith("OOM"):  # also if a script has run into it
         remedy = "give it more `maxmemory`; until then nothing is taken in"
         return StoreError(f"the memory of {where} is full", help=remedy, is_away=True)
-    if said.startswith("MISCONF"):
+    if said.startswith("MISCONF") or "MISCONF Redis" in said:
         remedy = "see to its disk; `appendonly` and snapshots write there"
         return StoreError(f"{where} cannot write to its disk, and takes nothing", help=remedy, is_away=True)
     if said.startswith(("NOAUTH", "WRONGPASS")):

@@ -1,0 +1,251 @@
+"""Reading the streams of what a process has claimed: from the beginning once, and then what comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import trio
+
+from bub.base.redis.connection import ANSWERING, RedisConnection
+from bub.base.redis.keys import Keys, partition_of_id
+from bub.inbox.shared.redis.reading import (
+    Fields,
+    NewerEntryError,
+    PartitionKeys,
+    number_in,
+    number_of,
+    read_message,
+    read_reply,
+)
+from bub.inbox.store import Id, Outgoing, Received
+from bub.inbox.texts import UNREADABLE, MessageTexts
+from bub.log import log_warning
+from bub.tape.entry import mend
+
+_AT_ONCE = 500
+"""How many entries are read in one step."""
+
+_BLOCK = 1.0
+"""How long, in seconds, the server is asked to wait for something new before it is asked again."""
+
+Bury = Callable[[Id, str], Awaitable[None]]
+"""Sets aside what cannot be read."""
+
+
+class Feeds:
+    """What the claimed partitions and channels bring. Reading takes nothing away: what is done with is deleted."""
+
+    def __init__(self, redis: RedisConnection, keys: Keys, texts: MessageTexts, bury: Bury, bury_reply: Bury) -> None:
+        self.partitions = 0
+        self._redis = redis
+        self._keys = keys
+        self._texts = texts
+        self._bury = bury
+        self._bury_reply = bury_reply
+        self._messages: dict[int, int] = {}
+        """The number of the last message read, by partition."""
+        self._replies: dict[tuple[str, int], int] = {}
+        """The number of the last reply read, by channel and partition."""
+        self._channels: dict[Id, str] = {}
+        self._attempts: dict[Id, int] = {}
+        self._newer: set[Id] = set()
+        self._waits: dict[str, trio.CancelScope] = {}
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for one in (self._messages, self._replies, self._channels, self._attempts, self._newer):
+            one.clear()
+
+    # Partitions.
+
+    async def begin_partition(self, partition: int) -> Sequence[Received]:
+        """Read a partition from its beginning, and from now on."""
+        found = await self._read_partition(partition, 0)
+        self._look_anew("messages")
+        return found
+
+    def end_partition(self, partition: int) -> None:
+        """Read a partition no more."""
+        self._messages.pop(partition, None)
+        self._look_anew("messages")
+
+    async def all_messages(self) -> list[Received]:
+        """Read everything that waits in the claimed partitions."""
+        return [one for partition in sorted(self._messages) for one in await self._read_partition(partition, 0)]
+
+    async def next_messages(self) -> list[Received]:
+        """Wait for messages in the claimed partitions; nothing after a while, and if other ones are claimed."""
+        streams = {self._at(partition).own("in"): partition for partition in self._messages}
+        came = await self._wait("messages", {key: f"{self._messages[p]}-0" for key, p in streams.items()})
+        found: list[Received] = []
+        for key, entries in came.items():
+            partition = streams[key]
+            if partition in self._messages and entries:
+                found += await self._read_messages(partition, entries)
+        return found
+
+    async def fetch(self, ids: Sequence[Id]) -> list[Received]:
+        """Read those of these messages that are there, in order."""
+        found: list[Received] = []
+        for one in sorted(set(ids)):
+            at, number = self._at(partition_of_id(one)), number_of(one)
+            entries = await self._redis.ask(self._redis.client.xrange(at.own("in"), f"{number}-0", f"{number}-0"))
+            found += await self._decode(at, entries)
+        return found
+
+    async def _read_partition(self, partition: int, after: int) -> list[Received]:
+        self._messages.setdefault(partition, after)
+        key, found, last = self._at(partition).own("in"), [], after
+        while True:
+            start = f"({last}-0" if last else "-"
+            entries = await self._redis.ask(self._redis.client.xrange(key, start, "+", count=_AT_ONCE))
+            found += await self._read_messages(partition, entries)
+            if len(entries) < _AT_ONCE:
+                return found
+            last = number_in(entries[-1].identifier)
+
+    async def _read_messages(self, partition: int, entries: Sequence[Any]) -> list[Received]:
+        found = await self._decode(self._at(partition), entries)
+        if entries and partition in self._messages:
+            last = number_in(entries[-1].identifier)
+            self._messages[partition] = max(self._messages[partition], last)
+        return found
+
+    async def _decode(self, at: PartitionKeys, entries: Sequence[Any]) -> list[Received]:
+        if not entries:
+            return []
+        about, called = await self._read_about(at)
+        found: list[Received] = []
+        for entry in entries:
+            number = number_in(entry.identifier)
+            id = at.id_of(number)  # noqa: A001 (what a message in a store is known by)
+            try:
+                has_calls = b"%d" % number in called
+                found.append(read_message(id, entry.field_values, about, self._texts, has_calls=has_calls))
+            except NewerEntryError:
+                self._tell_of_newer(id)
+            except (KeyError, *UNREADABLE) as error:
+                await self._bury(id, f"it cannot be read: {error}")
+        return found
+
+    async def _read_about(self, at: PartitionKeys) -> tuple[Fields, Iterable[bytes]]:
+        about = await self._redis.ask(self._redis.client.hgetall(at.own("about")))
+        called = await self._redis.ask(self._redis.client.smembers(at.own("calls:")))
+        return about, called
+
+    def _tell_of_newer(self, id: Id) -> None:  # noqa: A002
+        if id not in self._newer:
+            self._newer.add(id)
+            log_warning("inbox.newer_entry", id=id, help="a newer gateway wrote it; update this one")
+
+    # Channels.
+
+    async def begin_channel(self, channel: str) -> list[Outgoing]:
+        """Read the replies of a channel from the beginning of each partition, and from now on."""
+        found = [one for partition in range(self.partitions) for one in await self._read_replies(channel, partition, 0)]
+        self._look_anew("replies")
+        return found
+
+    def end_channel(self, channel: str) -> None:
+        """Read the replies of a channel no more."""
+        for place in [place for place in self._replies if place[0] == channel]:
+            del self._replies[place]
+        for one in [one for one, its in self._channels.items() if its == channel]:
+            self.forget_reply(one)
+        self._look_anew("replies")
+
+    async def all_replies(self) -> list[Outgoing]:
+        """Read everything that waits for the claimed channels."""
+        found = []
+        for channel, partition in sorted(self._replies):
+            found += await self._read_replies(channel, partition, 0)
+        return found
+
+    async def next_replies(self) -> list[Outgoing]:
+        """Wait for replies of the claimed channels, as for messages."""
+        streams = {self._stream_of(*place): place for place in self._replies}
+        came = await self._wait("replies", {key: f"{self._replies[place]}-0" for key, place in streams.items()})
+        found: list[Outgoing] = []
+        for key, entries in came.items():
+            if streams[key] in self._replies and entries:
+                found += await self._decode_replies(*streams[key], entries)
+        return found
+
+    def channel_of(self, id: Id) -> str:  # noqa: A002
+        """Return the channel of a reply that was read; "" for one that was not."""
+        return self._channels.get(id, "")
+
+    def attempts_of(self, id: Id) -> int:  # noqa: A002
+        """Return how many deliveries of a reply have failed."""
+        return self._attempts.get(id, 0)
+
+    def note_attempts(self, id: Id, attempts: int) -> None:  # noqa: A002
+        """Note how many have failed by now."""
+        self._attempts[id] = attempts
+
+    def note_reply(self, outgoing: Outgoing) -> None:
+        """Note a reply that this process has made itself, if its channel is claimed here."""
+        if (outgoing.message.channel, 0) in self._replies:
+            self._channels[outgoing.id] = outgoing.message.channel
+
+    def forget_reply(self, id: Id) -> None:  # noqa: A002
+        """Have no more to do with a reply."""
+        self._channels.pop(id, None)
+        self._attempts.pop(id, None)
+
+    async def _read_replies(self, channel: str, partition: int, after: int) -> list[Outgoing]:
+        self._replies.setdefault((channel, partition), after)
+        key, found, last = self._stream_of(channel, partition), [], after
+        while True:
+            start = f"({last}-0" if last else "-"
+            entries = await self._redis.ask(self._redis.client.xrange(key, start, "+", count=_AT_ONCE))
+            found += await self._decode_replies(channel, partition, entries)
+            if len(entries) < _AT_ONCE:
+                return found
+            last = number_in(entries[-1].identifier)
+
+    async def _decode_replies(self, channel: str, partition: int, entries: Sequence[Any]) -> list[Outgoing]:
+        if not entries:
+            return []
+        at = self._at(partition)
+        about = await self._redis.ask(self._redis.client.hgetall(at.own("about")))
+        found: list[Outgoing] = []
+        for entry in entries:
+            number = number_in(entry.identifier)
+            id = at.id_of(number)  # noqa: A001 (as above)
+            self._channels[id] = channel
+            self._replies[channel, partition] = max(self._replies.get((channel, partition), 0), number)
+            try:
+                outgoing = read_reply(id, entry.field_values, about, self._texts)
+            except NewerEntryError:
+                self._tell_of_newer(id)
+            except (KeyError, *UNREADABLE) as error:
+                await self._bury_reply(id, f"it cannot be read: {error}")
+            else:
+                self._attempts[id] = outgoing.attempts
+                found.append(outgoing)
+        return found
+
+    def _stream_of(self, channel: str, partition: int) -> str:
+        return self._at(partition).own(f"out:{mend(channel)}")
+
+    def _at(self, partition: int) -> PartitionKeys:
+        return PartitionKeys(self._keys, partition)
+
+    # Waiting.
+
+    async def _wait(self, what: str, streams: Mapping[str, str]) -> dict[str, Sequence[Any]]:
+        with trio.CancelScope() as scope:
+            self._waits[what] = scope
+            if not streams:
+                await trio.sleep(_BLOCK)
+                return {}
+            command = self._redis.client.xread(dict(streams), block=round(_BLOCK * 1000), count=_AT_ONCE)
+            came = await self._redis.ask(command, patience=ANSWERING + _BLOCK)
+            return {key.decode(): entries for key, entries in (came or {}).items()}
+        return {}  # something else is claimed by now
+
+    def _look_anew(self, what: str) -> None:
+        if what in self._waits:
+            self._waits[what].cancel()
