@@ -154,6 +154,15 @@ class Channel:
         task_status.started()
         await trio.sleep_forever()
 
+    async def connect(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Be there for turns while another gateway runs the channel, until cancelled; tell `task_status` when it is.
+
+        Open what `attending`, `on_event`, `prepare`, `show_question` and `close_question` need, and bring in nothing.
+        An error is logged, and it is tried again.
+        """
+        task_status.started()
+        await trio.sleep_forever()
+
     def reload(self, framework: HasSettings) -> Iterable[str] | None:
         """Take over settings that were loaded anew, which `framework.settings` has: at once what makes it safer.
 

@@ -15,6 +15,8 @@ from bub.tools import ToolError
 
 DEFAULT_PREFIX = ","
 
+_QUIT = ("quit", "exit")
+
 
 class CommaCommand(msgspec.Struct, frozen=True):
     """A line that calls a tool: `name`, its arguments as they were written, and the whole `line` without the prefix.
@@ -89,3 +91,9 @@ def _object_in(text: str) -> Mapping[str, Any] | None:
     except msgspec.DecodeError:
         return None
     return found if isinstance(found, dict) else None
+
+
+def is_quit(content: str, settings: Mapping[str, Any]) -> bool:
+    """Whether a text is the command that ends what a session does."""
+    line = command_line(content, prefix_of(settings))
+    return line is not None and line.split(maxsplit=1)[:1] in ([word] for word in _QUIT)

@@ -22,13 +22,19 @@ _BACKOFF = Backoff(1.0, longest=60.0)
 
 @dataclass(eq=False, slots=True)
 class _Running:
-    """A channel that runs: `state` is "starting", "running", "failed" (until it runs again), "ended" or "refused"."""
+    """A channel that runs: `state` is "starting", "running", "failed" (until it runs again), "ended" or "refused".
+
+    If another gateway runs it, it is "elsewhere".
+    """
 
     channel: Channel
     state: str = "starting"
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     ended: trio.Event = field(default_factory=trio.Event)
     refusal: RefusedError | None = None
+    is_elsewhere: bool = False
+    is_switched: bool = False
+    """Whether it ends so that it can go on in another way, here or elsewhere."""
 
 
 class RunningChannels:
@@ -41,7 +47,10 @@ class RunningChannels:
 
     @property
     def states(self) -> dict[str, str]:
-        """What each channel is at: "starting", "running", "failed" (it is run again later), "ended" or "refused"."""
+        """What each channel is at: "starting", "running", "failed" (it is run again later), "ended" or "refused".
+
+        One that another gateway runs is "elsewhere".
+        """
         return {running.channel.name: running.state for running in self._running}
 
     @property
@@ -55,6 +64,35 @@ class RunningChannels:
             running.channel.desk = desk
             await tasks.start(self._keep_running, running)
 
+    # Channels that run in one of several gateways.
+
+    def attach(self, tasks: trio.Nursery, desk: Desk) -> None:
+        """Connect all of them for turns, and run none yet."""
+        for running in self._running:
+            running.channel.desk = desk
+            self._turn_to(tasks, running, runs=False)
+
+    async def switch(self, tasks: trio.Nursery, name: str, *, runs: bool) -> None:
+        """Run a channel here from now on, or only connect it, as another gateway runs it."""
+        (running,) = [one for one in self._running if one.channel.name == name]
+        await self._end(running)
+        self._turn_to(tasks, running, runs=runs)
+
+    def _turn_to(self, tasks: trio.Nursery, running: _Running, *, runs: bool) -> None:
+        running.scope, running.ended = trio.CancelScope(), trio.Event()
+        running.state = "starting" if runs else "elsewhere"
+        running.is_elsewhere = not runs
+        tasks.start_soon(self._keep_running, running)
+
+    async def _end(self, running: _Running) -> None:
+        running.is_switched = True
+        running.scope.cancel()
+        with trio.move_on_after(ENDING) as patience:
+            await running.ended.wait()
+        if patience.cancelled_caught:
+            log_warning("channel.does_not_end", channel=running.channel.name, seconds=ENDING)
+        running.is_switched = False
+
     async def stop(self) -> None:
         """End the channels, the last one first; what one does about it does not keep the others (BEHAVIOURS C23)."""
         for running in reversed(self._running):
@@ -67,16 +105,19 @@ class RunningChannels:
                 log_warning("channel.does_not_end", channel=running.channel.name, seconds=ENDING)
             running.channel.desk = None
 
-    async def _keep_running(self, running: _Running, *, task_status: trio.TaskStatus[None]) -> None:
+    async def _keep_running(
+        self, running: _Running, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
         """Run one channel, and run it again after a while if it fails after it has begun."""
-        channel, failures = running.channel, 0
+        channel, failures, scope = running.channel, 0, running.scope
         begun = _Begun(running, task_status)
+        begun.once = task_status is trio.TASK_STATUS_IGNORED  # nobody waits for a channel of several gateways
         try:
-            with running.scope:
+            with scope:
                 while True:
                     since = trio.current_time()
                     try:
-                        await channel.run(task_status=begun)
+                        await (channel.connect if running.is_elsewhere else channel.run)(task_status=begun)
                         break
                     except RefusedError as error:
                         if not begun.once:
@@ -102,9 +143,13 @@ class RunningChannels:
         finally:
             running.state = "ended" if running.refusal is None else "refused"
             running.ended.set()
-            people = [one for one in self._running if one.channel.role != "service"]
-            if channel.role == "interface" or all(one.ended.is_set() for one in people or self._running):
+            if not running.is_switched and not running.is_elsewhere and self._is_over(channel):
                 self._over()
+
+    def _is_over(self, ended: Channel) -> bool:
+        """Whether nobody is left to be answered, as a channel has ended."""
+        people = [one for one in self._running if one.channel.role != "service"]
+        return ended.role == "interface" or all(one.ended.is_set() for one in people or self._running)
 
 
 class _Begun:
@@ -117,7 +162,7 @@ class _Begun:
 
     def started(self, value: None = None) -> None:
         """Note that the channel brings in messages from now on."""
-        self._running.state = "running"
+        self._running.state = "elsewhere" if self._running.is_elsewhere else "running"
         if not self.once:
             self.once = True
             self._task_status.started()

@@ -64,6 +64,17 @@ class Batch:
             taken.append(batch.turn.message)
         return taken
 
+    async def complete(self, channel: Channel, came: Envelope) -> Envelope:
+        """Let the channel complete the message; where it is to be answered is not the channel's to change."""
+        message: Any = await channel.prepare(self.message)
+        if not isinstance(message, ChannelMessage):
+            raise TypeError(f"`prepare` of the channel `{channel.name}` must return a message, not {message!r:.80}")
+        asked = self.message
+        self.message = replace(
+            message, channel=asked.channel, chat_id=asked.chat_id, session_id=asked.session_id, draft=asked.draft
+        )
+        return replace(self.message, session_id=came.session_id)
+
     def tell(self, channel: Channel, event: StreamEvent) -> Any:
         """Tell the channel of an event of the answer."""
         if event.kind == "final":

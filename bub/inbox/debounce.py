@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -56,6 +57,11 @@ class Debounce(Generic[_T]):
     def listens(self, now: float) -> bool:
         """Whether somebody has asked for an answer lately."""
         return bool(self._items) or (self._asked_at is not None and now - self._asked_at <= self._timing.active_window)
+
+    @property
+    def waiting(self) -> Sequence[_T]:
+        """The batch so far."""
+        return self._items
 
     def take(self) -> list[_T]:
         """The batch, in the order it came; the buffer is empty behind it."""

@@ -13,10 +13,11 @@ import trio
 
 from bub.base.counts import Counts
 from bub.base.failures import is_ordinary
+from bub.base.redis.leases import Lease, current_lease
 from bub.base.scopes import Scope
 from bub.base.waiting import split_cancelled
 from bub.channels.channel import Channel
-from bub.channels.commands import command_line, prefix_of
+from bub.channels.commands import is_quit
 from bub.channels.message import COMMAND, NOWHERE, ChannelMessage
 from bub.envelope import Envelope, content_of
 from bub.inbox.apology import INTERRUPTED, apology, note_end
@@ -25,7 +26,7 @@ from bub.inbox.batch import Batch, as_one, may_steer, surface_of, with_draft
 from bub.inbox.framework import Framework
 from bub.inbox.ledger import Ledger, origin_of
 from bub.inbox.schedules.session import SessionSchedules, current_schedules
-from bub.inbox.store import Id, InboxStore, Received
+from bub.inbox.store import FencedError, Id, InboxStore, Received
 from bub.log import log_exception, log_info, log_warning
 
 MOST_INTERRUPTIONS = 3
@@ -34,13 +35,12 @@ MOST_INTERRUPTIONS = 3
 _NOTING = 10.0
 """How long, in seconds, it may take to note that a turn was cut short while everything is being ended."""
 
-_QUIT = ("quit", "exit")
-
 
 class Dispatcher:
     """Has the messages of the inbox answered, `most` turns at once; if that is None, as many as fit.
 
-    Who waits for whom is the framework's to say.
+    Who waits for whom is the framework's to say. `lease_of` gives the lease under which a message of a shared store is
+    answered; None if this process does not work on it, or not any more.
 
     `start_soon` starts a task, `settled` is called whenever there may be nothing more to do for now.
     """
@@ -57,7 +57,9 @@ class Dispatcher:
         start_soon: Callable[..., Any],
         settled: Callable[[], None],
         approvals: Approvals,
+        lease_of: Callable[[Id], Lease | None] = lambda one: None,
     ) -> None:
+        self._lease_of = lease_of
         self._approvals = approvals
         self._framework = framework
         self._ledger = ledger
@@ -100,6 +102,18 @@ class Dispatcher:
             self._ledger.forget_left(origin, session_id, before)
         return bool(batches)
 
+    # Working on a part of a shared store.
+
+    def leave(self, is_left: Callable[[Id], bool], *, at_once: bool) -> None:
+        """Answer no more of some messages; if it need not be `at_once`, turns under way may end."""
+        for batch in self._batches:
+            if (at_once or not batch.is_running) and any(map(is_left, batch.ids)):
+                batch.scope.cancel()
+
+    def counts(self, is_meant: Callable[[Id], bool]) -> int:
+        """Return how many turns of some messages are not over, those that wait included."""
+        return sum(any(map(is_meant, batch.ids)) for batch in self._batches)
+
     async def keep_draft(self, message: ChannelMessage, draft: str) -> None:
         """Remember a channel's name for the message that shows the answer while it is made."""
         batch = next((one for one in self._let_in.get(message.session_id, ()) if one.shows(message)), None)
@@ -128,7 +142,7 @@ class Dispatcher:
             dispatch=partial(self._take_reply, taken),
             steering=taken,
             surface=surface_of(batch),
-            complete=partial(_complete, channel, taken),
+            complete=partial(taken.complete, channel),
             notes=calls,
             writers=lambda: taken.writers,
             profile=taken.profile,
@@ -138,6 +152,7 @@ class Dispatcher:
 
     async def _see_to(self, batch: Batch) -> None:
         current_schedules.set(SessionSchedules(self._mailbox, batch))
+        current_lease.set(self._lease_of(batch.ids[0]))
         try:
             with batch.scope:
                 try:
@@ -182,6 +197,10 @@ class Dispatcher:
             cancelled, failure = split_cancelled(error)
             if failure is None or not is_ordinary(failure):
                 raise
+            if isinstance(failure, FencedError):  # whoever has its messages by now answers them
+                outcome, batch.is_done = "fenced", True
+                log_warning("inbox.fenced", messages=len(batch.ids), error=failure)
+                return
             self._counts.failure("turn")
             log_exception("turn.failed", failure, id=error_id, session=turn.session_id)
             if trio.current_effective_deadline() > trio.current_time():
@@ -375,24 +394,6 @@ class Dispatcher:
         self._counts.failure("interrupted")
         sorry = apology(received.message, INTERRUPTED, error_id, in_full=False)
         await self._ledger.give_up(received, reason, with_draft([sorry], received.message))
-
-
-def is_quit(content: str, settings: Mapping[str, Any]) -> bool:
-    """Whether a text is the command that ends what a session does."""
-    line = command_line(content, prefix_of(settings))
-    return line is not None and line.split(maxsplit=1)[:1] in ([word] for word in _QUIT)
-
-
-async def _complete(channel: Channel, batch: Batch, came: Envelope) -> Envelope:
-    """Let the channel complete a message that came; where it is to be answered is not the channel's to change."""
-    message: Any = await channel.prepare(batch.message)
-    if not isinstance(message, ChannelMessage):
-        raise TypeError(f"`prepare` of the channel `{channel.name}` must return a message, not {message!r:.80}")
-    asked = batch.message
-    batch.message = replace(
-        message, channel=asked.channel, chat_id=asked.chat_id, session_id=asked.session_id, draft=asked.draft
-    )
-    return replace(batch.message, session_id=came.session_id)
 
 
 def _new_id() -> str:

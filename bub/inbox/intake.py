@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from bub.inbox.debounce import Debounce, Timing
 from bub.inbox.flood import FloodNotices
 from bub.inbox.ledger import Ledger, Origin, origin_of
 from bub.inbox.schedules.firing import Firing
-from bub.inbox.store import Received
+from bub.inbox.store import Id, Received
 from bub.log import log_warning
 
 _MOST_BUFFERS = 10_000
@@ -25,7 +25,8 @@ _MOST_BUFFERS = 10_000
 class Intake:
     """Takes in messages, and hands on each batch that is to be answered as one.
 
-    `is_command` tells a comma command by its text, `start_soon` starts a task.
+    `is_command` tells a comma command by its text, `start_soon` starts a task. What is received in a store that
+    `is_shared` comes by `take_in`.
     """
 
     def __init__(
@@ -38,7 +39,9 @@ class Intake:
         is_command: Callable[[str], bool],
         hand_on: Callable[[list[Received]], None],
         start_soon: Callable[..., Any],
+        is_shared: bool = False,
     ) -> None:
+        self._is_shared = is_shared
         self._ledger = ledger
         self._channels = channels
         self._timing = timing
@@ -65,7 +68,7 @@ class Intake:
             return
         if message.kind == "normal" and self._is_command(message.content):
             message = replace(message, kind=COMMAND)
-        if channel.needs_debounce and self._early is None and not self._concerns(message):
+        if channel.needs_debounce and not self._is_shared and self._early is None and not self._concerns(message):
             return
         while self._early is None and self._ledger.is_full:
             await self._room.park()
@@ -73,6 +76,7 @@ class Intake:
             received = await self._ledger.receive(message)
             if received is not None:
                 self._counts.count_received(message.channel)
+            if received is not None and not self._is_shared:  # else it comes by `take_in`, where its partition is
                 kept = replace(received.message, lifespan=message.lifespan)
                 received = replace(received, message=kept, surface=surface)
                 if self._ledger.state(received.id) is None:  # it is taken up from the disk
@@ -95,9 +99,25 @@ class Intake:
             if received is None:
                 return False
             self._counts.count_received(message.channel)
-            if self._ledger.state(received.id) is not None:
+            if not self._is_shared and self._ledger.state(received.id) is not None:
                 self._take_in(received)
         return True
+
+    def take_in(self, found: Iterable[Received]) -> None:
+        """Hand on what came into a shared store; what is only overheard while nobody has asked is done with."""
+        found = list(found)
+        begun = self._ledger.take_in(found)
+        for received in begun:
+            self._take_in(received)
+        for received in found:
+            if received not in begun and self._ledger.count_left(origin_of(received.message)):
+                self._tell_of_flood(received.message)
+
+    def drop(self, is_gone: Callable[[Id], bool]) -> None:
+        """Forget messages that another gateway works on by now, which are not handed on yet."""
+        for buffer in self._buffers.values():
+            if any(is_gone(one.id) for one in buffer.waiting):
+                buffer.take()
 
     def open(self, kept: Sequence[Received]) -> None:
         """Begin to hand on: first what was kept from before the start, then what has come in since."""

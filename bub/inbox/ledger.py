@@ -14,7 +14,7 @@ from bub.errors import BubError
 from bub.inbox.outbox import Outbox
 from bub.inbox.schedules.firing import Firing
 from bub.inbox.state import OF_MESSAGES, Entries, State
-from bub.inbox.store import FencedError, Id, InboxStore, MailboxError, Received, Token
+from bub.inbox.store import FencedError, Id, InboxStore, MailboxError, Outgoing, Received, Token
 from bub.log import log_exception, log_warning
 
 MOST_OF_ONE = 1_000
@@ -31,6 +31,9 @@ _TAKEN_UP = 0.8
 
 DISK_PAUSE = 5.0
 """How long, in seconds, a disk that failed is left alone."""
+
+_KNOWN_FOR = 5.0
+"""How long, in seconds, a message of a shared store is known after its end: what was read before may come later."""
 
 Origin: TypeAlias = tuple[str, str]
 """Where messages come from, so that they keep their order: the channel, and the session as far as they say it (C6)."""
@@ -57,13 +60,15 @@ class Ledger:
         *,
         settled: Callable[[], None],
         overtakes: Callable[[ChannelMessage], bool] = lambda message: False,
+        is_shared: bool = False,
     ) -> None:
         self._store = store
         self._outbox = outbox
         self._counts = counts
         self._settled = settled
         self._overtakes = overtakes
-        self._entries = Entries(OF_MESSAGES)
+        self._is_shared = is_shared
+        self._entries = Entries(OF_MESSAGES, seconds=_KNOWN_FOR if is_shared else 0)
         self._token: Token | None = None
         self._is_unsure = False
         self._left: dict[Origin, list[Id]] = {}
@@ -104,10 +109,23 @@ class Ledger:
         except MailboxError:
             self._is_unsure = True  # a disk that does not answer may have taken it after all
             raise
-        if received is None or self._entries.knows(received.id):
+        if received is None or self._is_shared:
+            return received
+        if self._entries.knows(received.id):
             return None
         self._enter(received)
         return received
+
+    def take_in(self, found: Iterable[Received]) -> list[Received]:
+        """Let messages begin that a shared store has given, and return those that begin now."""
+        return [one for one in found if self._enter(one)]
+
+    def drop(self, is_gone: Callable[[Id], bool]) -> None:
+        """Forget messages that another gateway works on by now."""
+        self._entries.drop(one for one in self._entries.ids() if is_gone(one))
+        left = {origin: [one for one in ids if not is_gone(one)] for origin, ids in self._left.items()}
+        self._left = {origin: ids for origin, ids in left.items() if ids}
+        self._settled()
 
     def count_left(self, origin: Origin) -> int:
         """Return how many messages of a chat wait on the disk alone, since the chat has its share here."""
@@ -207,15 +225,13 @@ class Ledger:
                 self._counts.failure("inbox")
                 await trio.sleep(DISK_PAUSE)
         self._entries.advance(ids, State.ANSWERED)
-        for one in outgoing:
-            self._outbox.add(one)
+        self._post(outgoing)
         self._settled()
 
     async def give_up(self, received: Received, reason: str, replies: Sequence[ChannelMessage]) -> None:
         """Set a message aside for `bub inbox`, and say so; where the disk does not take it, it is tried again later."""
         try:
-            for one in await self._store.set_aside([received.id], reason, replies, token=self._token):
-                self._outbox.add(one)
+            self._post(await self._store.set_aside([received.id], reason, replies, token=self._token))
             self._entries.advance([received.id], State.SET_ASIDE)
         except BubError as error:
             self._is_unsure = True
@@ -233,6 +249,11 @@ class Ledger:
         """Do not count a turn that was begun and is none to blame for its end."""
         await self._uncount(ids)
         self._entries.advance(ids, State.RECEIVED)
+
+    def _post(self, outgoing: Iterable[Outgoing]) -> None:
+        if not self._is_shared:
+            for one in outgoing:
+                self._outbox.add(one)
 
     @property
     def _room(self) -> int:

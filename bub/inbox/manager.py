@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import trio
 
 from bub.base.counts import Counts
 from bub.base.duration import parse_duration
 from bub.base.failures import unwrap_group
+from bub.base.redis.leases import Lease
 from bub.base.surfaces import Surface
 from bub.channels.channel import Channel, RefusedError, TakenAnswer
-from bub.channels.commands import command_line, prefix_of
+from bub.channels.commands import command_line, is_quit, prefix_of
 from bub.channels.enabling import ALL, choose_channels
 from bub.channels.message import COMMAND, ChannelMessage
 from bub.channels.renewal import Renewal
@@ -23,13 +24,15 @@ from bub.envelope import Envelope
 from bub.errors import BubError
 from bub.inbox.approvals import Approvals
 from bub.inbox.debounce import Timing
-from bub.inbox.dispatcher import MOST_INTERRUPTIONS, Dispatcher, is_quit
+from bub.inbox.dispatcher import MOST_INTERRUPTIONS, Dispatcher
 from bub.inbox.framework import Framework
 from bub.inbox.intake import Intake
 from bub.inbox.ledger import Ledger
 from bub.inbox.outbox import Outbox
 from bub.inbox.schedules.scheduler import Scheduler, Wall
-from bub.inbox.store import InboxStore, Received
+from bub.inbox.shared.sharing import Sharing
+from bub.inbox.shared.store import SharedInbox, Worker
+from bub.inbox.store import Id, InboxStore, Received
 from bub.log import log_exception, log_info, log_warning
 
 SHUTDOWN_GRACE = 20.0
@@ -55,6 +58,7 @@ class ChannelManager:
         mailbox: InboxStore,
         counts: Counts | None = None,
         wall: Wall | None = None,
+        worker: Worker | None = None,
     ) -> None:
         self._framework = framework
         self._mailbox = mailbox
@@ -77,8 +81,11 @@ class ChannelManager:
         self._running = RunningChannels(channels.values(), counts, over=self.drain)
         self._renewal = Renewal(framework, brought, channels)
         start_soon, settled = self._start_soon, self._note_settled
-        self._outbox = Outbox(mailbox, channels, counts, start_soon=start_soon, settled=settled)
-        self._ledger = Ledger(mailbox, self._outbox, counts, settled=settled, overtakes=self._overtakes)
+        is_shared = worker is not None
+        self._outbox = Outbox(mailbox, channels, counts, start_soon=start_soon, settled=settled, is_shared=is_shared)
+        self._ledger = Ledger(
+            mailbox, self._outbox, counts, settled=settled, overtakes=self._overtakes, is_shared=is_shared
+        )
         self._approvals = Approvals(framework, mailbox, channels, start_soon=start_soon)
         self._dispatcher = Dispatcher(
             framework,
@@ -90,6 +97,7 @@ class ChannelManager:
             start_soon=start_soon,
             settled=settled,
             approvals=self._approvals,
+            lease_of=self._lease_of,
         )
         self._intake = Intake(
             self._ledger,
@@ -99,9 +107,25 @@ class ChannelManager:
             is_command=self._is_command,
             hand_on=self._dispatcher.hand_on,
             start_soon=start_soon,
+            is_shared=is_shared,
         )
+        self.sharing: Sharing | None = None
+        """What this gateway works on, if several share its inbox."""
+        if worker is not None:
+            self.sharing = Sharing(
+                cast("SharedInbox", mailbox),
+                worker,
+                channels,
+                running=self._running,
+                ledger=self._ledger,
+                intake=self._intake,
+                dispatcher=self._dispatcher,
+                outbox=self._outbox,
+                hand_on=self._hand_on,
+                grace=self._grace,
+            )
         self._scheduler = wall and Scheduler(
-            framework, mailbox, counts, fire=self._intake.fire, runs=channels.__contains__, wall=wall
+            framework, mailbox, counts, fire=self._intake.fire, runs=self._runs, wall=wall
         )
         counts.gauge("running_turns", lambda: self.turns)
         counts.gauge("inbox_messages", lambda: self.waiting)
@@ -177,8 +201,12 @@ class ChannelManager:
             async with trio.open_nursery() as tasks:
                 self._tasks = tasks
                 try:
-                    await self._running.start(tasks, self)
-                    await self._take_up(self._intake.open)
+                    if self.sharing is not None:
+                        self._intake.open([])
+                        await tasks.start(self.sharing.run, tasks, self)
+                    else:
+                        await self._running.start(tasks, self)
+                        await self._take_up(self._intake.open)
                     tasks.start_soon(self._look_again)
                     tasks.start_soon(self._follow_schedules)
                     log_info("channels.running", channels=", ".join(self.names))
@@ -193,12 +221,17 @@ class ChannelManager:
 
     def drain(self) -> None:
         """Begin to end: turns under way may finish within `shutdown_grace`, what comes in is only kept."""
-        self._intake.close()
-        self._dispatcher.close()
+        if self.sharing is None:  # else each part of the work is handed over as it ends
+            self._intake.close()
+            self._dispatcher.close()
         self._draining.set()
 
     async def _wind_down(self) -> None:
         """Let turns and deliveries come to an end while there is time, then cancel those that have not."""
+        if self.sharing is not None:
+            with trio.move_on_after(self._grace + ENDING):
+                await self.sharing.drain()
+            return
         with trio.move_on_after(self._grace):
             while self.turns or not self._outbox.is_settled:
                 await self._settling.park()
@@ -215,6 +248,8 @@ class ChannelManager:
 
     def _note_settled(self) -> None:
         self._settling.unpark_all()
+        if self.sharing is not None:
+            self.sharing.note_settled()
         self._intake.look_for_room()
 
     # What was kept: from before the start, by `bub inbox retry`, and by a disk that took its time.
@@ -238,6 +273,15 @@ class ChannelManager:
                 await self._approvals.look()
             except BubError as error:
                 log_exception("inbox.unreadable", error)
+
+    def _lease_of(self, id: Id) -> Lease | None:  # noqa: A002 (what a message in a store is known by)
+        return self.sharing.lease_of(id) if self.sharing is not None else None
+
+    def _runs(self, channel: str) -> bool:
+        """Whether a channel runs here, so that its schedules fire here."""
+        if channel not in self._channels:
+            return False
+        return self.sharing is None or self.sharing.holder.lease_of(f"channel:{channel}") is not None
 
     async def _follow_schedules(self) -> None:
         """Let schedules fire until all is to end: what is due from then on waits for the next start."""

@@ -45,13 +45,18 @@ _NOTING = 10.0
 """How long, in seconds, it may take to note what became of a reply while everything is being ended."""
 _DISK_PAUSE = 5.0
 
+_KNOWN_FOR = 5.0
+"""How long, in seconds, a reply of a shared store is known after its end: what was read before may come later."""
+
 
 class _Lane:
     """The replies that wait for one chat."""
 
-    __slots__ = ("is_over", "pauses", "queue")
+    __slots__ = ("is_left", "is_over", "pauses", "queue", "scope")
 
     def __init__(self) -> None:
+        self.scope = trio.CancelScope()
+        self.is_left = False
         self.queue: deque[Outgoing] = deque()
         self.is_over = trio.Event()
         self.pauses = False
@@ -71,6 +76,7 @@ class Outbox:
         *,
         start_soon: Callable[..., None],
         settled: Callable[[], None],
+        is_shared: bool = False,
     ) -> None:
         self._mailbox = mailbox
         self._channels = channels
@@ -79,7 +85,7 @@ class Outbox:
         self._settled = settled
         self._lanes: dict[tuple[str, str], _Lane] = {}
         self._told: dict[str, float] = {}
-        self._entries = Entries(OF_REPLIES)
+        self._entries = Entries(OF_REPLIES, seconds=_KNOWN_FOR if is_shared else 0)
 
     @property
     def waiting(self) -> int:
@@ -125,12 +131,32 @@ class Outbox:
             self._start_soon(self._work, address, lane)
         lane.queue.append(outgoing)
 
+    async def leave(self, channel: str, patience: float) -> None:
+        """Deliver no more replies of a channel, which runs elsewhere now; those under way may end within some seconds.
+
+        What was not delivered is forgotten here: the store has it.
+        """
+        lanes = [lane for address, lane in self._lanes.items() if address[0] == channel]
+        waiting = [one.id for lane in lanes for one in lane.queue]
+        for lane in lanes:
+            lane.is_left = True
+            if lane.pauses:
+                lane.scope.cancel()
+        with trio.move_on_after(patience):
+            for lane in lanes:
+                await lane.is_over.wait()
+        for lane in lanes:
+            lane.scope.cancel()
+            await lane.is_over.wait()
+        self._entries.drop(waiting)
+
     async def _work(self, address: tuple[str, str], lane: _Lane) -> None:
         try:
-            while lane.queue:
-                await self._pause(lane, self._rest_of_wait(lane.queue[0]))
-                await self._deliver(lane)
-                lane.queue.popleft()
+            with lane.scope:
+                while lane.queue and not lane.is_left:
+                    await self._pause(lane, self._rest_of_wait(lane.queue[0]))
+                    await self._deliver(lane)
+                    lane.queue.popleft()
         finally:
             del self._lanes[address]
             lane.is_over.set()

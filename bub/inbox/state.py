@@ -9,11 +9,14 @@ delivered.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
 from types import MappingProxyType
+
+import trio
 
 from bub.errors import BubError
 from bub.inbox.store import Id
@@ -78,11 +81,14 @@ class Entries:
 
     Each may have an owner, such as the chat that it came from: `count_of` says how many an owner has here.
 
-    What the store gave while something came to its end may still have it: `reading` tells them apart.
+    What the store gave while something came to its end may still have it: `reading` tells them apart. A store that is
+    read at any time is waited for: what has ended is known here for some seconds more.
     """
 
-    def __init__(self, ends: frozenset[State]) -> None:
+    def __init__(self, ends: frozenset[State], *, seconds: float = 0.0) -> None:
         self._ends = ends
+        self._seconds = seconds
+        self._over: dict[Id, float] = {}
         self._states: dict[Id, State] = {}
         self._owners: dict[Id, Hashable] = {}
         self._held: Counter[Hashable] = Counter()
@@ -97,7 +103,7 @@ class Entries:
 
     def knows(self, id: Id) -> bool:  # noqa: A002
         """Whether something is here, or came to its end while the store was read."""
-        return id in self._states or (self._ended is not None and id in self._ended)
+        return id in self._states or id in self._over or (self._ended is not None and id in self._ended)
 
     def count_of(self, owner: Hashable) -> int:
         """How many of an owner are here."""
@@ -127,6 +133,7 @@ class Entries:
         for one in ids:
             if to in self._ends:
                 self.forget(one)
+                self._remember(one)
             else:
                 self._states[one] = to
 
@@ -140,6 +147,25 @@ class Entries:
                 del self._held[owner]
         if self._ended is not None:
             self._ended.add(id)
+
+    def drop(self, ids: Iterable[Id]) -> None:
+        """Forget things that are somebody else's by now: they may come again, wherever they are."""
+        for one in tuple(ids):
+            self.forget(one)
+            self._over.pop(one, None)
+
+    def ids(self) -> list[Id]:
+        """Return what is here, and what has ended lately."""
+        return [*self._states, *self._over]
+
+    def _remember(self, id: Id) -> None:  # noqa: A002
+        if not self._seconds:
+            return
+        now = trio.current_time()
+        self._over[id] = now + self._seconds
+        for one, until in list(itertools.islice(self._over.items(), 2)):  # the oldest are first
+            if until < now:
+                del self._over[one]
 
     @contextmanager
     def reading(self) -> Iterator[None]:

@@ -70,7 +70,7 @@ class SharedInbox(InboxStore, Protocol):
         """
 
     async def report(self, worker: Worker) -> None:
-        """Tell the others how this worker is; forgotten after three times the length of a lease without a report."""
+        """Tell the others how this worker is; after the length of a lease without a report, it counts as gone."""
 
     async def workers(self) -> Sequence[Worker]:
         """Return the workers that have reported, by their names."""

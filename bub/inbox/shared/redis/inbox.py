@@ -337,7 +337,7 @@ class RedisInbox:
     async def report(self, worker: Worker) -> None:
         """Tell the others how this worker is."""
         async with self._asking():
-            await self._workers.report(worker, self.leases.seconds * 3)
+            await self._workers.report(worker, self.leases.seconds)
 
     async def workers(self) -> Sequence[Worker]:
         """Return the workers that have reported lately, by their names."""

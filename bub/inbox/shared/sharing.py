@@ -1,0 +1,175 @@
+"""One gateway of several on a shared inbox: works on partitions and channels as their leases come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any
+
+import trio
+from msgspec import structs
+
+from bub.base.redis.keys import partition_of_id
+from bub.base.redis.leases import Lease
+from bub.channels.channel import Desk
+from bub.channels.supervisor import RunningChannels
+from bub.errors import BubError
+from bub.inbox.dispatcher import Dispatcher
+from bub.inbox.intake import Intake
+from bub.inbox.ledger import Ledger
+from bub.inbox.outbox import Outbox
+from bub.inbox.shared.holder import Holder
+from bub.inbox.shared.store import SharedInbox, Worker
+from bub.inbox.store import Id, Received
+from bub.log import log_info, log_warning
+
+AWAY_PAUSE = 1.0
+"""How long, in seconds, a store that cannot be read is left alone."""
+
+DELIVERING = 5.0
+"""How long, in seconds, a delivery under way may take when its channel goes elsewhere."""
+
+
+class Sharing:
+    """Leads the parts of one manager by the leases that it has; `grace` bounds the turns of what is given away."""
+
+    def __init__(
+        self,
+        store: SharedInbox,
+        worker: Worker,
+        channels: Collection[str],
+        *,
+        running: RunningChannels,
+        ledger: Ledger,
+        intake: Intake,
+        dispatcher: Dispatcher,
+        outbox: Outbox,
+        hand_on: Callable[[list[Received], Callable[[list[Any]], None]], Awaitable[None]],
+        grace: float,
+    ) -> None:
+        self._store = store
+        self.worker = worker
+        self._channels = frozenset(channels)
+        self._running = running
+        self._ledger = ledger
+        self._intake = intake
+        self._dispatcher = dispatcher
+        self._outbox = outbox
+        self._hand_on = hand_on
+        self._grace = grace
+        self._holder = Holder(store, worker, channels, self)
+        self._desk: Desk | None = None
+        self._tasks: trio.Nursery | None = None
+        self._settled = trio.lowlevel.ParkingLot()
+        self._unknown: set[str] = set()
+
+    @property
+    def holder(self) -> Holder:
+        """Who holds the leases."""
+        return self._holder
+
+    def lease_of(self, id: Id) -> Lease | None:  # noqa: A002 (what a message in a store is known by)
+        """Return the lease under which a message is answered; None if it is not ours to begin."""
+        return self._holder.lease_of(f"partition:{partition_of_id(id)}")
+
+    def note_settled(self) -> None:
+        """A turn or a delivery has come to its end."""
+        self._settled.unpark_all()
+
+    async def run(
+        self, tasks: trio.Nursery, desk: Desk, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Work until cancelled; tells `task_status` when it has looked for what there is to do once."""
+        self._tasks, self._desk = tasks, desk
+        self._running.attach(tasks, desk)
+        async with trio.open_nursery() as own:
+            own.start_soon(self._feed, self._take_messages)
+            own.start_soon(self._feed, self._take_replies)
+            await own.start(self._holder.run)
+            task_status.started()
+
+    async def drain(self) -> None:
+        """Hand everything over to the others, as soon as it is idle."""
+        await self._holder.drain()
+
+    # What the leases bring (`Holding`).
+
+    async def begin(self, lease: Lease) -> None:
+        """Begin with a partition or a channel."""
+        kind, _, name = lease.name.partition(":")
+        if kind == "partition":
+            waiting = self._ledger.take_in(self._known(await self._store.claim_partition(lease)))
+            await self._hand_on(waiting, self._intake.take_up)
+            return
+        assert self._tasks is not None
+        log_info("channel.taken", channel=name)
+        replies = await self._store.claim_channel(lease)
+        await self._running.switch(self._tasks, name, runs=True)
+        for reply in replies:
+            self._outbox.add(reply)
+
+    async def end(self, lease: Lease, *, is_lost: bool) -> None:
+        """End with a partition or a channel."""
+        kind, _, name = lease.name.partition(":")
+        if kind == "partition":
+            await self._end_partition(int(name), is_lost=is_lost)
+            return
+        assert self._tasks is not None
+        log_info("channel.left", channel=name)
+        await self._running.switch(self._tasks, name, runs=False)
+        await self._outbox.leave(name, 0.0 if is_lost else DELIVERING)
+
+    def is_busy(self, name: str) -> bool:
+        """Return whether a turn is under way in a partition."""
+        kind, _, number = name.partition(":")
+        return kind == "partition" and self._dispatcher.counts(_is_in(int(number))) > 0
+
+    def describe(self, worker: Worker) -> Worker:
+        """Complete what is reported of this gateway."""
+        return structs.replace(worker, turns=len(self._dispatcher), waiting=len(self._ledger))
+
+    async def _end_partition(self, partition: int, *, is_lost: bool) -> None:
+        is_meant = _is_in(partition)
+        if not is_lost:
+            self._intake.drop(is_meant)
+            self._dispatcher.leave(is_meant, at_once=False)
+            with trio.move_on_after(self._grace):
+                await self._wait_for_turns(is_meant)
+        self._dispatcher.leave(is_meant, at_once=True)
+        self._intake.drop(is_meant)
+        await self._wait_for_turns(is_meant)
+        self._ledger.drop(is_meant)
+
+    async def _wait_for_turns(self, is_meant: Callable[[Id], bool]) -> None:
+        while self._dispatcher.counts(is_meant):
+            await self._settled.park()
+
+    # What the streams bring.
+
+    async def _feed(self, take: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await take()
+            except BubError as error:
+                log_warning("store.unreadable", error=error, again_in=AWAY_PAUSE)
+                await trio.sleep(AWAY_PAUSE)
+
+    async def _take_messages(self) -> None:
+        found = self._known(await self._store.wait_for_messages())
+        self._intake.take_in([one for one in found if self.lease_of(one.id) is not None])
+
+    async def _take_replies(self) -> None:
+        for reply in await self._store.wait_for_replies():
+            if self._holder.lease_of(f"channel:{reply.message.channel}") is not None:
+                self._outbox.add(reply)
+
+    def _known(self, found: Sequence[Received]) -> list[Received]:
+        """Leave out messages of channels that this gateway does not know; another version of it may."""
+        for one in found:
+            if one.message.channel not in self._channels | self._unknown:
+                self._unknown.add(one.message.channel)
+                log_warning("inbox.unknown_channel", channel=one.message.channel)
+        return [one for one in found if one.message.channel in self._channels]
+
+
+def _is_in(partition: int) -> Callable[[Id], bool]:
+    return lambda one: partition_of_id(one) == partition
