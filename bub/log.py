@@ -12,9 +12,10 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -116,6 +117,12 @@ def log_to(folder: Path, *, debug: bool = False, shown: Form | None = None) -> N
     _logger.cache_clear()
 
 
+def add_to_log(**fields: str) -> None:
+    """Let each line of Bub's own have these fields from now on, such as which of several gateways writes it."""
+    global _everywhere
+    _everywhere = {**_everywhere, **fields}
+
+
 def cover(redactor: Redactor) -> None:
     """Let no line of the log hold what `redactor` covers, in what is said as in tracebacks, from now on.
 
@@ -149,6 +156,7 @@ _TRACEBACK = "bub_traceback"
 
 _destination: _Destination | None = None
 _is_silent = False
+_everywhere: Mapping[str, str] = MappingProxyType({})
 _redactors: frozenset[Redactor] = frozenset()
 _sinks: tuple[int, ...] = (0,)  # loguru's own first one
 
@@ -322,11 +330,12 @@ def _private(path: str, flags: int) -> int:
 
 def _with(event: str, fields: dict[str, Any]) -> Logger:
     """The logger, for one line whose event and fields are read by programs as well."""
-    return _logger().bind(**{_EVENT: event}, **{name: _in_json(value) for name, value in fields.items()})
+    bound = {name: _in_json(value) for name, value in {**fields, **_everywhere}.items()}
+    return _logger().bind(**{_EVENT: event}, **bound)
 
 
 def _line(event: str, fields: dict[str, Any]) -> str:
-    return " ".join([event, *(f"{name}={_text(value)}" for name, value in fields.items())])
+    return " ".join([event, *(f"{name}={_text(value)}" for name, value in {**fields, **_everywhere}.items())])
 
 
 def _to_text(value: Any) -> str:

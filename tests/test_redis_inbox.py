@@ -69,7 +69,7 @@ async def insist(ask: Callable[[], Awaitable[Any]]) -> Any:
                 await trio.lowlevel.checkpoint()
 
 
-CALL = NotedCall("c1", "bash", "{}", False)
+CALL = NotedCall("c1", "bash", "{}")
 
 CHANGES: dict[str, Callable[[RedisInbox, Received], Awaitable[Any]]] = {
     "begin": lambda inbox, one: inbox.begin([one.id]),

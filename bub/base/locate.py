@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,8 @@ FILE_NAME = "pipelines.yaml"
 
 DOTENV = ".env"
 """The file beside a pipeline file with variables of its own."""
+
+_AGENT = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 
 IS_PRIVATE = "it is one of Bub's own files, which only your own pipeline file may name"
 """Why a file that `leads_home` is not read, as a clause."""
@@ -38,6 +41,21 @@ def bub_home(environ: Mapping[str, str]) -> Path:
         return Path(environ.get("BUB_HOME") or "~/.bub").expanduser().absolute()
     except RuntimeError as error:
         raise UsageError("your home folder cannot be found", help="set BUB_HOME to a folder for Bub's files") from error
+
+
+def memory_of(workspace: Path, environ: Mapping[str, str]) -> str:
+    """Return whose memory an agent has: its name, if the environment gives it one, else its workspace's real path.
+
+    `BUB_AGENT` counts only in the environment of the process: a folder's `.env` could take another agent's memory.
+    Raises `UsageError` for what is no name.
+    """
+    name = environ.get("BUB_AGENT", "")
+    if not name:
+        return os.path.realpath(workspace)
+    if not re.fullmatch(_AGENT, name):
+        problem = "the name of an agent has letters, digits, `_`, `.` and `-`, and begins with a letter or digit"
+        raise UsageError(f"`{name}` cannot be the name of an agent", help=f"{problem}; 64 at most")
+    return f"agent:{name}"
 
 
 def lock_of(pipeline: Path) -> Path:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Event
-from types import FrameType
-from typing import Annotated
+from types import FrameType, MappingProxyType
+from typing import Annotated, Literal
 
 import trio
 import typer
@@ -25,7 +25,12 @@ from bub.errors import UsageError
 from bub.framework import BubFramework
 from bub.gateway.serving import Gateway, format_finding
 from bub.gateway.systemd import Systemd
+from bub.inbox.shared.share import CHANNELS, ROLES, TURNS
 from bub.log import Form, log_to, log_warning, open_log
+
+Roles = Literal["turns", "channels", "all"]
+
+_ROLES_OF: Mapping[Roles, Sequence[str]] = MappingProxyType({"turns": [TURNS], "channels": [CHANNELS], "all": ROLES})
 
 
 def gateway(
@@ -42,6 +47,9 @@ def gateway(
         typer.Option(metavar="ADDRESS", help="Serve /healthz and /metrics there, such as 127.0.0.1:9464."),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Reload the pipeline file whenever it changes.")] = False,
+    roles: Annotated[
+        Roles, typer.Option(help="Of several gateways on one store: answer messages, run channels, or both.")
+    ] = "all",
     log_format: Annotated[Form, typer.Option(help="How the lines of the log look on standard error.")] = "text",
     install: Annotated[
         bool, typer.Option("--install", help="Let systemd or launchd run it for this folder, from now on.")
@@ -71,7 +79,9 @@ def gateway(
         wanted = listen or (framework.settings.get("gateway") or {}).get("listen")
         address = ListenAddress.of(wanted) if wanted else None
         names = _names_of(framework, enable_channel)
-        ended_by = trio.run(Gateway(framework, names, listen=address, watch=watch, systemd=systemd).run)
+        ended_by = trio.run(
+            Gateway(framework, names, listen=address, watch=watch, systemd=systemd, roles=_ROLES_OF[roles]).run
+        )
     except KeyboardInterrupt:
         if terminated.is_set():
             return 0

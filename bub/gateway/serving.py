@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, NamedTuple, TypeAlias
 
 import trio
 
 from bub import __version__
 from bub.base.diagnostics import Diagnostic, PipelineError, Place, without_notes
+from bub.base.redis.settings import store_address
 from bub.channels.server import ListenAddress
 from bub.errors import BubError
 from bub.framework import BubFramework
@@ -23,10 +26,12 @@ from bub.gateway.garbage import look_through, looking_later, looking_less_often
 from bub.gateway.hangup import HANGUP, find_terminal, held_hangup
 from bub.gateway.monitor import Monitor
 from bub.gateway.systemd import Systemd
-from bub.inbox.mailbox import Mailbox, inbox_file
 from bub.inbox.manager import ChannelManager
 from bub.inbox.schedules.scheduler import Wall
-from bub.log import log_exception, log_info, log_warning, redact_text
+from bub.inbox.shared.opening import inbox_of
+from bub.inbox.shared.share import ROLES
+from bub.inbox.shared.store import Worker
+from bub.log import add_to_log, log_exception, log_info, log_warning, redact_text
 from bub.runtime.capacity import allow_open_files
 
 _LOOK_EVERY = 0.5
@@ -56,7 +61,7 @@ class Gateway:
     SIGTERM and SIGINT let the turns under way finish within `shutdown_grace`; the second one ends them at once. SIGHUP
     loads the files of the framework again; with `watch`, so does a change of one of them. A file that does not compile
     changes nothing. With `listen`, `/healthz` and `/metrics` are served there. `systemd` is told what it is at.
-    Schedules fire by the `wall` clock.
+    Schedules fire by the `wall` clock. Of several gateways on one store, this one has the `roles`.
     """
 
     def __init__(
@@ -68,7 +73,9 @@ class Gateway:
         watch: bool = False,
         systemd: Systemd | None = None,
         wall: Wall = time.time,
+        roles: Sequence[str] = ROLES,
     ) -> None:
+        self._roles = tuple(roles)
         self._framework = framework
         self._names = tuple(names)
         self._listen = listen
@@ -92,9 +99,12 @@ class Gateway:
         allow_open_files()
         with looking_less_often(), trio.open_signal_receiver(*_signals()) as signals:
             async with framework.running(), trio.open_nursery() as beside:
-                mailbox = Mailbox(inbox_file(framework.home), framework.workspace)
+                mailbox = inbox_of(framework.home, framework.workspace, framework.settings)
+                worker = self._describe_worker() if store_address(framework.settings) is not None else None
+                if worker is None and set(self._roles) != set(ROLES):
+                    raise _no_store()
                 manager = ChannelManager(
-                    framework, self._names, mailbox=mailbox, counts=framework.counts, wall=self._wall
+                    framework, self._names, mailbox=mailbox, counts=framework.counts, wall=self._wall, worker=worker
                 )
                 if not manager.names:
                     raise _no_channel(self._names, manager.disabled)
@@ -116,6 +126,14 @@ class Gateway:
         if self._ended_by is None and manager.refusal is not None:
             raise manager.refusal
         return self._ended_by
+
+    def _describe_worker(self) -> Worker:
+        """Return how this gateway is called among several; each process has a name of its own."""
+        name = os.environ.get("BUB_WORKER") or f"{socket.gethostname()}-{os.getpid()}-{token_hex(2)}"
+        add_to_log(worker=name)
+        return Worker(
+            name, version=__version__, roles=self._roles, host=socket.gethostname(), pid=os.getpid(), since=time.time()
+        )
 
     # Signals.
 
@@ -205,13 +223,15 @@ class Gateway:
 
     def _health(self, manager: ChannelManager) -> tuple[bool, Mapping[str, Any]]:
         states, problems = manager.states, self._framework.plugin_problems
-        all_run = all(state in ("running", "ended") for state in states.values())
-        status = "ok" if all_run and not problems else "degraded"
+        sharing = manager.sharing
+        all_run = all(state in ("running", "ended", "elsewhere") for state in states.values())
+        is_away = sharing is not None and sharing.holder.away_since is not None
+        status = "ok" if all_run and not problems and not is_away else "degraded"
         if manager.is_draining:
             status = "draining"
         elif not self._begun.is_so:
             status = "starting"
-        elif "running" not in states.values() or manager.refusal is not None:
+        elif (sharing is None and "running" not in states.values()) or manager.refusal is not None:
             status = "failing"
         return status in ("ok", "degraded"), {
             "status": status,
@@ -221,6 +241,7 @@ class Gateway:
             "turns": manager.turns,
             "inbox": manager.waiting,
             "outbox": manager.undelivered,
+            **({} if sharing is None else {"shared": sharing.describe_state()}),
             "schedules": {name: _as_dates(state) for name, state in manager.schedules.items()},
             "reload": self._reload._asdict() if self._reload is not None else None,
         }
@@ -274,6 +295,12 @@ def format_finding(finding: Diagnostic) -> str:
     """Return a finding as a line of the log: where, what, and what to do."""
     hint = f" ({finding.help})" if finding.help else ""
     return f"{Place(finding.file, finding.range)}: {finding.severity}[{finding.code}] {finding.message}{hint}"
+
+
+def _no_store() -> BubError:
+    """Return why a gateway that stands alone has every role."""
+    remedy = "set `gateway.store` to the address of a Redis, or leave --roles out"
+    return BubError("one gateway alone answers its channels by itself", help=remedy)
 
 
 def _no_channel(names: tuple[str, ...], disabled: Mapping[str, str]) -> BubError:

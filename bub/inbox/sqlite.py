@@ -15,6 +15,7 @@ import msgspec
 
 from bub.approval import NotedCall
 from bub.base.database import PATIENCE, explain_failure, make_tables, open_database, transaction
+from bub.base.locate import memory_of
 from bub.base.private import make_private
 from bub.base.surfaces import Surface
 from bub.channels.message import ChannelMessage
@@ -93,7 +94,7 @@ class SqliteInbox:
 
     def __init__(self, path: Path | None, workspace: Path) -> None:
         self.path = path
-        self.workspace = os.path.realpath(workspace)
+        self.workspace = memory_of(workspace, os.environ)
         self._connection: sqlite3.Connection | None = None
         self._key = 0
         self.texts = MessageTexts()

@@ -25,7 +25,7 @@ MARK = "Written by `bub gateway --install`"
 _PATIENCE = 120.0
 """How long, in seconds, a service manager may take."""
 
-CARRIED = ("BUB_HOME", "BUB_CONFIG", "BUB_PROFILE", "PATH")
+CARRIED = ("BUB_HOME", "BUB_CONFIG", "BUB_PROFILE", "BUB_AGENT", "PATH")
 """What a service gets of the environment: what steers Bub itself, and where the agent finds programs."""
 
 _UNIT = f"""\

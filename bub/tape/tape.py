@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import trio
 
+from bub.base.locate import memory_of
 from bub.errors import TapeError
 from bub.log import log_exception
 from bub.tape.context import TapeContext
@@ -33,9 +34,9 @@ SIDECAR = "__sidecar__"
 def tape_name(workspace: Path, session_id: str) -> str:
     """What the tape of a session is called: a name for the workspace and one for the session (BEHAVIOURS P3).
 
-    However a workspace is written, it is the same one.
+    However a workspace is written, it is the same one; an agent that has a name has the same tapes everywhere.
     """
-    return f"{_short(_real(workspace))}__{_short(session_id)}"
+    return f"{_short(memory_of(workspace, os.environ))}__{_short(session_id)}"
 
 
 def _real(workspace: Path) -> str:

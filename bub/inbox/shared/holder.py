@@ -29,7 +29,8 @@ _MARGIN = 0.1
 class Store(Protocol):
     """What is asked of a store that is shared (`SharedInbox`)."""
 
-    leases: Leases
+    @property
+    def leases(self) -> Leases: ...
 
     @property
     def partitions(self) -> int: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import trio
@@ -66,6 +66,21 @@ class Sharing:
     def holder(self) -> Holder:
         """Who holds the leases."""
         return self._holder
+
+    def describe_state(self) -> Mapping[str, Any]:
+        """Describe what this gateway works on, for `/healthz`."""
+        holder = self._holder
+        leases = [lease.name.partition(":") for lease in holder.leases]
+        away = holder.away_since
+        return {
+            "worker": self.worker.name,
+            "roles": self.worker.roles,
+            "partitions": sorted(int(name) for kind, _, name in leases if kind == "partition"),
+            "of": self._store.partitions,
+            "channels": sorted(name for kind, _, name in leases if kind == "channel"),
+            "renewals": holder.renewals,
+            "store": "ok" if away is None else f"away for {trio.current_time() - away:.0f} s",
+        }
 
     def lease_of(self, id: Id) -> Lease | None:  # noqa: A002 (what a message in a store is known by)
         """Return the lease under which a message is answered; None if it is not ours to begin."""

@@ -39,7 +39,9 @@ class SharedInbox(InboxStore, Protocol):
     `InboxStore` that names ids proves them: it raises `FencedError` once one of them is over, and does nothing.
     """
 
-    leases: Leases
+    @property
+    def leases(self) -> Leases:
+        """Who may work on what."""
 
     @property
     def partitions(self) -> int:

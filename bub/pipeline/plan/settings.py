@@ -18,7 +18,12 @@ from bub.pipeline.source.scalars import read_scalar
 
 PREFIX = "BUB_"
 
-RESERVED = frozenset({"BUB_CONFIG", "BUB_HOME", "BUB_PROFILE", "BUB_DEBUG", "BUB_LOCAL_MODEL", "BUB_TRUST_WORKSPACE"})
+RESERVED = frozenset(
+    {
+        *("BUB_AGENT", "BUB_CONFIG", "BUB_DEBUG", "BUB_HOME", "BUB_LOCAL_MODEL", "BUB_PROFILE"),
+        *("BUB_TRUST_WORKSPACE", "BUB_WORKER"),
+    }
+)
 """Variables that steer Bub itself and are never settings."""
 
 RESERVED_BEGINNINGS = ("BUB_ONBOARD_", "BUB_ACTION_")

@@ -95,9 +95,8 @@ class RedisQuestions:
 
     async def end_call(self, ids: Sequence[Id], call: NotedCall) -> None:
         """Note that a call has ended."""
-        begun, ended = structs.replace(call, has_ended=False), structs.replace(call, has_ended=True)
         for at, numbers in self._by_partition(ids):
-            given = [self._prove(at.partition), _write(begun), _write(ended), *numbers]
+            given = [self._prove(at.partition), _write(call), _write(call, has_ended=True), *numbers]
             await self._redis.run(scripts.END_CALL, at.all(), given)
 
     async def waiting(self, ids: Sequence[Id]) -> list[NotedCall]:
@@ -137,8 +136,9 @@ class RedisQuestions:
         return [(PartitionKeys(self._keys, partition), numbers) for partition, numbers in found.items()]
 
 
-def _write(call: NotedCall) -> bytes:
-    return msgspec.json.encode(mend(msgspec.to_builtins(call)))
+def _write(call: NotedCall, *, has_ended: bool = False) -> bytes:
+    noted = structs.replace(call, has_begun=True, has_ended=has_ended)
+    return msgspec.json.encode(mend(msgspec.to_builtins(noted)))
 
 
 def _read(number: int, fields: Mapping[bytes, bytes]) -> AskedQuestion:

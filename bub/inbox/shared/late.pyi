@@ -1,0 +1,1 @@
+from bub.inbox.shared.redis.inbox import RedisInbox as RedisInbox

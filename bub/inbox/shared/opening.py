@@ -1,0 +1,42 @@
+"""Which store an inbox lies in: that of the address in the settings, or a file in Bub's own folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from bub.base.locate import memory_of
+from bub.base.redis.address import StoreAddress
+from bub.base.redis.settings import store_address
+from bub.errors import BubError
+from bub.inbox.mailbox import Mailbox, inbox_file
+from bub.inbox.shared import late
+from bub.inbox.shared.store import SharedInbox
+from bub.inbox.store import InboxStore
+
+
+def inbox_of(home: Path, workspace: Path, settings: Mapping[str, Any]) -> InboxStore:
+    """Return the inbox of an agent, which is still to be opened. Raises `BubError` if it cannot be."""
+    address = store_address(settings)
+    return Mailbox(inbox_file(home), workspace) if address is None else shared_inbox(address, workspace)
+
+
+def shared_inbox(address: StoreAddress, workspace: Path) -> SharedInbox:
+    """Return the inbox of an agent in a store that several gateways share."""
+    try:
+        inbox: SharedInbox = late.RedisInbox(address, agent_of(workspace))
+    except ImportError as error:
+        remedy = 'install it: pip install "bub-pipelines[redis]"'
+        raise BubError(f"{address.shown} needs the package coredis", help=remedy) from error
+    return inbox
+
+
+def agent_of(workspace: Path) -> str:
+    """Return what everything of an agent is called in a shared store: its name, or one made of its workspace."""
+    memory = memory_of(workspace, os.environ)
+    if memory.startswith("agent:"):
+        return memory.removeprefix("agent:")
+    return sha256(memory.encode("utf-8", "surrogatepass")).hexdigest()[:16]
