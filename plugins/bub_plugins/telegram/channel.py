@@ -62,25 +62,35 @@ class TelegramChannel(Channel):
         Where Telegram cannot be reached, the channel has begun
         all the same, and tries on.
         """
-        from bub_plugins.telegram.connection import Connection, introduce_bot, open_bot
-        from bub_plugins.telegram.lost import KnownMessages
-
         if self._guests.is_empty:
             log_warning(
                 "telegram.nobody_may_talk", help="list them in `telegram.allow_users` or `telegram.allow_chats`"
             )
+        await self._stay_connected(task_status, polls=True)
+
+    async def connect(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Be there for turns while another gateway polls: show typing, growing answers and questions, fetch media."""
+        await self._stay_connected(task_status, polls=False)
+
+    async def _stay_connected(self, task_status: trio.TaskStatus[None], *, polls: bool) -> None:
+        """Have a connection until cancelled, or raise the refusal that polling comes to."""
+        from bub_plugins.telegram.connection import Connection, introduce_bot, open_bot
+        from bub_plugins.telegram.lost import KnownMessages
+
         async with open_bot(self._settings) as (bot, request):
             beginning = _Beginning(task_status)
             me = await introduce_bot(bot, beginning)
             desk = _Desk(self, f"{me.id}/")
             known = KnownMessages(await desk.recall(), desk.remember)
             async with trio.open_nursery() as nursery:
-                self._connection = Connection(
+                connection = self._connection = Connection(
                     bot, request, me, self._settings, self._handle, desk, known, nursery.start_soon
                 )
                 try:
                     beginning.tell()
-                    refusal = await self._connection.receive()
+                    if not polls:
+                        await trio.sleep_forever()
+                    refusal = await connection.receive()
                 finally:
                     self._connection = None
                 nursery.cancel_scope.cancel()
