@@ -9,12 +9,14 @@ from typing import Any
 import trio
 
 from bub.approval import NotedCall
+from bub.base.scopes import Scope
 from bub.base.surfaces import Surface, Writer
 from bub.channels.channel import Channel
 from bub.channels.message import ChannelMessage, joined
 from bub.envelope import Envelope
 from bub.inbox.framework import MessageTurn
 from bub.inbox.store import Id, Received
+from bub.log import log_exception
 from bub.streaming import StreamEvent
 
 
@@ -63,6 +65,15 @@ class Batch:
             self.items += batch.items
             taken.append(batch.turn.message)
         return taken
+
+    async def attend(self, channel: Channel, attending: Scope) -> None:
+        """Let the channel show that somebody is at it; that it cannot does not keep the answer."""
+        try:
+            manager = channel.attending(self.message)
+            if manager is not None:
+                await attending.enter(manager)
+        except Exception as error:  # noqa: BLE001 (it is a courtesy)
+            log_exception("channel.attending_failed", error, channel=channel.name)
 
     async def complete(self, channel: Channel, came: Envelope) -> Envelope:
         """Let the channel complete the message; where it is to be answered is not the channel's to change."""

@@ -182,11 +182,13 @@ class Dispatcher:
         outcome, error_id = "", _new_id()
         try:
             await self._arrive(batch)
+            if await self._is_moved(batch):
+                return
             if not turn.is_over:
                 if not await self._wait_for_session(batch):
                     return
                 began = perf_counter()
-                await self._attend(self._channels[batch.message.channel], batch.message, attending)
+                await batch.attend(self._channels[batch.message.channel], attending)
             outcome = "cancelled"
             result = await turn.answer()
             await attending.close()
@@ -205,7 +207,8 @@ class Dispatcher:
             log_exception("turn.failed", failure, id=error_id, session=turn.session_id)
             if trio.current_effective_deadline() > trio.current_time():
                 outcome = "failed"
-                batch.replies.append(self._apology(batch.message, failure, error_id))
+                in_full = self._channels[batch.message.channel].role == "interface"
+                batch.replies.append(apology(batch.message, failure, error_id, in_full=in_full))  # the only one (T30)
                 await self._finish(batch)
             elif cancelled is not None:  # it failed since it was cancelled: that is no reason to give it up
                 raise cancelled from None
@@ -226,9 +229,20 @@ class Dispatcher:
         await turn.reach()
         if turn.is_risky:
             await self._begin(batch)
-        await turn.arrive()
+        arrival = batch.items[0].arrival
+        await (turn.arrive() if arrival is None else turn.resume(arrival.session_id, arrival.values))
         batch.message = replace(batch.message, session_id=turn.session_id)
         batch.is_running = turn.is_over
+
+    async def _is_moved(self, batch: Batch) -> bool:
+        """Move a batch to where its session is answered, if that is elsewhere in a shared store."""
+        session_id = batch.message.session_id
+        if batch.turn.is_over or batch.items[0].arrival is not None or self._ledger.is_home(batch.ids, session_id):
+            return False
+        await self._let_wait(batch)
+        await self._ledger.move(batch.ids, session_id, batch.turn.write_arrival())
+        batch.is_done = True
+        return True
 
     async def _wait_for_session(self, batch: Batch) -> bool:
         """Let a batch have its session, once that is free; False where it gets no turn of its own."""
@@ -332,15 +346,6 @@ class Dispatcher:
         if batch.steers is not None and batch in batch.steers.steered:
             batch.steers.steered.remove(batch)
 
-    async def _attend(self, channel: Channel, message: ChannelMessage, attending: Scope) -> None:
-        """Let the channel show that somebody is at it; that it cannot does not keep the answer."""
-        try:
-            manager = channel.attending(message)
-            if manager is not None:
-                await attending.enter(manager)
-        except Exception as error:  # noqa: BLE001
-            log_exception("channel.attending_failed", error, channel=channel.name)
-
     async def _finish(self, batch: Batch) -> None:
         batch.is_over = True
         await self._end(batch)
@@ -380,11 +385,6 @@ class Dispatcher:
             return True
         log_warning("outbound.undeliverable", channel=target, session=asked.session_id)
         return False
-
-    def _apology(self, message: ChannelMessage, error: BaseException, error_id: str) -> ChannelMessage:
-        """The one error reply to messages whose turn failed (T30)."""
-        in_full = self._channels[message.channel].role == "interface"
-        return apology(message, error, error_id, in_full=in_full)
 
     async def give_up(self, received: Received) -> None:
         """A turn that never came to its end would be begun for ever: who wrote is told, the message is kept."""

@@ -16,7 +16,7 @@ from bub.inbox.debounce import Debounce, Timing
 from bub.inbox.flood import FloodNotices
 from bub.inbox.ledger import Ledger, Origin, origin_of
 from bub.inbox.schedules.firing import Firing
-from bub.inbox.store import Id, Received
+from bub.inbox.store import Arrival, Id, Received
 from bub.log import log_warning
 
 _MOST_BUFFERS = 10_000
@@ -50,6 +50,7 @@ class Intake:
         self._hand_on = hand_on
         self._start_soon = start_soon
         self._buffers: dict[Origin, Debounce[Received]] = {}
+        self._moved: dict[Id, list[Received]] = {}
         self._early: list[Received] | None = []
         self._floods = FloodNotices()
         self._room = trio.lowlevel.ParkingLot()
@@ -118,6 +119,7 @@ class Intake:
         for buffer in self._buffers.values():
             if any(is_gone(one.id) for one in buffer.waiting):
                 buffer.take()
+        self._moved = {first: moved for first, moved in self._moved.items() if not is_gone(first)}
 
     def open(self, kept: Sequence[Received]) -> None:
         """Begin to hand on: first what was kept from before the start, then what has come in since."""
@@ -160,6 +162,9 @@ class Intake:
             return
         message = received.message
         origin = origin_of(message)
+        if received.arrival is not None:
+            self._gather(received, received.arrival)
+            return
         if not self._channels[message.channel].needs_debounce:
             self._pass_on([received])
             return
@@ -176,6 +181,13 @@ class Intake:
             self._start_soon(self._ledger.finish, [received.id])
         elif not was_waiting:
             self._start_soon(self._wait_for_more, buffer)
+
+    def _gather(self, received: Received, arrival: Arrival) -> None:
+        """Hand on what was moved here as one, once all of it is here."""
+        moved = self._moved.setdefault(arrival.first, [])
+        moved.append(received)
+        if len(moved) == arrival.number:
+            self._pass_on(self._moved.pop(arrival.first))
 
     def _forget_old_buffers(self) -> None:
         if len(self._buffers) >= _MOST_BUFFERS:

@@ -9,10 +9,12 @@ import trio
 
 from bub.approval import NotedCall
 from bub.base.counts import Counts
+from bub.base.redis.keys import partition_of_id
 from bub.channels.message import ChannelMessage
 from bub.errors import BubError
 from bub.inbox.outbox import Outbox
 from bub.inbox.schedules.firing import Firing
+from bub.inbox.shared.store import SharedInbox
 from bub.inbox.state import OF_MESSAGES, Entries, State
 from bub.inbox.store import FencedError, Id, InboxStore, MailboxError, Outgoing, Received, Token
 from bub.log import log_exception, log_warning
@@ -60,15 +62,15 @@ class Ledger:
         *,
         settled: Callable[[], None],
         overtakes: Callable[[ChannelMessage], bool] = lambda message: False,
-        is_shared: bool = False,
+        shared: SharedInbox | None = None,
     ) -> None:
         self._store = store
         self._outbox = outbox
         self._counts = counts
         self._settled = settled
         self._overtakes = overtakes
-        self._is_shared = is_shared
-        self._entries = Entries(OF_MESSAGES, seconds=_KNOWN_FOR if is_shared else 0)
+        self._shared = shared
+        self._entries = Entries(OF_MESSAGES, seconds=_KNOWN_FOR if shared is not None else 0)
         self._token: Token | None = None
         self._is_unsure = False
         self._left: dict[Origin, list[Id]] = {}
@@ -109,7 +111,7 @@ class Ledger:
         except MailboxError:
             self._is_unsure = True  # a disk that does not answer may have taken it after all
             raise
-        if received is None or self._is_shared:
+        if received is None or self._shared is not None:
             return received
         if self._entries.knows(received.id):
             return None
@@ -228,6 +230,26 @@ class Ledger:
         self._post(outgoing)
         self._settled()
 
+    def is_home(self, ids: Sequence[Id], session_id: str) -> bool:
+        """Whether messages are where their session is answered; they always are in a store of one process."""
+        return self._shared is None or self._shared.partition_of(session_id) == partition_of_id(ids[0])
+
+    async def move(self, ids: Sequence[Id], session_id: str, arrival: bytes) -> None:
+        """Move messages to where their session is answered, as soon as the store takes it."""
+        assert self._shared is not None
+        while True:
+            try:
+                with trio.CancelScope(shield=True):
+                    await self._shared.move(ids, session_id, arrival)
+                    break
+            except FencedError:
+                raise
+            except BubError as error:
+                log_exception("inbox.unwritable", error, again_in=DISK_PAUSE)
+                await trio.sleep(DISK_PAUSE)
+        self._entries.drop(ids)
+        self._settled()
+
     async def give_up(self, received: Received, reason: str, replies: Sequence[ChannelMessage]) -> None:
         """Set a message aside for `bub inbox`, and say so; where the disk does not take it, it is tried again later."""
         try:
@@ -251,7 +273,7 @@ class Ledger:
         self._entries.advance(ids, State.RECEIVED)
 
     def _post(self, outgoing: Iterable[Outgoing]) -> None:
-        if not self._is_shared:
+        if self._shared is None:
             for one in outgoing:
                 self._outbox.add(one)
 

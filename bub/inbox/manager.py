@@ -82,10 +82,9 @@ class ChannelManager:
         self._renewal = Renewal(framework, brought, channels)
         start_soon, settled = self._start_soon, self._note_settled
         is_shared = worker is not None
+        shared = cast("SharedInbox", mailbox) if is_shared else None
         self._outbox = Outbox(mailbox, channels, counts, start_soon=start_soon, settled=settled, is_shared=is_shared)
-        self._ledger = Ledger(
-            mailbox, self._outbox, counts, settled=settled, overtakes=self._overtakes, is_shared=is_shared
-        )
+        self._ledger = Ledger(mailbox, self._outbox, counts, settled=settled, overtakes=self._overtakes, shared=shared)
         self._approvals = Approvals(framework, mailbox, channels, start_soon=start_soon)
         self._dispatcher = Dispatcher(
             framework,
@@ -111,9 +110,9 @@ class ChannelManager:
         )
         self.sharing: Sharing | None = None
         """What this gateway works on, if several share its inbox."""
-        if worker is not None:
+        if worker is not None and shared is not None:
             self.sharing = Sharing(
-                cast("SharedInbox", mailbox),
+                shared,
                 worker,
                 channels,
                 running=self._running,

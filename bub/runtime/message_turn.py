@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TypeAlias
 
 from bub.approval import Ask, CallNotes
@@ -12,60 +11,22 @@ from bub.base.surfaces import Surface, Writer, writers_of
 from bub.base.trace import TurnRecord
 from bub.base.waiting import MovingDeadline, one_at_a_time
 from bub.envelope import Envelope, add_address, content_of, field_of
-from bub.errors import TapeError
 from bub.hooks.admission import Admission, Steering
-from bub.log import log_exception, log_warning
 from bub.pipeline.run.failures import tell_observers
 from bub.pipeline.run.state import OnEvent
 from bub.pipeline.run.turn import Turn
-from bub.runtime.admission import ask_admission
-from bub.runtime.capacity import count_turns_that_fit
-from bub.runtime.generations import Generation, Loaded
+from bub.runtime.arriving.admission import ask_admission
+from bub.runtime.arriving.arrival import WrittenArrival, read_arrival, write_arrival
+from bub.runtime.generations import Generation
 from bub.runtime.result import TurnResult, result_of
-from bub.runtime.sessions import Dispatch, OnWait, Sessions, TurnUnderWay, origin_of
+from bub.runtime.sessions import Dispatch, OnWait, TurnUnderWay, origin_of
 from bub.runtime.snapshot import Profile
+from bub.runtime.turn_host import TurnHost
 from bub.runtime.under_way import current_turn
 from bub.streaming import StreamEvent
-from bub.tape.settings import PERSONALITY, session_settings
-from bub.tape.tape import Tape, tape_name
 
 Complete: TypeAlias = Callable[[Envelope], Awaitable[Envelope]]
 """Completes a message before anybody looks into it, such as by fetching its media."""
-
-
-class TurnHost:
-    """What the turns of one framework share: what is `loaded`, the `workspace`, and the sessions they wait for.
-
-    `last_result` is what the turn that ended last came to.
-    """
-
-    def __init__(self, loaded: Loaded, workspace: Path) -> None:
-        self.last_result: TurnResult | None = None
-        self.loaded = loaded
-        self.workspace = workspace
-        self.sessions = Sessions(count_turns_that_fit())
-
-    async def chosen_by(self, session_id: str, generation: Generation, routed: Profile) -> Profile:
-        """The profile that a session has chosen (`personality_switched`), else the one its message is routed to."""
-        store = self.loaded.tape_store
-        if store is None:
-            return routed
-        try:
-            name = (await session_settings(Tape(tape_name(self.workspace, session_id), store))).get(PERSONALITY)
-        except TapeError as error:
-            log_exception("personality.unreadable", error, session=session_id)
-            return routed
-        if name and name not in generation.profiles:
-            log_warning("personality.unknown", session=session_id, personality=name, profile=routed.name)
-        return generation.profiles.get(str(name), routed) if name else routed
-
-    async def has_tape(self, session_id: str) -> bool:
-        """Whether something is on the tape of a session."""
-        store = self.loaded.tape_store
-        if store is None:
-            return False
-        tape = Tape(tape_name(self.workspace, session_id), store)
-        return bool(await tape.fetch(tape.query().limit(1)))
 
 
 class MessageTurn(TurnUnderWay):
@@ -178,12 +139,29 @@ class MessageTurn(TurnUnderWay):
         If the session has chosen another profile, the turn goes on there, and what only that one has above the session
         is run, so that none of its gates is skipped. Raises what the first failing stage raised.
         """
+        await self._arrive(None, "")
+
+    async def resume(self, session_id: str, written: bytes) -> None:
+        """Stand where the turn of the same messages stood in another process, as `write_arrival` has written it.
+
+        Raises what `arrive` raises.
+        """
+        await self._arrive(read_arrival(written), session_id)
+
+    def write_arrival(self) -> bytes:
+        """Write down what the turn has come to, for a process that goes on with it; here it is closed."""
+        assert self._turn is not None
+        return write_arrival(self._turn, self.profile.name)
+
+    async def _arrive(self, before: WrittenArrival | None, session_id: str) -> None:
         if self.arrival is None or self.arrival.is_reached:
             self._take_latest()
         else:
             await self.reach()
         self.loaded.users += 1
         self._is_counted = True
+        if before is not None:
+            self.profile = self.loaded.profiles.get(before.profile, self.profile)
         turn = self._turn = self._turn_on(self.profile)
         token = current_turn.set(self)
         try:
@@ -191,7 +169,10 @@ class MessageTurn(TurnUnderWay):
                 await self.open_lifespan()
             if self._complete is not None and self._is_looked_at_early():
                 await self._complete_message()
-            await turn.arrive()
+            if before is None:
+                await turn.arrive()
+            else:
+                await turn.resume(before.read_values(), before.read_asked(), session_id)
             if self.profile.has_personalities and turn.ended_by is None:
                 await self._settle()
         except BaseException as error:

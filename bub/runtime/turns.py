@@ -11,9 +11,10 @@ from bub.base.surfaces import Surface, Writer
 from bub.envelope import Envelope, add_address
 from bub.hooks.admission import Steering
 from bub.pipeline.run.state import OnEvent
-from bub.runtime.message_turn import Complete, MessageTurn, TurnHost
+from bub.runtime.message_turn import Complete, MessageTurn
 from bub.runtime.result import TurnResult
 from bub.runtime.sessions import Dispatch
+from bub.runtime.turn_host import TurnHost
 from bub.runtime.under_way import current_turn
 
 

@@ -47,6 +47,9 @@ class SharedInbox(InboxStore, Protocol):
     def partitions(self) -> int:
         """Into how many partitions it is cut, known once it is open."""
 
+    def partition_of(self, name: str) -> int:
+        """Return in which partition an origin or a session is."""
+
     async def claim_partition(self, lease: Lease) -> Sequence[Received]:
         """Begin with a partition: give what waits there, in order, what an earlier owner had begun with first."""
 

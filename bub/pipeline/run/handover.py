@@ -35,12 +35,13 @@ def values_kept(turn: TurnState) -> dict[str, Any]:
     return {name: turn.values[slot] for name, slot in turn.graph.arrived.items() if name not in _OWN_VALUES}
 
 
-async def catch_up(turn: TurnState, strand: Strand, kept: dict[str, Any]) -> None:
+async def catch_up(turn: TurnState, strand: Strand, kept: dict[str, Any], *, is_same: bool = False) -> None:
     """Run what is still owed above the session of a turn, where `kept` has each value as it stands by now.
 
     What makes the message or the session's id does not run again. Of the other stages those run that did not run
     before, and of those that did the plugins are asked that were not. A gate or claim is asked anew as a whole, since
-    its plugins have the settings of their own profile; so is a stage with a clean-up, since its clean-up has run.
+    its plugins have the settings of their own profile, unless it `is_same` and all of them were asked; so is a stage
+    with a clean-up, since its clean-up has run.
     """
     values = turn.values
     for name, slot in turn.graph.arrived.items():
@@ -51,7 +52,7 @@ async def catch_up(turn: TurnState, strand: Strand, kept: dict[str, Any]) -> Non
             for name, slot in step.sources.items():
                 if name in kept and slot != node.item:
                     values[slot] = kept[name]
-        owed = [one for one in (_still_owed(turn, step) for step in node.steps) if one is not None]
+        owed = [one for one in (_still_owed(turn, step, is_same) for step in node.steps) if one is not None]
         made = _list_made(node)
         if not owed:
             for name, slot in made:
@@ -69,12 +70,13 @@ def _list_made(node: GraphNode) -> list[tuple[str, int]]:
     return [*made, *((name, slot) for step in node.steps for name, slot in step.makes if slot != node.item)]
 
 
-def _still_owed(turn: TurnState, step: Step) -> Step | None:
+def _still_owed(turn: TurnState, step: Step, is_same: bool) -> Step | None:
     """A stage above the session as it still has to run; None if it need not."""
     asked = turn.asked.get(step.id)
     if step.joins is not None:
         return None
-    if asked is None or step.kind.facts.barrier:
+    has_spoken = is_same and asked is not None and asked >= {call.plugin for call in step.calls.items}
+    if asked is None or (step.kind.facts.barrier and not has_spoken):
         return step
     makes_message = any(name == "message" for name, _ in step.makes)
     if step.has_cleanup and not makes_message:

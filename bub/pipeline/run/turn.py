@@ -5,7 +5,7 @@ The engine knows kinds, stages and values, and no hook by name: any graph runs.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 import trio
@@ -86,14 +86,23 @@ class Turn(TurnState):
         self.asked = plugins_asked(before)
         await self._run((), {**values_kept(before), SESSION: session_id})
 
-    async def _run(self, parts: tuple[Part, ...], kept: dict[str, Any] | None = None) -> None:
+    async def resume(self, values: Mapping[str, Any], asked: Mapping[str, frozenset[str]], session_id: str) -> None:
+        """Stand where a turn of the same message stood in another process, which was abandoned there.
+
+        `values` is what its stages had made by name, `asked` which plugins they had called. What is still owed above
+        the session runs, as in `take_over`; a gate or a claim that has spoken there is not asked again.
+        """
+        self.asked = asked
+        await self._run((), {**values, SESSION: session_id}, is_same=True)
+
+    async def _run(self, parts: tuple[Part, ...], kept: dict[str, Any] | None = None, *, is_same: bool = False) -> None:
         """Run parts of the graph, or what is owed above the session where another turn has `kept` these values."""
         try:
             try:
                 with self.limit as limit:
                     strand = Strand(self, limit)
                     if kept is not None:
-                        await catch_up(self, strand, kept)
+                        await catch_up(self, strand, kept, is_same=is_same)
                     for part in parts:
                         if isinstance(part, Chain):
                             await strand.run(part.steps)

@@ -1,0 +1,116 @@
+"""Gateways that share one inbox in a real Redis: who answers what, in which order, and what goes on without one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from fakes.line import Line, an_office
+from fakes.redis_server import RedisServer
+from fakes.toys import Workshop
+
+from bub.base.redis.address import StoreAddress
+from bub.base.redis.keys import partition_of
+from bub.channels import ChannelManager
+from bub.inbox.shared.redis.inbox import RedisInbox
+from bub.inbox.shared.share import ROLES
+from bub.inbox.shared.store import Worker
+
+pytestmark = pytest.mark.anyio
+
+
+class Gateway:
+    """A manager on the shared store, which its test ends in order, or lets fall."""
+
+    def __init__(self, manager: ChannelManager, line: Line, tasks: trio.Nursery) -> None:
+        self.manager = manager
+        self.line = line
+        self.tasks = tasks
+
+    @property
+    def partitions(self) -> list[int]:
+        assert self.manager.sharing is not None
+        return list(self.manager.sharing.describe_state()["partitions"])
+
+    @property
+    def runs_line(self) -> bool:
+        return self.manager.states["line"] == "running"
+
+
+@asynccontextmanager
+async def gateway(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, address: str, name: str, roles: tuple[str, ...] = ROLES, **hooks: Any
+) -> AsyncIterator[Gateway]:
+    folder.mkdir()  # noqa: ASYNC240 (it is there at once)
+    line = Line(needs_debounce=False)
+    framework = an_office(Workshop(folder, monkeypatch), line, **hooks)
+    inbox = RedisInbox(StoreAddress.parse(f"{address}?partitions=4&lease=600ms"), "office")
+    async with framework.running(), trio.open_nursery() as tasks:
+        manager = ChannelManager(framework, mailbox=inbox, worker=Worker(name, roles=roles))
+        await tasks.start(manager.run)
+        yield Gateway(manager, line, tasks)
+        manager.drain()
+
+
+async def until(what: Any) -> None:
+    with trio.fail_after(20):
+        while not what():  # noqa: ASYNC110 (it happens in another process)
+            await trio.sleep(0.01)
+
+
+async def test_two_gateways_part_the_work_and_one_goes_on_alone(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with AsyncExitStack() as stack:
+        first = await stack.enter_async_context(gateway(tmp_path / "1", monkeypatch, redis.address, "first"))
+        await until(lambda: first.partitions == [0, 1, 2, 3] and first.runs_line)
+        async with gateway(tmp_path / "2", monkeypatch, redis.address, "second") as second:
+            await until(lambda: len(first.partitions) == 2 and len(second.partitions) == 2)
+            assert not second.runs_line
+            for chat in range(8):
+                await first.line.say(f"hello {chat}", chat_id=str(chat))
+            await until(lambda: len(first.line.sent) == 8)
+            assert sorted(first.line.said) == [f"you said hello {chat}" for chat in range(8)]
+            first.tasks.cancel_scope.cancel()  # it is gone without a word: its leases end by themselves
+            await until(lambda: second.partitions == [0, 1, 2, 3] and second.runs_line)
+            await second.line.say("and now", chat_id="1")
+            await until(lambda: second.line.said == ["you said and now"])
+
+
+async def test_a_session_of_two_chats_is_answered_in_one_place_one_after_another(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The chats are in other partitions than the session, so its messages move there, and the turn goes on there."""
+    under_way, most, found = 0, 0, []
+
+    async def run_model(prompt: str) -> str:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await trio.sleep(0.02)
+        under_way -= 1
+        return f"re {prompt}"
+
+    def resolve_session(message: Any) -> str:
+        found.append(message["content"])
+        return "everybody"
+
+    chats = [str(number) for number in range(6)]
+    assert {partition_of(f"line:{chat}", 4) for chat in chats} != {partition_of("everybody", 4)}
+    hooks = {"run_model": run_model, "resolve_session": resolve_session}
+    async with (
+        gateway(tmp_path / "1", monkeypatch, redis.address, "first", **hooks) as first,
+        gateway(tmp_path / "2", monkeypatch, redis.address, "second", **hooks) as second,
+    ):
+        await until(lambda: len(first.partitions) == len(second.partitions) == 2)
+        line = first.line if first.runs_line else second.line
+        for number in range(12):
+            await line.say(f"{number}", chat_id=chats[number % 6])
+        await until(lambda: len(line.sent) == 12)
+        assert sorted(line.said, key=lambda text: int(text.split()[1])) == [f"re {number}" for number in range(12)]
+        assert most == 1
+        assert sorted(found, key=int) == [str(number) for number in range(12)]  # once each
