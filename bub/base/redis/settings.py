@@ -1,10 +1,14 @@
-"""The setting that says where several gateways share what they agree on."""
+"""Where several gateways share what they agree on, and under which name."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
+from bub.base.locate import memory_of
 from bub.base.redis.address import StoreAddress
 
 
@@ -13,3 +17,11 @@ def store_address(settings: Mapping[str, Any]) -> StoreAddress | None:
     section = settings.get("gateway")
     said = section.get("store") if isinstance(section, Mapping) else None
     return StoreAddress.parse(str(said)) if said else None
+
+
+def agent_of(workspace: Path) -> str:
+    """Return what everything of an agent is called in a shared store: its name, or one made of its workspace."""
+    memory = memory_of(workspace, os.environ)
+    if memory.startswith("agent:"):
+        return memory.removeprefix("agent:")
+    return sha256(memory.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from bub.base.locate import memory_of
 from bub.base.redis.address import StoreAddress
-from bub.base.redis.settings import store_address
+from bub.base.redis.settings import agent_of, store_address
 from bub.errors import BubError
 from bub.inbox.mailbox import Mailbox, inbox_file
 from bub.inbox.shared import late
@@ -32,11 +29,3 @@ def shared_inbox(address: StoreAddress, workspace: Path) -> SharedInbox:
         remedy = 'install it: pip install "bub-pipelines[redis]"'
         raise BubError(f"{address.shown} needs the package coredis", help=remedy) from error
     return inbox
-
-
-def agent_of(workspace: Path) -> str:
-    """Return what everything of an agent is called in a shared store: its name, or one made of its workspace."""
-    memory = memory_of(workspace, os.environ)
-    if memory.startswith("agent:"):
-        return memory.removeprefix("agent:")
-    return sha256(memory.encode("utf-8", "surrogatepass")).hexdigest()[:16]
