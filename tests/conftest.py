@@ -10,7 +10,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from fakes.redis_server import RedisServer, serving_redis
+from fakes.redis_server import TAPES, RedisServer, find_redis_server, serving_redis
 from fakes.scripted import serving
 from fakes.talk import Talk
 from fakes.toys import Workshop
@@ -139,6 +139,15 @@ def redis(redis_of_module: RedisServer) -> RedisServer:
         redis_of_module.start()
     redis_of_module.ask("FLUSHALL")
     return redis_of_module
+
+
+@pytest.fixture(scope="module")
+def redis_for_tapes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Say to `BlockingTapes` where they lie, here and in child processes, if the machine has a Redis."""
+    with pytest.MonkeyPatch.context() as environ:
+        if find_redis_server():
+            environ.setenv(TAPES, request.getfixturevalue("redis_of_module").address)
+        yield
 
 
 @pytest.fixture

@@ -75,6 +75,7 @@ LISTS_OF_NAMES = {
     "bub/pipeline/source/late.py",
     "bub/plugins/late.py",
     "bub/runtime/hosts/late.py",
+    "bub/tape/shared/late.py",
 }
 """Who may import by a name in a table: the lazy public faces, the commands, what few need, and the program itself."""
 

@@ -19,6 +19,7 @@ import pexpect
 import pytest
 import trio
 from fakes.command_line import ROOT, bub
+from fakes.redis_server import TAPES
 
 from bub.base.layout import cells
 from bub.cli.root import command_line
@@ -28,6 +29,8 @@ from bub.tape.spill import spill
 from bub.tape.tape import tape_name
 from bub.tape.transcript import excerpt, transcript
 from tests.test_tape_stores import MAKERS, Store, said
+
+pytestmark = pytest.mark.usefixtures("redis_for_tapes")
 
 PIPELINE = """
     version: 1
@@ -47,6 +50,8 @@ KEEPER = """
     @hookimpl
     def provide_tape_store():
         print("a plugin's noise")
+        if os.environ["STORE"] == "redis":
+            return None  # Bub itself opens it, as BUB_GATEWAY_STORE says
         if os.environ["STORE"] == "sqlite":
             return closing(SqliteTapeStore(Path("tapes.db").absolute()))
         return JsonlTapeStore(Path("tapes").absolute())
@@ -69,6 +74,8 @@ def work(kind: str, write: Callable[[str, str], Path], monkeypatch: pytest.Monke
     monkeypatch.chdir(folder)
     for name, value in {"STORE": kind, "BUB_CONFIG": str(folder / "pipelines.yaml"), "TZ": "UTC"}.items():
         monkeypatch.setenv(name, value)
+    if kind == "redis":
+        monkeypatch.setenv("BUB_GATEWAY_STORE", os.environ[TAPES])
     time.tzset()
     yield folder
     monkeypatch.delenv("TZ")

@@ -19,7 +19,9 @@ from bub.errors import TapeError
 from bub.tape import Tape, TapeEntry, TapeQuery
 from bub.tape.jsonl import JsonlTapeStore
 from bub.tape.sqlite import SqliteTapeStore, open_for_search
-from tests.test_tape_stores import MAKERS, Store, entries, expected, questions, said, texts
+from tests.test_tape_stores import FILES, MAKERS, Store, entries, expected, questions, said, texts
+
+pytestmark = pytest.mark.usefixtures("redis_for_tapes")
 
 MANY = 1_500
 """So many that an index pays, and more than one slice of it."""
@@ -227,7 +229,7 @@ class Cancelling(TapeQuery):
         return False
 
 
-@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("kind", FILES)
 @pytest.mark.parametrize("text", ["hay", "ay"])
 def test_a_search_whose_turn_is_cancelled_ends_with_it(kind: str, text: str, tmp_path: Path) -> None:
     async def search(store: Store) -> Cancelling:
@@ -236,7 +238,7 @@ def test_a_search_whose_turn_is_cancelled_ends_with_it(kind: str, text: str, tmp
             await Tape("t", store).fetch(query)
         return query
 
-    with closing(MAKERS[kind](tmp_path)) as store:
+    with closing(FILES[kind](tmp_path)) as store:
         store.extend("t", [said("hay") for _ in range(MANY)])
         for _ in range(2):
             query = trio.run(search, store)

@@ -23,7 +23,7 @@ from bub.tape.tape import list_tapes
 from tests.test_tape import AsyncNotebook
 from tests.test_tape_stores import MAKERS, said, texts
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("redis_for_tapes")]
 
 
 @pytest.fixture(params=MAKERS)

@@ -1,4 +1,4 @@
-"""The two stores of tapes: one contract, and nothing lost to a crash, another process or a full disk."""
+"""The stores of tapes: one contract, and nothing lost to a crash, another process or a full disk."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.blocking_tapes import BlockingTapes
+from fakes.redis_server import find_redis_server
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -27,11 +29,15 @@ from bub.tape.opening import open_tape_store
 from bub.tape.query import LAST_ANCHOR, TapeQuery
 from bub.tape.sqlite import SqliteTapeStore
 
-Store = SqliteTapeStore | JsonlTapeStore
-MAKERS: dict[str, Callable[[Path], Store]] = {
+Store = SqliteTapeStore | JsonlTapeStore | BlockingTapes
+FILES: dict[str, Callable[[Path], SqliteTapeStore | JsonlTapeStore]] = {
     "sqlite": lambda folder: SqliteTapeStore(folder / "tapes.db"),
     "jsonl": lambda folder: JsonlTapeStore(folder / "tapes"),
 }
+MAKERS: dict[str, Callable[[Path], Store]] = {**FILES, **({"redis": BlockingTapes} if find_redis_server() else {})}
+
+
+pytestmark = pytest.mark.usefixtures("redis_for_tapes")
 
 
 @pytest.fixture(params=MAKERS)
@@ -214,7 +220,7 @@ def test_a_letter_that_no_encoding_can_carry_costs_itself_only(store: Store) -> 
     assert texts(store.fetch_all(TapeQuery("t").query("a\ud800b"))) == ["a\ufffdb"]
 
 
-def test_P11_both_stores_find_a_text_alike_the_newest_first_and_as_often_as_it_was_said(store: Store) -> None:
+def test_P11_all_stores_find_a_text_alike_the_newest_first_and_as_often_as_it_was_said(store: Store) -> None:
     store.extend("t", [said("weather"), said("WEATHER today"), said("whether"), said("weather")])
     assert [entry.id for entry in store.fetch_all(TapeQuery("t").query("weather").newest().limit(20))] == [4, 2, 1]
 
@@ -271,7 +277,7 @@ def expected(written: list[TapeEntry], query: TapeQuery) -> list[int] | str:
     deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(batches=st.lists(st.lists(entries, max_size=4), max_size=4), query=questions)
-def test_both_stores_answer_every_query_as_the_whole_tape_would(
+def test_every_store_answers_every_query_as_the_whole_tape_would(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[TapeEntry]], query: TapeQuery
 ) -> None:
     folder = tmp_path_factory.mktemp("tapes")
@@ -306,9 +312,12 @@ kind, folder, name = sys.argv[1:]
 if kind == "sqlite":
     from bub.tape.sqlite import SqliteTapeStore
     store = SqliteTapeStore(Path(folder) / "tapes.db")
-else:
+elif kind == "jsonl":
     from bub.tape.jsonl import JsonlTapeStore
     store = JsonlTapeStore(Path(folder) / "tapes")
+else:
+    from fakes.blocking_tapes import BlockingTapes
+    store = BlockingTapes(Path(folder))
 for turn in range(100_000):
     said = [f"{name}:{turn}:{part}:" + "x" * (turn % 50) * 40 for part in range(7)]
     store.extend("t", [TapeEntry.message({"content": text}) for text in said])
@@ -325,9 +334,10 @@ CRASHES = int(os.environ.get("CRASHES", "6"))
 def test_P6_a_finished_turn_survives_kill_9_whoever_else_is_writing(kind: str, tmp_path: Path) -> None:
     """Two processes write turns of seven entries; both are killed, again and again, at moments nobody chose."""
     chance = random.Random(kind)
-    root = str(Path(__file__).parent.parent)
+    root = os.pathsep.join(map(str, Path(__file__).parents[:2]))
+    crashes = CRASHES if kind in FILES else max(1, CRASHES // 6)  # its writers take longer to begin
     finished: dict[str, int] = {}
-    for attempt in range(CRASHES):
+    for attempt in range(crashes):
         writers = {
             f"{attempt}{letter}": subprocess.Popen(
                 [sys.executable, "-c", WRITER, kind, str(tmp_path), f"{attempt}{letter}"],
@@ -361,10 +371,10 @@ def test_P6_a_finished_turn_survives_kill_9_whoever_else_is_writing(kind: str, t
         wanted = [(turn, part) for turn in range(turns) for part in range(7)]
         assert seen[name][: len(wanted)] == wanted, "an entry of a finished turn is missing, or out of order"
         rest = seen[name][len(wanted) :]
-        if kind == "sqlite":
+        if kind != "jsonl":
             assert len(rest) % 7 == 0, "half a turn was written"
-    assert all(f"{attempt}c" in seen for attempt in range(CRASHES))
-    print(f"{kind}: {CRASHES} crashes of two writers, {sum(finished.values())} finished turns, {len(found)} entries")
+    assert all(f"{attempt}c" in seen for attempt in range(crashes))
+    print(f"{kind}: {crashes} crashes of two writers, {sum(finished.values())} finished turns, {len(found)} entries")
 
 
 def test_a_torn_line_takes_no_other_along(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -435,8 +445,10 @@ def test_a_child_process_opens_the_file_for_itself(
     script = """
 import os, sys
 from pathlib import Path
-from tests.test_tape_stores import MAKERS, said
-store = MAKERS["sqlite"](Path(sys.argv[1]))
+from bub.tape.entry import TapeEntry
+from bub.tape.sqlite import SqliteTapeStore
+said = lambda text: TapeEntry.message({"role": "user", "content": text})
+store = SqliteTapeStore(Path(sys.argv[1]) / "tapes.db")
 store.append("t", said("parent"))
 connection = store._connection
 if os.fork() == 0:
@@ -536,8 +548,12 @@ from pathlib import Path
 from bub.tape.opening import open_tape_store
 from bub.errors import TapeError
 from bub.tape.query import TapeQuery
-from tests.test_tape_stores import MAKERS, said
-store = MAKERS[sys.argv[1]](Path(sys.argv[2]))
+from bub.tape.entry import TapeEntry
+from bub.tape.jsonl import JsonlTapeStore
+from bub.tape.sqlite import SqliteTapeStore
+said = lambda text: TapeEntry.message({"content": text})
+folder = Path(sys.argv[2])
+store = SqliteTapeStore(folder / "tapes.db") if sys.argv[1] == "sqlite" else JsonlTapeStore(folder / "tapes")
 store.extend("t", [said("one"), said("two")])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
@@ -546,7 +562,7 @@ try:
 except TapeError as error:
     print(error.reason, [entry.payload["content"] for entry in store.fetch_all(TapeQuery("t"))])
 """
-    for kind in MAKERS:
+    for kind in FILES:
         done = subprocess.run(
             [sys.executable, "-c", script, kind, str(tmp_path)],
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +33,8 @@ from bub.pipeline.plan.providers import LOCAL
 from bub.pipeline.source.template import NOW, SECTION
 from bub.plugins.view import ProfileView
 from bub.streaming import AsyncStreamEvents
-from bub.tape import TapeContext, TapeStore
-from bub.tape.opening import open_tape_store
+from bub.tape import TapeContext
+from bub.tape.opening import TapeStoreManager, open_tapes
 from bub.tools import Tool
 
 
@@ -177,9 +176,9 @@ class BuiltinPlugin:
         return chosen
 
     @hookimpl
-    def provide_tape_store(self) -> AbstractContextManager[TapeStore]:
-        """Where tapes are kept: below Bub's own folder (DESIGN §6)."""
-        return open_tape_store(self._framework.home, self._framework.settings)
+    def provide_tape_store(self) -> TapeStoreManager:
+        """Where tapes are kept: below Bub's own folder (DESIGN §6), or where several gateways share them."""
+        return open_tapes(self._framework.home, self._framework.workspace, self._framework.settings)
 
     @hookimpl
     def build_tape_context(self) -> TapeContext:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -22,8 +22,8 @@ from bub.pipeline.source.interpolate import UNSET
 from bub.pipeline.source.merge import DEFAULT_PROFILE, SHIPPED
 from bub.runtime.trust import require_trust
 from bub.runtime.view import RuntimeView
-from bub.tape.opening import open_tape_store
-from bub.tape.store import place_of
+from bub.tape.opening import open_tapes
+from bub.tape.store import place_of, show_place
 
 _OF_PLUGINS = "B200"
 """Findings from this code on need the plugins loaded; the others are reported with the file."""
@@ -187,12 +187,11 @@ async def look_at_tapes(patient: Patient) -> Sequence[Check]:
         if store is None:
             return [Check("tapes", "warn", "no plugin brings a tape store, so nothing is kept", "list one")]
         place = place_of(store)
-        kind = type(store).__name__
         if place is not None and not place.exists():
             return [Check("tapes", "ok", f"{place}, made when the first message comes")]
         names = await _call_store(store.list_tapes)
         size = f", {await _call_store(store.size) / 2**20:.1f} MB" if hasattr(store, "size") else ""
-        told = f"{place or kind}: {len(names)} tape{'' if len(names) == 1 else 's'}{size}"
+        told = f"{show_place(store) or type(store).__name__}: {len(names)} tape{'' if len(names) == 1 else 's'}{size}"
         if place is not None and not os.access(place, os.W_OK):
             return [Check("tapes", "broken", f"{told}, and it is read-only", "correct its permissions")]
         return [Check("tapes", "ok", told)]
@@ -210,5 +209,10 @@ async def _store(patient: Patient) -> AsyncIterator[Any]:
         async with patient.framework.running() as framework:
             yield framework.get_tape_store()
     else:
-        with open_tape_store(bub_home(patient.environ), patient.framework.settings) as store:
-            yield store
+        opened = open_tapes(bub_home(patient.environ), patient.workspace, patient.framework.settings)
+        if isinstance(opened, AbstractAsyncContextManager):
+            async with opened as shared:
+                yield shared
+        else:
+            with opened as store:
+                yield store

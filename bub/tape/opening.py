@@ -6,18 +6,39 @@ This module alone knows which stores there are.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from bub.base.redis.settings import agent_of, store_address
+from bub.errors import TapeError
 from bub.tape.jsonl import JsonlTapeStore
+from bub.tape.shared import late
 from bub.tape.sqlite import SqliteTapeStore
-from bub.tape.store import TapeStore
+from bub.tape.store import AsyncTapeStore, TapeStore
+
+TapeStoreManager: TypeAlias = AbstractContextManager[TapeStore] | AbstractAsyncContextManager[AsyncTapeStore]
+
+
+def open_tapes(home: Path, workspace: Path, settings: Mapping[str, Any]) -> TapeStoreManager:
+    """The store of an agent's tapes, opened for as long as the block: what several gateways share, or a file.
+
+    Nothing is opened before it is used. Raises BubError for an address that is none, or a client that is missing.
+    """
+    address = store_address(settings)
+    if address is None:
+        return open_tape_store(home, settings)
+    try:
+        opened: AbstractAsyncContextManager[AsyncTapeStore] = late.open_redis_tapes(address, agent_of(workspace))
+    except ImportError as error:
+        remedy = 'install it: pip install "bub-pipelines[redis]"'
+        raise TapeError(f"{address.shown} needs the package coredis", help=remedy, reason="unavailable") from error
+    return opened
 
 
 @contextmanager
 def open_tape_store(home: Path, settings: Mapping[str, Any]) -> Iterator[TapeStore]:
-    """The store that the setting `tapes.store` chooses, closed behind the block; nothing is opened before it is used.
+    """The store in Bub's own folder that `tapes.store` chooses, closed behind the block; it is opened when it is used.
 
     `home` is Bub's own folder. `sqlite`, the default, is one file there; `jsonl` is a file for each tape.
     """

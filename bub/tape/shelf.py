@@ -11,7 +11,7 @@ import msgspec
 from bub.base.diagnostics import did_you_mean
 from bub.errors import TapeError
 from bub.tape.entry import TapeEntry
-from bub.tape.store import AsyncTapeStore, TapeStore, check_name, place_of
+from bub.tape.store import AsyncTapeStore, TapeStore, check_name, show_place
 from bub.tape.tape import SIDECAR, Summary, Tape, call_store, list_tapes, tape_name
 
 Store = TapeStore | AsyncTapeStore
@@ -97,10 +97,9 @@ async def stats(store: Store) -> Stats:
     sidecars = sum(SIDECAR in name for name in names)
     own: Any = store
     bad = {name: await call_store(own, own.bad_lines, name) for name in names} if hasattr(own, "bad_lines") else None
-    place = place_of(store)
     return Stats(
         type(store).__name__,
-        str(place) if place is not None else None,
+        show_place(store),
         len(names) - sidecars,
         sidecars,
         entries,

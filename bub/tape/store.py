@@ -45,10 +45,24 @@ class AsyncTapeStore(Protocol):
     async def reset(self, tape: str) -> None: ...
 
 
+class FencedTapeError(TapeError):
+    """A write was refused, and nothing of it done: another gateway works on this session by now."""
+
+    def __init__(self, message: str, *, help: str | None = None) -> None:  # noqa: A002 (BubError's)
+        super().__init__(message, help=help, reason="unavailable")
+
+
 def place_of(store: object) -> Path | None:
     """Return the file or folder in which a store keeps its tapes; None if it does not say."""
     place = getattr(store, "path", None) or getattr(store, "folder", None)
     return Path(place) if isinstance(place, str | Path) else None
+
+
+def show_place(store: object) -> str | None:
+    """Return where a store keeps its tapes, for people: a file, a folder, or an address; None if it does not say."""
+    address = getattr(store, "shown", None)
+    place = place_of(store)
+    return address if isinstance(address, str) else str(place) if place is not None else None
 
 
 class Stretch(NamedTuple):

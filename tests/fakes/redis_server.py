@@ -29,6 +29,9 @@ except ImportError:  # it is not there for each Python
 
 PATIENCE = 20.0
 
+TAPES = "TAPES_OF_TESTS"
+"""The variable with the address of the Redis in which the tapes of `BlockingTapes` lie, in child processes too."""
+
 
 class RedisError(Exception):
     """What a server answers instead of an answer."""

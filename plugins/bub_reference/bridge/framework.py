@@ -145,7 +145,9 @@ class _BubItself:
         """Bub's next tape store, opened as long as the iterator runs."""
         for implementation in self._view.implementations("provide_tape_store"):
             if implementation.plugin == "builtin":
-                return _opened(implementation.function())
+                manager = implementation.function()
+                # What several gateways share is asked in trio only: it is there while Bub runs.
+                return _opened(manager) if hasattr(manager, "__enter__") else None
         return None
 
     @hookimpl(trylast=True)
