@@ -572,12 +572,32 @@ async def test_E21_tokens_that_turns_spend_at_the_same_time_all_count(tmp_path: 
         await trio.lowlevel.checkpoint()
 
     with closing(Pausing(tmp_path / "toy.db", pause)) as store:
-        for most in (2, 20):
+        for most in (2, 20, 150):
             async with trio.open_nursery() as nursery:
                 for _ in range(most):
                     nursery.start_soon(DailySpending(store, "default").add, 10)
-        assert await DailySpending(store, "default").today() == 220
+        assert await DailySpending(store, "default").today() == 1_720
         assert await DailySpending(store, "another").today() == 0
+
+
+async def test_E21_each_day_counts_for_itself_and_those_long_ago_take_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(SqliteTapeStore(tmp_path / "tapes.db")) as store:
+        spending, another = DailySpending(store, "default"), DailySpending(store, "another")
+        # The clock of one machine is ahead of that of another around midnight.
+        for day in ("2026-03-01", "2026-03-02", "2026-03-01", "2026-03-02", "2026-03-01"):
+            monkeypatch.setattr("bub.agent.costs.spending._day", lambda day=day: day)
+            await spending.add(10)
+            await another.add(1)
+        assert await spending.today() == 30
+        monkeypatch.setattr("bub.agent.costs.spending._day", lambda: "2026-03-03")
+        assert await spending.today() == 0
+        await spending.add(5)
+        assert await spending.today() == 5
+        left = [name.rpartition("__")[2] for name in store.list_tapes() if "__default__" in name]
+        assert left == ["2026-03-02", "2026-03-03"]
+        assert len(store.list_tapes()) == 4
 
 
 async def test_E21_an_answer_that_was_broken_off_has_its_price(talk: Talk) -> None:

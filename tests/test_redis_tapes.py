@@ -15,6 +15,7 @@ import pytest
 import trio
 from fakes.redis_server import RedisServer, serving_redis
 
+from bub.agent.costs.spending import DailySpending
 from bub.base.redis.address import StoreAddress
 from bub.base.redis.connection import RedisConnection, StoreError
 from bub.base.redis.keys import Keys
@@ -234,7 +235,9 @@ async def test_a_tape_is_whole_though_the_server_was_killed_in_the_middle_of_wri
 
 def _start(script: str, *arguments: str) -> subprocess.Popen[bytes]:
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
-    return subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, env=environ)
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ
+    )
 
 
 async def _wait_for_line(process: subprocess.Popen[bytes], beyond: int = -1) -> int:
@@ -253,6 +256,54 @@ def _end(process: subprocess.Popen[bytes]) -> int:
     process.kill()
     out, _ = process.communicate(timeout=30)
     return max((int(line) for line in out.split()), default=-1)
+
+
+SPENDER = """
+import sys
+import trio
+from bub.agent.costs.spending import DailySpending
+from bub.base.redis.address import StoreAddress
+from bub.tape.shared.store import open_redis_tapes
+
+async def main(address):
+    async with open_redis_tapes(StoreAddress.parse(address), "alone") as store:
+        print(0, flush=True)
+        await trio.to_thread.run_sync(sys.stdin.readline)  # all begin together
+        async with trio.open_nursery() as nursery:
+            for _ in range(50):
+                nursery.start_soon(DailySpending(store, "default").add, 3)
+
+trio.run(main, sys.argv[1])
+"""
+
+
+async def test_nothing_is_lost_of_what_four_processes_spend_at_the_same_moment(redis: RedisServer) -> None:
+    spenders = [_start(SPENDER, redis.address) for _ in range(4)]
+    for spender in spenders:
+        await _wait_for_line(spender)
+    for spender in spenders:
+        assert spender.stdin is not None
+        spender.stdin.write(b"\n")
+        spender.stdin.flush()
+    for spender in spenders:
+        await trio.to_thread.run_sync(spender.communicate)
+        assert spender.returncode == 0
+    async with tapes(redis) as store:
+        assert await DailySpending(store, "default").today() == 4 * 50 * 3
+
+
+async def test_who_lost_a_session_spends_nothing(redis: RedisServer) -> None:
+    async with tapes(redis) as store, lease_of(redis, "partition:1", "one") as lease:
+        token = current_lease.set(lease)
+        try:
+            spending = DailySpending(store, "default")
+            await spending.add(10)
+            redis.ask("DEL", KEYS.of_lease(lease.name))
+            with pytest.raises(FencedTapeError):
+                await spending.add(10)
+            assert await spending.today() == 10
+        finally:
+            current_lease.reset(token)
 
 
 async def test_a_memory_that_is_full_costs_nothing_that_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
