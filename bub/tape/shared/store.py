@@ -24,7 +24,7 @@ from bub.tape.store import FencedTapeError, check_name, encode_entry
 TRYING = 15.0
 """How long, in seconds, a Redis that cannot be reached is asked again before a turn has to know."""
 
-_NOTED = 10 * 60 * 1000
+_NOTED = 2 * 60 * 1000
 """How long, in milliseconds, a write is remembered: far longer than it is tried."""
 
 _PAUSES = Backoff(0.02, longest=1.0, spread=0.5)
@@ -33,6 +33,9 @@ _FIRST = 250
 _MOST = 2_000
 _BYTES_READ = 1 << 20
 """How many entries are read at once, and how long they are together: the server does nothing else meanwhile."""
+
+_FEW = 32
+"""How many are read to find one that is mostly among the newest."""
 
 _NAMES_AT_ONCE = 5_000
 
@@ -125,7 +128,8 @@ class RedisTapeStore:
         most = _FOREVER if query.most is None else query.most
         by_anchors = query.only == ("anchor",)
         has_filter = query.since is not None or query.text is not None or (query.only and not by_anchors)
-        low, high, part = await self._find(query, _where(query), _FIRST if has_filter else min(most, _FIRST))
+        first = min(_FIRST, max(_FEW, most) if has_filter else most)
+        low, high, part = await self._find(query, _where(query), first)
         found = self._read(query, part)
         while low <= high and len(found) < most:
             if by_anchors:
@@ -259,11 +263,13 @@ class RedisTapeStore:
             except StoreError as error:
                 failures += 1
                 pause = _PAUSES.pause_after(failures)
+                if error.is_away and trio.current_time() + pause <= deadline:
+                    await trio.sleep(pause)
+                # Who was stopped meanwhile asks no more: what it wrote may be forgotten by now, and be written twice.
                 if not error.is_away or trio.current_time() + pause > deadline:
                     raise TapeError(
                         f"the tapes cannot be used: {error}", help=error.help, reason="unavailable"
                     ) from error
-            await trio.sleep(pause)
 
     async def _connect(self) -> None:
         if not self._is_open:
