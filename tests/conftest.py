@@ -45,6 +45,11 @@ settings.load_profile("bub")
 Write = Callable[[str, str], Path]
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Start two workers for each core: the slowest tests wait for clocks and processes far more than they work."""
+    return 2 * (os.cpu_count() or 1)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files in which a test may take long, so that no worker is left alone with one at the end."""
     long = {item.path for item in items if item.get_closest_marker("timeout") is not None}
@@ -86,7 +91,8 @@ def hermetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in os.environ:
         if name.startswith(ours) or name.upper() in PROXIES:
             monkeypatch.delenv(name)
-    for name in ("PYTHONPATH", "COLUMNS", "LINES"):  # who runs the tests in several processes sets the latter two
+    # Who runs the tests in several processes sets COLUMNS and LINES; PYTEST_ADDOPTS is not for those a test starts.
+    for name in ("PYTHONPATH", "PYTEST_ADDOPTS", "COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("BUB_HOME", str(tmp_path / "home"))
