@@ -72,6 +72,7 @@ pictures: $(VENV)/.bub $(VENV)/.test ## draw the pictures of the documentation a
 
 fuzz: $(VENV)/.bub $(VENV)/.test ## validate files nobody would write: make fuzz FUZZ_SECONDS=60
 	$(PY) -m tests.fuzz.validate
+	SCHEMA_EXAMPLES=200 $(PY) -m pytest -o timeout=0 tests/test_schema_equivalence.py
 
 promise: $(VENV)/.bub $(VENV)/.test ## check, start and run generated pipelines, others each time: make promise FILES=500
 	FILES=$(FILES) $(PY) -m pytest -o faulthandler_timeout=0 tests/test_promise.py

@@ -13,6 +13,7 @@ random. There are three differences, each wanted:
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -45,9 +46,19 @@ EMPTY = "B011"
 OF_KINDS = ("B113", "B114")
 """What the rules say of the keys and policies that a kind does not know."""
 
+EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", "30"))
+"""How many files are made; `make fuzz` makes more, and others each time."""
+
 some = settings(
-    max_examples=30, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize="SCHEMA_EXAMPLES" not in os.environ,
+    database=None,
+    suppress_health_check=list(HealthCheck),
 )
+
+MADE_OF_OTHERS = ("test", "next_turn")
+"""Definitions whose parts are made by themselves too; each file of them takes half a second."""
 
 
 def without_conditions(schema: dict[str, Any]) -> dict[str, Any]:
@@ -184,7 +195,7 @@ def test_the_loader_accepts_what_the_schema_makes(definition: str) -> None:
         }
         schema["properties"] = small
 
-    @some
+    @settings(some, max_examples=EXAMPLES // 4 if definition in MADE_OF_OTHERS else EXAMPLES)
     @given(from_schema(schema))
     def check(made: Any) -> None:
         value = {"version": 1, **WHERE[definition](made)}
@@ -344,7 +355,7 @@ def changed(draw: Callable[[Any], Any], value: Any, path: tuple[Any, ...]) -> An
     return copy
 
 
-@settings(some, max_examples=300)
+@settings(some, max_examples=10 * EXAMPLES)
 @given(st.data())
 def test_the_two_say_the_same_of_a_corpus_in_which_something_is_changed(data: st.DataObject) -> None:
     value = data.draw(st.sampled_from(corpus()))
