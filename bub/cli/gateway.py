@@ -1,4 +1,4 @@
-"""`bub gateway`: the agent at work on every channel, until a signal ends it."""
+"""`bub gateway`: the agent at work on every channel, until a signal ends it; and `status`, which shows all of them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from bub.channels.server import ListenAddress
 from bub.cli import service
 from bub.cli.exits import INTERRUPTED
 from bub.cli.findings import ShownPipelineError
+from bub.cli.gateway_status import status
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
 from bub.errors import UsageError
@@ -32,7 +33,11 @@ Roles = Literal["turns", "channels", "all"]
 
 _ROLES_OF: Mapping[Roles, Sequence[str]] = MappingProxyType({"turns": [TURNS], "channels": [CHANNELS], "all": ROLES})
 
+app = typer.Typer(rich_markup_mode=None, add_completion=False, invoke_without_command=True)
+app.command("status")(status)
 
+
+@app.callback()
 def gateway(
     ctx: typer.Context,
     enable_channel: Annotated[
@@ -61,6 +66,8 @@ def gateway(
 
     SIGTERM and Ctrl-C let the turns under way finish; a second one ends them. SIGHUP reloads the pipeline file.
     """
+    if ctx.invoked_subcommand is not None:
+        return 0
     if install and uninstall:
         raise UsageError("--install and --uninstall contradict each other", help="say one of them")
     if yes and not (install or uninstall):

@@ -21,7 +21,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "onboard": Entry("bub.cli.onboard:onboard", "Set Bub up by answering a few questions."),
         "run": Entry("bub.cli.run:run", "Send one message through the pipeline and print the replies."),
         "chat": Entry("bub.cli.chat:chat", "Talk with the agent at this terminal."),
-        "gateway": Entry("bub.cli.gateway:gateway", "Run the channels, and answer what comes in."),
+        "gateway": Entry("bub.cli.gateway:app", "Run the channels, and answer what comes in."),
         "validate": Entry("bub.cli.validate:validate", "Check pipeline files and print every finding."),
         "pipelines": Entry("bub.cli.pipelines:pipelines", "List the pipelines that ship with Bub."),
         "explain": Entry("bub.cli.explain:explain", "Show the values that count, and who set each of them."),

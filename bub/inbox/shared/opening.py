@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from bub.base.redis.settings import agent_of, store_address
 from bub.errors import BubError
 from bub.inbox.mailbox import Mailbox, inbox_file
 from bub.inbox.shared import late
+from bub.inbox.shared.overview import Overview
 from bub.inbox.shared.store import SharedInbox
 from bub.inbox.store import InboxStore
 
@@ -23,9 +25,22 @@ def inbox_of(home: Path, workspace: Path, settings: Mapping[str, Any]) -> InboxS
 
 def shared_inbox(address: StoreAddress, workspace: Path) -> SharedInbox:
     """Return the inbox of an agent in a store that several gateways share."""
-    try:
+    with _needing_client(address):
         inbox: SharedInbox = late.RedisInbox(address, agent_of(workspace))
+    return inbox
+
+
+async def overview_of(address: StoreAddress, workspace: Path) -> Overview:
+    """Return how all gateways of an agent are. Raises `BubError` if the store cannot be asked."""
+    with _needing_client(address):
+        read: Callable[[StoreAddress, str], Awaitable[Overview]] = late.read_overview
+    return await read(address, agent_of(workspace))
+
+
+@contextmanager
+def _needing_client(address: StoreAddress) -> Iterator[None]:
+    try:
+        yield
     except ImportError as error:
         remedy = 'install it: pip install "bub-pipelines[redis]"'
         raise BubError(f"{address.shown} needs the package coredis", help=remedy) from error
-    return inbox
