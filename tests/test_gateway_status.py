@@ -77,6 +77,20 @@ def test_each_gateway_is_shown_with_what_it_has(tmp_path: Path, redis: RedisServ
     assert "front, 4 partitions" in done.stdout
 
 
+def test_health_and_metrics_say_what_a_gateway_has(tmp_path: Path, redis: RedisServer) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    store = f"{redis.address}?partitions=4&lease=1s"
+    with gateway(tmp_path, "--listen", "127.0.0.1:0", BUB_GATEWAY_STORE=store) as running:
+        running.until(lambda: running.health["shared"]["partitions"] == [0, 1, 2, 3])
+        shared = running.until(lambda: (said := running.health["shared"])["renewals"] and said)
+        assert (shared["of"], shared["channels"], shared["store"]) == (4, ["post"], "ok")
+        assert (shared["lost"], shared["fenced"], shared["lag"]) == (0, 0, 0)
+        lines = running.ask("/metrics").text.splitlines()
+        assert {"bub_owned_partitions 4.0", "bub_owned_channels 1.0", "bub_fenced_writes_total 0.0"} <= {*lines}
+        assert "bub_leases_lost_total 0.0" in lines and "bub_store_away_seconds 0.0" in lines
+
+
 def test_a_store_that_is_away_is_an_error_without_its_password(tmp_path: Path) -> None:
     done = bub(tmp_path, "gateway", "status", BUB_GATEWAY_STORE="redis://:secret@127.0.0.1:9")
     assert done.returncode == 1

@@ -73,6 +73,8 @@ class Counts:
         self.schedules: Counter[tuple[str, str]] = Counter()
         """Moments of schedules, by schedule and outcome: `fired`, `missed`, or `taken` by another process."""
         self.gauges: dict[str, Gauge] = {}
+        self.totals: dict[str, Gauge] = {}
+        """What others count; these only grow."""
 
     def turn(self, profile: str, outcome: str, trace: Sequence[TurnRecord], seconds: float) -> None:
         """Count a turn that is over: how it ended in one word (`ok`, `denied`, `claimed`, `failed`, `cancelled`)."""
@@ -112,3 +114,7 @@ class Counts:
     def gauge(self, name: str, read: Gauge) -> None:
         """Let `read` say how much there is of `name` now: `running_turns`, `inbox_messages`, `outbox_messages`."""
         self.gauges[name] = read
+
+    def total(self, name: str, read: Gauge) -> None:
+        """Have `read` asked for something that only grows, whenever somebody looks."""
+        self.totals[name] = read

@@ -19,7 +19,7 @@ from bub.channels.server import ListenAddress
 from bub.cli import service
 from bub.cli.exits import INTERRUPTED
 from bub.cli.findings import ShownPipelineError
-from bub.cli.gateway_status import status
+from bub.cli.gateway_status import show_status
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
 from bub.errors import UsageError
@@ -34,7 +34,6 @@ Roles = Literal["turns", "channels", "all"]
 _ROLES_OF: Mapping[Roles, Sequence[str]] = MappingProxyType({"turns": [TURNS], "channels": [CHANNELS], "all": ROLES})
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False, invoke_without_command=True)
-app.command("status")(status)
 
 
 @app.callback()
@@ -94,6 +93,18 @@ def gateway(
             return 0
         raise
     return INTERRUPTED if ended_by == signal.SIGINT else 0
+
+
+@app.command()
+def status(
+    ctx: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+) -> None:
+    """Show all gateways of a shared store: their roles, partitions and channels, and what waits.
+
+    Any machine can ask that reaches the store. Nothing is changed.
+    """
+    show_status(ctx, as_json=as_json)
 
 
 def _open(ctx: typer.Context, *, tell: Callable[[Iterable[Diagnostic]], None] | None = None) -> BubFramework:

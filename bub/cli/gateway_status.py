@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Annotated, Any
+from typing import Any
 
 import trio
 import typer
@@ -29,16 +29,9 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 _MISSING = {TURNS: "no gateway answers messages", CHANNELS: "no gateway runs channels"}
 
 
-def status(
-    ctx: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
-) -> None:
-    """Show all gateways of a shared store: their roles, partitions and channels, and what waits.
-
-    Any machine can ask that reaches the store. Nothing is changed.
-    """
-    options = options_of(ctx)
-    framework = open_framework(options)
+def show_status(ctx: typer.Context, *, as_json: bool) -> None:
+    """Print how all gateways of a shared store are, or that there is none."""
+    framework = open_framework(options_of(ctx))
     address = store_address(framework.settings)
     if address is None:
         _show_alone(ctx, as_json=as_json)

@@ -35,6 +35,16 @@ _GAUGES: Mapping[str, str] = {
     "running_turns": "Turns under way.",
     "inbox_messages": "Messages that wait for their turn, or whose turn is under way.",
     "outbox_messages": "Replies that have not arrived yet.",
+    "oldest_message_seconds": "For how long the message has waited here that came first.",
+    "owned_partitions": "Partitions of the shared store that this gateway works on.",
+    "owned_channels": "Channels of the shared store that this gateway runs.",
+    "store_away_seconds": "For how long the shared store could not be reached.",
+}
+
+_TOTALS: Mapping[str, str] = {
+    "lease_renewals": "Leases that were renewed in the shared store.",
+    "leases_lost": "Leases that were lost, as they could not be renewed in time.",
+    "fenced_writes": "Writes that the shared store has refused, since their lease was over.",
 }
 
 
@@ -64,6 +74,8 @@ class Metrics:
                     for of, times in getattr(counts, attribute).items():
                         histogram.add_metric(_values(of), list(_buckets(times)), times.sum)
                     yield histogram
+                for name, read in counts.totals.items():
+                    yield CounterMetricFamily(f"bub_{name}", _TOTALS.get(name, name), read())
                 for name, read in counts.gauges.items():
                     yield GaugeMetricFamily(f"bub_{name}", _GAUGES.get(name, name), read())
                 yield GaugeMetricFamily("bub_start_time_seconds", "When this began, in seconds since 1970.", started)

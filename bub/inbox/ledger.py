@@ -86,6 +86,11 @@ class Ledger:
         return len(self._entries)
 
     @property
+    def oldest(self) -> float:
+        """For how many seconds the message is here that came first; 0 if there is none."""
+        return self._entries.oldest
+
+    @property
     def is_full(self) -> bool:
         """Whether as many are here as may be."""
         return self.in_memory >= MOST_WAITING

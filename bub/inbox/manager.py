@@ -129,6 +129,9 @@ class ChannelManager:
         counts.gauge("running_turns", lambda: self.turns)
         counts.gauge("inbox_messages", lambda: self.waiting)
         counts.gauge("outbox_messages", lambda: self.undelivered)
+        counts.gauge("oldest_message_seconds", lambda: self._ledger.oldest)
+        if self.sharing is not None:
+            self.sharing.count_in(counts)
 
     # What can be seen from outside.
 

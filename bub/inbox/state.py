@@ -10,6 +10,7 @@ delivered.
 from __future__ import annotations
 
 import itertools
+import time
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -90,6 +91,7 @@ class Entries:
         self._seconds = seconds
         self._over: dict[Id, float] = {}
         self._states: dict[Id, State] = {}
+        self._since: dict[Id, float] = {}
         self._owners: dict[Id, Hashable] = {}
         self._held: Counter[Hashable] = Counter()
         self._ended: set[Id] | None = None
@@ -105,6 +107,12 @@ class Entries:
         """Whether something is here, or came to its end while the store was read."""
         return id in self._states or id in self._over or (self._ended is not None and id in self._ended)
 
+    @property
+    def oldest(self) -> float:
+        """For how many seconds the one is here that came first; 0 if there is none."""
+        since = next(iter(self._since.values()), None)
+        return 0.0 if since is None else time.monotonic() - since
+
     def count_of(self, owner: Hashable) -> int:
         """How many of an owner are here."""
         return self._held[owner]
@@ -114,6 +122,7 @@ class Entries:
         if self.knows(id):
             return False
         self._states[id] = state
+        self._since[id] = time.monotonic()
         if owner is not None:
             self._owners[id] = owner
             self._held[owner] += 1
@@ -140,6 +149,7 @@ class Entries:
     def forget(self, id: Id) -> None:  # noqa: A002
         """Have no more to do with something, whatever it is at: the store knows."""
         self._states.pop(id, None)
+        self._since.pop(id, None)
         owner = self._owners.pop(id, None)
         if owner is not None:
             self._held[owner] -= 1

@@ -56,6 +56,8 @@ class RedisConnection:
         self.address = address
         self.client: Any = None
         """The client of coredis, whose answers are bytes, while this is open."""
+        self.fenced = 0
+        """How many writes were refused, since their lease was over."""
         self._scripts: dict[str, Any] = {}
         self._closing = trio.Event()
         self._closed = trio.Event()
@@ -137,7 +139,9 @@ class RedisConnection:
         except ReadOnlyError as error:
             raise StoreError(f"{where} is a replica", help="name the address of the primary", is_away=True) from error
         except ResponseError as error:
-            raise _explain_answer(where, str(error)) from error
+            explained = _explain_answer(where, str(error))
+            self.fenced += isinstance(explained, FencedWriteError)
+            raise explained from error
         except (RedisError, trio.TooSlowError, OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             said = str(error) or "it does not answer"
             raise StoreError(f"{where} cannot be reached: {said}", help=_AWAY, is_away=True) from error

@@ -85,6 +85,7 @@ class Holder:
         self.away_since: float | None = None
         """Since when the store cannot be reached, by the process's clock; None if it can."""
         self.renewals = 0
+        self.losses = 0
 
     @property
     def leases(self) -> list[Lease]:
@@ -210,6 +211,7 @@ class Holder:
         if held.is_lost:
             return
         held.is_lost = True
+        self.losses += 1
         log_warning("lease.lost", lease=held.lease.name, why=why)
         assert self._tasks is not None
         self._tasks.start_soon(self._end, held)

@@ -1,1 +1,2 @@
 from bub.inbox.shared.redis.inbox import RedisInbox as RedisInbox
+from bub.inbox.shared.redis.overview import read_overview as read_overview

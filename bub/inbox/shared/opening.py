@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def shared_inbox(address: StoreAddress, workspace: Path) -> SharedInbox:
 async def overview_of(address: StoreAddress, workspace: Path) -> Overview:
     """Return how all gateways of an agent are. Raises `BubError` if the store cannot be asked."""
     with _needing_client(address):
-        read: Callable[[StoreAddress, str], Awaitable[Overview]] = late.read_overview
+        read = late.read_overview
     return await read(address, agent_of(workspace))
 
 

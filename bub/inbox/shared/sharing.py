@@ -8,6 +8,7 @@ from typing import Any
 import trio
 from msgspec import structs
 
+from bub.base.counts import Counts
 from bub.base.redis.keys import partition_of_id
 from bub.base.redis.leases import Lease
 from bub.channels.channel import Desk
@@ -70,17 +71,37 @@ class Sharing:
     def describe_state(self) -> Mapping[str, Any]:
         """Describe what this gateway works on, for `/healthz`."""
         holder = self._holder
-        leases = [lease.name.partition(":") for lease in holder.leases]
-        away = holder.away_since
         return {
             "worker": self.worker.name,
             "roles": self.worker.roles,
-            "partitions": sorted(int(name) for kind, _, name in leases if kind == "partition"),
+            "partitions": sorted(int(name) for name in self._held("partition")),
             "of": self._store.partitions,
-            "channels": sorted(name for kind, _, name in leases if kind == "channel"),
+            "channels": sorted(self._held("channel")),
+            "lag": round(self._ledger.oldest, 3),
             "renewals": holder.renewals,
-            "store": "ok" if away is None else f"away for {trio.current_time() - away:.0f} s",
+            "lost": holder.losses,
+            "fenced": self._store.fenced,
+            "store": "ok" if holder.away_since is None else f"away for {self._away:.0f} s",
         }
+
+    def count_in(self, counts: Counts) -> None:
+        """Let this be seen by whoever watches the runtime."""
+        counts.gauge("owned_partitions", lambda: len(self._held("partition")))
+        counts.gauge("owned_channels", lambda: len(self._held("channel")))
+        counts.gauge("store_away_seconds", lambda: self._away)
+        counts.total("lease_renewals", lambda: self._holder.renewals)
+        counts.total("leases_lost", lambda: self._holder.losses)
+        counts.total("fenced_writes", lambda: self._store.fenced)
+
+    def _held(self, kind: str) -> list[str]:
+        found = (lease.name.partition(":") for lease in self._holder.leases)
+        return [name for its, _, name in found if its == kind]
+
+    @property
+    def _away(self) -> float:
+        """For how many seconds the store could not be reached."""
+        since = self._holder.away_since
+        return 0.0 if since is None else trio.current_time() - since
 
     def lease_of(self, id: Id) -> Lease | None:  # noqa: A002 (what a message in a store is known by)
         """Return the lease under which a message is answered; None if it is not ours to begin."""
@@ -140,7 +161,8 @@ class Sharing:
 
     def describe(self, worker: Worker) -> Worker:
         """Complete what is reported of this gateway."""
-        return structs.replace(worker, turns=len(self._dispatcher), waiting=len(self._ledger))
+        turns, waiting = len(self._dispatcher), len(self._ledger)
+        return structs.replace(worker, turns=turns, waiting=waiting, fenced=self._store.fenced)
 
     async def _end_partition(self, partition: int, *, is_lost: bool) -> None:
         is_meant = _is_in(partition)

@@ -50,6 +50,10 @@ class SharedInbox(InboxStore, Protocol):
     def partition_of(self, name: str) -> int:
         """Return in which partition an origin or a session is."""
 
+    @property
+    def fenced(self) -> int:
+        """How many writes the store has refused, since their lease was over."""
+
     async def claim_partition(self, lease: Lease) -> Sequence[Received]:
         """Begin with a partition: give what waits there, in order, what an earlier owner had begun with first."""
 

@@ -55,6 +55,11 @@ class RedisInbox:
         """Into how many partitions the store is cut."""
         return self._partitions
 
+    @property
+    def fenced(self) -> int:
+        """How many writes the store has refused."""
+        return self.redis.fenced
+
     async def open(self) -> None:
         """Connect, and agree with all others on the number of partitions. Raises `MailboxError`."""
         with _explain():
