@@ -8,6 +8,7 @@ from pathlib import Path
 
 import typer
 
+from bub.base.locate import memory_of
 from bub.errors import UsageError
 
 
@@ -52,3 +53,10 @@ def keep(ctx: typer.Context, param: typer.CallbackParam, value: Path | str | Non
     """Remember an option of `Options`; the one behind the command wins, as in `bub --profile a run --profile b`."""
     if value is not None and param.name is not None:
         setattr(options_of(ctx), param.name, value)
+
+
+def name_agent(value: str | None) -> None:
+    """Let the agent have a name, as `BUB_AGENT` does; what this process starts is part of it."""
+    if value is not None:
+        os.environ["BUB_AGENT"] = value
+        memory_of(Path(), os.environ)  # which says what cannot be a name

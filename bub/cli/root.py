@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from bub import __version__
 from bub.cli.exits import USAGE, StoppedError
-from bub.cli.options import Options, keep, options_of
+from bub.cli.options import Options, keep, name_agent, options_of
 from bub.cli.table import COMMANDS, PLUGIN_COMMANDS, load
 from bub.gateway.hangup import let_hangup_end
 
@@ -144,6 +144,10 @@ def _global_options(
     profile: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="The profile of the file to use.", callback=keep, expose_value=False),
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Whose memory to use.", callback=name_agent, expose_value=False),
     ] = None,
     version: Annotated[
         bool,
