@@ -7,9 +7,9 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -23,7 +23,7 @@ from bub.inbox import notes
 from bub.inbox.questions import Questions
 from bub.inbox.schedules.firing import Firing
 from bub.inbox.schedules.records import ScheduleRecords
-from bub.inbox.store import MailboxError, Outgoing, Received
+from bub.inbox.store import InboxEntry, Kind, MailboxError, Outgoing, Received
 from bub.inbox.texts import UNREADABLE, MessageTexts
 from bub.tape.entry import mend
 
@@ -56,8 +56,6 @@ create table taken (
 
 _T = TypeVar("_T")
 
-Kind = Literal["message", "reply"]
-
 _TABLE_OF: dict[Kind, str] = {"message": "messages", "reply": "replies"}
 _END_OF_TIME = 1e11
 """Some Unix time that still has a date."""
@@ -66,23 +64,6 @@ _END_OF_TIME = 1e11
 def inbox_file(home: Path) -> Path:
     """Where the inbox lies in Bub's own folder: with the tapes."""
     return home / "tapes" / "inbox.db"
-
-
-@dataclass(frozen=True, slots=True)
-class InboxEntry:
-    """A message or a reply as people look through them; `message` is None if it cannot be read.
-
-    A dead letter has a `reason`, which says why it was set aside; what waits has none.
-    """
-
-    kind: Kind
-    id: int
-    channel: str
-    chat_id: str
-    at: float
-    attempts: int
-    reason: str | None
-    message: ChannelMessage | None
 
 
 class SqliteInbox:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from bub.approval import NotedCall
 from bub.base.surfaces import Surface
@@ -85,6 +85,27 @@ class Claim:
     token: Token
     messages: tuple[Received, ...]
     replies: tuple[Outgoing, ...]
+
+
+Kind: TypeAlias = Literal["message", "reply"]
+"""What lies in an inbox: what came in, and what goes out."""
+
+
+@dataclass(frozen=True, slots=True)
+class InboxEntry:
+    """A message or a reply as people look through them; `message` is None if it cannot be read.
+
+    A dead letter has a `reason`, which says why it was set aside; what waits has none.
+    """
+
+    kind: Kind
+    id: int
+    channel: str
+    chat_id: str
+    at: float
+    attempts: int
+    reason: str | None
+    message: ChannelMessage | None
 
 
 class InboxStore(Protocol):
