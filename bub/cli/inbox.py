@@ -8,23 +8,27 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from bub.approval import OPERATOR
 from bub.base.diagnostics import did_you_mean
 from bub.base.layout import Line, Span, cells, columns, indent_text
-from bub.base.locate import bub_home
+from bub.base.locate import bub_home, find_pipeline
+from bub.base.redis.address import StoreAddress
+from bub.base.redis.settings import store_address
 from bub.channels.message import ChannelMessage
-from bub.cli.options import options_of, workspace_of
+from bub.cli.opening import open_framework
+from bub.cli.options import Options, options_of, workspace_of
 from bub.cli.output import page_width, show, show_json
 from bub.cli.prompts import can_ask, confirm, require_person
 from bub.cli.terminal import printable
 from bub.errors import UsageError
 from bub.inbox.questions import AskedQuestion
-from bub.inbox.sqlite import InboxEntry, Kind, SqliteInbox, inbox_file
-from bub.inbox.store import MailboxError
+from bub.inbox.shared.desk import SharedDesk
+from bub.inbox.sqlite import SqliteInbox, inbox_file
+from bub.inbox.store import InboxEntry, Kind, MailboxError
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -36,6 +40,7 @@ _IDS = typer.Argument(metavar="[ID]...", help="Which ones, such as m12 or r7.")
 _EVERY = typer.Option("--all", help="All that were set aside.")
 _MOST_NAMED = 12
 _MOST_WORDS = 60
+_Inbox: TypeAlias = SqliteInbox | SharedDesk
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
@@ -130,8 +135,12 @@ def drop(
 
 
 @contextmanager
-def _open_inbox(ctx: typer.Context) -> Iterator[SqliteInbox]:
+def _open_inbox(ctx: typer.Context) -> Iterator[_Inbox]:
     """Open the inbox of the workspace; make no file if no message was ever received."""
+    address = _find_shared_store(options_of(ctx))
+    if address is not None:
+        yield SharedDesk(address, workspace_of(options_of(ctx)))
+        return
     path = inbox_file(bub_home(os.environ))
     inbox = SqliteInbox(path if path.exists() else None, workspace_of(options_of(ctx)))
     inbox.open()
@@ -141,7 +150,17 @@ def _open_inbox(ctx: typer.Context) -> Iterator[SqliteInbox]:
         inbox.close()
 
 
-def _find_question(inbox: SqliteInbox, name: str) -> AskedQuestion:
+def _find_shared_store(options: Options) -> StoreAddress | None:
+    """Return where several gateways share the inbox; no plugin is loaded for it if no file could say so."""
+    said = os.environ.get("BUB_GATEWAY_STORE")
+    if said:
+        return StoreAddress.parse(said)
+    if find_pipeline(options.config, workspace_of(options), os.environ).path is None:
+        return None
+    return store_address(open_framework(options).settings)
+
+
+def _find_question(inbox: _Inbox, name: str) -> AskedQuestion:
     waiting = {question.id: question for question in inbox.questions.open()}
     if name not in waiting:
         known = f"these do: {', '.join(waiting)}" if waiting else "no question does"
@@ -149,7 +168,7 @@ def _find_question(inbox: SqliteInbox, name: str) -> AskedQuestion:
     return waiting[name]
 
 
-def _answer(inbox: SqliteInbox, question: AskedQuestion, *, is_yes: bool) -> None:
+def _answer(inbox: _Inbox, question: AskedQuestion, *, is_yes: bool) -> None:
     """Keep an answer; a gateway that runs finds it within seconds, another one at its start."""
     if not inbox.alone(lambda: inbox.questions.answer(question.id, is_yes, OPERATOR)):
         raise MailboxError(f"somebody else has answered {question.id} meanwhile")
@@ -184,7 +203,7 @@ def _question_as_json(question: AskedQuestion) -> dict[str, Any]:
 
 
 def _change(
-    inbox: SqliteInbox, ids: list[str] | None, everything: bool, change: Callable[[Kind, Sequence[int]], None]
+    inbox: _Inbox, ids: list[str] | None, everything: bool, change: Callable[[Kind, Sequence[int]], None]
 ) -> list[InboxEntry]:
     chosen = _choose_dead_letters(inbox.list_entries(), ids, everything)
     for kind in ("message", "reply"):

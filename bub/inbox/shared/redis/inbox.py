@@ -18,6 +18,7 @@ from bub.inbox.schedules.firing import Firing, Followed
 from bub.inbox.schedules.own import OwnSchedule
 from bub.inbox.shared.redis.claims import Claims
 from bub.inbox.shared.redis.feeds import Feeds
+from bub.inbox.shared.redis.letters import RedisLetters
 from bub.inbox.shared.redis.messages import RedisMessages, Written
 from bub.inbox.shared.redis.notes import RedisNotes
 from bub.inbox.shared.redis.questions import RedisQuestions
@@ -25,7 +26,7 @@ from bub.inbox.shared.redis.replies import RedisReplies
 from bub.inbox.shared.redis.schedules import RedisSchedules
 from bub.inbox.shared.redis.workers import RedisWorkers
 from bub.inbox.shared.store import Worker
-from bub.inbox.store import Claim, FencedError, Id, MailboxError, Outgoing, Received, Token
+from bub.inbox.store import Claim, FencedError, Id, InboxEntry, Kind, MailboxError, Outgoing, Received, Token
 from bub.inbox.texts import MessageTexts
 
 
@@ -44,6 +45,7 @@ class RedisInbox:
         self._messages = RedisMessages(self.redis, self.keys, self._claims, self.partition_of)
         self._feeds = Feeds(self.redis, self.keys, self.texts, self._messages.bury, self.undeliverable)
         self._replies = RedisReplies(self.redis, self.keys, self._claims, self._feeds)
+        self._letters = RedisLetters(self.redis, self.keys, self.texts)
         self._notes = RedisNotes(self.redis, self.keys)
         self._workers = RedisWorkers(self.redis, self.keys)
         self._partitions = 0
@@ -336,6 +338,23 @@ class RedisInbox:
     async def was_requeued(self) -> bool:
         """No: what somebody puts back comes in like a new message."""
         return False
+
+    # What people do with what was set aside.
+
+    async def list_entries(self) -> list[InboxEntry]:
+        """List all messages of the agent, then all replies, each in order."""
+        async with self._asking():
+            return await self._letters.list_entries(self._partitions)
+
+    async def retry(self, kind: Kind, ids: Sequence[Id]) -> None:
+        """Let dead letters wait again, behind all others, as if nothing had been tried."""
+        async with self._asking():
+            await self._letters.retry(kind, ids)
+
+    async def drop(self, kind: Kind, ids: Sequence[Id]) -> None:
+        """Remove dead letters for good."""
+        async with self._asking():
+            await self._letters.drop(kind, ids)
 
     # Workers.
 

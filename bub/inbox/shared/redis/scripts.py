@@ -317,13 +317,31 @@ local known = redis.call('hget', KEYS[3], ARGV[1])
 if not known then return 0 end
 local fields, kept = cjson.decode(known)[1], {}
 for index = 1, #fields, 2 do
-  if fields[index] ~= 'v' and fields[index] ~= 'at' then
+  if fields[index] == 'body' or fields[index] == 'firing' then
     kept[#kept + 1] = fields[index]
     kept[#kept + 1] = fields[index + 1]
   end
 end
 redis.call('hdel', KEYS[3], ARGV[1])
-return keep(KEYS[1], KEYS[2], kept)
+local number = keep(KEYS[1], KEYS[2], kept)
+if redis.call('exists', KEYS[4] .. ARGV[1]) == 1 then
+  redis.call('rename', KEYS[4] .. ARGV[1], KEYS[4] .. number)
+  redis.call('srem', KEYS[4], ARGV[1])
+  redis.call('sadd', KEYS[4], number)
+end
+return number
 """
 )
-"""Let a dead letter wait again, behind all others. KEYS: counter, stream, the dead. ARGV: number."""
+"""Let a dead letter wait again, behind all others, with the calls noted for it; its session is found anew.
+
+KEYS: counter, stream, the dead, the noted calls. ARGV: number.
+"""
+
+DROP = (
+    _FORGET
+    + """
+if redis.call('hdel', KEYS[7], ARGV[1]) == 1 then forget(ARGV[1]) end
+return 1
+"""
+)
+"""Forget a dead letter. KEYS are those of its partition. ARGV: number."""
