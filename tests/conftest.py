@@ -45,11 +45,6 @@ settings.load_profile("bub")
 Write = Callable[[str, str], Path]
 
 
-def pytest_xdist_auto_num_workers() -> int:
-    """Start two workers for each core: the slowest tests wait for clocks and processes far more than they work."""
-    return 2 * (os.cpu_count() or 1)
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files in which a test may take long, so that no worker is left alone with one at the end."""
     long = {item.path for item in items if item.get_closest_marker("timeout") is not None}
