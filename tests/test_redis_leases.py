@@ -76,3 +76,29 @@ async def test_a_socket_is_an_address_and_a_server_that_comes_back_is_used_again
         assert away.value.is_away
         redis.restart()
         assert await leases.take("partition:1", "one") is not None
+
+
+async def test_what_waits_long_is_given_up_without_harm_to_what_is_asked_beside_it(redis: RedisServer) -> None:
+    async with connected(redis.address) as connection:
+
+        async def count() -> None:
+            for _ in range(50):
+                await connection.ask(connection.client.incr("counted"))
+
+        async with trio.open_nursery() as counting:
+            for _ in range(5):
+                counting.start_soon(count)
+            for _ in range(100):
+                with trio.move_on_after(0.002):
+                    await connection.ask(connection.waiting.xread({"stream": "$"}, block=10_000))
+        assert redis.ask("GET", "counted") == b"250"
+
+
+async def test_a_connection_that_answers_nothing_any_more_is_not_asked_again(redis: RedisServer) -> None:
+    async with connected(redis.address) as connection:
+        before = await connection.ask(connection.client.client_id())
+        redis.freeze()
+        with pytest.raises(StoreError, match="cannot be reached"):
+            await connection.ask(connection.client.ping(), patience=0.1)
+        redis.thaw()
+        assert await connection.ask(connection.client.client_id()) != before

@@ -56,6 +56,8 @@ class RedisConnection:
         self.address = address
         self.client: Any = None
         """The client of coredis, whose answers are bytes, while this is open."""
+        self.waiting: Any = None
+        """Another one, for commands that wait: if one is given up, all others on the same connection fail with it."""
         self.fenced = 0
         """How many writes were refused, since their lease was over."""
         self._scripts: dict[str, Any] = {}
@@ -84,8 +86,16 @@ class RedisConnection:
 
     async def ask(self, command: Awaitable[_T], *, patience: float = ANSWERING) -> _T:
         """Wait for the answer to a command of `client`, as long as it may take in seconds."""
-        with self._explain_errors(), trio.fail_after(patience):
-            return await command
+        try:
+            with self._explain_errors(), trio.fail_after(patience):
+                return await command
+        except StoreError as error:
+            # The client says it cannot connect if it is cancelled while it does.
+            await trio.lowlevel.checkpoint_if_cancelled()
+            if isinstance(error.__cause__, trio.TooSlowError):
+                # Behind a cut in the network the old connections would stay silent for long.
+                self.client.connection_pool.disconnect()
+            raise
 
     async def run(self, script: str, keys: Sequence[str], given: Sequence[Any] = ()) -> Any:
         """Run a script; the server is given its text as needed. Raises `FencedWriteError` if it answers `FENCED`."""
@@ -95,25 +105,9 @@ class RedisConnection:
         return await self.ask(found(list(keys), list(given)))
 
     async def _hold(self, ready: trio.Event) -> None:
-        address = self.address
         try:
-            client: Any = coredis.Redis(
-                host=None if address.path else address.host,
-                port=None if address.path else address.port,
-                unix_socket_path=address.path or None,
-                db=address.database,
-                username=address.username or None,
-                password=address.password or None,
-                ssl=address.is_secure,
-                ssl_cert_reqs="required" if address.is_secure else None,
-                connect_timeout=CONNECTING,
-                max_connections=MOST_CONNECTIONS,
-                client_name="bub",
-                verify_version=False,
-                retry_policy=NoRetryPolicy(),
-            )
-            async with client:
-                self.client = client
+            async with self._make_client() as client, self._make_client() as waiting:
+                self.client, self.waiting = client, waiting
                 ready.set()
                 await self._closing.wait()
         except Exception:  # noqa: BLE001 (a system task may not fail: each command raises its own error)
@@ -122,6 +116,24 @@ class RedisConnection:
             self._scripts.clear()
             ready.set()
             self._closed.set()
+
+    def _make_client(self) -> Any:
+        address = self.address
+        return coredis.Redis(
+            host=None if address.path else address.host,
+            port=None if address.path else address.port,
+            unix_socket_path=address.path or None,
+            db=address.database,
+            username=address.username or None,
+            password=address.password or None,
+            ssl=address.is_secure,
+            ssl_cert_reqs="required" if address.is_secure else None,
+            connect_timeout=CONNECTING,
+            max_connections=MOST_CONNECTIONS,
+            client_name="bub",
+            verify_version=False,
+            retry_policy=NoRetryPolicy(),
+        )
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:

@@ -241,7 +241,7 @@ class Feeds:
             if not streams:
                 await trio.sleep(_BLOCK)
                 return {}
-            command = self._redis.client.xread(dict(streams), block=round(_BLOCK * 1000), count=_AT_ONCE)
+            command = self._redis.waiting.xread(dict(streams), block=round(_BLOCK * 1000), count=_AT_ONCE)
             came = await self._redis.ask(command, patience=ANSWERING + _BLOCK)
             return {key.decode(): entries for key, entries in (came or {}).items()}
         return {}  # something else is claimed by now
