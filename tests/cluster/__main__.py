@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import sys
 import time
 
@@ -19,6 +20,7 @@ from cluster.stage import Size
 
 def main() -> int:
     """Run the plans that are named, or all; 1 if something did not hold."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     names = sys.argv[1:] or list(PLANS)
     if unknown := [name for name in names if name not in PLANS]:
         print(f"there is no plan {unknown[0]}; there are {', '.join(PLANS)}")

@@ -122,7 +122,7 @@ def run_clocks(size: Size) -> Stage:
 def _begin(stack: ExitStack, size: Size, *, clocks: tuple[float, ...] = (), **more: object) -> Stage:
     """Make a world with gateways, whose clocks are that much ahead, and let the people begin to write."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cluster-", ignore_cleanup_errors=True)))
-    made = stack.enter_context(world(folder, is_shared=size.is_shared, **more))  # type: ignore[arg-type]
+    made = stack.enter_context(world(folder, is_shared=size.is_shared, lease=size.lease, **more))  # type: ignore[arg-type]
     for number in range(max(size.gateways, 1)):
         clock = clocks[number] if number < len(clocks) else 0.0
         made.add(clock=clock, is_apart=made.network is not None and number == 0)

@@ -16,8 +16,8 @@ from cluster.crowd import Crowd
 from cluster.gateways import Gateway, read_page
 from cluster.world import World
 
-LEASE = 10.0
-"""How many seconds a lease holds."""
+LEASE = 2.0
+"""How many seconds a lease holds: less than usual, so that a plan sees many of them end."""
 
 
 @dataclass(frozen=True)

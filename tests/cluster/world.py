@@ -38,6 +38,7 @@ class World:
     redis: RedisServer | None
     network: Network | None = None
     stream: bool = False
+    lease: float = 2.0
     gateways: list[Gateway] = field(default_factory=list)
 
     def add(self, *, clock: float = 0, is_apart: bool = False) -> Gateway:
@@ -54,10 +55,10 @@ class World:
             assert self.network is not None
             assert self.redis is not None
             model, bots = (one.replace("127.0.0.1", self.network.rest) for one in (model, bots))
-            environment["BUB_GATEWAY_STORE"] = self.redis.address_at(self.network.redis)
+            environment["BUB_GATEWAY_STORE"] = f"{self.redis.address_at(self.network.redis)}?lease={self.lease}s"
             within = self.network.within
         elif self.redis is not None:
-            environment["BUB_GATEWAY_STORE"] = self.redis.address
+            environment["BUB_GATEWAY_STORE"] = f"{self.redis.address}?lease={self.lease}s"
         text = PIPELINE.format(model=model, token=TOKEN, bots=bots, stream=str(self.stream).lower())
         (folder / "pipelines.yaml").write_text(text, encoding="utf-8")
         gateway = Gateway(name, folder, environment, within=within)
@@ -79,7 +80,13 @@ class World:
 
 @contextmanager
 def world(
-    folder: Path, *, is_shared: bool, appendfsync: str = "always", network: Network | None = None, stream: bool = False
+    folder: Path,
+    *,
+    is_shared: bool,
+    lease: float = 2.0,
+    appendfsync: str = "always",
+    network: Network | None = None,
+    stream: bool = False,
 ) -> Iterator[World]:
     """Make a world without gateways, which lasts as long as the block."""
     host = "0.0.0.0" if network is not None else "127.0.0.1"
@@ -90,7 +97,7 @@ def world(
             bind = network.redis if network is not None else ""
             redis = stack.enter_context(serving_redis(appendonly=True, appendfsync=appendfsync, bind=bind))
         model = stack.enter_context(_serving_model(host))
-        made = World(folder, bots, model, redis, network, stream)
+        made = World(folder, bots, model, redis, network, stream, lease)
         try:
             yield made
         finally:
