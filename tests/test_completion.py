@@ -63,7 +63,7 @@ def completed(line: str) -> list[str]:
         ("bub -w ", ["folders"]),
         ("bub -wfolder tru", ["words", "trust"]),
         ("bub tape show -n 3 --js", ["words", "--json"]),
-        ("bub tape nothing ", ["words", "--config", "--workspace", "--profile", "--version", "--help"]),
+        ("bub tape nothing ", ["words", "--config", "--workspace", "--profile", "--agent", "--version", "--help"]),
         ("bub validate -- --str", ["files"]),
         ("bub help conf", ["words", "config"]),
         ("bub help config un", ["words", "unset"]),

@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 import trio
 from fakes.line import Line, an_office
-from fakes.redis_server import RedisServer
+from fakes.redis_server import RedisServer, serving_redis
 from fakes.toys import Workshop
 
 from bub.base.redis.address import StoreAddress
+from bub.base.redis.connection import StoreError
 from bub.base.redis.keys import partition_of
 from bub.channels import ChannelManager
 from bub.inbox.shared.redis.inbox import RedisInbox
 from bub.inbox.shared.share import ROLES
 from bub.inbox.shared.store import Worker
+from bub.inbox.store import MailboxError
 
 pytestmark = pytest.mark.anyio
 
@@ -114,3 +116,35 @@ async def test_a_session_of_two_chats_is_answered_in_one_place_one_after_another
         assert sorted(line.said, key=lambda text: int(text.split()[1])) == [f"re {number}" for number in range(12)]
         assert most == 1
         assert sorted(found, key=int) == [str(number) for number in range(12)]  # once each
+
+
+async def test_a_turn_whose_store_is_away_is_taken_again_without_an_apology(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+
+    with serving_redis(appendonly=True, appendfsync="always") as server:
+
+        async def run_model(prompt: str) -> str:
+            begun.append(prompt)
+            if len(begun) == 1:
+                server.kill()
+                with pytest.raises(MailboxError):
+                    await one.manager._mailbox.own_schedules()
+                tasks.start_soon(come_back)
+                raise MailboxError("the inbox cannot be reached") from StoreError("it is away", is_away=True)
+            return f"re {prompt}"
+
+        async def come_back() -> None:
+            await trio.sleep(0.3)
+            server.restart()
+
+        async with (
+            trio.open_nursery() as tasks,
+            gateway(tmp_path / "1", monkeypatch, server.address, "one", run_model=run_model) as one,
+        ):
+            await until(lambda: len(one.partitions) == 4 and one.runs_line)
+            await one.line.say("hello")
+            await until(lambda: one.line.sent)
+            assert one.line.said == ["re hello"]
+        assert begun == ["hello", "hello"]

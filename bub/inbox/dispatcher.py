@@ -26,7 +26,7 @@ from bub.inbox.batch import Batch, as_one, may_steer, surface_of, with_draft
 from bub.inbox.framework import Framework
 from bub.inbox.ledger import Ledger, origin_of
 from bub.inbox.schedules.session import SessionSchedules, current_schedules
-from bub.inbox.store import FencedError, Id, InboxStore, Received
+from bub.inbox.store import Id, InboxStore, Received
 from bub.log import log_exception, log_info, log_warning
 
 MOST_INTERRUPTIONS = 3
@@ -40,7 +40,7 @@ class Dispatcher:
     """Has the messages of the inbox answered, `most` turns at once; if that is None, as many as fit.
 
     Who waits for whom is the framework's to say. `lease_of` gives the lease under which a message of a shared store is
-    answered; None if this process does not work on it, or not any more.
+    answered; None if it is not to begin here. `steps_aside` tells whether a turn failed since the store did.
 
     `start_soon` starts a task, `settled` is called whenever there may be nothing more to do for now.
     """
@@ -58,8 +58,9 @@ class Dispatcher:
         settled: Callable[[], None],
         approvals: Approvals,
         lease_of: Callable[[Id], Lease | None] = lambda one: None,
+        steps_aside: Callable[[Batch, BaseException], bool] = lambda batch, error: False,
     ) -> None:
-        self._lease_of = lease_of
+        self._lease_of, self._steps_aside = lease_of, steps_aside
         self._approvals = approvals
         self._framework = framework
         self._ledger = ledger
@@ -199,9 +200,8 @@ class Dispatcher:
             cancelled, failure = split_cancelled(error)
             if failure is None or not is_ordinary(failure):
                 raise
-            if isinstance(failure, FencedError):  # whoever has its messages by now answers them
-                outcome, batch.is_done = "fenced", True
-                log_warning("inbox.fenced", messages=len(batch.ids), error=failure)
+            if self._steps_aside(batch, failure):
+                outcome, batch.is_done = "aside", True
                 return
             self._counts.failure("turn")
             log_exception("turn.failed", failure, id=error_id, session=turn.session_id)

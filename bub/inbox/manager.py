@@ -23,6 +23,7 @@ from bub.channels.terminal.channel import Terminal
 from bub.envelope import Envelope
 from bub.errors import BubError
 from bub.inbox.approvals import Approvals
+from bub.inbox.batch import Batch
 from bub.inbox.debounce import Timing
 from bub.inbox.dispatcher import MOST_INTERRUPTIONS, Dispatcher
 from bub.inbox.framework import Framework
@@ -97,6 +98,7 @@ class ChannelManager:
             settled=settled,
             approvals=self._approvals,
             lease_of=self._lease_of,
+            steps_aside=self._steps_aside,
         )
         self._intake = Intake(
             self._ledger,
@@ -278,6 +280,9 @@ class ChannelManager:
 
     def _lease_of(self, id: Id) -> Lease | None:  # noqa: A002 (what a message in a store is known by)
         return self.sharing.lease_of(id) if self.sharing is not None else None
+
+    def _steps_aside(self, batch: Batch, error: BaseException) -> bool:
+        return self.sharing is not None and self.sharing.steps_aside(batch, error)
 
     def _runs(self, channel: str) -> bool:
         """Whether a channel runs here, so that its schedules fire here."""

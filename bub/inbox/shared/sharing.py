@@ -14,13 +14,15 @@ from bub.base.redis.leases import Lease
 from bub.channels.channel import Desk
 from bub.channels.supervisor import RunningChannels
 from bub.errors import BubError
+from bub.inbox.batch import Batch
 from bub.inbox.dispatcher import Dispatcher
 from bub.inbox.intake import Intake
 from bub.inbox.ledger import Ledger
 from bub.inbox.outbox import Outbox
 from bub.inbox.shared.holder import Holder
 from bub.inbox.shared.store import SharedInbox, Worker
-from bub.inbox.store import Id, Received
+from bub.inbox.shared.troubles import trouble_of
+from bub.inbox.store import FencedError, Id, Received
 from bub.log import log_info, log_warning
 
 AWAY_PAUSE = 1.0
@@ -179,6 +181,32 @@ class Sharing:
     async def _wait_for_turns(self, is_meant: Callable[[Id], bool]) -> None:
         while self._dispatcher.counts(is_meant):
             await self._settled.park()
+
+    def steps_aside(self, batch: Batch, error: BaseException) -> bool:
+        """Tell whether a turn failed since the store did: then nobody apologises, and its messages wait there."""
+        trouble = trouble_of(error)
+        if trouble is None or self._tasks is None:
+            return False
+        log_warning("turn.stepped_aside", why=trouble, messages=len(batch.ids), error=error)
+        if trouble == "away":
+            self._tasks.start_soon(self._take_again, tuple(batch.ids), tuple(batch.begun))
+        return True
+
+    async def _take_again(self, ids: Sequence[Id], begun: Sequence[Id]) -> None:
+        """Read messages again as soon as the store is back, if they are still this gateway's to answer."""
+        while True:
+            await trio.sleep(AWAY_PAUSE)
+            try:
+                await self._store.give_back(begun)
+                self._ledger.drop(set(ids).__contains__)
+                found = self._known(await self._store.fetch(ids))
+                self._intake.take_in([one for one in found if self.lease_of(one.id) is not None])
+                return
+            except FencedError:
+                return
+            except BubError as failed:
+                begun = begun if trouble_of(failed) is not None else ()
+                log_warning("store.unreadable", error=failed, again_in=AWAY_PAUSE)
 
     # What the streams bring.
 
