@@ -202,6 +202,45 @@ async def test_messages_move_with_their_attempts_to_the_partition_of_their_sessi
         )
 
 
+async def test_what_was_noted_of_a_message_before_it_came_comes_along(redis: RedisServer) -> None:
+    async with working(redis.socket_address) as inbox:
+        await claim(inbox, *ALL)
+        session = next(name for name in map(str, range(20)) if inbox.partition_of(name) != inbox.partition_of("line:1"))
+        moved, dead = [one.id for one in [await inbox.receive(said(text)) for text in ("moved", "dead")] if one]
+        await inbox.begin([moved, dead])
+        await inbox.keep_draft(moved, "d7")
+        await inbox.begin_call([dead], CALL)
+        await inbox.move([moved], session, b"{}")
+        await inbox.set_aside([dead], "a pity")
+        await inbox.retry("message", [dead])
+        found: dict[str, Received] = {}
+        while len(found) < 2:
+            found.update({one.message.content: one for one in await inbox.wait_for_messages()})
+        assert (found["moved"].attempts, found["moved"].message.draft) == (1, "d7")
+        assert (found["dead"].attempts, found["dead"].has_calls) == (0, True)
+
+
+async def test_a_message_that_comes_while_a_partition_begins_has_what_was_noted_of_it(redis: RedisServer) -> None:
+    async with working(redis.socket_address) as first, working(redis.socket_address) as second:
+        leases, _ = await claim(first, *ALL)
+        received = await first.receive(said("begun"))
+        assert received is not None
+        await first.begin([received.id])
+        taken = await steal(second, leases[partition_of_id(received.id)])
+        found: list[Received] = []
+
+        async def read() -> None:
+            while True:
+                found.extend(await second.wait_for_messages())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            for _ in range(10):
+                found += await second.claim_partition(taken)
+            nursery.cancel_scope.cancel()
+        assert {one.attempts for one in found} == {1}
+
+
 async def test_an_entry_of_a_newer_version_is_left_alone(redis: RedisServer) -> None:
     async with working(redis.socket_address) as inbox:
         (lease, *_), _ = await claim(inbox, *ALL)

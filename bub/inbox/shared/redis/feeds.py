@@ -47,6 +47,8 @@ class Feeds:
         """The number of the last message read, by partition."""
         self._replies: dict[tuple[str, int], int] = {}
         """The number of the last reply read, by channel and partition."""
+        self._beginning: dict[int | str, object] = {}
+        """Who reads a partition or a channel from its beginning now: what comes in meanwhile is read behind that."""
         self._channels: dict[Id, str] = {}
         self._attempts: dict[Id, int] = {}
         self._newer: set[Id] = set()
@@ -54,25 +56,33 @@ class Feeds:
 
     def clear(self) -> None:
         """Forget everything."""
-        for one in (self._messages, self._replies, self._channels, self._attempts, self._newer):
+        for one in (self._messages, self._replies, self._channels, self._attempts, self._newer, self._beginning):
             one.clear()
 
     # Partitions.
 
     async def begin_partition(self, partition: int) -> Sequence[Received]:
         """Read a partition from its beginning, and from now on."""
-        found = await self._read_partition(partition, 0)
-        self._look_anew("messages")
+        mark = self._beginning[partition] = object()
+        found, last = await self._read_partition(partition)
+        if self._beginning.get(partition) is mark:  # else it has ended meanwhile
+            del self._beginning[partition]
+            self._messages[partition] = last
+            self._look_anew("messages")
         return found
 
     def end_partition(self, partition: int) -> None:
         """Read a partition no more."""
+        self._beginning.pop(partition, None)
         self._messages.pop(partition, None)
         self._look_anew("messages")
 
     async def all_messages(self) -> list[Received]:
         """Read everything that waits in the claimed partitions."""
-        return [one for partition in sorted(self._messages) for one in await self._read_partition(partition, 0)]
+        found: list[Received] = []
+        for partition in sorted(self._messages):
+            found += (await self._read_partition(partition))[0]
+        return found
 
     async def next_messages(self) -> list[Received]:
         """Wait for messages in the claimed partitions; nothing after a while, and if other ones are claimed."""
@@ -82,7 +92,9 @@ class Feeds:
         for key, entries in came.items():
             partition = streams[key]
             if partition in self._messages and entries:
-                found += await self._read_messages(partition, entries)
+                found += await self._decode(self._at(partition), entries, came_now=True)
+                last = number_in(entries[-1].identifier)
+                self._messages[partition] = max(self._messages.get(partition, 0), last)
         return found
 
     async def fetch(self, ids: Sequence[Id]) -> list[Received]:
@@ -94,28 +106,29 @@ class Feeds:
             found += await self._decode(at, entries)
         return found
 
-    async def _read_partition(self, partition: int, after: int) -> list[Received]:
-        self._messages.setdefault(partition, after)
-        key, found, last = self._at(partition).own("in"), [], after
+    async def _read_partition(self, partition: int) -> tuple[list[Received], int]:
+        """Read a partition from its beginning; return the number of what came last, too."""
+        at = self._at(partition)
+        entries = await self._read_stream(at.own("in"))
+        return await self._decode(at, entries), number_in(entries[-1].identifier) if entries else 0
+
+    async def _read_stream(self, key: str) -> list[Any]:
+        found: list[Any] = []
         while True:
-            start = f"({last}-0" if last else "-"
+            start = f"({number_in(found[-1].identifier)}-0" if found else "-"
             entries = await self._redis.ask(self._redis.client.xrange(key, start, "+", count=_AT_ONCE))
-            found += await self._read_messages(partition, entries)
+            found += entries
             if len(entries) < _AT_ONCE:
                 return found
-            last = number_in(entries[-1].identifier)
 
-    async def _read_messages(self, partition: int, entries: Sequence[Any]) -> list[Received]:
-        found = await self._decode(self._at(partition), entries)
-        if entries and partition in self._messages:
-            last = number_in(entries[-1].identifier)
-            self._messages[partition] = max(self._messages[partition], last)
-        return found
-
-    async def _decode(self, at: PartitionKeys, entries: Sequence[Any]) -> list[Received]:
+    async def _decode(self, at: PartitionKeys, entries: Sequence[Any], *, came_now: bool = False) -> list[Received]:
         if not entries:
             return []
-        about, called = await self._read_about(at)
+        about: Fields = {}
+        called: Iterable[bytes] = ()
+        # Of what just came nobody has noted anything, unless it came from elsewhere with a note.
+        if not came_now or any(b"noted" in entry.field_values for entry in entries):
+            about, called = await self._read_about(at)
         found: list[Received] = []
         for entry in entries:
             number = number_in(entry.identifier)
@@ -143,12 +156,20 @@ class Feeds:
 
     async def begin_channel(self, channel: str) -> list[Outgoing]:
         """Read the replies of a channel from the beginning of each partition, and from now on."""
-        found = [one for partition in range(self.partitions) for one in await self._read_replies(channel, partition, 0)]
-        self._look_anew("replies")
+        mark = self._beginning[channel] = object()
+        found, last = [], {}
+        for partition in range(self.partitions):
+            replies, last[channel, partition] = await self._read_replies(channel, partition)
+            found += replies
+        if self._beginning.get(channel) is mark:  # as above
+            del self._beginning[channel]
+            self._replies.update(last)
+            self._look_anew("replies")
         return found
 
     def end_channel(self, channel: str) -> None:
         """Read the replies of a channel no more."""
+        self._beginning.pop(channel, None)
         for place in [place for place in self._replies if place[0] == channel]:
             del self._replies[place]
         for one in [one for one, its in self._channels.items() if its == channel]:
@@ -158,8 +179,8 @@ class Feeds:
     async def all_replies(self) -> list[Outgoing]:
         """Read everything that waits for the claimed channels."""
         found = []
-        for channel, partition in sorted(self._replies):
-            found += await self._read_replies(channel, partition, 0)
+        for place in sorted(self._replies):
+            found += (await self._read_replies(*place))[0]
         return found
 
     async def next_replies(self) -> list[Outgoing]:
@@ -168,8 +189,11 @@ class Feeds:
         came = await self._wait("replies", {key: f"{self._replies[place]}-0" for key, place in streams.items()})
         found: list[Outgoing] = []
         for key, entries in came.items():
-            if streams[key] in self._replies and entries:
-                found += await self._decode_replies(*streams[key], entries)
+            place = streams[key]
+            if place in self._replies and entries:
+                found += await self._decode_replies(*place, entries, {})
+                last = number_in(entries[-1].identifier)
+                self._replies[place] = max(self._replies.get(place, 0), last)
         return found
 
     def channel_of(self, id: Id) -> str:  # noqa: A002
@@ -194,28 +218,23 @@ class Feeds:
         self._channels.pop(id, None)
         self._attempts.pop(id, None)
 
-    async def _read_replies(self, channel: str, partition: int, after: int) -> list[Outgoing]:
-        self._replies.setdefault((channel, partition), after)
-        key, found, last = self._stream_of(channel, partition), [], after
-        while True:
-            start = f"({last}-0" if last else "-"
-            entries = await self._redis.ask(self._redis.client.xrange(key, start, "+", count=_AT_ONCE))
-            found += await self._decode_replies(channel, partition, entries)
-            if len(entries) < _AT_ONCE:
-                return found
-            last = number_in(entries[-1].identifier)
-
-    async def _decode_replies(self, channel: str, partition: int, entries: Sequence[Any]) -> list[Outgoing]:
+    async def _read_replies(self, channel: str, partition: int) -> tuple[list[Outgoing], int]:
+        entries = await self._read_stream(self._stream_of(channel, partition))
         if not entries:
-            return []
+            return [], 0
+        about = await self._redis.ask(self._redis.client.hgetall(self._at(partition).own("about")))
+        replies = await self._decode_replies(channel, partition, entries, about)
+        return replies, number_in(entries[-1].identifier)
+
+    async def _decode_replies(
+        self, channel: str, partition: int, entries: Sequence[Any], about: Fields
+    ) -> list[Outgoing]:
+        """Read replies; of those that just came, nobody has noted anything, so that `about` is empty."""
         at = self._at(partition)
-        about = await self._redis.ask(self._redis.client.hgetall(at.own("about")))
         found: list[Outgoing] = []
         for entry in entries:
-            number = number_in(entry.identifier)
-            id = at.id_of(number)  # noqa: A001 (as above)
+            id = at.id_of(number_in(entry.identifier))  # noqa: A001 (as above)
             self._channels[id] = channel
-            self._replies[channel, partition] = max(self._replies.get((channel, partition), 0), number)
             try:
                 outgoing = read_reply(id, entry.field_values, about, self._texts)
             except NewerEntryError:

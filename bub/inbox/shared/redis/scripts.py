@@ -150,6 +150,7 @@ for index = 5, 4 + count do
 end
 for place, one in ipairs(found) do
   local fields, draft = {}, redis.call('hget', KEYS[4], one[1] .. ':draft')
+  local attempts = redis.call('hget', KEYS[4], one[1] .. ':attempts')
   for index = 1, #one[2], 2 do
     local name = one[2][index]
     if name == 'body' or name == 'firing' then
@@ -160,7 +161,10 @@ for place, one in ipairs(found) do
   for _, given in ipairs({'session', ARGV[3], 'values', ARGV[4], 'first', first or '', 'count', #found}) do
     fields[#fields + 1] = given
   end
-  local attempts = redis.call('hget', KEYS[4], one[1] .. ':attempts')
+  if attempts or draft then
+    fields[#fields + 1] = 'noted'
+    fields[#fields + 1] = '1'
+  end
   local number = keep(KEYS[10], KEYS[11], fields)
   first = first or string.format('%.0f', number)
   if attempts then redis.call('hset', KEYS[12], number .. ':attempts', attempts) end
@@ -172,6 +176,8 @@ return moved
 """
 )
 """Move messages to another partition: KEYS[10] its counter, [11] its stream, [12] what changes about its messages.
+
+The field `noted` says that there is something about a message already: of others that come in, nobody looks for it.
 
 ARGV: token, how many, the session, the values so far, the numbers.
 """
@@ -323,8 +329,13 @@ for index = 1, #fields, 2 do
   end
 end
 redis.call('hdel', KEYS[3], ARGV[1])
+local has_calls = redis.call('exists', KEYS[4] .. ARGV[1]) == 1
+if has_calls then
+  kept[#kept + 1] = 'noted'
+  kept[#kept + 1] = '1'
+end
 local number = keep(KEYS[1], KEYS[2], kept)
-if redis.call('exists', KEYS[4] .. ARGV[1]) == 1 then
+if has_calls then
   redis.call('rename', KEYS[4] .. ARGV[1], KEYS[4] .. number)
   redis.call('srem', KEYS[4], ARGV[1])
   redis.call('sadd', KEYS[4], number)
