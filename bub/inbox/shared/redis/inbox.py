@@ -174,8 +174,8 @@ class RedisInbox:
         """Count one attempt more for each message; give the calls noted for it before."""
         self._check(token)
         async with self._asking():
-            begun = await self._messages.count(ids, 1)
-            return [*begun, *await self.questions.waiting(ids)]
+            begun, asked = await self._messages.count(ids, 1)
+            return [*begun, *await self.questions.waiting(asked)]
 
     async def give_back(self, ids: Sequence[Id], *, token: Token | None = None) -> None:
         """Count one attempt less."""

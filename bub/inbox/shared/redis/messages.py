@@ -51,14 +51,16 @@ class RedisMessages:
             return None
         return Received(at.id_of(int(came[0])), message, 0, float(came[1]), firing.surface, firing=firing)
 
-    async def count(self, ids: Sequence[Id], by: int) -> list[NotedCall]:
-        """Count attempts of messages, one more or one less; return the calls noted for them."""
+    async def count(self, ids: Sequence[Id], by: int) -> tuple[list[NotedCall], set[int]]:
+        """Count attempts of messages, one more or one less; return the calls and the questions that belong to them."""
         calls: list[NotedCall] = []
+        asked: set[int] = set()
         for at, numbers in self._part(ids):
             given = [self._claims.prove(at.partition), by, *numbers]
-            found = await self._redis.run(scripts.BEGIN, at.all(), given)
-            calls += [msgspec.json.decode(one, type=NotedCall) for one in found]
-        return calls
+            noted, numbers_asked = await self._redis.run(scripts.BEGIN, at.all(), given)
+            calls += [msgspec.json.decode(one, type=NotedCall) for one in noted]
+            asked.update(map(int, numbers_asked))
+        return calls, asked
 
     async def finish(self, ids: Sequence[Id], written: Sequence[Written]) -> list[Outgoing]:
         """Take messages out and put replies in; nothing if they were out already."""

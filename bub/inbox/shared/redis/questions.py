@@ -33,11 +33,13 @@ class RedisQuestions:
 
     async def ask(self, wanted: AskedQuestion, other_than: Collection[str]) -> AskedQuestion:
         """Keep a question, or take up one of an earlier process that is bound to just the same."""
-        for kept in await self._of_messages([wanted.turn]):
+        at = self._at(wanted.turn)
+        members = f"{at.all()[-1]}{number_of(wanted.turn)}"
+        numbers = [int(one) for one in await self._redis.ask(self._redis.client.smembers(members))]
+        for kept in await self._counting(numbers):
             is_same = kept.turn == wanted.turn and kept.approval.bound == wanted.approval.bound
             if is_same and kept.approval.until > time.time() and kept.id not in other_than:
                 return kept
-        at = self._at(wanted.turn)
         body = msgspec.json.encode(mend(msgspec.to_builtins(wanted)))
         given = [self._prove(at.partition), number_of(wanted.turn), body]
         keys = [*at.all(), self._keys.of_all("questions:n")]
@@ -99,18 +101,13 @@ class RedisQuestions:
             given = [self._prove(at.partition), _write(call), _write(call, has_ended=True), *numbers]
             await self._redis.run(scripts.END_CALL, at.all(), given)
 
-    async def waiting(self, ids: Sequence[Id]) -> list[NotedCall]:
-        """Return the calls that were only asked about for messages."""
-        asked = await self._of_messages(ids)
+    async def waiting(self, numbers: Collection[int]) -> list[NotedCall]:
+        """Return the calls of those of these questions that still count."""
+        asked = await self._counting(numbers)
         return [NotedCall(one.call_id, one.approval.tool, one.approval.arguments, False) for one in asked]
 
-    async def _of_messages(self, ids: Sequence[Id]) -> list[AskedQuestion]:
-        """Return the questions of messages that still count: nobody has answered, or a yes is not used up."""
-        numbers: set[int] = set()
-        for one in ids:
-            asked = PartitionKeys(self._keys, partition_of_id(one)).all()[-1]
-            members = await self._redis.ask(self._redis.client.smembers(f"{asked}{number_of(one)}"))
-            numbers.update(map(int, members))
+    async def _counting(self, numbers: Collection[int]) -> list[AskedQuestion]:
+        """Return those of these questions that still count: nobody has answered, or a yes is not used up."""
         fields = await self._fields_of(sorted(numbers))
         found = [_read(number, fields) for number in sorted(numbers) if b"%d" % number in fields]
         return [one for one in found if one.state in (OPEN, YES)]

@@ -84,18 +84,22 @@ ARGV: until, name, missed, at, how many stay known, fields.
 BEGIN = (
     _FENCE
     + """
-local calls = {}
+local calls, asked = {}, {}
 for index = 3, #ARGV do
   redis.call('hincrby', KEYS[4], ARGV[index] .. ':attempts', ARGV[2])
   if ARGV[2] == '-1' and tonumber(redis.call('hget', KEYS[4], ARGV[index] .. ':attempts')) < 1 then
     redis.call('hdel', KEYS[4], ARGV[index] .. ':attempts')
   end
   for _, call in ipairs(redis.call('lrange', KEYS[5] .. ARGV[index], 0, -1)) do calls[#calls + 1] = call end
+  for _, one in ipairs(redis.call('smembers', KEYS[9] .. ARGV[index])) do asked[#asked + 1] = one end
 end
-return calls
+return {calls, asked}
 """
 )
-"""Count an attempt more, or less, for messages; return the calls noted for them. ARGV: token, 1 or -1, numbers."""
+"""Count an attempt more, or less, for messages; return the calls noted for them, and the numbers of their questions.
+
+ARGV: token, 1 or -1, numbers.
+"""
 
 FINISH = (
     _FENCE
