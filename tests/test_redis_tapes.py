@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,107 @@ async def test_what_a_turn_writes_is_one_command(redis: RedisServer) -> None:
 def _calls(redis: RedisServer) -> int:
     stats = dict(line.split(":", 1) for line in redis.ask("INFO", "commandstats").decode().split("\r\n") if ":" in line)
     return int(stats["cmdstat_evalsha"].split("=", 1)[1].split(",")[0])
+
+
+TAPES: dict[str, list[TapeEntry]] = {
+    "nothing": [],
+    "no anchor": [said("one"), TapeEntry.event("e"), said("two")],
+    "one anchor, first": [TapeEntry.anchor("a"), said("one"), TapeEntry.event("e"), TapeEntry.system("s"), said("two")],
+    "two anchors": [
+        said("zero"),
+        TapeEntry.anchor("a"),
+        said("one"),
+        TapeEntry.anchor("b"),
+        said("two"),
+        said("three"),
+    ],
+    "an anchor, last": [said("one"), TapeEntry.event("e"), TapeEntry.anchor("a")],
+    "more than a slice": [TapeEntry.anchor("a"), *[said(str(number)) for number in range(600)]],
+}
+
+KINDS: tuple[tuple[str, ...], ...] = ((), ("anchor",), ("message",), ("event", "anchor"), ("system",))
+
+
+@asynccontextmanager
+async def turn_under(lease: Lease) -> AsyncIterator[None]:
+    token = current_lease.set(lease)
+    try:
+        yield
+    finally:
+        current_lease.reset(token)
+
+
+def ask_all() -> Iterator[TapeQuery]:
+    """What turns ask, tape by tape."""
+    for name, kinds in product(TAPES, KINDS):
+        for stretch in (TapeQuery(name), TapeQuery(name).last_anchor(), TapeQuery(name).after_anchor("a")):
+            whole = stretch.kinds(*kinds)
+            yield from (whole, whole.newest(), whole.limit(1), whole.newest().limit(1), whole.newest().limit(2))
+
+
+async def answers(store: RedisTapeStore) -> list[list[int] | str]:
+    found: list[list[int] | str] = []
+    for query in ask_all():
+        try:
+            found.append([entry.id for entry in await store.fetch_all(query)])
+        except TapeError as error:
+            found.append(str(error))
+    return found
+
+
+async def test_a_turn_is_told_what_everybody_is_told(redis: RedisServer) -> None:
+    async with tapes(redis) as store, lease_of(redis, "partition:1", "one") as lease:
+        for name, entries in TAPES.items():
+            await store.extend(name, entries)
+        expected = await answers(store)
+        async with turn_under(lease):
+            assert await answers(store) == expected
+
+
+async def test_what_a_turn_asks_of_its_tape_is_read_once_until_somebody_writes(redis: RedisServer) -> None:
+    async with tapes(redis) as store, lease_of(redis, "partition:1", "one") as lease, turn_under(lease):
+        tape = Tape("t", store)
+        await tape.ensure_bootstrap_anchor("s")
+        for text in ("one", "two"):
+            await tape.append(said(text))
+            redis.ask("CONFIG", "RESETSTAT")
+            await tape.ensure_bootstrap_anchor("s")
+            assert (await tape.messages())[-1]["content"] == text
+            assert await tape.fetch(tape.query().last_anchor().kinds("system").newest().limit(1)) == []
+            assert texts(await tape.anchors(most=1)) == ["session/start"]
+            assert _calls(redis) == 1
+
+
+async def test_what_a_turn_has_read_is_known_for_a_moment_and_to_no_other_lease(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with tapes(redis) as store, tapes(redis) as other, lease_of(redis, "partition:1", "one") as lease:
+
+        async def read(name: str, lease: Lease) -> list[str]:
+            async with turn_under(lease):
+                return texts(await store.fetch_all(TapeQuery(name)))
+
+        for name in ("t", "t__sidecar__marks"):
+            await other.append(name, said("one"))
+            assert await read(name, lease) == ["one"]
+            await other.append(name, said("two"))
+        assert await read("t", lease) == ["one"]  # the command that wrote it came beside the turn
+        assert await read("t__sidecar__marks", lease) == ["one", "two"]
+        assert await read("t", Lease(lease.name, lease.epoch + 1, "one")) == ["one", "two"]
+        await other.append("t", said("three"))
+        now = trio.current_time()
+        monkeypatch.setattr(trio, "current_time", lambda: now + 60)
+        assert await read("t", Lease(lease.name, lease.epoch + 1, "one")) == ["one", "two", "three"]
+
+
+async def test_what_was_read_while_somebody_here_wrote_is_not_known(redis: RedisServer) -> None:
+    async with tapes(redis) as store, lease_of(redis, "partition:1", "one") as lease, turn_under(lease):
+        await store.append("t", said("one"))
+        async with trio.open_nursery() as nursery:
+            for _ in range(10):
+                nursery.start_soon(store.fetch_all, TapeQuery("t"))
+                nursery.start_soon(store.append, "t", said("more"))
+        assert len(await store.fetch_all(TapeQuery("t"))) == 11
 
 
 class Losing(RedisConnection):

@@ -70,6 +70,8 @@ end
 local low, high = 1, redis.call('xlen', KEYS[1])
 if ARGV[1] == 'cursor' then
   low, high = tonumber(ARGV[2]), tonumber(ARGV[3])
+elseif ARGV[1] == 'tail' then
+  low = last('') or 1
 else
   if ARGV[1] == 'after' then
     local after = last(ARGV[2])
@@ -121,7 +123,7 @@ return {'', low, high, found}
 """Find the first entries that a query wants: as many as make a slice, so that nobody waits for long.
 
 Keys: the tape, its anchors, their names. Arguments: "after" and how the index names an anchor ("" for any), or "cursor"
-and from which id on to which; the anchors between which it looks, "" for none; "1" for the newest first; how many at
-most; "1" for anchors alone. The answer is what is missing ("after", "start", "end") or "", then from which id on to
-which the rest lies, and the entries.
+and from which id on to which, or "tail" for the last anchor and what is behind it; the anchors between which it looks,
+"" for none; "1" for the newest first; how many at most; "1" for anchors alone. The answer is what is missing ("after",
+"start", "end") or "", then from which id on to which the rest lies, and the entries.
 """

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from itertools import islice
+from typing import Any, TypeAlias, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -17,9 +18,11 @@ from bub.base.redis.keys import FORMAT, Keys
 from bub.base.redis.leases import current_lease
 from bub.errors import TapeError
 from bub.tape.entry import TapeEntry, mend
-from bub.tape.query import TapeQuery, no_anchor, part_as_written
+from bub.tape.query import LAST_ANCHOR, TapeQuery, no_anchor, part_as_written
 from bub.tape.shared import scripts
+from bub.tape.shared.tails import Kept, Tails, stretch_in
 from bub.tape.store import FencedTapeError, check_name, encode_entry
+from bub.tape.tape import SIDECAR
 
 TRYING = 15.0
 """How long, in seconds, a Redis that cannot be reached is asked again before a turn has to know."""
@@ -48,19 +51,7 @@ _STAGED_FOR = 60 * 60
 _T = TypeVar("_T")
 
 
-class _Kept(NamedTuple):
-    """An entry as it lies there."""
-
-    number: int
-    version: int
-    text: bytes
-
-    @classmethod
-    def of(cls, number: bytes, version: bytes, text: bytes) -> _Kept:
-        return cls(int(number.partition(b"-")[0]), int(version), text)
-
-
-_Slice: TypeAlias = tuple[int, int, Sequence[_Kept]]
+_Slice: TypeAlias = tuple[int, int, Sequence[Kept]]
 """From which id on to which the rest lies, and the entries before."""
 
 
@@ -95,6 +86,7 @@ class RedisTapeStore:
         """Where the tapes lie, for people."""
         self._keys = Keys(address.prefix, agent)
         self._redis = RedisConnection(address)
+        self._tails = Tails()
         self._opening = trio.Lock()
         self._is_open = False
         self._encode = msgspec.json.Encoder().encode
@@ -125,6 +117,8 @@ class RedisTapeStore:
         """The entries that a query wants, in its order."""
         if query.most == 0:
             return []
+        if (known := await self._find_in_tail(query)) is not None:
+            return known
         most = _FOREVER if query.most is None else query.most
         by_anchors = query.only == ("anchor",)
         has_filter = query.since is not None or query.text is not None or (query.only and not by_anchors)
@@ -175,6 +169,37 @@ class RedisTapeStore:
 
     # Reading.
 
+    async def _find_in_tail(self, query: TapeQuery) -> list[TapeEntry] | None:
+        """Answer what a turn asks of its tape from the last anchor on, with one reading for all it asks."""
+        lease, tape = current_lease.get(), query.tape
+        is_near = query.after in (None, LAST_ANCHOR) and (query.anchors, query.text, query.since) == (None, None, None)
+        # What lies beside tapes may be for all sessions, so that others write there.
+        if lease is None or not is_near or SIDECAR in tape:
+            return None
+        tail = self._tails.find(tape, lease.token)
+        if tail is None:
+            mark = self._tails.begin(tape)
+            tail = self._tails.end(tape, mark, lease.token, await self._read_tail(tape))
+        stretch = stretch_in(query, tail.entries) if tail.entries is not None else None
+        if stretch is None:
+            return None
+        begins = tuple(self._encode({"kind": mend(kind)})[:-1] + b"," for kind in query.only)
+        in_order = reversed(stretch) if query.backwards else stretch
+        wanted = (kept for kept in in_order if kept.version > FORMAT or not begins or kept.text.startswith(begins))
+        return self._read(query, list(islice(wanted, query.most)))
+
+    async def _read_tail(self, tape: str) -> list[Kept] | None:
+        query, entries, size = TapeQuery(tape), list[Kept](), 0
+        low, high, part = await self._find(query, ["tail", "", "", ""], _FIRST)
+        while True:
+            entries += part
+            size += sum(len(one.text) for one in part)
+            if low > high:
+                return entries
+            if size > _BYTES_READ:
+                return None
+            low, high, part = await self._go_on(query, low, high, _FIRST)
+
     async def _find(self, query: TapeQuery, where: list[Any], count: int) -> _Slice:
         """Look up the anchors of a query, or go on with a cursor, and read a slice: one round trip."""
         by_anchors = query.only == ("anchor",)
@@ -184,7 +209,7 @@ class RedisTapeStore:
             start, end = query.anchors or (None, None)
             raise no_anchor(query.tape, {b"after": query.after, b"start": start, b"end": end}[missing])
         low, high, entries = found
-        return low, high, [_Kept.of(number, *fields[1::2]) for number, fields in entries]
+        return low, high, [Kept.of(number, *fields[1::2]) for number, fields in entries]
 
     async def _go_on(self, query: TapeQuery, low: int, high: int, count: int) -> _Slice:
         """Read the next slice."""
@@ -196,13 +221,13 @@ class RedisTapeStore:
                 return await self._redis.ask(self._redis.client.xrevrange(tape, end=end, start=start, count=count))
             return await self._redis.ask(self._redis.client.xrange(tape, start=start, end=end, count=count))
 
-        entries = [_Kept.of(one.identifier, *one.field_values.values()) for one in await self._insist(ask)]
+        entries = [Kept.of(one.identifier, *one.field_values.values()) for one in await self._insist(ask)]
         if len(entries) < count:
             return high + 1, high, entries
         last = entries[-1].number
         return (low, last - 1, entries) if query.backwards else (last + 1, high, entries)
 
-    def _read(self, query: TapeQuery, entries: Sequence[_Kept]) -> list[TapeEntry]:
+    def _read(self, query: TapeQuery, entries: Sequence[Kept]) -> list[TapeEntry]:
         """Those entries of a slice that a query wants."""
         part, found = part_as_written(query.text or ""), []
         for kept in entries:
@@ -221,6 +246,13 @@ class RedisTapeStore:
 
     async def _write(self, script: str, tape: str, texts: Sequence[str | bytes]) -> None:
         """Run a script that writes to a tape, once."""
+        self._tails.forget(tape)
+        try:
+            await self._write_once(script, tape, texts)
+        finally:
+            self._tails.forget(tape)
+
+    async def _write_once(self, script: str, tape: str, texts: Sequence[str | bytes]) -> None:
         lease, note = current_lease.get(), self._keys.of_all(f"written:{uuid4().hex}")
         holder = self._keys.of_lease(lease.name) if lease is not None else note
         keys = [note, holder, self._keys.of_all("tapes"), *self._keys_of(tape)]
