@@ -171,6 +171,21 @@ async def test_what_a_turn_asks_of_its_tape_is_read_once_until_somebody_writes(r
             assert _calls(redis) == 1
 
 
+async def test_what_turns_ask_for_beside_their_tapes_is_read_along_with_them(redis: RedisServer) -> None:
+    async with tapes(redis) as store, lease_of(redis, "partition:1", "one") as lease, turn_under(lease):
+        for name in ("first", "second"):
+            tape = Tape(name, store)
+            await set_session_setting(tape, "model", name)
+            await tape.append(said("hello"))
+            redis.ask("CONFIG", "RESETSTAT")
+            await tape.ensure_bootstrap_anchor()
+            assert _calls(redis) == (1 if name == "first" else 2)
+            assert await session_settings(tape) == {"model": name}
+            assert _calls(redis) == 2
+            await set_session_setting(tape, "model", "another")
+            assert await session_settings(tape) == {"model": "another"}
+
+
 async def test_what_a_turn_has_read_is_known_for_a_moment_and_to_no_other_lease(
     redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,12 +195,12 @@ async def test_what_a_turn_has_read_is_known_for_a_moment_and_to_no_other_lease(
             async with turn_under(lease):
                 return texts(await store.fetch_all(TapeQuery(name)))
 
-        for name in ("t", "t__sidecar__marks"):
+        for name in ("t", "files__sidecar__marks"):
             await other.append(name, said("one"))
             assert await read(name, lease) == ["one"]
             await other.append(name, said("two"))
         assert await read("t", lease) == ["one"]  # the command that wrote it came beside the turn
-        assert await read("t__sidecar__marks", lease) == ["one", "two"]
+        assert await read("files__sidecar__marks", lease) == ["one", "two"]  # it is for all sessions
         assert await read("t", Lease(lease.name, lease.epoch + 1, "one")) == ["one", "two"]
         await other.append("t", said("three"))
         now = trio.current_time()

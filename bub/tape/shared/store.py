@@ -40,6 +40,9 @@ _BYTES_READ = 1 << 20
 _FEW = 32
 """How many are read to find one that is mostly among the newest."""
 
+_MOST_BESIDE = 8
+"""How many sidecars of a tape are read along with it."""
+
 _NAMES_AT_ONCE = 5_000
 
 _TEXTS_AT_ONCE = 2_000
@@ -87,6 +90,8 @@ class RedisTapeStore:
         self._keys = Keys(address.prefix, agent)
         self._redis = RedisConnection(address)
         self._tails = Tails()
+        self._beside: set[str] = set()
+        """What turns ask for of what lies beside their tapes, by the names of sidecars."""
         self._opening = trio.Lock()
         self._is_open = False
         self._encode = msgspec.json.Encoder().encode
@@ -173,20 +178,50 @@ class RedisTapeStore:
         """Answer what a turn asks of its tape from the last anchor on, with one reading for all it asks."""
         lease, tape = current_lease.get(), query.tape
         is_near = query.after in (None, LAST_ANCHOR) and (query.anchors, query.text, query.since) == (None, None, None)
-        # What lies beside tapes may be for all sessions, so that others write there.
-        if lease is None or not is_near or SIDECAR in tape:
+        if lease is None or not is_near or not self._is_of_session(tape, lease.token):
             return None
         tail = self._tails.find(tape, lease.token)
         if tail is None:
-            mark = self._tails.begin(tape)
-            tail = self._tails.end(tape, mark, lease.token, await self._read_tail(tape))
-        stretch = stretch_in(query, tail.entries) if tail.entries is not None else None
+            await self._look_ahead(tape, lease.token)
+            tail = self._tails.find(tape, lease.token)
+        if tail is None or tail.entries is None:
+            return None
+        stretch = stretch_in(query, tail.entries)
         if stretch is None:
             return None
         begins = tuple(self._encode({"kind": mend(kind)})[:-1] + b"," for kind in query.only)
         in_order = reversed(stretch) if query.backwards else stretch
         wanted = (kept for kept in in_order if kept.version > FORMAT or not begins or kept.text.startswith(begins))
         return self._read(query, list(islice(wanted, query.most)))
+
+    def _is_of_session(self, tape: str, token: str) -> bool:
+        """Whether only the turn writes there: what lies beside other tapes than its own may be for all sessions."""
+        owner, is_beside, name = tape.partition(SIDECAR)
+        if not is_beside:
+            return True
+        if self._tails.find(owner, token) is None:
+            return False
+        if len(self._beside) < _MOST_BESIDE:
+            self._beside.add(name)
+        return True
+
+    async def _look_ahead(self, tape: str, token: str) -> None:
+        """Read the tail of a tape, and with it, as one round trip, what turns ask for of what lies beside."""
+        beside = () if SIDECAR in tape else [f"{tape}{SIDECAR}{name}" for name in self._beside]
+        failures: list[TapeError] = []
+
+        async def read(name: str) -> None:
+            mark = self._tails.begin(name)
+            try:
+                self._tails.end(name, mark, token, await self._read_tail(name))
+            except TapeError as error:
+                failures.append(error)
+
+        async with trio.open_nursery() as nursery:
+            for name in (tape, *beside):
+                nursery.start_soon(read, name)
+        if failures:
+            raise failures[0]
 
     async def _read_tail(self, tape: str) -> list[Kept] | None:
         query, entries, size = TapeQuery(tape), list[Kept](), 0

@@ -57,16 +57,14 @@ class Tails:
         mark = self._reading[tape] = object()
         return mark
 
-    def end(self, tape: str, mark: object, token: str, entries: Sequence[Kept] | None) -> Tail:
+    def end(self, tape: str, mark: object, token: str, entries: Sequence[Kept] | None) -> None:
         """Know what was read, unless somebody here has written to the tape meanwhile."""
         now = trio.current_time()
-        tail = Tail(token, now + KNOWN_FOR, entries)
         if self._reading.get(tape) is mark:
             self.forget(tape)
             while self._known and next(iter(self._known.values())).until <= now:
                 del self._known[next(iter(self._known))]
-            self._known[tape] = tail
-        return tail
+            self._known[tape] = Tail(token, now + KNOWN_FOR, entries)
 
     def forget(self, tape: str) -> None:
         """Know nothing of a tape: somebody here writes to it."""
