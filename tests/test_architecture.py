@@ -55,7 +55,7 @@ ROWS = (
     row("secrets/"),
     row("hooks/", "hookspecs hook_runtime hook_registry", "pluggy"),
     row("island/"),
-    row("base/", packages="referencing coredis"),
+    row("base/", packages="referencing coredis yaml"),
     row("", "errors log envelope streaming asking approval labels configure", "loguru"),
 )
 """From the top: a module imports from its own folder and from rows below its own."""

@@ -581,6 +581,7 @@ TOP = {
     "on_failure": "on_failure: skip",
     "plugins": "plugins: {local_model: {path: x.py}}",
     "mcp": "mcp: {time: {command: [x]}}",
+    "agents": "agents: {rex: [/work]}",
 }
 
 

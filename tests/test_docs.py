@@ -160,6 +160,8 @@ def test_a_piece_of_yaml_is_right_where_it_belongs(block: Block) -> None:
             assert {hook["id"] for hook in hooks} <= offered
         case {"services": _}:
             pass  # tests/test_container.py looks at it
+        case {"agents": agents}:  # in the file of a folder it is a mistake
+            assert all(folder.startswith(("~/", "/")) for folders in agents.values() for folder in folders)
         case {"jobs": {"pipelines": {"steps": [*_, {"uses": used, "with": inputs}]}}}:
             assert "/bub@" in used
             assert set(inputs) <= set(yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))["inputs"])

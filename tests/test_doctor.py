@@ -133,7 +133,7 @@ def test_what_is_sound_ends_with_0_and_the_server_is_asked_once(model: Server, t
     found = json.loads(done.stdout)
     assert (done.returncode, done.stderr, found["ok"]) == (0, "", True)
     assert [check["check"] for check in found["checks"]] == [
-        *["python", "file", "trust", "lock", "plugins", "model", "local model", "commands"],
+        *["python", "file", "trust", "agent", "lock", "plugins", "model", "local model", "commands"],
         *["channels", "channels", "tapes", "home", "log", "workspace", "clock", "terminal"],
     ]
     assert [(check["check"], check["message"]) for check in found["checks"] if check["status"] != "ok"] == [

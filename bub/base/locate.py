@@ -17,6 +17,9 @@ FILE_NAME = "pipelines.yaml"
 DOTENV = ".env"
 """The file beside a pipeline file with variables of its own."""
 
+AGENT_VARIABLE = "BUB_AGENT"
+"""What gives the agent of a process its name."""
+
 _AGENT = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 
 IS_PRIVATE = "it is one of Bub's own files, which only your own pipeline file may name"
@@ -43,19 +46,11 @@ def bub_home(environ: Mapping[str, str]) -> Path:
         raise UsageError("your home folder cannot be found", help="set BUB_HOME to a folder for Bub's files") from error
 
 
-def memory_of(workspace: Path, environ: Mapping[str, str]) -> str:
-    """Return whose memory an agent has: its name, if the environment gives it one, else its workspace's real path.
-
-    `BUB_AGENT` counts only in the environment of the process: a folder's `.env` could take another agent's memory.
-    Raises `UsageError` for what is no name.
-    """
-    name = environ.get("BUB_AGENT", "")
-    if not name:
-        return os.path.realpath(workspace)
+def check_agent(name: str) -> None:
+    """Raise `UsageError` for what cannot be the name of an agent."""
     if not re.fullmatch(_AGENT, name):
         problem = "the name of an agent has letters, digits, `_`, `.` and `-`, and begins with a letter or digit"
         raise UsageError(f"`{name}` cannot be the name of an agent", help=f"{problem}; 64 at most")
-    return f"agent:{name}"
 
 
 def lock_of(pipeline: Path) -> Path:

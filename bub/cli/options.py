@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from bub.base.locate import memory_of
+from bub.base.locate import AGENT_VARIABLE, check_agent
 from bub.errors import UsageError
 
 
@@ -58,5 +58,5 @@ def keep(ctx: typer.Context, param: typer.CallbackParam, value: Path | str | Non
 def name_agent(value: str | None) -> None:
     """Let the agent have a name, as `BUB_AGENT` does; what this process starts is part of it."""
     if value is not None:
-        os.environ["BUB_AGENT"] = value
-        memory_of(Path(), os.environ)  # which says what cannot be a name
+        check_agent(value)
+        os.environ[AGENT_VARIABLE] = value

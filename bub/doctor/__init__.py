@@ -12,7 +12,14 @@ from bub.doctor.confinement import look_at_commands
 from bub.doctor.locked import look_at_lock
 from bub.doctor.machine import look_at_folders, look_at_python, look_at_terminal
 from bub.doctor.model import look_at_clock, look_at_local_model, look_at_model
-from bub.doctor.pipeline import look_at_channels, look_at_file, look_at_plugins, look_at_tapes, look_at_trust
+from bub.doctor.pipeline import (
+    look_at_agent,
+    look_at_channels,
+    look_at_file,
+    look_at_plugins,
+    look_at_tapes,
+    look_at_trust,
+)
 from bub.doctor.servers import look_at_servers
 
 LOOKS: Mapping[str, Look] = MappingProxyType(
@@ -20,6 +27,7 @@ LOOKS: Mapping[str, Look] = MappingProxyType(
         "python": look_at_python,
         "file": look_at_file,
         "trust": look_at_trust,
+        "agent": look_at_agent,
         "lock": look_at_lock,
         "plugins": look_at_plugins,
         "servers": look_at_servers,

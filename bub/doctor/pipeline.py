@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from bub.base.diagnostics import Diagnostic, PipelineError, Place, without_notes
-from bub.base.locate import Found, bub_home, find_pipeline
+from bub.base.identity.agents import KEY, find_agent
+from bub.base.locate import AGENT_VARIABLE, Found, bub_home, find_pipeline
 from bub.channels.enabling import ProfileChannels
 from bub.doctor.checks import Check, Patient, Status, in_thread
 from bub.errors import NotTrustedError, UsageError
@@ -86,6 +87,18 @@ async def look_at_trust(patient: Patient) -> Sequence[Check]:
         return [Check("trust", "broken", str(error), error.help or "")]
     patient.trusted = True
     return [Check("trust", "ok", "the folder is trusted" if found.workspace_file else "the file needs none")]
+
+
+async def look_at_agent(patient: Patient) -> Sequence[Check]:
+    """Check whose memory is used here, and what says so."""
+    try:
+        agent = find_agent(patient.workspace, patient.environ)
+    except UsageError as error:
+        return [Check("agent", "broken", str(error), error.help or "")]
+    if not agent.name:
+        return [Check("agent", "ok", "it has no name, so its memory is that of this folder")]
+    said = agent.by if agent.by == AGENT_VARIABLE else f"`{KEY}` in {agent.by}"
+    return [Check("agent", "ok", f"{agent.name}, as {said} says")]
 
 
 async def look_at_plugins(patient: Patient) -> Sequence[Check]:

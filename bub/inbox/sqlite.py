@@ -15,7 +15,7 @@ import msgspec
 
 from bub.approval import NotedCall
 from bub.base.database import PATIENCE, explain_failure, make_tables, open_database, transaction
-from bub.base.locate import memory_of
+from bub.base.identity.agents import memory_of
 from bub.base.private import make_private
 from bub.base.surfaces import Surface
 from bub.channels.message import ChannelMessage

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import trio
 
-from bub.base.locate import memory_of
+from bub.base.identity.agents import memory_of
 from bub.errors import TapeError
 from bub.log import log_exception
 from bub.tape.context import TapeContext

@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from bub.base.locate import memory_of
+from bub.base.identity.agents import memory_of
 from bub.base.redis.address import StoreAddress
 
 

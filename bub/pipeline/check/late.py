@@ -13,6 +13,7 @@ _HOMES = {
     "NEEDED": "bub.base.confinement.entries",
     "NeverError": "bub.pipeline.plan.schedules.moments",
     "WORKSPACE": "bub.base.confinement.entries",
+    "check_agents": "bub.pipeline.check.rules.agent_unclear",
     "cases_by_profile": "bub.pipeline.check.cases",
     "check_moments": "bub.pipeline.plan.schedules.moments",
     "Lock": "bub.plugins.lock.facts",

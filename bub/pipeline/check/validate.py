@@ -280,6 +280,8 @@ def check_outline(outline: Outline) -> list[Diagnostic]:
     if outline.document.complete:
         for rule in OUTLINE_RULES:
             rule(outline)
+        if outline.document.root.get("agents") is not None:
+            late.check_agents(outline)
     return outline.findings.items
 
 

@@ -10,7 +10,7 @@ from bub.pipeline.check import late
 from bub.pipeline.plan.scalars import names_of
 from bub.pipeline.plan.settings import RESERVED, named_like_settings, unknown_variables, variable_of, variables_of
 from bub.pipeline.source.document import Node, walk
-from bub.pipeline.source.interpolate import Environment, Reference, dotenv_place, references
+from bub.pipeline.source.interpolate import Environment, Reference, dotenv_place, read_environment, references
 from bub.pipeline.source.merge import Document
 from bub.pipeline.source.other_names import variables_here
 from bub.pipeline.source.schemas import Schema, whole_settings_schema
@@ -24,13 +24,14 @@ def check_variables(document: Document, environment: Environment) -> tuple[Diagn
     Left alone are variables that the files refer to, and those that begin like a plugin whose section has no schema,
     since only the plugin knows what it reads.
     """
-    if not named_like_settings(environment):
-        return ()
     findings = Findings()
+    _find_what_steers(document, findings)
+    if not named_like_settings(environment):
+        return tuple(findings.items)
     section = document.root.get("settings")
     written = section.plain() if section is not None and section.is_mapping else {}
     if not unknown_variables(environment, whole_settings_schema(), written):
-        return ()
+        return tuple(findings.items)
     schema = whole_settings_schema(section.plugin for section in late.installed_sections())
     plugins = {name for name in _plugins(document) if name not in schema["properties"]}
     beginnings = tuple(f"{variable_of([name])}_" for name in plugins)
@@ -48,6 +49,15 @@ def check_variables(document: Document, environment: Environment) -> tuple[Diagn
             or "no setting has this name; if another program uses it, leave it",
         )
     return tuple(findings.items)
+
+
+def _find_what_steers(document: Document, findings: Findings) -> None:
+    """Find variables in a `.env` that count in the real environment alone: a folder may not say what Bub is."""
+    beside, _ = read_environment(document.base, {})
+    for variable in sorted(RESERVED & beside.keys()):
+        place = dotenv_place(variable, beside[variable], document.base) or Place(NO_FILE)
+        remedy = "take it out, and set it in the environment in which Bub is started"
+        findings.warn(CODE, f"in a `.env`, `{variable}` does nothing", place, help=remedy)
 
 
 def _called_otherwise(variable: str, schema: Schema, written: Mapping[str, Any]) -> str | None:

@@ -13,6 +13,7 @@ from bub.hookspecs import PERSONALITY_POINT
 from bub.pipeline.check.validate import check_document, profiles_of
 from bub.pipeline.plan.plan import Plan, make_plan
 from bub.pipeline.show.differences import (
+    agents,
     confinement,
     guests,
     hooks,
@@ -45,6 +46,7 @@ _PARTS = (
     guests.compare,
     limits.compare,
     schedules.compare,
+    agents.compare,
 )
 
 _STRENGTH = frozenset({"gates", "tools", "limits", "settings.reach"})

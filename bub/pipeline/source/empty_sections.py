@@ -31,6 +31,7 @@ _SECTIONS: Mapping[str, _Shape] = {
     },
     "routes": (),
     "settings": {},
+    "agents": {"*": ()},
     "schedules": _ENTRIES,
     "tests": _ENTRIES,
 }

@@ -109,11 +109,23 @@ def is_own_file(document: Document, environ: Environment) -> bool:
         return False
 
 
+def is_layer_of_own_file(document: Document, layer: Layer, environ: Environment) -> bool:
+    """Return whether what a layer says stands in the person's own file."""
+    try:
+        return _is_file(document, layer.file, bub_home(environ) / FILE_NAME)
+    except UsageError:
+        return False
+
+
 def _is_the_same(document: Document, own: Path) -> bool:
-    folder = document.folders.get(document.file)
+    return _is_file(document, document.file, own)
+
+
+def _is_file(document: Document, file: str, own: Path) -> bool:
+    folder = document.folders.get(file)
     if folder is None:
         return False
-    return os.path.realpath(folder / Path(document.file).name) == os.path.realpath(own)
+    return os.path.realpath(folder / Path(file).name) == os.path.realpath(own)
 
 
 def _unusable(own: Path, why: str, remedy: str | None) -> Person:

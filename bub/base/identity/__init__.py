@@ -1,0 +1,1 @@
+"""Whose memory is used where: what gives an agent its name. What lies under that name is for the stores."""
