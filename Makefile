@@ -104,9 +104,9 @@ soak: $(VENV)/.bub $(VENV)/.test ## let a day of traffic with faults pass, on a 
 local: $(VENV)/.bub $(VENV)/.test $(VENV)/.model ## let the small local model, over HTTP, call each shipped tool in a turn of its own
 	LOCAL_TOOLS=all $(PY) -m pytest -o faulthandler_timeout=0 tests/test_local_tools.py
 
-bench: $(VENV)/.bub $(VENV)/.test $(VENV)/.rival $(VENV)/.reference ## measure, side by side with hand-written code
-	@for file in tests/bench/[a-z]*.py; do \
-	    name=$$(basename "$$file" .py); echo "== $$name, load $$(uptime | sed 's/.*averages*: *//')"; $(PY) -m tests.bench.$$name || exit 1; done
+bench: $(VENV)/.bub $(VENV)/.test $(VENV)/.rival $(VENV)/.reference ## measure, side by side with hand-written code, all or some: make bench BENCH=scale
+	@for name in $(or $(BENCH),$(sort $(patsubst tests/bench/%.py,%,$(wildcard tests/bench/[a-z]*.py)))); do \
+	    echo "== $$name, load $$(uptime | sed 's/.*averages*: *//')"; $(PY) -m tests.bench.$$name || exit 1; done
 
 installs: $(VENV)/.bub $(VENV)/.test ## install Bub by each line of README, and ask the model: make installs VERSIONS="3.12"
 	PYTHONPATH=tests $(PY) -m tests.installs $(VERSIONS)
