@@ -15,14 +15,12 @@ import typer
 from bub.approval import OPERATOR
 from bub.base.diagnostics import did_you_mean
 from bub.base.layout import Line, Span, cells, columns, indent_text
-from bub.base.locate import bub_home, find_pipeline
-from bub.base.redis.address import StoreAddress
-from bub.base.redis.settings import store_address
+from bub.base.locate import bub_home
 from bub.channels.message import ChannelMessage
-from bub.cli.opening import open_framework
-from bub.cli.options import Options, options_of, workspace_of
+from bub.cli.options import options_of, workspace_of
 from bub.cli.output import page_width, show, show_json
 from bub.cli.prompts import can_ask, confirm, require_person
+from bub.cli.shared_store import find_shared_store
 from bub.cli.terminal import printable
 from bub.errors import UsageError
 from bub.inbox.questions import AskedQuestion
@@ -137,7 +135,7 @@ def drop(
 @contextmanager
 def _open_inbox(ctx: typer.Context) -> Iterator[_Inbox]:
     """Open the inbox of the workspace; make no file if no message was ever received."""
-    address = _find_shared_store(options_of(ctx))
+    address = find_shared_store(options_of(ctx))
     if address is not None:
         yield SharedDesk(address, workspace_of(options_of(ctx)))
         return
@@ -148,16 +146,6 @@ def _open_inbox(ctx: typer.Context) -> Iterator[_Inbox]:
         yield inbox
     finally:
         inbox.close()
-
-
-def _find_shared_store(options: Options) -> StoreAddress | None:
-    """Return where several gateways share the inbox; no plugin is loaded for it if no file could say so."""
-    said = os.environ.get("BUB_GATEWAY_STORE")
-    if said:
-        return StoreAddress.parse(said)
-    if find_pipeline(options.config, workspace_of(options), os.environ).path is None:
-        return None
-    return store_address(open_framework(options).settings)
 
 
 def _find_question(inbox: _Inbox, name: str) -> AskedQuestion:

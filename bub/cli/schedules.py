@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import typer
 from msgspec import structs
@@ -19,11 +19,13 @@ from bub.cli.options import options_of, workspace_of
 from bub.cli.output import show, show_json
 from bub.cli.prompts import require_person
 from bub.cli.reading import read_plan
+from bub.cli.shared_store import find_shared_store
 from bub.cli.terminal import printable
 from bub.errors import UsageError
 from bub.inbox.schedules.firing import Followed
 from bub.inbox.schedules.message import firing_of, message_of
 from bub.inbox.schedules.own import OwnSchedule
+from bub.inbox.shared.desk import SharedDesk
 from bub.inbox.sqlite import SqliteInbox, inbox_file
 from bub.pipeline.plan.schedules.moments import MomentsError, find_zone, moments_after
 from bub.pipeline.plan.schedules.schedule import KEY, Schedule, schedules_of
@@ -32,6 +34,8 @@ from bub.pipeline.source.interpolate import read_environment, resolve
 app = typer.Typer(rich_markup_mode=None, add_completion=False, invoke_without_command=True)
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="Which one, as `bub schedules` lists it.")]
+
+_Inbox: TypeAlias = SqliteInbox | SharedDesk
 
 
 @app.callback()
@@ -63,8 +67,7 @@ def run_schedule(ctx: typer.Context, name: _Name) -> None:
     require_person()
     with _open_inbox(ctx, make=True) as inbox:
         schedule = _choose(_find_schedules(ctx, inbox)[0], name)
-        body, message = inbox.texts.write(message_of(schedule))
-        inbox.alone(lambda: inbox.fire(body, message, firing_of(schedule, time.time())))
+        inbox.fire_now(message_of(schedule), firing_of(schedule, time.time()))
     print(printable(f"{schedule.name} fires in {schedule.session}"))
 
 
@@ -80,8 +83,12 @@ def remove_schedule(ctx: typer.Context, name: _Name) -> None:
 
 
 @contextmanager
-def _open_inbox(ctx: typer.Context, *, make: bool = False) -> Iterator[SqliteInbox]:
+def _open_inbox(ctx: typer.Context, *, make: bool = False) -> Iterator[_Inbox]:
     """Open the inbox of the workspace; if there is none, it is made only if something is to be kept in it."""
+    address = find_shared_store(options_of(ctx))
+    if address is not None:
+        yield SharedDesk(address, workspace_of(options_of(ctx)))
+        return
     path = inbox_file(bub_home(os.environ))
     inbox = SqliteInbox(path if make or path.exists() else None, workspace_of(options_of(ctx)))
     inbox.open()
@@ -91,7 +98,7 @@ def _open_inbox(ctx: typer.Context, *, make: bool = False) -> Iterator[SqliteInb
         inbox.close()
 
 
-def _find_schedules(ctx: typer.Context, inbox: SqliteInbox) -> tuple[list[Schedule], int]:
+def _find_schedules(ctx: typer.Context, inbox: _Inbox) -> tuple[list[Schedule], int]:
     """Return the schedules of the profile, then those of the agent; and how many errors the file has."""
     plan, errors = read_plan(options_of(ctx))
     said = plan.root.get(KEY)

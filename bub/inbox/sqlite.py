@@ -195,6 +195,11 @@ class SqliteInbox:
         self.schedules.link(firing, received.id)
         return replace(received, surface=firing.surface, firing=firing)
 
+    def fire_now(self, message: ChannelMessage, firing: Firing) -> None:
+        """Keep the message of a schedule that a person wants to fire beside its own times."""
+        body, kept = self.texts.write(message)
+        self.alone(lambda: self.fire(body, kept, firing))
+
     def _take(self, channel: str, name: str) -> bool:
         """Remember the name of a message that came, and forget the oldest one; says whether it is new."""
         own = (self._key, channel)

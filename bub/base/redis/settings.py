@@ -11,6 +11,9 @@ from typing import Any
 from bub.base.identity.agents import memory_of
 from bub.base.redis.address import StoreAddress
 
+VARIABLE = "BUB_GATEWAY_STORE"
+"""The variable of the setting `gateway.store`."""
+
 
 def store_address(settings: Mapping[str, Any]) -> StoreAddress | None:
     """Return the address in `gateway.store`; None if everything lies in Bub's own folder. Raises `AddressError`."""

@@ -1,4 +1,4 @@
-"""What `bub inbox` asks of an inbox that several gateways share: each question is a connection of its own."""
+"""What `bub inbox` and `bub schedules` ask of an inbox that gateways share: each question is a connection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any, TypeVar
 import trio
 
 from bub.base.redis.address import StoreAddress
+from bub.channels.message import ChannelMessage
 from bub.inbox.questions import AskedQuestion
+from bub.inbox.schedules.firing import Firing, Followed
+from bub.inbox.schedules.own import OwnSchedule
 from bub.inbox.shared.opening import shared_inbox
 from bub.inbox.store import Id, InboxEntry, Kind
 
@@ -17,12 +20,13 @@ _T = TypeVar("_T")
 
 
 class SharedDesk:
-    """Answers as a `SqliteInbox` does to who looks through what was set aside. Raises `MailboxError`."""
+    """Answers as a `SqliteInbox` does to who looks through what was set aside, or what fires. Raises `MailboxError`."""
 
     def __init__(self, address: StoreAddress, workspace: Path) -> None:
         self.workspace = str(workspace)
         self.questions = self
         """Where questions are: here."""
+        self.schedules = SharedSchedules(self._ask)
         self._make: Callable[[], Any] = lambda: shared_inbox(address, workspace)
 
     def alone(self, work: Callable[[], _T]) -> _T:
@@ -54,6 +58,10 @@ class SharedDesk:
         """Keep what a person said to an open question; says whether it was open."""
         return bool(self._ask(lambda inbox: inbox.answer(name, is_yes, by)))
 
+    def fire_now(self, message: ChannelMessage, firing: Firing) -> None:
+        """Keep the message of a schedule that a person wants to fire beside its own times."""
+        self._ask(lambda inbox: inbox.fire(firing, message, until=None, missed=0))
+
     def _ask(self, work: Callable[[Any], Awaitable[_T]]) -> _T:
         async def ask() -> _T:
             inbox = self._make()
@@ -64,3 +72,24 @@ class SharedDesk:
                 await inbox.close()
 
         return trio.run(ask)
+
+
+class SharedSchedules:
+    """What is known of schedules, asked as a file is."""
+
+    def __init__(self, ask: Callable[[Callable[[Any], Awaitable[Any]]], Any]) -> None:
+        self._ask = ask
+
+    def followed_so_far(self) -> list[Followed]:
+        """Return how far each schedule is."""
+        found: list[Followed] = self._ask(lambda inbox: inbox.followed())
+        return found
+
+    def own(self) -> list[OwnSchedule]:
+        """Return the schedules of the agent."""
+        found: list[OwnSchedule] = self._ask(lambda inbox: inbox.own_schedules())
+        return found
+
+    def remove(self, name: str) -> bool:
+        """Remove a schedule of the agent; False if there is none of that name."""
+        return bool(self._ask(lambda inbox: inbox.remove_schedule(name)))

@@ -158,8 +158,10 @@ class RedisInbox:
         async with self._asking():
             return await self._messages.receive(*written)
 
-    async def fire(self, firing: Firing, message: ChannelMessage, *, until: float, missed: int) -> Received | None:
-        """Claim a firing and keep its message, in one step."""
+    async def fire(
+        self, firing: Firing, message: ChannelMessage, *, until: float | None, missed: int
+    ) -> Received | None:
+        """Claim a firing and keep its message, in one step; without `until`, a person wants it now."""
         written = self._write(message)
         async with self._asking():
             more = self.schedules.keys_to_fire(firing.schedule)

@@ -40,11 +40,18 @@ class RedisMessages:
         return Received(at.id_of(int(came[0])), message, 0, float(came[1])) if came else None
 
     async def fire(
-        self, body: str, message: ChannelMessage, firing: Firing, more: Sequence[str], *, until: float, missed: int
+        self,
+        body: str,
+        message: ChannelMessage,
+        firing: Firing,
+        more: Sequence[str],
+        *,
+        until: float | None,
+        missed: int,
     ) -> Received | None:
         """Claim a firing and keep its message; `more` are the keys of its schedule."""
         at = self._at(self._partition_of(message.origin))
-        given = [repr(until), mend(firing.schedule), missed, repr(firing.at), REMEMBERED]
+        given = [repr(until) if until is not None else "", mend(firing.schedule), missed, repr(firing.at), REMEMBERED]
         fields = ["body", body, "firing", write_firing(firing)]
         came = await self._redis.run(scripts.FIRE, [at.own("n"), at.own("in"), *more], [*given, *fields])
         if not came:
