@@ -21,6 +21,7 @@ from bub.doctor.pipeline import (
     look_at_trust,
 )
 from bub.doctor.servers import look_at_servers
+from bub.doctor.store import look_at_store
 
 LOOKS: Mapping[str, Look] = MappingProxyType(
     {
@@ -35,6 +36,7 @@ LOOKS: Mapping[str, Look] = MappingProxyType(
         "local model": look_at_local_model,
         "commands": look_at_commands,
         "channels": look_at_channels,
+        "store": look_at_store,
         "tapes": look_at_tapes,
         "folders": look_at_folders,
         "clock": look_at_clock,

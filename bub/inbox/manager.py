@@ -189,7 +189,7 @@ class ChannelManager:
         A channel that cannot begin ends those that have, and its error is raised (BEHAVIOURS C23). Cancelling ends
         everything at once: what was not answered is answered after the next start.
         """
-        await self._mailbox.open()
+        await (self._mailbox.open() if self.sharing is None else self.sharing.open())
         renew = partial(trio.lowlevel.current_trio_token().run_sync_soon, self._renewal.renew, idempotent=True)
         try:
             with self._framework.when_reloaded(renew):

@@ -28,6 +28,9 @@ CONNECTING = 3.0
 ANSWERING = 10.0
 """How long, in seconds, an answer is waited for, but for one that is meant to wait."""
 
+OLDEST = (6, 2)
+"""The version of Redis that is needed at least."""
+
 MOST_CONNECTIONS = 64
 
 _CLOSING = 2.0
@@ -75,7 +78,7 @@ class RedisConnection:
         trio.lowlevel.spawn_system_task(self._hold, ready)
         await ready.wait()
         try:
-            await self.ask(self.client.ping())
+            await self.ask(self._check_version())
         except BaseException:
             await self.close()
             raise
@@ -121,6 +124,13 @@ class RedisConnection:
             async with self.client.connection_pool.acquire() as line:
                 self._line = line
         return await self._line.create_request(*words)
+
+    async def _check_version(self) -> None:
+        async with self.client.connection_pool.acquire() as line:
+            said = str(line.server_version or "")
+        if _read_version(said) < OLDEST:
+            problem = f"{self.address.shown} is Redis {said or 'of a version that it does not say'}"
+            raise StoreError(problem, help=_TOO_OLD)
 
     async def _hold(self, ready: trio.Event) -> None:
         try:
@@ -175,6 +185,11 @@ class RedisConnection:
                 return StoreError(f"{where} cannot be reached: {said}", help=_AWAY, is_away=True)
 
 
+def _read_version(said: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in said.split(".")[:2] if part.isdigit())
+
+
+_TOO_OLD = "use Redis 6.2 or newer, or Valkey"
 _AWAY = "see that the server runs, and that this machine reaches it; `bub doctor` tries it"
 
 

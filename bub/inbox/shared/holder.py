@@ -144,13 +144,21 @@ class Holder:
                 if not self._is_draining:
                     await self._balance()
         except (BubError, trio.TooSlowError) as error:
-            if self.away_since is None:
-                self.away_since = trio.current_time()
-                log_warning("store.away", error=error, help=getattr(error, "help", None))
+            self.note_away(error)
         else:
-            if self.away_since is not None:
-                log_info("store.back", seconds=round(trio.current_time() - self.away_since, 1))
-            self.away_since = None
+            self.note_back()
+
+    def note_away(self, error: Exception) -> None:
+        """Note that the store cannot be reached, in the log, too, if that is new."""
+        if self.away_since is None:
+            self.away_since = trio.current_time()
+            log_warning("store.away", error=error, help=getattr(error, "help", None))
+
+    def note_back(self) -> None:
+        """Note that the store can be reached."""
+        if self.away_since is not None:
+            log_info("store.back", seconds=round(trio.current_time() - self.away_since, 1))
+        self.away_since = None
 
     async def _renew(self) -> None:
         asked = {one.lease: one for one in self._held.values() if not one.is_lost}

@@ -5,7 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_HOMES = {"RedisInbox": "bub.inbox.shared.redis.inbox", "read_overview": "bub.inbox.shared.redis.overview"}
+_HOMES = {
+    "RedisInbox": "bub.inbox.shared.redis.inbox",
+    "examine_store": "bub.inbox.shared.redis.examination",
+    "read_overview": "bub.inbox.shared.redis.overview",
+}
 
 
 def __getattr__(name: str) -> Any:

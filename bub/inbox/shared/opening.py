@@ -12,6 +12,7 @@ from bub.base.redis.settings import agent_of, store_address
 from bub.errors import BubError
 from bub.inbox.mailbox import Mailbox, inbox_file
 from bub.inbox.shared import late
+from bub.inbox.shared.examination import Examination
 from bub.inbox.shared.overview import Overview
 from bub.inbox.shared.store import SharedInbox
 from bub.inbox.store import InboxStore
@@ -35,6 +36,13 @@ async def overview_of(address: StoreAddress, workspace: Path) -> Overview:
     with _needing_client(address):
         read = late.read_overview
     return await read(address, agent_of(workspace))
+
+
+async def examination_of(address: StoreAddress, workspace: Path) -> Examination:
+    """Return how a store is set up. Raises `BubError` if it cannot be asked."""
+    with _needing_client(address):
+        examine = late.examine_store
+    return await examine(address, agent_of(workspace))
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 import trio
 from msgspec import structs
 
+from bub.base.backoff import Backoff
 from bub.base.counts import Counts
 from bub.base.redis.keys import partition_of_id
 from bub.base.redis.leases import Lease
@@ -27,6 +28,9 @@ from bub.log import log_info, log_warning
 
 AWAY_PAUSE = 1.0
 """How long, in seconds, a store that cannot be read is left alone."""
+
+OPENING = Backoff(0.5, longest=5.0, spread=0.2)
+"""How long to wait before a store that is away at the start is tried again."""
 
 DELIVERING = 5.0
 """How long, in seconds, a delivery under way may take when its channel goes elsewhere."""
@@ -112,6 +116,22 @@ class Sharing:
     def note_settled(self) -> None:
         """A turn or a delivery has come to its end."""
         self._settled.unpark_all()
+
+    async def open(self) -> None:
+        """Open the store, and wait for it as long as it is away. Raises `MailboxError` if it may not be used."""
+        failures = 0
+        while True:
+            try:
+                await self._store.open()
+            except BubError as error:
+                if trouble_of(error) != "away":
+                    raise
+                failures += 1
+                self._holder.note_away(error)
+                await trio.sleep(OPENING.pause_after(failures))
+            else:
+                self._holder.note_back()
+                return
 
     async def run(
         self, tasks: trio.Nursery, desk: Desk, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
