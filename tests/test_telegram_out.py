@@ -18,6 +18,7 @@ from telegram.error import NetworkError, TimedOut
 
 from bub.channels import ChannelMessage, TryLaterError, UndeliverableError
 from bub.streaming import StreamEvent
+from bub_plugins.telegram.channel import TelegramChannel
 from bub_plugins.telegram.limits import ChatAddress
 from bub_plugins.telegram.lost import KnownMessages
 from bub_plugins.telegram.markup import LONGEST_TEXT
@@ -355,6 +356,20 @@ async def test_an_answer_grows_in_one_message(server: BotServer) -> None:
     [seen] = server.messages(101)[1:]
     assert [form["text"] for form in seen["history"]] == ["…", "It **grows", "It grows."]
     assert seen["message"]["entities"] == [{"type": "bold", "offset": 3, "length": 5}]
+
+
+@pytest.mark.anyio
+async def test_a_reply_waits_for_a_connection_that_is_about_to_come(server: BotServer) -> None:
+    async def never(message: Any) -> None:
+        raise AssertionError(message)
+
+    channel = TelegramChannel(TelegramSettings(token=TOKEN, base_url=server.address), never)
+    message = asked(server, 109)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(channel.connect)
+        await channel.send(answer(message, "here it is"))
+        nursery.cancel_scope.cancel()
+    assert server.said(109) == ["here it is"]
 
 
 @pytest.mark.anyio

@@ -160,9 +160,9 @@ class Sharing:
             return
         assert self._tasks is not None
         log_info("channel.taken", channel=name)
-        replies = await self._store.claim_channel(lease)
         await self._running.switch(self._tasks, name, runs=True)
-        for reply in replies:
+        # Nothing is waited for between these: what comes in meanwhile goes out behind what was there.
+        for reply in await self._store.claim_channel(lease):
             self._outbox.add(reply)
 
     async def end(self, lease: Lease, *, is_lost: bool) -> None:

@@ -46,6 +46,7 @@ class TelegramChannel(Channel):
         self._guests = settings.guests
         self._handle = message_handler
         self._connection: Connection | None = None
+        self._is_connected = trio.Event()
 
     @property
     def enabled(self) -> bool:
@@ -86,13 +87,14 @@ class TelegramChannel(Channel):
                 connection = self._connection = Connection(
                     bot, request, me, self._settings, self._handle, desk, known, nursery.start_soon
                 )
+                self._is_connected.set()
                 try:
                     beginning.tell()
                     if not polls:
                         await trio.sleep_forever()
                     refusal = await connection.receive()
                 finally:
-                    self._connection = None
+                    self._connection, self._is_connected = None, trio.Event()
                 nursery.cancel_scope.cancel()
             raise refusal
 
@@ -108,15 +110,20 @@ class TelegramChannel(Channel):
 
     async def send(self, message: ChannelMessage) -> None:
         """Deliver one reply."""
-        if self._connection is None:
-            raise TryLaterError("Telegram is not connected", seconds=_NOT_CONNECTED_FOR)
-        await self._connection.sender.send(message)
+        await (await self._connected()).sender.send(message)
 
     async def show_question(self, question: ShownQuestion) -> str:
         """Show a question in its chat, with buttons for those who may answer it."""
+        return await (await self._connected()).questions.show(question)
+
+    async def _connected(self) -> Connection:
+        """Return the connection, which is about to come if the channel has just begun here. Raises `TryLaterError`."""
+        if self._connection is None:
+            with trio.move_on_after(_NOT_CONNECTED_FOR):
+                await self._is_connected.wait()
         if self._connection is None:
             raise TryLaterError("Telegram is not connected", seconds=_NOT_CONNECTED_FOR)
-        return await self._connection.questions.show(question)
+        return self._connection
 
     async def close_question(self, question: ShownQuestion, words: str) -> None:
         """Let the message of a question say what came of it."""
