@@ -520,6 +520,12 @@ def test_where_messages_and_keys_go_is_dangerous() -> None:
     ]
 
 
+def test_where_messages_lie_is_told_without_a_password() -> None:
+    old = "version: 1\nextends: bub:default\nsettings: {gateway: {store: 'redis://:hunter2@a.example'}}\n"
+    change = "`redis://…@b.example` (was `redis://…@a.example`): all messages and tapes lie there"
+    assert dangers(old, old.replace("a.example", "b.example")) == [f"`settings.gateway.store` is {change}"]
+
+
 def test_references_are_shown_and_not_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONE", "same")
     monkeypatch.setenv("TWO", "same")

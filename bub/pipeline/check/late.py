@@ -20,6 +20,7 @@ _HOMES = {
     "LockError": "bub.plugins.lock.reading",
     "check_locked": "bub.pipeline.check.locked.names",
     "check_sections": "bub.pipeline.check.sections",
+    "check_stores": "bub.pipeline.check.rules.store_unusable",
     "codes": "bub.pipeline.report.handbook",
     "covers": "bub.base.confinement.entries",
     "explain_entry": "bub.plugins.simple_commands",

@@ -282,6 +282,8 @@ def check_outline(outline: Outline) -> list[Diagnostic]:
             rule(outline)
         if outline.document.root.get("agents") is not None:
             late.check_agents(outline)
+        if any(said.get("gateway", "store") is not None for _, said in all_settings(outline.document.root)):
+            late.check_stores(outline)
     return outline.findings.items
 
 

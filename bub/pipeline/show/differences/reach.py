@@ -150,6 +150,10 @@ def _judge_address(setting: Setting) -> str:
     return opens_address(setting.was, setting.now)
 
 
+def _judge_store(setting: Setting) -> str:
+    return "all messages and tapes lie there" if opens_address(setting.was, setting.now) else ""
+
+
 def _judge_headers(setting: Setting) -> str:
     return "each request to the provider carries it" if setting.now is not None else ""
 
@@ -168,7 +172,7 @@ _KNOWN: tuple[tuple[Path, str, Judge], ...] = (
     (("files", "folders"), _REACH, _judge_folders),
     (("bash", "env"), _REACH, _judge_variables),
     (("web", "allow_private"), _REACH, _judge_private),
-    (("gateway", "store"), _ADDRESS, _judge_address),
+    (("gateway", "store"), _ADDRESS, _judge_store),
     (("gateway", "studio", "write"), _REACH, _judge_writing),
 )
 """The settings of Bub itself that open something; what stands below one of them counts as that one."""
