@@ -405,7 +405,18 @@ def test_the_engine_names_no_hook(module: str) -> None:
     assert [name for name in HOOK_POINTS if re.search(rf"\b{name}\b", text)] == []
 
 
-HEAVY = ("httpx", "jsonschema", "loguru", "prompt_toolkit", "questionary", "rich", "trio", "bub_plugins", "house_rules")
+HEAVY = (
+    "coredis",
+    "httpx",
+    "jsonschema",
+    "loguru",
+    "prompt_toolkit",
+    "questionary",
+    "rich",
+    "trio",
+    "bub_plugins",
+    "house_rules",
+)
 """What a command that waits for nothing and calls no plugin leaves alone; jsonschema is asked about mistakes only."""
 ASYNCIO = ("asyncio", "bub.island")
 """What only a plugin with `runtime: asyncio` needs."""
@@ -459,7 +470,13 @@ def test_without_a_file_of_the_user_and_a_model_on_http_nothing_is_loaded_for_th
 ) -> None:
     loaded = loaded_by(tmp_path, *arguments)
     assert "trio" in loaded
-    assert loaded & {"httpx", "jsonschema", "loguru", *ASYNCIO, *MCP} == set()
+    assert loaded & {"coredis", "httpx", "jsonschema", "loguru", *ASYNCIO, *MCP} == set()
+
+
+def test_a_gateway_without_a_shared_store_loads_no_client_for_one(tmp_path: Path) -> None:
+    loaded = loaded_by(tmp_path, "gateway", code=1)  # it ends since it finds no channel
+    assert "bub.inbox.manager" in loaded
+    assert loaded & {"coredis", "bub.inbox.shared.redis", "bub.tape.shared.store"} == set()
 
 
 def test_a_comma_command_loads_nothing_that_asks_a_model_or_reads_a_page(tmp_path: Path) -> None:
