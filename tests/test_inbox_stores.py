@@ -385,7 +385,7 @@ def test_nothing_above_the_mailbox_knows_its_file() -> None:
     """`bub inbox` and `bub schedules` work beside a gateway that runs, so they open the file themselves."""
     root = Path(__file__).parent.parent
     named = {
-        "bub.inbox.sqlite": {"bub/inbox/mailbox.py", "bub/cli/inbox.py", "bub/cli/schedules.py"},
+        "bub.inbox.sqlite": {"bub/inbox/mailbox.py", "bub/cli/inboxes.py"},
         "sqlite3": {
             *("bub/inbox/sqlite.py", "bub/inbox/notes.py", "bub/inbox/questions.py"),
             "bub/inbox/schedules/records.py",

@@ -36,7 +36,7 @@ def file(write: Write) -> Path:
 
 def found(file: Path, **environ: str) -> tuple[Diagnostic, ...]:
     environment, _ = read_environment(file.parent, environ)
-    return check_variables(load_document(file), environment)
+    return check_variables(load_document(file), environment, environ)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import groupby
@@ -13,17 +12,16 @@ import typer
 from msgspec import structs
 
 from bub.base.layout import Line, Span, columns, line
-from bub.base.locate import bub_home
 from bub.base.redis.address import StoreAddress
 from bub.base.redis.settings import store_address
+from bub.cli.inboxes import open_local_inbox
 from bub.cli.opening import open_framework
-from bub.cli.options import options_of, workspace_of
+from bub.cli.options import options_of
 from bub.cli.output import show, show_json
 from bub.cli.terminal import printable
 from bub.inbox.shared.opening import overview_of
 from bub.inbox.shared.overview import Overview
 from bub.inbox.shared.share import CHANNELS, TURNS
-from bub.inbox.sqlite import SqliteInbox, inbox_file
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 _MISSING = {TURNS: "no gateway answers messages", CHANNELS: "no gateway runs channels"}
@@ -147,17 +145,13 @@ def _as_json(address: StoreAddress, overview: Overview) -> dict[str, Any]:
 
 def _show_alone(ctx: typer.Context, *, as_json: bool) -> None:
     """Show what is known of a gateway whose inbox is a file: who runs it is not written down anywhere."""
-    path = inbox_file(bub_home(os.environ))
-    inbox = SqliteInbox(path if path.exists() else None, workspace_of(options_of(ctx)))
-    inbox.open()
-    try:
+    with open_local_inbox(options_of(ctx)) as inbox:
         entries = inbox.alone(inbox.list_entries)
-    finally:
-        inbox.close()
     dead = sum(one.reason is not None for one in entries)
     waiting = len(entries) - dead
     if as_json:
-        show_json({"version": 1, "store": None, "inbox": str(path), "waiting": waiting, "dead": dead}, indent=2)
+        path = str(inbox.path) if inbox.path is not None else None
+        show_json({"version": 1, "store": None, "inbox": path, "waiting": waiting, "dead": dead}, indent=2)
         return
     shown = [line("no store is shared: one gateway works on the inbox of this machine (`gateway.store` names one)")]
     waits = "waits" if waiting == 1 else "wait"

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import typer
 
 from bub.approval import OPERATOR
 from bub.base.diagnostics import did_you_mean
 from bub.base.layout import Line, Span, cells, columns, indent_text
-from bub.base.locate import bub_home
 from bub.channels.message import ChannelMessage
-from bub.cli.options import options_of, workspace_of
+from bub.cli.inboxes import Inbox, open_inbox
+from bub.cli.options import options_of
 from bub.cli.output import page_width, show, show_json
 from bub.cli.prompts import can_ask, confirm, require_person
-from bub.cli.shared_store import find_shared_store
 from bub.cli.terminal import printable
 from bub.errors import UsageError
 from bub.inbox.questions import AskedQuestion
-from bub.inbox.shared.desk import SharedDesk
-from bub.inbox.sqlite import SqliteInbox, inbox_file
 from bub.inbox.store import InboxEntry, Kind, MailboxError
 
 app = typer.Typer(
@@ -38,7 +33,6 @@ _IDS = typer.Argument(metavar="[ID]...", help="Which ones, such as m12 or r7.")
 _EVERY = typer.Option("--all", help="All that were set aside.")
 _MOST_NAMED = 12
 _MOST_WORDS = 60
-_Inbox: TypeAlias = SqliteInbox | SharedDesk
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
@@ -57,7 +51,7 @@ def list_them(
 
     A message is set aside when its turn was cut short three times, a reply when it can never be delivered.
     """
-    with _open_inbox(ctx) as inbox:
+    with open_inbox(options_of(ctx)) as inbox:
         found, elsewhere = inbox.alone(inbox.list_entries), inbox.alone(inbox.count_dead_letters_elsewhere)
         questions = inbox.alone(inbox.questions.open)
     shown = [entry for entry in found if everything or entry.reason is not None]
@@ -78,7 +72,7 @@ def approve(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="ID"
     require_person()
     if not can_ask():
         raise UsageError("a yes wants a terminal, since a person has to see what it is for", help="run it in one")
-    with _open_inbox(ctx) as inbox:
+    with open_inbox(options_of(ctx)) as inbox:
         question = inbox.alone(lambda: _find_question(inbox, name))
         for line in _describe_question(question, page_width()):
             _say("".join(span.text for span in line))
@@ -91,7 +85,7 @@ def approve(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="ID"
 @app.command("deny")
 def deny(ctx: typer.Context, name: Annotated[str, typer.Argument(metavar="ID", help="Which one, as q7.")]) -> None:
     """Say no to one call of a tool."""
-    with _open_inbox(ctx) as inbox:
+    with open_inbox(options_of(ctx)) as inbox:
         _answer(inbox, inbox.alone(lambda: _find_question(inbox, name)), is_yes=False)
 
 
@@ -102,7 +96,7 @@ def retry(
     everything: Annotated[bool, _EVERY] = False,
 ) -> None:
     """Let what was set aside wait again, as if nothing had been tried; a gateway that runs takes it at once."""
-    with _open_inbox(ctx) as inbox:
+    with open_inbox(options_of(ctx)) as inbox:
         chosen = inbox.alone(lambda: _change(inbox, ids, everything, inbox.retry))
     _say(f"{_count_in_words(chosen)} will be tried again" if chosen else "nothing was set aside")
 
@@ -115,7 +109,7 @@ def drop(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Throw away what was set aside, for good."""
-    with _open_inbox(ctx) as inbox:
+    with open_inbox(options_of(ctx)) as inbox:
         doomed = inbox.alone(lambda: _choose_dead_letters(inbox.list_entries(), ids, everything))
         if not doomed:
             _say("nothing was set aside")
@@ -132,23 +126,7 @@ def drop(
     _say(f"{_count_in_words(doomed)} {'was' if len(doomed) == 1 else 'were'} dropped")
 
 
-@contextmanager
-def _open_inbox(ctx: typer.Context) -> Iterator[_Inbox]:
-    """Open the inbox of the workspace; make no file if no message was ever received."""
-    address = find_shared_store(options_of(ctx))
-    if address is not None:
-        yield SharedDesk(address, workspace_of(options_of(ctx)))
-        return
-    path = inbox_file(bub_home(os.environ))
-    inbox = SqliteInbox(path if path.exists() else None, workspace_of(options_of(ctx)))
-    inbox.open()
-    try:
-        yield inbox
-    finally:
-        inbox.close()
-
-
-def _find_question(inbox: _Inbox, name: str) -> AskedQuestion:
+def _find_question(inbox: Inbox, name: str) -> AskedQuestion:
     waiting = {question.id: question for question in inbox.questions.open()}
     if name not in waiting:
         known = f"these do: {', '.join(waiting)}" if waiting else "no question does"
@@ -156,7 +134,7 @@ def _find_question(inbox: _Inbox, name: str) -> AskedQuestion:
     return waiting[name]
 
 
-def _answer(inbox: _Inbox, question: AskedQuestion, *, is_yes: bool) -> None:
+def _answer(inbox: Inbox, question: AskedQuestion, *, is_yes: bool) -> None:
     """Keep an answer; a gateway that runs finds it within seconds, another one at its start."""
     if not inbox.alone(lambda: inbox.questions.answer(question.id, is_yes, OPERATOR)):
         raise MailboxError(f"somebody else has answered {question.id} meanwhile")
@@ -191,7 +169,7 @@ def _question_as_json(question: AskedQuestion) -> dict[str, Any]:
 
 
 def _change(
-    inbox: _Inbox, ids: list[str] | None, everything: bool, change: Callable[[Kind, Sequence[int]], None]
+    inbox: Inbox, ids: list[str] | None, everything: bool, change: Callable[[Kind, Sequence[int]], None]
 ) -> list[InboxEntry]:
     chosen = _choose_dead_letters(inbox.list_entries(), ids, everything)
     for kind in ("message", "reply"):

@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import typer
 from msgspec import structs
 
 from bub.base.diagnostics import did_you_mean
 from bub.base.layout import Line, Span, columns
-from bub.base.locate import bub_home
-from bub.cli.options import options_of, workspace_of
+from bub.cli.inboxes import Inbox, open_inbox
+from bub.cli.options import options_of
 from bub.cli.output import show, show_json
 from bub.cli.prompts import require_person
 from bub.cli.reading import read_plan
-from bub.cli.shared_store import find_shared_store
 from bub.cli.terminal import printable
 from bub.errors import UsageError
 from bub.inbox.schedules.firing import Followed
 from bub.inbox.schedules.message import firing_of, message_of
 from bub.inbox.schedules.own import OwnSchedule
-from bub.inbox.shared.desk import SharedDesk
-from bub.inbox.sqlite import SqliteInbox, inbox_file
 from bub.pipeline.plan.schedules.moments import MomentsError, find_zone, moments_after
 from bub.pipeline.plan.schedules.schedule import KEY, Schedule, schedules_of
 from bub.pipeline.source.interpolate import read_environment, resolve
@@ -34,8 +29,6 @@ from bub.pipeline.source.interpolate import read_environment, resolve
 app = typer.Typer(rich_markup_mode=None, add_completion=False, invoke_without_command=True)
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="Which one, as `bub schedules` lists it.")]
-
-_Inbox: TypeAlias = SqliteInbox | SharedDesk
 
 
 @app.callback()
@@ -49,7 +42,7 @@ def schedules(
     """
     if ctx.invoked_subcommand is not None:
         return
-    with _open_inbox(ctx) as inbox:
+    with open_inbox(options_of(ctx)) as inbox:
         found, errors = _find_schedules(ctx, inbox)
         followed = {one.name: one for one in inbox.alone(inbox.schedules.followed_so_far)}
     told = [_describe(one, followed.get(one.name)) for one in found]
@@ -65,7 +58,7 @@ def schedules(
 def run_schedule(ctx: typer.Context, name: _Name) -> None:
     """Let a schedule fire now, beside its own times. A gateway that runs answers within seconds, else the next one."""
     require_person()
-    with _open_inbox(ctx, make=True) as inbox:
+    with open_inbox(options_of(ctx), make=True) as inbox:
         schedule = _choose(_find_schedules(ctx, inbox)[0], name)
         inbox.fire_now(message_of(schedule), firing_of(schedule, time.time()))
     print(printable(f"{schedule.name} fires in {schedule.session}"))
@@ -74,7 +67,7 @@ def run_schedule(ctx: typer.Context, name: _Name) -> None:
 @app.command("remove")
 def remove_schedule(ctx: typer.Context, name: _Name) -> None:
     """Remove a schedule that the agent has made; a gateway that runs forgets it within seconds."""
-    with _open_inbox(ctx) as inbox:
+    with open_inbox(options_of(ctx)) as inbox:
         found, _ = _find_schedules(ctx, inbox)
         if not isinstance(_choose(found, name), OwnSchedule):
             raise UsageError(f"the file says `{name}`", help=f"take it out there, or say `enabled: false` in `{KEY}`")
@@ -82,23 +75,7 @@ def remove_schedule(ctx: typer.Context, name: _Name) -> None:
     print(f"{name} is removed")
 
 
-@contextmanager
-def _open_inbox(ctx: typer.Context, *, make: bool = False) -> Iterator[_Inbox]:
-    """Open the inbox of the workspace; if there is none, it is made only if something is to be kept in it."""
-    address = find_shared_store(options_of(ctx))
-    if address is not None:
-        yield SharedDesk(address, workspace_of(options_of(ctx)))
-        return
-    path = inbox_file(bub_home(os.environ))
-    inbox = SqliteInbox(path if make or path.exists() else None, workspace_of(options_of(ctx)))
-    inbox.open()
-    try:
-        yield inbox
-    finally:
-        inbox.close()
-
-
-def _find_schedules(ctx: typer.Context, inbox: _Inbox) -> tuple[list[Schedule], int]:
+def _find_schedules(ctx: typer.Context, inbox: Inbox) -> tuple[list[Schedule], int]:
     """Return the schedules of the profile, then those of the agent; and how many errors the file has."""
     plan, errors = read_plan(options_of(ctx))
     said = plan.root.get(KEY)

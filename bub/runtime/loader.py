@@ -107,7 +107,8 @@ def load(
     """
     environment, found = read_environment(document.base, environ)
     routes = routes_of(document, environment) if routed else ()
-    findings = [*found, *check_variables(document, environment), *(person.findings if person is not None else ())]
+    findings = [*found, *check_variables(document, environment, environ)]
+    findings += person.findings if person is not None else ()
     lock, unreadable = lock_beside(document) if not unlocked else (None, ())
     findings += unreadable
     planner = Planner(document, environment, elsewhere=elsewhere, lock=lock)

@@ -158,7 +158,7 @@ def check_each(
         document = _load(file, shared.parents)
         environment, found = shared.environment(document.base) if document.base is not None else (None, ())
         if environment is not None:
-            found += check_variables(document, environment)
+            found += check_variables(document, environment, environ or {})
         checked = [*found, *_check(document, profiles, environment, shared)]
         if further is not None:
             checked += _without_sequels(further(file, profiles or profiles_of(document)), checked)

@@ -10,7 +10,7 @@ from bub.pipeline.check import late
 from bub.pipeline.plan.scalars import names_of
 from bub.pipeline.plan.settings import RESERVED, named_like_settings, unknown_variables, variable_of, variables_of
 from bub.pipeline.source.document import Node, walk
-from bub.pipeline.source.interpolate import Environment, Reference, dotenv_place, read_environment, references
+from bub.pipeline.source.interpolate import Environment, Reference, dotenv_place, references
 from bub.pipeline.source.merge import Document
 from bub.pipeline.source.other_names import variables_here
 from bub.pipeline.source.schemas import Schema, whole_settings_schema
@@ -18,14 +18,16 @@ from bub.pipeline.source.schemas import Schema, whole_settings_schema
 CODE = "B035"
 
 
-def check_variables(document: Document, environment: Environment) -> tuple[Diagnostic, ...]:
-    """Each `BUB_…` variable that sets nothing, as a warning with its place; of none the value is told.
+def check_variables(document: Document, environment: Environment, environ: Environment) -> tuple[Diagnostic, ...]:
+    """Each `BUB_…` variable of `environment` that sets nothing, as a warning with its place; no value is printed.
+
+    `environ` is the part of it that the process has, whatever a `.env` says.
 
     Left alone are variables that the files refer to, and those that begin like a plugin whose section has no schema,
     since only the plugin knows what it reads.
     """
     findings = Findings()
-    _find_what_steers(document, findings)
+    _find_what_steers(document, environment, environ, findings)
     if not named_like_settings(environment):
         return tuple(findings.items)
     section = document.root.get("settings")
@@ -51,11 +53,10 @@ def check_variables(document: Document, environment: Environment) -> tuple[Diagn
     return tuple(findings.items)
 
 
-def _find_what_steers(document: Document, findings: Findings) -> None:
-    """Find variables in a `.env` that count in the real environment alone: a folder may not say what Bub is."""
-    beside, _ = read_environment(document.base, {})
-    for variable in sorted(RESERVED & beside.keys()):
-        place = dotenv_place(variable, beside[variable], document.base) or Place(NO_FILE)
+def _find_what_steers(document: Document, environment: Environment, environ: Environment, findings: Findings) -> None:
+    """Find variables of a `.env` that count in the real environment alone: a folder may not say what Bub is."""
+    for variable in sorted(name for name in RESERVED & environment.keys() if not environ.get(name)):
+        place = dotenv_place(variable, environment[variable], document.base) or Place(NO_FILE)
         remedy = "take it out, and set it in the environment in which Bub is started"
         findings.warn(CODE, f"in a `.env`, `{variable}` does nothing", place, help=remedy)
 

@@ -1,4 +1,4 @@
-"""`agents` stands in a person's own file, and says of each folder once whose memory is used there."""
+"""`agents` is read in a person's own file alone, and says of each folder once whose memory is used there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent with a name has the same tapes and messages in every folder; only the real environment gives it one."""
+"""Whose memory a folder has: agents with names share it between folders; B251 finds names that are unclear."""
 
 from __future__ import annotations
 
