@@ -241,6 +241,24 @@ async def test_a_message_that_comes_while_a_partition_begins_has_what_was_noted_
         assert {one.attempts for one in found} == {1}
 
 
+async def test_what_was_read_with_something_that_fails_comes_the_next_time(redis: RedisServer) -> None:
+    async with working(redis.socket_address) as inbox:
+        leases, _ = await claim(inbox, *ALL)
+        unreadable = 1 - inbox.partition_of("line:1")
+        if unreadable == 0:  # what is read first has to be what can be read
+            for lease in reversed(leases[:2]):
+                inbox._feeds.end_partition(int(lease.name[-1]))
+                await inbox.claim_partition(lease)
+        await steal(inbox, leases[unreadable])
+        await inbox.receive(said("hello"))
+        stream = inbox.keys.of_partition(unreadable, "in")
+        await inbox.redis.ask(inbox.redis.client.xadd(stream, {"v": "1", "at": "0", "body": "?"}, identifier="1-0"))
+        with pytest.raises(FencedError):  # it cannot be set aside any more
+            await inbox.wait_for_messages()
+        inbox._feeds.end_partition(unreadable)
+        assert [one.message.content for one in await inbox.wait_for_messages()] == ["hello"]
+
+
 async def test_an_entry_of_a_newer_version_is_left_alone(redis: RedisServer) -> None:
     async with working(redis.socket_address) as inbox:
         (lease, *_), _ = await claim(inbox, *ALL)

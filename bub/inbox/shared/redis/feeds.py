@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import trio
 
@@ -28,6 +28,8 @@ _AT_ONCE = 500
 
 _BLOCK = 1.0
 """How long, in seconds, the server is asked to wait for something new before it is asked again."""
+
+_Place = TypeVar("_Place")
 
 Bury = Callable[[Id, str], Awaitable[None]]
 """Sets aside what cannot be read."""
@@ -89,12 +91,13 @@ class Feeds:
         streams = {self._at(partition).own("in"): partition for partition in self._messages}
         came = await self._wait("messages", {key: f"{self._messages[p]}-0" for key, p in streams.items()})
         found: list[Received] = []
+        last: dict[int, int] = {}
         for key, entries in came.items():
             partition = streams[key]
             if partition in self._messages and entries:
                 found += await self._decode(self._at(partition), entries, came_now=True)
-                last = number_in(entries[-1].identifier)
-                self._messages[partition] = max(self._messages.get(partition, 0), last)
+                last[partition] = number_in(entries[-1].identifier)
+        _advance(self._messages, last)
         return found
 
     async def fetch(self, ids: Sequence[Id]) -> list[Received]:
@@ -188,12 +191,13 @@ class Feeds:
         streams = {self._stream_of(*place): place for place in self._replies}
         came = await self._wait("replies", {key: f"{self._replies[place]}-0" for key, place in streams.items()})
         found: list[Outgoing] = []
+        last: dict[tuple[str, int], int] = {}
         for key, entries in came.items():
             place = streams[key]
             if place in self._replies and entries:
                 found += await self._decode_replies(*place, entries, {})
-                last = number_in(entries[-1].identifier)
-                self._replies[place] = max(self._replies.get(place, 0), last)
+                last[place] = number_in(entries[-1].identifier)
+        _advance(self._replies, last)
         return found
 
     def channel_of(self, id: Id) -> str:  # noqa: A002
@@ -268,3 +272,11 @@ class Feeds:
     def _look_anew(self, what: str) -> None:
         if what in self._waits:
             self._waits[what].cancel()
+
+
+def _advance(known: dict[_Place, int], last: Mapping[_Place, int]) -> None:
+    """Note how far was read, once nothing can fail any more: what was read and not given would never come again.
+
+    What is read no more since then is left out.
+    """
+    known.update({place: max(known[place], number) for place, number in last.items() if place in known})
