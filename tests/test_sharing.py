@@ -16,11 +16,13 @@ from fakes.toys import Workshop
 from bub.base.redis.address import StoreAddress
 from bub.base.redis.connection import StoreError
 from bub.base.redis.keys import partition_of
-from bub.channels import ChannelManager
+from bub.channels import ChannelManager, ChannelMessage
+from bub.inbox.dispatcher import MOST_INTERRUPTIONS
 from bub.inbox.shared.redis.inbox import RedisInbox
 from bub.inbox.shared.share import ROLES
+from bub.inbox.shared.sharing import AWAY_PAUSE, count_anew
 from bub.inbox.shared.store import Worker
-from bub.inbox.store import MailboxError
+from bub.inbox.store import Arrival, MailboxError, Received
 
 pytestmark = pytest.mark.anyio
 
@@ -148,3 +150,42 @@ async def test_a_turn_whose_store_is_away_is_taken_again_without_an_apology(
             await until(lambda: one.line.sent)
             assert one.line.said == ["re hello"]
         assert begun == ["hello", "hello"]
+
+
+async def test_a_turn_whose_partition_was_lost_and_taken_anew_is_taken_again_once(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+
+    async def run_model(prompt: str) -> str:
+        begun.append(prompt)
+        if len(begun) == 1:
+            inbox: Any = one.manager._mailbox
+            names = [inbox.keys.of_lease(f"partition:{number}") for number in range(4)]
+            await inbox.redis.ask(inbox.redis.client.delete(names))
+            raise MailboxError("the inbox cannot be reached") from StoreError("it is away", is_away=True)
+        await trio.sleep(2 * AWAY_PAUSE)  # until what stepped aside is looked for
+        return f"re {prompt}"
+
+    async with gateway(tmp_path / "1", monkeypatch, redis.address, "one", run_model=run_model) as one:
+        await until(lambda: len(one.partitions) == 4 and one.runs_line)
+        await one.line.say("hello")
+        await until(lambda: one.line.sent)
+        assert one.line.said == ["re hello"]
+    assert begun == ["hello", "hello"]
+
+
+def moved(number: int, first: int, count: int, attempts: int = 0) -> Received:
+    return Received(number, ChannelMessage("line", "1", "?"), attempts, 0.0, arrival=Arrival("s", b"", first, count))
+
+
+def test_what_moved_as_one_goes_on_without_those_of_it_that_were_set_aside() -> None:
+    alone = Received(9, ChannelMessage("line", "1", "?"), 0, 0.0)
+    found = count_anew([moved(1, 1, 3), moved(2, 1, 3, MOST_INTERRUPTIONS), moved(4, 4, 2), moved(5, 4, 2), alone])
+    assert [(one.id, one.arrival and one.arrival.number) for one in found] == [
+        (1, 1),
+        (2, 3),
+        (4, 2),
+        (5, 2),
+        (9, None),
+    ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import trio
@@ -16,7 +18,7 @@ from bub.channels.channel import Desk
 from bub.channels.supervisor import RunningChannels
 from bub.errors import BubError
 from bub.inbox.batch import Batch
-from bub.inbox.dispatcher import Dispatcher
+from bub.inbox.dispatcher import MOST_INTERRUPTIONS, Dispatcher
 from bub.inbox.intake import Intake
 from bub.inbox.ledger import Ledger
 from bub.inbox.outbox import Outbox
@@ -156,7 +158,7 @@ class Sharing:
         kind, _, name = lease.name.partition(":")
         if kind == "partition":
             waiting = self._ledger.take_in(self._known(await self._store.claim_partition(lease)))
-            await self._hand_on(waiting, self._intake.take_up)
+            await self._hand_on(count_anew(waiting), self._intake.take_up)
             return
         assert self._tasks is not None
         log_info("channel.taken", channel=name)
@@ -209,18 +211,25 @@ class Sharing:
             return False
         log_warning("turn.stepped_aside", why=trouble, messages=len(batch.ids), error=error)
         if trouble == "away":
-            self._tasks.start_soon(self._take_again, tuple(batch.ids), tuple(batch.begun))
+            leases = {one: lease for one in batch.ids if (lease := self.lease_of(one)) is not None}
+            self._tasks.start_soon(self._take_again, leases, tuple(batch.begun))
         return True
 
-    async def _take_again(self, ids: Sequence[Id], begun: Sequence[Id]) -> None:
-        """Read messages again as soon as the store is back, if they are still this gateway's to answer."""
+    async def _take_again(self, leases: Mapping[Id, Lease], begun: Sequence[Id]) -> None:
+        """Read messages again as soon as the store is back, if they are still answered under the same leases.
+
+        Under another lease they have come in anew, if it is this gateway's.
+        """
         while True:
             await trio.sleep(AWAY_PAUSE)
+            ids = [one for one, lease in leases.items() if self.lease_of(one) == lease]
             try:
-                await self._store.give_back(begun)
-                self._ledger.drop(set(ids).__contains__)
+                await self._store.give_back([one for one in begun if one in ids])
+                begun = ()
                 found = self._known(await self._store.fetch(ids))
-                self._intake.take_in([one for one in found if self.lease_of(one.id) is not None])
+                ids = [one for one in ids if self.lease_of(one) == leases[one]]
+                self._ledger.drop(set(ids).__contains__)
+                self._intake.take_in(count_anew([one for one in found if one.id in ids]))
                 return
             except FencedError:
                 return
@@ -254,6 +263,21 @@ class Sharing:
                 self._unknown.add(one.message.channel)
                 log_warning("inbox.unknown_channel", channel=one.message.channel)
         return [one for one in found if one.message.channel in self._channels]
+
+
+def count_anew(found: Sequence[Received]) -> list[Received]:
+    """Let messages that were moved as one wait only for those of it that are still there and are not given up.
+
+    `found` is all that waits of them.
+    """
+    left = [one for one in found if one.attempts < MOST_INTERRUPTIONS]
+    there = Counter(one.arrival.first for one in left if one.arrival is not None)
+    return [
+        replace(one, arrival=replace(one.arrival, number=there[one.arrival.first]))
+        if one.arrival is not None and one.attempts < MOST_INTERRUPTIONS
+        else one
+        for one in found
+    ]
 
 
 def _is_in(partition: int) -> Callable[[Id], bool]:
