@@ -63,10 +63,10 @@ class _Held:
     lease: Lease
     until: float
     """When it counts as lost, by this process's clock."""
-    begun: bool = False
     is_ending: bool = False
     is_lost: bool = False
-    over: trio.Event = field(default_factory=trio.Event)
+    beginning: trio.CancelScope = field(default_factory=trio.CancelScope)
+    begun: trio.Event = field(default_factory=trio.Event)
 
 
 class Holder:
@@ -90,7 +90,7 @@ class Holder:
     @property
     def leases(self) -> list[Lease]:
         """The leases under which this gateway works."""
-        return [held.lease for held in self._held.values() if held.begun and not held.is_lost]
+        return [held.lease for held in self._held.values() if held.begun.is_set() and not held.is_lost]
 
     def lease_of(self, name: str) -> Lease | None:
         """Return the lease of a name under which new work may begin."""
@@ -202,12 +202,13 @@ class Holder:
     # From the beginning of a lease to its end.
 
     async def _begin(self, held: _Held) -> None:
-        try:
-            await self._holding.begin(held.lease)
-        except BubError as error:
-            log_warning("lease.not_begun", lease=held.lease.name, error=error)
-            self._give_up(held)
-        held.begun = True
+        with held.beginning:
+            try:
+                await self._holding.begin(held.lease)
+            except BubError as error:
+                log_warning("lease.not_begun", lease=held.lease.name, error=error)
+                self._give_up(held)
+        held.begun.set()
 
     def _give_up(self, held: _Held) -> None:
         if not held.is_ending:
@@ -225,7 +226,10 @@ class Holder:
         self._tasks.start_soon(self._end, held)
 
     async def _end(self, held: _Held) -> None:
-        """End what runs under a lease, and only then give it back."""
+        """End what runs under a lease, and only then give it back; what has not begun yet is not begun any more."""
+        if held.is_lost:
+            held.beginning.cancel()
+        await held.begun.wait()
         await self._holding.end(held.lease, is_lost=held.is_lost)
         if self._held.get(held.lease.name) is not held:
             return
@@ -234,7 +238,6 @@ class Holder:
         except BubError as error:  # it ends by itself
             log_warning("lease.not_released", lease=held.lease.name, error=error)
         self._held.pop(held.lease.name, None)
-        held.over.set()
         self._emptied.set()
 
     async def _watch(self) -> None:
