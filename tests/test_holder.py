@@ -65,3 +65,19 @@ async def test_what_is_given_back_while_it_begins_ends_behind_that() -> None:
         tasks.cancel_scope.cancel()
     assert works.happened == ["begin 1", "begun 1", "end 1"]
     assert store.holder("partition:0") is None
+
+
+async def test_what_is_given_back_is_taken_by_another_at_once() -> None:
+    store = SharedStore(4, SECONDS)
+    first, second = (
+        Holder(Line(store, name, Faults()), Worker(name, roles=(TURNS,)), (), Slow(0)) for name in ("one", "two")
+    )
+    async with trio.open_nursery() as tasks:
+        await tasks.start(first.run)
+        await tasks.start(second.run)
+        await trio.sleep(SECONDS)
+        assert (len(first.leases), len(second.leases)) == (2, 2)
+        await first.drain()
+        await trio.sleep(SECONDS / 100)
+        assert len(second.leases) == 4
+        tasks.cancel_scope.cancel()

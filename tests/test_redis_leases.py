@@ -42,6 +42,33 @@ async def test_a_lease_has_one_holder_and_each_one_a_greater_epoch(redis: RedisS
         assert await leases.renew([first, second]) == [second]
 
 
+async def test_who_waits_for_a_release_learns_of_each(redis: RedisServer) -> None:
+    async with connected(redis.address) as connection, trio.open_nursery() as tasks:
+        leases = RedisLeases(connection, Keys("bub", "a"), seconds=30)
+        ours = RedisLeases(connection, Keys("bub", "a"), seconds=30)
+        known = 0
+
+        async def listen() -> None:
+            nonlocal known
+            while True:
+                await leases.wait_for_release()
+                known += 1
+
+        tasks.start_soon(listen)
+        with trio.fail_after(5):
+            while not leases._seen:  # noqa: ASYNC110 (it asks what was released so far)
+                await trio.sleep(0.01)
+        for round_ in (1, 2):
+            lease = await ours.take("partition:1", "one")
+            assert lease is not None
+            assert known == round_ - 1
+            await ours.release(lease)
+            with trio.fail_after(5):
+                while known < round_:  # noqa: ASYNC110 (it happens in another process)
+                    await trio.sleep(0.01)
+        tasks.cancel_scope.cancel()
+
+
 async def test_a_lease_that_is_over_is_not_revived(redis: RedisServer) -> None:
     async with connected(redis.address) as connection:
         leases = RedisLeases(connection, Keys("bub", "a"), seconds=0.03)

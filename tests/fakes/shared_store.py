@@ -61,6 +61,7 @@ class SharedStore:
         self.entries: list[Entry] = []
         self.workers: dict[str, Worker] = {}
         self.reported: dict[str, float] = {}
+        self.released = trio.lowlevel.ParkingLot()
         self.running: dict[int, dict[Lease, int]] = {}
         """How many turns run in a partition under each lease, whatever the store thinks of that."""
         self._epochs: dict[str, int] = {}
@@ -104,6 +105,7 @@ class SharedStore:
         """Release a lease that holds."""
         if self.holder(lease.name) == lease:
             del self._leases[lease.name]
+            self.released.unpark_all()
 
     def proves(self, lease: Lease) -> bool:
         """Tell whether a step under a lease is let through."""
@@ -171,6 +173,10 @@ class Line:
 
     async def release(self, lease: Lease) -> None:
         await self._ask(lambda: self._store.release(lease))
+
+    async def wait_for_release(self) -> None:
+        await self._store.released.park()
+        await self.pause()
 
     async def holders(self) -> dict[str, str]:
         def find() -> dict[str, str]:

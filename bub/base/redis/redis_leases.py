@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from bub.base.redis.address import USUAL_LEASE
-from bub.base.redis.connection import RedisConnection
+from bub.base.redis.connection import ANSWERING, RedisConnection
 from bub.base.redis.keys import Keys
 from bub.base.redis.leases import Lease
+
+_BLOCK = 1.0
+"""How long, in seconds, the server is asked to wait for a release before it is asked again."""
 
 # The epoch is counted beside the lease and never goes back: who was away is never taken for who came since.
 _TAKE = """
@@ -32,6 +36,7 @@ return held
 _RELEASE = """
 if redis.call('get', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('hdel', KEYS[2], ARGV[2])
+redis.call('xadd', KEYS[3], 'maxlen', '~', 100, '*', 'lease', ARGV[2])
 return redis.call('del', KEYS[1])
 """
 
@@ -43,6 +48,9 @@ class RedisLeases:
         self.seconds = seconds
         self._redis = redis
         self._keys = keys
+        self._released = keys.of_all("released")
+        self._seen = b""
+        """The name of the last entry that was seen of those that say what was released."""
 
     async def take(self, name: str, worker: str) -> Lease | None:
         """Take a lease with an epoch greater than all before it; None if somebody has it."""
@@ -61,8 +69,20 @@ class RedisLeases:
 
     async def release(self, lease: Lease) -> None:
         """Let somebody else take it at once; nothing if it was lost."""
-        keys = [self._keys.of_lease(lease.name), self._keys.of_all("holders")]
+        keys = [self._keys.of_lease(lease.name), self._keys.of_all("holders"), self._released]
         await self._redis.run(_RELEASE, keys, [lease.token, lease.name])
+
+    async def wait_for_release(self) -> None:
+        """Wait until somebody, be it this worker, has released a lease since this was last asked."""
+        if not self._seen:
+            newest = await self._redis.ask(self._redis.client.xrevrange(self._released, count=1))
+            self._seen = newest[0].identifier if newest else b"0-0"
+        came: Mapping[bytes, Sequence[Any]] | None = None
+        while not came:
+            command = self._redis.waiting.xread({self._released: self._seen}, block=round(_BLOCK * 1000))
+            came = await self._redis.ask(command, patience=ANSWERING + _BLOCK)
+        for entries in came.values():
+            self._seen = entries[-1].identifier
 
     async def holders(self) -> dict[str, str]:
         """Return the worker that has each lease, by its name."""

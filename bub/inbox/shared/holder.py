@@ -102,21 +102,21 @@ class Holder:
         async with trio.open_nursery() as tasks:
             self._tasks = tasks
             tasks.start_soon(self._watch)
+            tasks.start_soon(self._listen)
             while True:
-                began = trio.current_time()
+                began, self._look = trio.current_time(), trio.Event()
                 await self._keep()
                 task_status.started()
                 task_status = trio.TASK_STATUS_IGNORED
-                self._look = trio.Event()
                 with trio.move_on_at(began + self._store.leases.seconds / _RENEWALS):
                     await self._look.wait()
 
     async def drain(self) -> None:
         """Let go of everything, as soon as it is idle, and take nothing more; returns when nothing is held."""
         self._is_draining = True
+        await self._tell()  # so that the others part among themselves what is released now
         for held in list(self._held.values()):
             self._give_up(held)
-        self._look.set()
         while self._held:
             self._emptied = trio.Event()
             await self._emptied.wait()
@@ -128,19 +128,7 @@ class Holder:
         try:
             with trio.fail_after(self._store.leases.seconds / 2):
                 await self._renew()
-                partitions = sorted(_number_of(one.lease) for one in self._held.values() if _is_partition(one.lease))
-                channels = sorted(
-                    one.lease.name.removeprefix("channel:")
-                    for one in self._held.values()
-                    if not _is_partition(one.lease)
-                )
-                worker = structs.replace(
-                    self._worker,
-                    is_draining=self._is_draining,
-                    partitions=tuple(partitions),
-                    channels=tuple(channels),
-                )
-                await self._store.report(self._holding.describe(worker))
+                await self._report()
                 if not self._is_draining:
                     await self._balance()
         except (BubError, trio.TooSlowError) as error:
@@ -159,6 +147,24 @@ class Holder:
         if self.away_since is not None:
             log_info("store.back", seconds=round(trio.current_time() - self.away_since, 1))
         self.away_since = None
+
+    async def _tell(self) -> None:
+        """Tell the others at once how this gateway is, if they can be told."""
+        try:
+            with trio.fail_after(self._store.leases.seconds / 2):
+                await self._report()
+        except (BubError, trio.TooSlowError) as error:
+            self.note_away(error)
+
+    async def _report(self) -> None:
+        held = [one.lease for one in self._held.values()]
+        worker = structs.replace(
+            self._worker,
+            is_draining=self._is_draining,
+            partitions=tuple(sorted(_number_of(one) for one in held if _is_partition(one))),
+            channels=tuple(sorted(one.name.removeprefix("channel:") for one in held if not _is_partition(one))),
+        )
+        await self._store.report(self._holding.describe(worker))
 
     async def _renew(self) -> None:
         asked = {one.lease: one for one in self._held.values() if not one.is_lost}
@@ -239,6 +245,15 @@ class Holder:
             log_warning("lease.not_released", lease=held.lease.name, error=error)
         self._held.pop(held.lease.name, None)
         self._emptied.set()
+
+    async def _listen(self) -> None:
+        """Look at once if somebody has released a lease."""
+        while True:
+            try:
+                await self._store.leases.wait_for_release()
+                self._look.set()
+            except BubError:  # who looks again and again says so
+                await trio.sleep(self._store.leases.seconds / _RENEWALS)
 
     async def _watch(self) -> None:
         """Lose what could not be renewed in time."""
