@@ -16,6 +16,7 @@ from bub.base.locate import remedy_for
 from bub.base.private import lock_file, make_private, open_private
 from bub.errors import TapeError
 from bub.log import log_warning
+from bub.tape.copying.records import Record
 from bub.tape.entry import TapeEntry
 from bub.tape.query import LAST_ANCHOR, AnchorSelector, TapeQuery, no_anchor, part_as_written
 from bub.tape.store import check_name, encode_entry, number_entries, stop_if_cancelled
@@ -105,6 +106,26 @@ class JsonlTapeStore:
         """How many bytes the tapes take on the disk."""
         with _explain_errors(self.folder):
             return sum(path.stat().st_size for path in self.folder.glob(f"*{_SUFFIX}"))
+
+    # What copies ask for (`Records`).
+
+    def is_there(self) -> bool:
+        """Whether there is a folder."""
+        return self.folder.exists()
+
+    def read_records(self, tape: str, after: int) -> Iterator[Record]:
+        """The entries behind the first so many; lines that cannot be read are left out."""
+        return map(Record.of, self.fetch_all(TapeQuery(tape))[after:])
+
+    def write_records(self, tape: str, records: Sequence[Record]) -> None:
+        """Write entries at the end of a tape, all or none."""
+        self.extend(tape, [record.as_entry() for record in records])
+
+    def settle(self, tapes: Iterable[str]) -> None:
+        """Have some tapes lie on the disk."""
+        for path in map(self._path, tapes):
+            with self._lock, _explain_errors(path), _open_locked(path) as file:
+                os.fsync(file)
 
     def close(self) -> None:
         """Nothing stays open between two calls."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -18,9 +18,10 @@ import trio
 from bub.base.database import PATIENCE, explain_failure, open_database, transaction
 from bub.base.private import make_private
 from bub.errors import TapeError
-from bub.tape.entry import TapeEntry, mend, words_of
+from bub.tape.copying.records import Record
+from bub.tape.entry import TapeEntry, words_of
 from bub.tape.query import TapeQuery, part_as_written
-from bub.tape.store import Stretch, check_name, encode_entry, stop_if_cancelled, stretch_of
+from bub.tape.store import Stretch, check_name, stop_if_cancelled, stretch_of
 
 _VERSION = 1
 _SHORTEST_INDEXED = 3
@@ -78,7 +79,6 @@ class SqliteTapeStore:
         self._lock = threading.RLock()
         self._indexer: threading.Thread | None = None
         self._closing = threading.Event()
-        self._encode = msgspec.json.Encoder().encode
         self._decode = msgspec.json.Decoder().decode
 
     # The protocol.
@@ -94,24 +94,7 @@ class SqliteTapeStore:
 
     def extend(self, tape: str, entries: Sequence[TapeEntry]) -> None:
         """Write entries at the end of a tape, all or none: after a crash no half of them is there."""
-        rows = [
-            (
-                mend(entry.kind),
-                mend(entry.anchor_name),
-                self._text(entry.payload),
-                self._text(entry.meta),
-                entry.date,
-            )
-            for entry in entries
-        ]
-        with self._writing() as db:
-            key, last = db.execute(_END_OF_TAPE, (check_name(tape),)).fetchone() or (None, 0)
-            if key is None:
-                key = db.execute("insert into tapes (name) values (?)", (tape,)).lastrowid
-            db.executemany(
-                "insert into entries (tape, id, kind, anchor, payload, meta, date) values (?, ?, ?, ?, ?, ?, ?)",
-                ((key, last + index, *row) for index, row in enumerate(rows, start=1)),
-            )
+        self.write_records(tape, [Record.of(entry) for entry in entries])
 
     def fetch_all(self, query: TapeQuery) -> list[TapeEntry]:
         """The entries that a query wants, in its order."""
@@ -135,6 +118,36 @@ class SqliteTapeStore:
             if key is not None:
                 db.execute("update tapes set name = null, dropped = 1 where id = ?", (key,))
                 db.execute("delete from entries where tape = ?", (key,))
+
+    # What copies ask for (`Records`).
+
+    def is_there(self) -> bool:
+        """Whether there is a file."""
+        return self.path.exists()
+
+    def read_records(self, tape: str, after: int) -> Iterator[Record]:
+        """The entries behind an id, as they lie there."""
+        statement = "select kind, payload, meta, date from entries where tape = ? and id > ? order by id"
+        with self._reading() as db:
+            for kind, payload, meta, date in db.execute(statement, (self._key(db, tape), after)):
+                yield Record(kind, payload.encode(), meta.encode(), date)
+
+    def write_records(self, tape: str, records: Sequence[Record]) -> None:
+        """Write entries at the end of a tape, all or none."""
+        rows = [(one.kind, one.anchor, one.payload.decode(), one.meta.decode(), one.date) for one in records]
+        with self._writing() as db:
+            key, last = db.execute(_END_OF_TAPE, (check_name(tape),)).fetchone() or (None, 0)
+            if key is None:
+                key = db.execute("insert into tapes (name) values (?)", (tape,)).lastrowid
+            db.executemany(
+                "insert into entries (tape, id, kind, anchor, payload, meta, date) values (?, ?, ?, ?, ?, ?, ?)",
+                ((key, last + index, *row) for index, row in enumerate(rows, start=1)),
+            )
+
+    def settle(self, tapes: Iterable[str]) -> None:
+        """Have everything lie on the disk, whatever the tapes."""
+        with self._reading() as db:
+            db.execute("pragma wal_checkpoint(full)")
 
     # What queries ask for.
 
@@ -280,9 +293,6 @@ class SqliteTapeStore:
     def _key(self, db: sqlite3.Connection, tape: str) -> int | None:
         row = db.execute("select id from tapes where name = ?", (tape,)).fetchone()
         return row[0] if row else None
-
-    def _text(self, value: dict[str, Any]) -> str:
-        return encode_entry(self._encode, value).decode()
 
     # The file.
 

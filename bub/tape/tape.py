@@ -36,7 +36,12 @@ def tape_name(workspace: Path, session_id: str) -> str:
 
     However a workspace is written, it is the same one; an agent that has a name has the same tapes everywhere.
     """
-    return f"{_short(memory_of(workspace, os.environ))}__{_short(session_id)}"
+    return f"{prefix_of(memory_of(workspace, os.environ))}{_short(session_id)}"
+
+
+def prefix_of(memory: str) -> str:
+    """How the names of all tapes begin that belong to a memory (`memory_of`) alone."""
+    return f"{_short(memory)}__"
 
 
 def _real(workspace: Path) -> str:

@@ -20,6 +20,7 @@ from bub.errors import TapeError
 from bub.tape.entry import TapeEntry, mend
 from bub.tape.query import LAST_ANCHOR, TapeQuery, no_anchor, part_as_written
 from bub.tape.shared import scripts
+from bub.tape.shared.mark import check_whole
 from bub.tape.shared.tails import Kept, Tails, stretch_in
 from bub.tape.store import FencedTapeError, check_name, encode_entry
 from bub.tape.tape import SIDECAR
@@ -114,7 +115,7 @@ class RedisTapeStore:
             return
         texts: list[str | bytes] = []
         for entry in entries:
-            name = _prefix_of(entry.anchor_name)
+            name = prefix_of(entry.anchor_name)
             texts += (self._text(entry), name or "-" if entry.kind == "anchor" else "")
         await self._write(scripts.EXTEND, tape, texts)
 
@@ -343,6 +344,7 @@ class RedisTapeStore:
             async with self._opening:
                 if not self._is_open:
                     await self._redis.open()
+                    await check_whole(self._redis, self._keys)
                     self._is_open = True
 
     def _keys_of(self, tape: str) -> list[str]:
@@ -358,10 +360,10 @@ def _where(query: TapeQuery) -> list[Any]:
     start, end = query.anchors or (None, None)
     mode = "after" if query.after is not None else ""
     after = query.after if isinstance(query.after, str) else None
-    return [mode, _prefix_of(after), _prefix_of(start), _prefix_of(end)]
+    return [mode, prefix_of(after), prefix_of(start), prefix_of(end)]
 
 
-def _prefix_of(anchor: str | None) -> str:
+def prefix_of(anchor: str | None) -> str:
     """How the index of anchors names one, its id apart, so that no name is the beginning of another."""
     if anchor is None:
         return ""
