@@ -65,8 +65,8 @@ def inboxes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     opened: list[SqliteInbox] = []
     open_inbox = SqliteInbox.open
 
-    def open_and_note(inbox: SqliteInbox) -> None:
-        open_inbox(inbox)
+    def open_and_note(inbox: SqliteInbox, **how: bool) -> None:
+        open_inbox(inbox, **how)
         if inbox.path is None:
             opened.append(inbox)
 

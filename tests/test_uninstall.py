@@ -19,7 +19,7 @@ from bub.base.locate import DOTENV, FILE_NAME
 from bub.base.private import lock_file
 from bub.channels.terminal.history import history_file
 from bub.cli.completion import known
-from bub.inbox.mailbox import _lock_workspace
+from bub.inbox.mailbox import lock_workspace
 from bub.inbox.sqlite import inbox_file
 from bub.log import FILE_NAME as LOG
 from bub.pipeline.edit.modeline import SCHEMA_FILE
@@ -83,7 +83,7 @@ def test_every_name_in_the_code_is_known(tmp_path: Path) -> None:
     named = [FILE_NAME, f"{FILE_NAME}.bak", SCHEMA_FILE, DOTENV, STORE_NAME, known.FILE_NAME, f"logs/{LOG}"]
     named += [path.relative_to(home).as_posix() for path in (history_file(home, tmp_path), inbox_file(home))]
     named += [(archive_folder(home) / "a.jsonl").relative_to(home).as_posix()]
-    with _lock_workspace(inbox_file(home), str(tmp_path)) as lock:
+    with lock_workspace(inbox_file(home), str(tmp_path)) as lock:
         named.append(Path(str(lock.name)).relative_to(home).as_posix() if isinstance(lock.name, str) else "")
     (locked,) = (home / "tapes").glob("*.lock")
     named[-1] = locked.relative_to(home).as_posix()

@@ -328,7 +328,7 @@ class Mailbox:
     def _open(self) -> None:
         path = self._store.path
         if path is not None:
-            self._lock = _lock_workspace(path, self._store.workspace)
+            self._lock = lock_workspace(path, self._store.workspace)
         try:
             self._store.open()
             self._times_requeued = self._store.alone(self._store.times_requeued)
@@ -349,7 +349,7 @@ class Mailbox:
         )
 
 
-def _lock_workspace(path: Path, workspace: str) -> FileIO:
+def lock_workspace(path: Path, workspace: str) -> FileIO:
     """The file beside the inbox that whoever works on this workspace holds; the system lets go of it with the process.
 
     Raises MailboxError when another process holds it.

@@ -25,6 +25,7 @@ from bub.inbox.schedules.firing import Firing
 from bub.inbox.schedules.records import ScheduleRecords
 from bub.inbox.store import InboxEntry, Kind, MailboxError, Outgoing, Received
 from bub.inbox.texts import UNREADABLE, MessageTexts
+from bub.tape.copying.mark import check_whole
 from bub.tape.entry import mend
 
 REMEMBERED = 10_000
@@ -84,8 +85,13 @@ class SqliteInbox:
 
     # The file.
 
-    def open(self) -> None:
-        """Open the file, which is made, as its folder is, where it is not there; it is for its owner only."""
+    def open(self, *, is_half: bool = False) -> None:
+        """Open the file, which is made, as its folder is, where it is not there; it is for its owner only.
+
+        Only who goes on with a copy opens one that may be half (`is_half`).
+        """
+        if self.path is not None and not is_half:
+            check_whole(self.path.parent.parent, self.workspace)
         with self._explain_errors():
             if self.path is None:
                 db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -107,6 +113,12 @@ class SqliteInbox:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    @contextmanager
+    def holding(self) -> Iterator[tuple[sqlite3.Connection, int]]:
+        """Give the file and the workspace's number there, in one transaction, for who copies all that there is."""
+        with self._explain_errors(), transaction(self._db):
+            yield self._db, self._key
 
     def alone(self, work: Callable[[], _T]) -> _T:
         """What some work comes to, done in a transaction of its own."""
@@ -336,7 +348,7 @@ class SqliteInbox:
             )
             for key, channel, chat_id, at, attempts, reason, body in rows:
                 told = None if reason is None else str(reason)
-                where = (str(channel), str(chat_id), _number(at), int(_number(attempts)))
+                where = (str(channel), str(chat_id), read_number(at), int(read_number(attempts)))
                 found.append(InboxEntry(kind, key, *where, told, self.texts.read_or_none(body)))
         return found
 
@@ -379,6 +391,6 @@ class SqliteInbox:
         return self._db.executemany(statement, [(key,) for key in ids]).rowcount
 
 
-def _number(value: Any) -> float:
+def read_number(value: Any) -> float:
     """A number of a row that somebody may have spoilt."""
     return float(value) if isinstance(value, int | float) and 0 <= value < _END_OF_TIME else 0.0

@@ -39,7 +39,13 @@ OWN_FILES = (
     TAPES,
     OwnFiles(
         "messages and replies on their way",
-        ("tapes/inbox.db", "tapes/inbox.db-wal", "tapes/inbox.db-shm", "tapes/inbox-HASH.lock"),
+        (
+            "tapes/inbox.db",
+            "tapes/inbox.db-wal",
+            "tapes/inbox.db-shm",
+            "tapes/inbox-HASH.lock",
+            "tapes/inbox-HASH.copy",
+        ),
     ),
     OwnFiles(
         "the packages that you added",
