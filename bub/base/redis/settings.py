@@ -24,7 +24,11 @@ def store_address(settings: Mapping[str, Any]) -> StoreAddress | None:
 
 def agent_of(workspace: Path) -> str:
     """Return what everything of an agent is called in a shared store: its name, or one made of its workspace."""
-    memory = memory_of(workspace, os.environ)
+    return agent_of_memory(memory_of(workspace, os.environ))
+
+
+def agent_of_memory(memory: str) -> str:
+    """Return the same for a memory (`memory_of`)."""
     if memory.startswith("agent:"):
         return memory.removeprefix("agent:")
     return sha256(memory.encode("utf-8", "surrogatepass")).hexdigest()[:16]

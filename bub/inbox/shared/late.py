@@ -7,6 +7,7 @@ from typing import Any
 
 _HOMES = {
     "RedisInbox": "bub.inbox.shared.redis.inbox",
+    "RedisSide": "bub.inbox.shared.redis.copy_side",
     "examine_store": "bub.inbox.shared.redis.examination",
     "read_overview": "bub.inbox.shared.redis.overview",
 }

@@ -10,6 +10,7 @@ from typing import Any
 from bub.base.redis.address import StoreAddress
 from bub.base.redis.settings import agent_of, store_address
 from bub.errors import BubError
+from bub.inbox.copying.sides import Side
 from bub.inbox.mailbox import Mailbox, inbox_file
 from bub.inbox.shared import late
 from bub.inbox.shared.examination import Examination
@@ -29,6 +30,13 @@ def shared_inbox(address: StoreAddress, workspace: Path) -> SharedInbox:
     with _needing_client(address):
         inbox: SharedInbox = late.RedisInbox(address, agent_of(workspace))
     return inbox
+
+
+def side_of(address: StoreAddress, memory: str) -> Side:
+    """Return what an agent with a certain memory has in a shared store, as one end of a copy."""
+    with _needing_client(address):
+        side: Side = late.RedisSide(address, memory)
+    return side
 
 
 async def overview_of(address: StoreAddress, workspace: Path) -> Overview:

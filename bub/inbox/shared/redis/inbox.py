@@ -28,6 +28,7 @@ from bub.inbox.shared.redis.workers import RedisWorkers
 from bub.inbox.shared.store import Worker
 from bub.inbox.store import Claim, FencedError, Id, InboxEntry, Kind, MailboxError, Outgoing, Received, Token
 from bub.inbox.texts import MessageTexts
+from bub.tape.shared.mark import check_whole
 
 
 class RedisInbox:
@@ -67,6 +68,7 @@ class RedisInbox:
         with _explain():
             await self.redis.open()
             try:
+                await check_whole(self.redis, self.keys)
                 self._partitions = await self._agree()
             except BaseException:
                 await self.redis.close()

@@ -40,7 +40,7 @@ class RedisLetters:
                     found.append(self._entry(kind, at.id_of(number), fields, attempts, None))
             for kind, dead in _DEAD.items():
                 for number, letter in (await self._redis.ask(client.hgetall(at.own(dead)))).items():
-                    fields, attempts, reason = _read(letter)
+                    fields, attempts, reason = read_letter(letter)
                     found.append(self._entry(kind, at.id_of(int(number)), fields, attempts, reason))
         return sorted(found, key=lambda entry: (entry.kind, entry.at, entry.id))
 
@@ -51,7 +51,7 @@ class RedisLetters:
             dead = at.own(_DEAD[kind])
             letter = await self._redis.ask(self._redis.client.hget(dead, str(number_of(one))))
             if letter is not None:
-                fields, _, _ = _read(letter)
+                fields, _, _ = read_letter(letter)
                 message = self._texts.read_or_none(fields.get("body", ""))
                 stream = at.own("in") if kind == "message" or message is None else at.own(f"out:{message.channel}")
                 await self._redis.run(scripts.RETRY, [at.own("n"), stream, dead, at.own("calls:")], [number_of(one)])
@@ -99,7 +99,7 @@ class RedisLetters:
         return PartitionKeys(self._keys, partition_of_id(id))
 
 
-def _read(letter: bytes) -> tuple[dict[str, str], int, str]:
+def read_letter(letter: bytes) -> tuple[dict[str, str], int, str]:
     """Return the fields of a dead letter, how often it was tried, and why it was set aside."""
     flat, attempts, reason = msgspec.json.decode(letter)
     texts: Iterator[str] = iter(flat)
@@ -109,3 +109,15 @@ def _read(letter: bytes) -> tuple[dict[str, str], int, str]:
 def _literally(text: str) -> str:
     """Write a text so that no letter of it stands for others in a pattern."""
     return "".join(f"\\{letter}" if letter in "*?[]\\^" else letter for letter in text)
+
+
+async def find_keys(redis: RedisConnection, begin: str) -> list[str]:
+    """Return the names of all keys with a certain beginning, sorted."""
+    found: set[str] = set()
+    cursor = 0
+    while True:
+        command = redis.client.scan(cursor=cursor, match=f"{_literally(begin)}*", count=_KEYS_AT_ONCE)
+        cursor, names = await redis.ask(command)
+        found.update(name.decode() for name in names)
+        if not cursor:
+            return sorted(found)

@@ -35,7 +35,8 @@ class RedisMessages:
     async def receive(self, body: str, message: ChannelMessage) -> Received | None:
         """Keep a message; None if one with the same `once` was received before."""
         at = self._at(self._partition_of(message.origin))
-        keys = [at.own("n"), at.own("in"), at.own(f"taken:{mend(message.channel)}")]
+        taken = f"taken:{mend(message.channel)}"
+        keys = [at.own("n"), at.own("in"), at.own(taken), self._keys.of_all(taken)]
         came = await self._redis.run(scripts.RECEIVE, keys, [mend(message.once), REMEMBERED, "body", body])
         return Received(at.id_of(int(came[0])), message, 0, float(came[1])) if came else None
 

@@ -51,7 +51,9 @@ RECEIVE = (
     _NOW
     + _KEEP
     + """
-if ARGV[1] ~= '' and redis.call('zscore', KEYS[3], ARGV[1]) then return false end
+if ARGV[1] ~= '' and (redis.call('zscore', KEYS[3], ARGV[1]) or redis.call('zscore', KEYS[4], ARGV[1])) then
+  return false
+end
 local number = keep(KEYS[1], KEYS[2], {unpack(ARGV, 3)})
 if ARGV[1] ~= '' then
   redis.call('zadd', KEYS[3], number, ARGV[1])
@@ -60,7 +62,10 @@ end
 return {number, now}
 """
 )
-"""Keep a message, unless its `once` was taken. KEYS: counter, stream, taken. ARGV: once, how many are known, fields."""
+"""Keep a message, unless its `once` was taken. KEYS: counter, stream, taken, what was taken before a copy.
+
+ARGV: once, how many are known, fields.
+"""
 
 FIRE = (
     _NOW
