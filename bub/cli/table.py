@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "tape": Entry("bub.cli.tape:app", "What was said and done in each session."),
         "inbox": Entry("bub.cli.inbox:app", "Messages and replies that were set aside: try again, or drop."),
         "schedules": Entry("bub.cli.schedules:app", "When the agent begins by itself: list, fire now, remove."),
+        "store": Entry("bub.cli.store:app", "Move an agent between its files and a store that gateways share."),
         "local": Entry("bub.cli.local:app", "The small model that answers on this machine, without a key."),
         "uninstall": Entry("bub.cli.uninstall:uninstall", "Remove what Bub left in its own folder, after asking."),
         "completion": Entry("bub.cli.completion.command:completion", "Print what lets your shell complete commands."),
