@@ -149,6 +149,8 @@ class Stage:
             session = f"telegram:{chat}"
             self.problems += check_tape(session, tapes.pop(session, []), asked, said)
         self.problems += [f"there is a tape of nobody: {session}" for session in tapes]
+        if self.size.is_shared:
+            self.problems += [f"{count} {what} are left" for what, count in self.world.count_left().items() if count]
         self.figures["texts that came again"] = str(repeats)
 
     def _tell(self, took: float) -> None:
@@ -170,7 +172,7 @@ class Stage:
             figures["kills"] = f"{len(self.kills)}; the slowest answer around one took {slowest}"
         figures["answers of the model"] = f"{sum(asked.values())}, {again} of them to what it had answered before"
         fenced = {name: count for name, count in counted.items() if "fenced" in name}
-        figures["fenced writes"] = ", ".join(f"{name} {count:g}" for name, count in fenced.items()) or "not counted"
+        figures["fenced writes"] = ", ".join(f"{name} {count:g}" for name, count in fenced.items()) or "none"
 
 
 def make_stage(size: Size, world: World) -> Stage:

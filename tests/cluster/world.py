@@ -66,6 +66,17 @@ class World:
         gateway.start()
         return gateway
 
+    def count_left(self) -> dict[str, int]:
+        """How much is left in Redis, once all gateways have ended: messages, replies, and what was set aside."""
+        first = self.gateways[0]
+        command = [sys.executable, "-m", "bub", "gateway", "status", "--json"]
+        done = subprocess.run(
+            command, cwd=first.folder, env=first.whole_environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        said = json.loads(done.stdout)
+        return {what: said[what] for what in ("messages", "replies", "dead")}
+
     def read_tapes(self) -> dict[str, list[dict[str, object]]]:
         """Every tape, by its session."""
         first = self.gateways[0]
