@@ -51,6 +51,14 @@ def test_a_tape_has_each_answer_behind_its_question() -> None:
     assert check_tape("s", tape("#1#?", FIRST, "#2#?", "#2#?", SECOND), ["#1#", "#2#"], [FIRST, SECOND]) == []
 
 
+def test_an_answer_that_nobody_was_told_stands_before_the_one_that_was() -> None:
+    again = "#1# is all, answer 2"
+    assert check_tape("s", tape("#1#?", FIRST, "#1#?", again, "#2#?", SECOND), ["#1#", "#2#"], [again, SECOND]) == []
+    assert check_tape("s", tape("#1#?", FIRST, "#1# #2#?", BOTH), ["#1#", "#2#"], [BOTH]) == []
+    [found] = check_tape("s", tape("#1#?", FIRST, "#2#?", SECOND), ["#2#"], [SECOND])
+    assert "it has besides ['#1# is all, answer 1']" in found
+
+
 @pytest.mark.parametrize(
     ("entries", "problem"),
     [

@@ -35,7 +35,8 @@ def count_repeats(said: Sequence[str]) -> int:
 def check_tape(session: str, entries: Sequence[Entry], asked: Sequence[str], said: Sequence[str]) -> list[str]:
     """A tape's numbers have no gap, and it has each answer once: behind its question, in the order they came.
 
-    A question that a crash interrupted may stand there without an answer, before it is asked again.
+    A question that a crash interrupted may stand there without an answer, before it is asked again; or with one that
+    nobody was told, if the crash came between the tape and the acknowledgement.
     """
     problems = []
     numbers = [entry["id"] for entry in entries]
@@ -56,6 +57,9 @@ def check_tape(session: str, entries: Sequence[Entry], asked: Sequence[str], sai
                 problems.append(f"{session}: {text!r} stands behind the question {question}")
             question = []
     told = list(dict.fromkeys(said))
+    for place in reversed(range(len(answers) - 1)):
+        if answers[place] not in told and _is_made_again(answers[place], answers[place + 1]):
+            del answers[place]
     if answers != told:
         lacking = [text for text in told if text not in answers]
         extra = [text for text in answers if text not in told]
@@ -65,3 +69,9 @@ def check_tape(session: str, entries: Sequence[Entry], asked: Sequence[str], sai
     if sorted(in_order) == sorted(asked) and in_order != list(asked):
         problems.append(f"{session}: its answers are in the order {in_order}")
     return problems
+
+
+def _is_made_again(answer: str, later: str) -> bool:
+    """Whether the model was asked once more, for the same messages or these and some that had come meanwhile."""
+    marks, more = MARK.findall(answer), MARK.findall(later)
+    return set(marks) < set(more) or (marks == more and int(answer.split()[-1]) < int(later.split()[-1]))
