@@ -11,10 +11,13 @@ import trio
 from fakes.redis_server import RedisServer, serving_redis
 
 from bub.approval import NotedCall
+from bub.base.counts import Counts
 from bub.base.redis.address import StoreAddress
 from bub.base.redis.keys import partition_of_id
 from bub.base.redis.leases import Lease, current_lease
 from bub.channels import ChannelMessage
+from bub.inbox.ledger import Ledger
+from bub.inbox.outbox import Outbox
 from bub.inbox.shared.redis.inbox import RedisInbox
 from bub.inbox.shared.store import Worker
 from bub.inbox.store import FencedError, MailboxError, Received
@@ -330,3 +333,22 @@ async def test_workers_are_listed_until_they_are_silent(redis: RedisServer) -> N
         ]
         await inbox.redis.ask(inbox.redis.client.delete([inbox.keys.of_all("worker:a")]))
         assert [one.name for one in await inbox.workers()] == ["b"]
+
+
+async def test_what_went_to_another_gateway_meanwhile_is_neither_begun_nor_ended_here(redis: RedisServer) -> None:
+    async with working(redis.socket_address) as inbox:
+        await claim(inbox, *ALL)
+        ours: set[int] = set()
+        outbox = Outbox(inbox, {}, Counts(), start_soon=lambda *_: None, settled=lambda: None, is_shared=True)
+        ledger = Ledger(inbox, outbox, Counts(), settled=lambda: None, shared=inbox, is_ours=ours.__contains__)
+        received = await inbox.receive(said("hello"))
+        assert received is not None
+        assert await ledger.take_up(["line"]) == ledger.take_in([received]) == []
+        ours.add(received.id)
+        assert ledger.take_in([received]) == [received]
+        ledger.drop(ours.__contains__)
+        await ledger.finish([received.id], [said("hi")])
+        assert [one.id for one in await inbox.wait_for_messages()] == [received.id]
+        assert ledger.take_in([received]) == [received]
+        ledger.let_go(ours.__contains__)
+        assert await ledger.take_up(["line"]) == [received]

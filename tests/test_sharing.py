@@ -152,6 +152,30 @@ async def test_a_turn_whose_store_is_away_is_taken_again_without_an_apology(
         assert begun == ["hello", "hello"]
 
 
+async def test_what_waits_behind_a_turn_whose_store_was_away_does_not_overtake_it(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+
+    async def run_model(prompt: str) -> str:
+        begun.append(prompt)
+        if len(begun) == 1:
+            await until(lambda: [len(waiting) for waiting in one.manager._dispatcher._let_in.values()] == [2])
+            raise MailboxError("the inbox cannot be reached") from StoreError("it is away", is_away=True)
+        return f"re {prompt}"
+
+    async with gateway(tmp_path / "1", monkeypatch, redis.address, "one", run_model=run_model) as one:
+        await until(lambda: len(one.partitions) == 4 and one.runs_line)
+        await one.line.say("first")
+        await until(lambda: begun)
+        await one.line.say("waits for its session")
+        await until(lambda: not one.manager.turns)
+        await one.line.say("comes meanwhile")
+        await until(lambda: len(one.line.sent) == 3)
+        assert one.line.said == ["re first", "re waits for its session", "re comes meanwhile"]
+    assert begun == ["first", "first", "waits for its session", "comes meanwhile"]
+
+
 async def test_a_turn_whose_partition_was_lost_and_taken_anew_is_taken_again_once(
     redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

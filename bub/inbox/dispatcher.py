@@ -103,17 +103,15 @@ class Dispatcher:
             self._ledger.forget_left(origin, session_id, before)
         return bool(batches)
 
-    # Working on a part of a shared store.
-
     def leave(self, is_left: Callable[[Id], bool], *, at_once: bool) -> None:
         """Answer no more of some messages; if it need not be `at_once`, turns under way may end."""
-        for batch in self._batches:
-            if (at_once or not batch.is_running) and any(map(is_left, batch.ids)):
+        for batch in self.batches_of(is_left):
+            if at_once or not batch.is_running:
                 batch.scope.cancel()
 
-    def counts(self, is_meant: Callable[[Id], bool]) -> int:
-        """Return how many turns of some messages are not over, those that wait included."""
-        return sum(any(map(is_meant, batch.ids)) for batch in self._batches)
+    def batches_of(self, is_meant: Callable[[Id], bool]) -> list[Batch]:
+        """Return the batches of some messages that are not over, those that wait included."""
+        return [batch for batch in self._batches if any(map(is_meant, batch.ids))]
 
     async def keep_draft(self, message: ChannelMessage, draft: str) -> None:
         """Remember a channel's name for the message that shows the answer while it is made."""
@@ -162,10 +160,12 @@ class Dispatcher:
                     batch.is_over = True
                     await batch.turn.close()
         finally:
-            self._batches.discard(batch)
             self._leave(batch)
-            await self._put_away(batch)
-            self._settled()
+            try:
+                await self._put_away(batch)
+            finally:
+                self._batches.discard(batch)
+                self._settled()
 
     async def _put_away(self, batch: Batch) -> None:
         """See to messages whose turn did not come to its end."""

@@ -51,7 +51,7 @@ class Ledger:
 
     Every change of state goes through it: `bub/inbox/state.py` says which there are. `settled` is called whenever
     there may be nothing more to do for now. `overtakes` says which messages need not wait for what of their chat waits
-    on the disk, such as one to quit.
+    on the disk, such as one to quit. `is_ours` says which messages of a `shared` store may begin here.
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class Ledger:
         settled: Callable[[], None],
         overtakes: Callable[[ChannelMessage], bool] = lambda message: False,
         shared: SharedInbox | None = None,
+        is_ours: Callable[[Id], bool] = lambda one: True,
     ) -> None:
         self._store = store
         self._outbox = outbox
@@ -70,6 +71,7 @@ class Ledger:
         self._settled = settled
         self._overtakes = overtakes
         self._shared = shared
+        self._is_ours = is_ours
         self._entries = Entries(OF_MESSAGES, seconds=_KNOWN_FOR if shared is not None else 0)
         self._token: Token | None = None
         self._is_unsure = False
@@ -125,14 +127,24 @@ class Ledger:
 
     def take_in(self, found: Iterable[Received]) -> list[Received]:
         """Let messages begin that a shared store has given, and return those that begin now."""
-        return [one for one in found if self._enter(one)]
+        return [one for one in found if self._is_ours(one.id) and self._enter(one)]
 
     def drop(self, is_gone: Callable[[Id], bool]) -> None:
         """Forget messages that another gateway works on by now."""
         self._entries.drop(one for one in self._entries.ids() if is_gone(one))
+        self._drop_left(is_gone)
+        self._settled()
+
+    def let_go(self, is_meant: Callable[[Id], bool]) -> None:
+        """Forget messages that are about to be read again; those that have ended lately do not begin anew."""
+        for one in self._entries.here():
+            if is_meant(one):
+                self._entries.forget(one)
+        self._drop_left(is_meant)
+
+    def _drop_left(self, is_gone: Callable[[Id], bool]) -> None:
         left = {origin: [one for one in ids if not is_gone(one)] for origin, ids in self._left.items()}
         self._left = {origin: ids for origin, ids in left.items() if ids}
-        self._settled()
 
     def count_left(self, origin: Origin) -> int:
         """Return how many messages of a chat wait on the disk alone, since the chat has its share here."""
@@ -158,10 +170,9 @@ class Ledger:
             claim = await self._store.claim(channels)
             self._token = claim.token
             self._is_unsure = False
-            for reply in claim.replies:
-                self._outbox.add(reply)
+            self._post(claim.replies)
             left, self._left = self._left, {}
-            found = [one for one in claim.messages if self._enter(one, from_disk=True)]
+            found = [one for one in claim.messages if self._is_ours(one.id) and self._enter(one, from_disk=True)]
             # What came in while the store was read may be in neither yet.
             last = claim.messages[-1].id if claim.messages else 0
             for origin, ids in left.items():
@@ -178,10 +189,10 @@ class Ledger:
             if not ids or self._entries.count_of(origin) > MOST_OF_ONE // 2:
                 continue
             messages = await self._store.fetch(ids)
-            del self._left[origin][: len(ids)]  # what came meanwhile is behind them
-            if not self._left[origin]:
-                del self._left[origin]
-            found += [one for one in messages if self._entries.enter(one.id, State.RECEIVED, origin)]
+            self._drop_left(set(ids).__contains__)
+            found += [
+                one for one in messages if self._is_ours(one.id) and self._entries.enter(one.id, State.RECEIVED, origin)
+            ]
         return found
 
     def forget_left(self, origin: Origin, session_id: str, before: Id | None) -> None:
@@ -216,6 +227,8 @@ class Ledger:
 
     async def finish(self, ids: Sequence[Id], replies: Sequence[ChannelMessage] = ()) -> None:
         """The messages are done with, and their replies are on their way: in one step, as soon as the disk takes it."""
+        if ids and not self._still_here(ids):
+            return
         self._entries.check(ids, State.ANSWERED)
         while True:
             try:
@@ -231,7 +244,7 @@ class Ledger:
                 log_exception("inbox.unwritable", error, again_in=DISK_PAUSE)
                 self._counts.failure("inbox")
                 await trio.sleep(DISK_PAUSE)
-        self._entries.advance(ids, State.ANSWERED)
+        self._entries.advance(self._still_here(ids), State.ANSWERED)
         self._post(outgoing)
         self._settled()
 
@@ -259,7 +272,7 @@ class Ledger:
         """Set a message aside for `bub inbox`, and say so; where the disk does not take it, it is tried again later."""
         try:
             self._post(await self._store.set_aside([received.id], reason, replies, token=self._token))
-            self._entries.advance([received.id], State.SET_ASIDE)
+            self._entries.advance(self._still_here([received.id]), State.SET_ASIDE)
         except BubError as error:
             self._is_unsure = True
             log_exception("inbox.unwritable", error)
@@ -277,7 +290,14 @@ class Ledger:
         await self._uncount(ids)
         self._entries.advance(ids, State.RECEIVED)
 
+    def _still_here(self, ids: Sequence[Id]) -> Sequence[Id]:
+        """Leave out messages of a shared store that went to another gateway while something was waited for."""
+        if self._shared is None:
+            return ids
+        return [one for one in ids if self._entries.state(one) is not None]
+
     def _post(self, outgoing: Iterable[Outgoing]) -> None:
+        """Have replies delivered; those of a shared store come to who runs their channel."""
         if self._shared is None:
             for one in outgoing:
                 self._outbox.add(one)

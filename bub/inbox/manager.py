@@ -85,7 +85,15 @@ class ChannelManager:
         is_shared = worker is not None
         shared = cast("SharedInbox", mailbox) if is_shared else None
         self._outbox = Outbox(mailbox, channels, counts, start_soon=start_soon, settled=settled, is_shared=is_shared)
-        self._ledger = Ledger(mailbox, self._outbox, counts, settled=settled, overtakes=self._overtakes, shared=shared)
+        self._ledger = Ledger(
+            mailbox,
+            self._outbox,
+            counts,
+            settled=settled,
+            overtakes=self._overtakes,
+            shared=shared,
+            is_ours=self._is_ours,
+        )
         self._approvals = Approvals(framework, mailbox, channels, start_soon=start_soon)
         self._dispatcher = Dispatcher(
             framework,
@@ -280,6 +288,9 @@ class ChannelManager:
 
     def _lease_of(self, id: Id) -> Lease | None:  # noqa: A002 (what a message in a store is known by)
         return self.sharing.lease_of(id) if self.sharing is not None else None
+
+    def _is_ours(self, id: Id) -> bool:  # noqa: A002
+        return self.sharing is None or self.sharing.may_begin(id)
 
     def _steps_aside(self, batch: Batch, error: BaseException) -> bool:
         return self.sharing is not None and self.sharing.steps_aside(batch, error)

@@ -164,6 +164,10 @@ class Entries:
             self.forget(one)
             self._over.pop(one, None)
 
+    def here(self) -> list[Id]:
+        """Return what is here."""
+        return [*self._states]
+
     def ids(self) -> list[Id]:
         """Return what is here, and what has ended lately."""
         return [*self._states, *self._over]

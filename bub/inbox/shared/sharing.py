@@ -70,6 +70,8 @@ class Sharing:
         self._tasks: trio.Nursery | None = None
         self._settled = trio.lowlevel.ParkingLot()
         self._unknown: set[str] = set()
+        self._going_back: dict[Lease, set[Id]] = {}
+        """The partitions that are begun anew, and the messages of which an attempt does not count."""
 
     @property
     def holder(self) -> Holder:
@@ -114,6 +116,11 @@ class Sharing:
     def lease_of(self, id: Id) -> Lease | None:  # noqa: A002 (what a message in a store is known by)
         """Return the lease under which a message is answered; None if it is not ours to begin."""
         return self._holder.lease_of(f"partition:{partition_of_id(id)}")
+
+    def may_begin(self, id: Id) -> bool:  # noqa: A002 (as above)
+        """Return whether a message may begin here now: its partition is ours, and is not about to be read anew."""
+        lease = self.lease_of(id)
+        return lease is not None and lease not in self._going_back
 
     def note_settled(self) -> None:
         """A turn or a delivery has come to its end."""
@@ -181,7 +188,7 @@ class Sharing:
     def is_busy(self, name: str) -> bool:
         """Return whether a turn is under way in a partition."""
         kind, _, number = name.partition(":")
-        return kind == "partition" and self._dispatcher.counts(_is_in(int(number))) > 0
+        return kind == "partition" and bool(self._dispatcher.batches_of(_is_in(int(number))))
 
     def describe(self, worker: Worker) -> Worker:
         """Complete what is reported of this gateway."""
@@ -201,7 +208,7 @@ class Sharing:
         self._ledger.drop(is_meant)
 
     async def _wait_for_turns(self, is_meant: Callable[[Id], bool]) -> None:
-        while self._dispatcher.counts(is_meant):
+        while self._dispatcher.batches_of(is_meant):
             await self._settled.park()
 
     def steps_aside(self, batch: Batch, error: BaseException) -> bool:
@@ -211,31 +218,60 @@ class Sharing:
             return False
         log_warning("turn.stepped_aside", why=trouble, messages=len(batch.ids), error=error)
         if trouble == "away":
-            leases = {one: lease for one in batch.ids if (lease := self.lease_of(one)) is not None}
-            self._tasks.start_soon(self._take_again, leases, tuple(batch.begun))
+            for partition in {partition_of_id(one) for one in batch.ids}:
+                self._go_back(partition, [one for one in batch.begun if partition_of_id(one) == partition])
         return True
 
-    async def _take_again(self, leases: Mapping[Id, Lease], begun: Sequence[Id]) -> None:
-        """Read messages again as soon as the store is back, if they are still answered under the same leases.
+    def _go_back(self, partition: int, begun: Sequence[Id]) -> None:
+        """Begin with a partition anew as soon as the store is back: what waits there overtakes no turn that failed.
 
-        Under another lease they have come in anew, if it is this gateway's.
+        Turns under way go on. Of `begun` messages, the attempt does not count.
         """
-        while True:
-            await trio.sleep(AWAY_PAUSE)
-            ids = [one for one, lease in leases.items() if self.lease_of(one) == lease]
-            try:
-                await self._store.give_back([one for one in begun if one in ids])
-                begun = ()
-                found = self._known(await self._store.fetch(ids))
-                ids = [one for one in ids if self.lease_of(one) == leases[one]]
-                self._ledger.drop(set(ids).__contains__)
-                self._intake.take_in(count_anew([one for one in found if one.id in ids]))
-                return
-            except FencedError:
-                return
-            except BubError as failed:
-                begun = begun if trouble_of(failed) is not None else ()
-                log_warning("store.unreadable", error=failed, again_in=AWAY_PAUSE)
+        lease = self._holder.lease_of(f"partition:{partition}")
+        if lease is None:
+            return
+        is_meant = _is_in(partition)
+        self._intake.drop(is_meant)
+        self._dispatcher.leave(is_meant, at_once=False)
+        if lease not in self._going_back:
+            assert self._tasks is not None
+            self._tasks.start_soon(self._begin_anew, lease)
+        self._going_back.setdefault(lease, set()).update(begun)
+
+    async def _begin_anew(self, lease: Lease) -> None:
+        try:
+            while True:
+                await trio.sleep(AWAY_PAUSE)
+                if self._holder.lease_of(lease.name) != lease:
+                    return
+                try:
+                    await self._read_anew(lease)
+                except FencedError:
+                    return
+                except BubError as error:
+                    log_warning("store.unreadable", error=error, again_in=AWAY_PAUSE)
+                else:
+                    return
+        finally:
+            self._going_back.pop(lease, None)
+
+    async def _read_anew(self, lease: Lease) -> None:
+        partition = int(lease.name.partition(":")[2])
+        is_meant, begun = _is_in(partition), self._going_back[lease]
+        while not all(batch.is_running for batch in self._dispatcher.batches_of(is_meant)):
+            await self._settled.park()
+        while begun:
+            one = next(iter(begun))
+            await self._store.give_back([one])
+            begun.discard(one)
+        waiting = self._known(await self._store.read_anew(lease))
+        if self._holder.lease_of(lease.name) != lease:
+            return
+        # Nothing is waited for between these: what comes in from now on is behind what was read.
+        under_way = {one for batch in self._dispatcher.batches_of(is_meant) for one in batch.ids}
+        self._ledger.let_go(lambda one: is_meant(one) and one not in under_way)
+        del self._going_back[lease]
+        await self._hand_on(count_anew(self._ledger.take_in(waiting)), self._intake.take_up)
 
     # What the streams bring.
 
@@ -249,7 +285,7 @@ class Sharing:
 
     async def _take_messages(self) -> None:
         found = self._known(await self._store.wait_for_messages())
-        self._intake.take_in([one for one in found if self.lease_of(one.id) is not None])
+        self._intake.take_in(found)
 
     async def _take_replies(self) -> None:
         for reply in await self._store.wait_for_replies():

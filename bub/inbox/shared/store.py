@@ -57,6 +57,9 @@ class SharedInbox(InboxStore, Protocol):
     async def claim_partition(self, lease: Lease) -> Sequence[Received]:
         """Begin with a partition: give what waits there, in order, what an earlier owner had begun with first."""
 
+    async def read_anew(self, lease: Lease) -> Sequence[Received]:
+        """Give what waits in a claimed partition once more, in order. Raises `FencedError` if it is claimed no more."""
+
     async def claim_channel(self, lease: Lease) -> Sequence[Outgoing]:
         """Begin with a channel: give the replies that wait for it, in order."""
 
