@@ -185,6 +185,11 @@ class LeaseMachine(RuleBasedStateMachine):
         self.steps.append(("wait", 25.0))
 
     @rule(who=who, seconds=long)
+    def a_renewal_comes_late_while_the_other_is_stopped(self, who: str, seconds: float) -> None:
+        (other,) = {*WORKERS} - {who}
+        self.steps += [("stop", other), ("fault", who, "renew", (seconds, 0.0, "")), ("wait", 25.0), ("go", other)]
+
+    @rule(who=who, seconds=long)
     def leases_go_back_and_forth_around_an_answer(self, who: str, seconds: float) -> None:
         (other,) = {*WORKERS} - {who}
         self.steps += [("fault", who, "finish", (seconds, 0.0, "")), ("message", 0), ("wait", 2.0)]
