@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,36 +10,27 @@ from typing import Any
 
 import pytest
 import trio
+from fakes.copying import LATER, call_of, digest_in, fill, fill_inbox, fill_tapes, said, tapes_in
 from fakes.redis_server import RedisServer
 
 from bub.agent.costs.spending import DailySpending
-from bub.approval import OPERATOR, Approval, NotedCall
+from bub.approval import OPERATOR
 from bub.base.redis.address import StoreAddress
 from bub.base.redis.settings import agent_of
-from bub.channels import ChannelMessage
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
 from bub.inbox.mailbox import Mailbox, inbox_file
-from bub.inbox.questions import YES, AskedQuestion
+from bub.inbox.questions import YES
 from bub.inbox.schedules.firing import Firing
-from bub.inbox.schedules.own import OwnSchedule
 from bub.inbox.shared.redis.inbox import RedisInbox
-from bub.tape import Tape, TapeEntry, TapeQuery
-from bub.tape.settings import session_settings, set_session_setting
+from bub.tape import Tape
+from bub.tape.settings import session_settings
 from bub.tape.shared.store import open_redis_tapes
-from bub.tape.sqlite import SqliteTapeStore
 from bub.tape.tape import tape_name
 
 ENTRIES = int(os.environ.get("COPY_ENTRIES", "2000"))
 MESSAGES = int(os.environ.get("COPY_MESSAGES", "200"))
 """How much is copied; the full size is 100,000 and 1,000."""
-
-CALL = NotedCall("c1", "bash", "a")
-LATER = time.time() + 3600
-
-
-def said(content: str, chat: str = "1", **more: Any) -> ChannelMessage:
-    return ChannelMessage("line", chat, content, **more)
 
 
 @pytest.fixture
@@ -77,86 +66,6 @@ def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
         return printed.err
 
     return run
-
-
-def digest_in(printed: str) -> str:
-    found = re.search(r"sha256 ([0-9a-f]{64})", printed)
-    assert found is not None
-    return found[1]
-
-
-async def fill_inbox(home: Path, workspace: Path, messages: int = 0) -> None:
-    """Keep some of everything that an inbox in files can have."""
-    inbox = Mailbox(inbox_file(home), workspace)
-    await inbox.open()
-    for number in range(messages):
-        await inbox.receive(said(f"message {number}", f"chat {number % 50}", once=f"o{number}"))
-    first, second, dead, fourth = [
-        await inbox.receive(said(text, "2", once=text)) for text in ("first ✓", "second", "dead", "fourth")
-    ]
-    assert first
-    assert second
-    assert dead
-    assert fourth
-    await inbox.begin([first.id, second.id])
-    await inbox.keep_draft(first.id, "draft 7")
-    await inbox.begin_call([first.id], CALL)
-    await inbox.begin_call([first.id], replace_call("c2"))
-    await inbox.end_call([first.id], replace_call("c2"))
-    approval = Approval("line:2", "bash", "s", "a", "default", "r", until=LATER)
-    asked = await inbox.ask(AskedQuestion(approval, second.id, "c3", "  cmd: rm", "line", "2", time.time()))
-    await inbox.note_shown(asked.id, "shown 9")
-    gone = await inbox.ask(AskedQuestion(approval, fourth.id, "c4", "  cmd: ls", "line", "2", time.time()))
-    await inbox.answer(gone.id, True, OPERATOR)
-    await inbox.set_aside([dead.id], "its turn died three times")
-    replies = [said(text, "2") for text in ("one", "two", "three", "blocked")]
-    posted = await inbox.finish((), replies)
-    await inbox.put_off(posted[1].id, not_before=LATER)
-    await inbox.keep_reply_draft(posted[0].id, "half of it is sent")
-    await inbox.undeliverable(posted[3].id, "the bot was blocked")
-    inbox.remember("line", "older", "1")
-    inbox.remember("line", "offset", "4711")
-    await inbox.follow("morning", "0 8 * * * UTC", 0.0)
-    await inbox.fire(Firing("morning", 28_800.0), said("good morning", "7"), until=28_801.0, missed=2)
-    own = OwnSchedule("", "30 9 1 * *", "pay", "line:8", "UTC", "default", session_id="line:8", sender_id="4711")
-    for _ in range(2):
-        await inbox.add_schedule(own, 5)
-    await inbox.remove_schedule("1")
-    await inbox.close()
-
-
-def replace_call(name: str) -> NotedCall:
-    return NotedCall(name, "bash", "a")
-
-
-async def fill_tapes(home: Path, workspace: Path, entries: int) -> None:
-    """Write tapes of twenty sessions with `entries` in all, their settings, and what was spent today."""
-    store = SqliteTapeStore(home / "tapes" / "tapes.db")
-    each = entries // 20
-    for session in range(20):
-        tape = Tape(tape_name(workspace, f"line:{session}"), store)
-        await tape.ensure_bootstrap_anchor(f"line:{session}", workspace)
-        written: list[TapeEntry] = []
-        for number in range(each // 2 - 1):
-            written += [TapeEntry.message({"role": "user", "content": f"Grüße {number} \u2028 " + "x" * 100})]
-            written += [TapeEntry.tool_result([{"id": number, "ok": True, "took": number / 7}], step=number)]
-        for start in range(0, len(written), 1_000):
-            await tape.append(*written[start : start + 1_000])
-    await set_session_setting(Tape(tape_name(workspace, "line:0"), store), "model", "openai:x")
-    await DailySpending(store, "default").add(1234)
-    store.close()
-
-
-def fill(home: Path, workspace: Path, entries: int = 100, messages: int = 0) -> None:
-    trio.run(fill_inbox, home, workspace, messages)
-    trio.run(fill_tapes, home, workspace, entries)
-
-
-def tapes_in(home: Path) -> dict[str, list[TapeEntry]]:
-    store = SqliteTapeStore(home / "tapes" / "tapes.db")
-    found = {name: store.fetch_all(TapeQuery(name)) for name in store.list_tapes()}
-    store.close()
-    return found
 
 
 async def waiting_in(home: Path, workspace: Path) -> tuple[list[Any], list[Any], dict[str, str], list[Any]]:
@@ -229,7 +138,7 @@ async def test_a_gateway_finds_in_a_redis_what_was_copied(
         yes = await inbox.find_question("q2")
         assert yes is not None
         assert (yes.state, yes.by, yes.turn) == (YES, OPERATOR, found["fourth"].id)
-        await inbox.begin_call([yes.turn], replace_call("c4"), "q2")  # what was allowed may be called
+        await inbox.begin_call([yes.turn], call_of("c4"), "q2")  # what was allowed may be called
         assert await inbox.receive(said("again", "2", once="dead")) is None  # it came before the copy
         assert await inbox.fire(Firing("morning", 28_800.0), said("x"), until=28_802.0, missed=0) is None
         assert [one.name for one in await inbox.own_schedules()] == ["2"]

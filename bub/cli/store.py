@@ -23,7 +23,7 @@ from bub.cli.prompts import can_ask, confirm
 from bub.cli.shared_store import find_shared_store, find_tape_setting
 from bub.cli.terminal import printable
 from bub.errors import UsageError
-from bub.inbox.copying.leading import Copied, Tell, copy_store
+from bub.inbox.copying.leading import AGAIN, Copied, Tell, copy_store
 from bub.inbox.copying.sides import FileSide, Side
 from bub.inbox.shared.opening import side_of
 from bub.pipeline.source.document import Node
@@ -33,7 +33,6 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False, help="Move what a
 
 FILES, SHARED = "files", "shared"
 _STORES = f"`{FILES}`, `{SHARED}`, an address such as redis://HOST, or a folder such as ./backup"
-_GO_ON = "give the same command again: it goes on where this one stopped"
 
 
 @app.callback()
@@ -67,7 +66,7 @@ def copy(
         with _telling() as tell:
             copied = trio.run(_copy, there, here, replace, tell)
     except KeyboardInterrupt as stop:
-        stop.add_note(_GO_ON)
+        stop.add_note(AGAIN)
         raise
     _describe(copied, there, here)
     _say(f"{there.shown} is as it was. Next: {_next_steps(here, target, name)}, then start `bub gateway`")

@@ -12,12 +12,14 @@ import msgspec
 from bub.errors import BubError
 from bub.inbox.copying.records import InboxRecord, Tally
 from bub.inbox.copying.sides import Side
-from bub.tape.copying.mark import GO_ON, HalfCopyError, Mark
+from bub.tape.copying.mark import HalfCopyError, Mark
 from bub.tape.copying.records import digest_of
 from bub.tape.tape import prefix_of
 
 Tell = Callable[[str, int, int], None]
 """Is told what is being done, how much of it is done, and how much there is."""
+
+AGAIN = "give the same command again: it goes on where this one stopped"
 
 COPYING, COMPARING = "copying entries of tapes:", "comparing entries of tapes:"
 
@@ -41,11 +43,23 @@ async def copy_store(source: Side, target: Side, *, replace: bool, tell: Tell) -
     """
     await _check(source, target, replace=replace)
     await _begin(source, target)
+    try:
+        await _copy(source, target, tell)
+        copied = await _compare(source, target, tell)
+        await target.tapes.settle()
+        await target.remove_mark()
+    except BubError as error:
+        ways = f"{error.help}; then {AGAIN}" if error.help else AGAIN
+        raise BubError(str(error), help=ways) from error
+    return copied
+
+
+async def _copy(source: Side, target: Side, tell: Tell) -> None:
     pairs = await _pair_tapes(source, target)
-    sizes = [await source.tapes.count(tape) for tape, _ in pairs]
-    total, done = sum(sizes), 0
     for tape in await _list_more(target, pairs):
         await target.tapes.reset(tape)
+    sizes = [await source.tapes.count(tape) for tape, _ in pairs]
+    total, done = sum(sizes), 0
     for pair, size in zip(pairs, sizes, strict=True):
 
         def tell_of(count: int, before: int = done) -> None:
@@ -54,10 +68,6 @@ async def copy_store(source: Side, target: Side, *, replace: bool, tell: Tell) -
         await _copy_tape(source, target, *pair, tell_of)
         done += size
     await target.write(_as_kept(source, target))
-    copied = await _compare(source, target, total, tell)
-    await target.tapes.settle()
-    await target.remove_mark()
-    return copied
 
 
 async def _check(source: Side, target: Side, *, replace: bool) -> None:
@@ -152,19 +162,19 @@ async def _tally(records: AsyncIterator[InboxRecord]) -> Tally:
     return tally
 
 
-async def _compare(source: Side, target: Side, total: int, tell: Tell) -> Copied:
+async def _compare(source: Side, target: Side, tell: Tell) -> Copied:
     """Read both sides, and raise `BubError` if they differ."""
     await _check_workers(source)
     await _check_workers(target)
     pairs, entries, digests = await _pair_tapes(source, target), 0, []
-    for tape, name in pairs:
-        size = await source.tapes.count(tape)
+    sizes = [await source.tapes.count(tape) for tape, _ in pairs]
+    for (tape, name), size in zip(pairs, sizes, strict=True):
         found, there = await digest_of(source.tapes, tape, size), await digest_of(target.tapes, name, size)
         if found != there:
             raise _differ(f"the tape `{tape}`", source, target)
         digests.append((tape, found))
         entries += size
-        tell(COMPARING, entries, total)
+        tell(COMPARING, entries, sum(sizes))
     if more := await _list_more(target, pairs):
         raise _differ(f"the tape `{more[0]}`", source, target)
     tally, there_too = await _tally(_as_kept(source, target)), await _tally(target.read())
@@ -185,4 +195,4 @@ def _same(source: Side, target: Side) -> BubError:
 
 def _differ(what: str, source: Side, target: Side) -> BubError:
     problem = f"{what} is not the same in {source.shown} and {target.shown}"
-    return BubError(problem, help=f"something wrote to one of them meanwhile: see that nothing does, and {GO_ON}")
+    return BubError(problem, help="something wrote to one of them meanwhile: see that nothing does")

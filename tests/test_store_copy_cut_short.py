@@ -1,0 +1,155 @@
+"""`bub store copy` that is killed, or whose store goes away or is full: half a copy is nobody's, and goes on."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from fakes.copying import bub, digest_in, fill, tapes_in
+from fakes.gateway import FILES
+from fakes.redis_server import RedisServer, serving_redis
+
+from bub.base.redis.keys import Keys
+from bub.base.redis.settings import agent_of
+
+Capsys = pytest.CaptureFixture[str]
+
+COPY = [sys.executable, "-m", "bub", "store", "copy"]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Bub's own folder, of an agent that works in `tmp_path` and has something of everything."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BUB_TRUST_WORKSPACE", "1")
+    fill(tmp_path / "home", tmp_path, 2_000, 100)
+    return tmp_path / "home"
+
+
+def wait(process: subprocess.Popen[str], is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not is_so():
+        assert process.poll() is None, "it ended too early"
+        assert time.monotonic() < deadline
+
+
+def kill_midway(is_midway: Callable[[], bool], *arguments: str) -> None:
+    """Kill `bub store copy ARGUMENTS`, with no word to it, as soon as it is midway."""
+    with subprocess.Popen([*COPY, *arguments], text=True) as process:
+        wait(process, is_midway)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+
+
+def check_refusals(capsys: Capsys, *commands: list[str]) -> None:
+    """See that no command works on half a copy, and that each says what to do."""
+    for command in commands:
+        ended = bub(capsys, *command)
+        assert ended.code == 1, command
+        assert "holds half a copy of" in ended.err
+        assert "give the same `bub store copy` again" in ended.err
+
+
+def test_a_copy_to_a_redis_that_was_killed_is_refused_and_goes_on(
+    home: Path, tmp_path: Path, redis: RedisServer, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    tapes = Keys("bub", agent_of(tmp_path)).of_all("tapes")
+    kill_midway(lambda: redis.ask("HLEN", tapes) > 3, "files", redis.address)
+    assert redis.ask("HLEN", tapes) < 22
+    with monkeypatch.context() as environ:
+        environ.setenv("BUB_GATEWAY_STORE", redis.address)
+        check_refusals(capsys, ["gateway"], ["inbox", "list"], ["tape", "list"], ["store", "copy", "shared", "./x"])
+    fill(tmp_path / "other", tmp_path)
+    check_refusals(capsys, ["store", "copy", "./other", redis.address])
+
+    again = bub(capsys, "store", "copy", "files", redis.address)
+    assert "2,002 entries of 22 tapes" in again.out, again.err
+    assert "104 messages" in again.out
+    redis.ask("FLUSHALL")
+    assert digest_in(bub(capsys, "store", "copy", "files", redis.address).out) == digest_in(again.out)
+
+
+def test_a_copy_to_files_that_was_killed_is_refused_and_goes_on(
+    home: Path, tmp_path: Path, redis: RedisServer, monkeypatch: pytest.MonkeyPatch, capsys: Capsys
+) -> None:
+    there = bub(capsys, "store", "copy", "files", redis.address)
+    target, file = tmp_path / "back", tmp_path / "back" / "tapes" / "tapes.db"
+    kill_midway(lambda: file.exists() and len(tapes_in(target)) > 3, redis.address, "./back")
+    assert len(tapes_in(target)) < 22
+    with monkeypatch.context() as environ:
+        environ.setenv("BUB_HOME", str(target))
+        check_refusals(capsys, ["gateway"], ["inbox", "list"], ["tape", "list"], ["run", "hello"])
+
+    again = bub(capsys, "store", "copy", redis.address, "./back")
+    assert digest_in(again.out) == digest_in(there.out), again.err
+    assert tapes_in(target) == tapes_in(home)
+    monkeypatch.setenv("BUB_HOME", str(target))
+    assert bub(capsys, "inbox", "list").code == 0
+
+
+def test_ctrl_c_says_that_the_same_command_goes_on(
+    home: Path, tmp_path: Path, redis: RedisServer, capsys: Capsys
+) -> None:
+    mark = Keys("bub", agent_of(tmp_path)).of_all("copying")
+    with subprocess.Popen([*COPY, "files", redis.address], stderr=subprocess.PIPE, text=True) as process:
+        wait(process, lambda: redis.ask("GET", mark) is not None)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert said == "bub: stopped; give the same command again: it goes on where this one stopped\n"
+    assert redis.ask("GET", mark) is not None
+    assert bub(capsys, "store", "copy", "files", redis.address).code == 0
+    assert redis.ask("GET", mark) is None
+
+
+def test_a_store_that_dies_midway_is_said_and_the_copy_goes_on_when_it_is_back(
+    home: Path, tmp_path: Path, capsys: Capsys
+) -> None:
+    tapes = Keys("bub", agent_of(tmp_path)).of_all("tapes")
+    with serving_redis(appendonly=True, appendfsync="always", password="a secret") as redis:
+        with subprocess.Popen([*COPY, "files", redis.address], stderr=subprocess.PIPE, text=True) as process:
+            wait(process, lambda: redis.ask("HLEN", tapes) > 3)
+            redis.kill()
+            _, said = process.communicate(timeout=30)
+        assert process.returncode == 1
+        assert "cannot be reached" in said
+        assert "give the same command again" in said
+        redis.start()
+        again = bub(capsys, "store", "copy", "files", redis.address)
+        assert "2,002 entries of 22 tapes" in again.out, again.err
+        assert "secret" not in said + again.out + again.err
+
+
+def test_a_redis_that_is_full_is_said_and_the_copy_goes_on_when_it_has_room(home: Path, capsys: Capsys) -> None:
+    with serving_redis(maxmemory="1300kb") as redis:
+        full = bub(capsys, "store", "copy", "files", redis.address)
+        assert full.code == 1
+        assert "the memory of redis://127.0.0.1" in full.err
+        assert "give the same command again" in full.err
+        redis.ask("CONFIG", "SET", "maxmemory", "0")
+        assert "2,002 entries" in bub(capsys, "store", "copy", "files", redis.address).out
+
+
+def test_a_disk_that_is_full_is_said_and_the_copy_goes_on_when_it_has_room(
+    home: Path, tmp_path: Path, redis: RedisServer, capsys: Capsys
+) -> None:
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
+
+    assert bub(capsys, "store", "copy", "files", redis.address).code == 0
+    full = subprocess.run(
+        [*COPY, redis.address, "./back"], capture_output=True, text=True, timeout=60, preexec_fn=limit, check=False
+    )
+    assert full.returncode == 1
+    assert "cannot be used" in full.stderr
+    assert "give the same command again" in full.stderr
+    assert "2,002 entries" in bub(capsys, "store", "copy", redis.address, "./back").out
+    assert tapes_in(tmp_path / "back") == tapes_in(home)
