@@ -23,7 +23,7 @@ from bub.cli.prompts import can_ask, confirm
 from bub.cli.shared_store import find_shared_store, find_tape_setting
 from bub.cli.terminal import printable
 from bub.errors import UsageError
-from bub.inbox.copying.leading import AGAIN, Copied, Tell, copy_store
+from bub.inbox.copying.leading import AGAIN, Copied, Tell, check_different, copy_store
 from bub.inbox.copying.sides import FileSide, Side
 from bub.inbox.shared.opening import side_of
 from bub.pipeline.source.document import Node
@@ -73,14 +73,9 @@ def copy(
 
 
 async def _copy(source: Side, target: Side, replace: bool, tell: Tell) -> Copied:
-    try:
-        await source.open(is_target=False)
-        await target.open(is_target=True)
+    check_different(source, target)
+    async with source.opened(is_target=False), target.opened(is_target=True):
         return await copy_store(source, target, replace=replace, tell=tell)
-    finally:
-        with trio.CancelScope(shield=True):
-            await target.close()
-            await source.close()
 
 
 def _find_side(said: str, memory: str, options: Options) -> Side:

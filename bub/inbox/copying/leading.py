@@ -36,6 +36,12 @@ class Copied(msgspec.Struct, frozen=True):
     digest: str
 
 
+def check_different(source: Side, target: Side) -> None:
+    """Raise `BubError` if two sides are the same, before one locks the other out."""
+    if source.name == target.name:
+        raise _same(source, target)
+
+
 async def copy_store(source: Side, target: Side, *, replace: bool, tell: Tell) -> Copied:
     """Copy everything from one open side to another, and compare. Raises `BubError`, which says what to do.
 
@@ -72,8 +78,6 @@ async def _copy(source: Side, target: Side, tell: Tell) -> None:
 
 async def _check(source: Side, target: Side, *, replace: bool) -> None:
     """See that nobody works on either side, and that nothing is lost in the target."""
-    if source.name == target.name:
-        raise _same(source, target)
     await _check_workers(source)
     await _check_workers(target)
     mark = await source.read_mark()
@@ -88,6 +92,9 @@ async def _check(source: Side, target: Side, *, replace: bool) -> None:
     if mark is None and not replace and (found := await _describe(target)):
         problem = f"{target.shown} is not empty: it has {found}"
         raise BubError(problem, help="name another store (or another `prefix`), or give that up with --replace")
+    for tape, name in await _pair_tapes(source, target):
+        if not target.tapes.is_own(name):
+            await _count_equal(source, target, tape, name)
 
 
 async def _check_workers(side: Side) -> None:
@@ -129,23 +136,31 @@ async def _list_more(target: Side, pairs: list[tuple[str, str]]) -> list[str]:
 
 async def _copy_tape(source: Side, target: Side, tape: str, name: str, tell: Callable[[int], None]) -> None:
     """Write what is missing at the end of a tape; one that has something else is written anew."""
-    done = await target.tapes.count(name)
-    if done:
-        count, digest = await digest_of(source.tapes, tape, done)
-        if (count, digest) != await digest_of(target.tapes, name, done):
-            if target.tapes.is_own(name):
-                await target.tapes.reset(name)
-                done = 0
-            elif await digest_of(target.tapes, name, count) == (count, digest):
-                return  # others have gone on with it there
-            else:
-                problem = f"other agents use the tape `{name}` of {target.shown}, and it is another than this one's"
-                raise BubError(problem, help="name another folder to copy to")
+    done = await _count_equal(source, target, tape, name)
+    if done is None:
+        await target.tapes.reset(name)
+        done = 0
     async with aclosing(source.tapes.read(tape, done)) as parts:  # type: ignore[type-var]
         async for records in parts:
             await target.tapes.write(name, records)
             done += len(records)
             tell(done)
+
+
+async def _count_equal(source: Side, target: Side, tape: str, name: str) -> int | None:
+    """Return how many entries of a tape are in the target already; None if it has something else there.
+
+    Others may have gone on with a tape that is not the agent's alone; if they have another, `BubError` is raised.
+    """
+    there = await target.tapes.count(name)
+    count, digest = await digest_of(source.tapes, tape, there)
+    is_own = target.tapes.is_own(name)
+    if (count == there or not is_own) and (await digest_of(target.tapes, name, count))[1] == digest:
+        return count
+    if is_own:
+        return None
+    problem = f"other agents use the tape `{name}` of {target.shown}, and it is another than this one's"
+    raise BubError(problem, help="name another folder to copy to")
 
 
 async def _as_kept(source: Side, target: Side) -> AsyncIterator[InboxRecord]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -39,11 +39,8 @@ class Side(Protocol):
     def tapes(self) -> TapeSide:
         """The tapes there."""
 
-    async def open(self, *, is_target: bool) -> None:
-        """Open the store; nobody else may work on it, as far as it can see to that."""
-
-    async def close(self) -> None:
-        """Close the store."""
+    def opened(self, *, is_target: bool) -> AbstractAsyncContextManager[None]:
+        """Open the store for as long as the block; it keeps others from it, as far as it can."""
 
     async def find_workers(self) -> Sequence[str]:
         """Return the gateways that run on the store."""
@@ -76,25 +73,23 @@ class FileSide:
     def __init__(self, home: Path, memory: str, settings: Mapping[str, Any]) -> None:
         self._home = Path(os.path.realpath(home))
         self.memory = memory
-        self._held = ExitStack()
         self.name = f"{socket.gethostname()}:{self._home} {memory}"
         self.shown = str(home)
         self.tapes = side_of_files(self._home, memory, settings)
         self._inbox = FileInbox(None, memory)
 
-    async def open(self, *, is_target: bool) -> None:
+    @asynccontextmanager
+    async def opened(self, *, is_target: bool) -> AsyncIterator[None]:
         """Open the files, which are made only if something is to be written; a gateway there is an error."""
         path = inbox_file(self._home)
-        if is_target or path.parent.exists():
-            self._held.callback(lock_workspace(path, self.memory).close)
-        self._inbox = FileInbox(path if is_target or path.exists() else None, self.memory)
-        self._inbox.open()
-        self._held.callback(self._inbox.close)
-
-    async def close(self) -> None:
-        """Close the files."""
-        self.tapes.close()
-        self._held.close()
+        with ExitStack() as held:
+            held.callback(self.tapes.close)
+            if is_target or path.parent.exists():
+                held.enter_context(lock_workspace(path, self.memory))
+            self._inbox = FileInbox(path if is_target or path.exists() else None, self.memory)
+            self._inbox.open()
+            held.callback(self._inbox.close)
+            yield
 
     async def find_workers(self) -> Sequence[str]:
         """Return nobody: who opens the files has locked every gateway out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import msgspec
 
@@ -54,9 +55,17 @@ class RedisSide:
         self._mark = ""
         self.tapes = RedisTapeSide(self._redis, self._keys, lambda: self._mark)
 
-    async def open(self, *, is_target: bool) -> None:
+    @asynccontextmanager
+    async def opened(self, *, is_target: bool) -> AsyncIterator[None]:
         """Connect. A target is cut into partitions, if it is not yet."""
         await self._redis.open()
+        try:
+            await self._read_meta(is_target=is_target)
+            yield
+        finally:
+            await self._redis.close()
+
+    async def _read_meta(self, *, is_target: bool) -> None:
         client, key = self._redis.client, self._keys.of_all("meta")
         if is_target:
             for name, value in (("partitions", self._address.partitions or USUAL_PARTITIONS), ("format", FORMAT)):
@@ -68,10 +77,6 @@ class RedisSide:
         if is_target and self._address.partitions not in (None, self._partitions):
             problem = f"{self.shown} is cut into {self._partitions} partitions, not {self._address.partitions}"
             raise BubError(problem, help="leave `partitions` out, or name another `prefix`")
-
-    async def close(self) -> None:
-        """Give up the connection."""
-        await self._redis.close()
 
     async def find_workers(self) -> Sequence[str]:
         """Return the gateways that have reported lately, or have a lease."""
