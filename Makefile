@@ -33,7 +33,7 @@ export SAY := $(value MESSAGE)
 # Tests start Bub hundreds of times: a process that may not keep bytecode compiles every module anew, at twice the cost.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test matrix conformance foreign lint types pictures fuzz promise planted crash load cluster beside soak local bench installs packages journey compat build clean
+.PHONY: help run test matrix conformance foreign lint types pictures fuzz promise planted crash load cluster copy beside soak local bench installs packages journey compat build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -92,6 +92,10 @@ load: $(VENV)/.bub $(VENV)/.test ## 1,000 messages while everybody is killed, an
 
 cluster: $(VENV)/.bub $(VENV)/.test ## kill, freeze and cut off four gateways on one Redis: make cluster PLANS="kills network" SEED=7
 	PYTHONPATH=tests $(PY) -m cluster $(PLANS)
+
+copy: $(VENV)/.bub $(VENV)/.test ## copy 100,000 entries and 1,000 messages to a Redis and back, killed again and again: make copy KILLS=20
+	COPY_ENTRIES=100000 COPY_MESSAGES=1000 COPY_EXAMPLES=100 COPY_KILLS=$(or $(KILLS),10) \
+	    $(PY) -m pytest -o faulthandler_timeout=0 -o timeout=0 -s $(wildcard tests/test_store_copy*.py)
 
 beside: $(if $(PACKAGE),$(VENV)/.compat,$(VENV)/.bub $(VENV)/.test) ## a channel on asyncio beside Telegram: killed, reloaded, blocked: make beside PACKAGE=bub-slack
 	CONTRIB="$(CONTRIB)" BESIDE_MESSAGES=$(MESSAGES) BESIDE_ROUNDS=5 \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -65,10 +66,16 @@ def test_all_that_an_agent_has_is_the_same_in_a_redis_and_back_in_files(
     home: Path, tmp_path: Path, redis: RedisServer, capsys: Capsys
 ) -> None:
     fill(home, tmp_path, ENTRIES, MESSAGES)
+    began = time.monotonic()
     there = bub(capsys, "store", "copy", "files", redis.address)
+    midway = time.monotonic()
     assert f"{ENTRIES + 2:,} entries of 22 tapes" in there.out
     assert f"{MESSAGES + 4:,} messages" in there.out
     back = bub(capsys, "store", "copy", redis.address, "./back")
+    took = [midway - began, time.monotonic() - midway]
+    with capsys.disabled():
+        print(f"\n{ENTRIES:,} entries and {MESSAGES:,} messages: {took[0]:.1f} s to Redis, {took[1]:.1f} s back")
+    assert max(took) < 120
     assert digest_in(there.out) == digest_in(back.out)
     assert tapes_in(tmp_path / "back") == tapes_in(home)
     before, after = [trio.run(waiting_in, folder, tmp_path) for folder in (home, tmp_path / "back")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import subprocess
@@ -20,6 +21,10 @@ from bub.base.redis.settings import agent_of
 
 Capsys = pytest.CaptureFixture[str]
 
+ENTRIES = int(os.environ.get("COPY_ENTRIES", "2000"))
+KILLS = int(os.environ.get("COPY_KILLS", "1"))
+"""How often a copy to a Redis is killed; `make copy` does so more often."""
+
 COPY = [sys.executable, "-m", "bub", "store", "copy"]
 
 
@@ -30,7 +35,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("BUB_TRUST_WORKSPACE", "1")
-    fill(tmp_path / "home", tmp_path, 2_000, 100)
+    fill(tmp_path / "home", tmp_path, ENTRIES, 100)
     return tmp_path / "home"
 
 
@@ -70,8 +75,12 @@ def test_a_copy_to_a_redis_that_was_killed_is_refused_and_goes_on(
     fill(tmp_path / "other", tmp_path)
     check_refusals(capsys, ["store", "copy", "./other", redis.address])
 
-    again = bub(capsys, "store", "copy", "files", redis.address)
-    assert "2,002 entries of 22 tapes" in again.out, again.err
+    for number in range(1, KILLS):
+        with subprocess.Popen([*COPY, "files", redis.address]) as process:
+            time.sleep(0.5 + number / KILLS * ENTRIES / 20_000)  # at any moment, near its end, too
+            process.kill()
+    again = bub(capsys, "store", "copy", "files", redis.address, *(["--replace", "--yes"] if KILLS > 1 else []))
+    assert f"{ENTRIES + 2:,} entries of 22 tapes" in again.out, again.err
     assert "104 messages" in again.out
     redis.ask("FLUSHALL")
     assert digest_in(bub(capsys, "store", "copy", "files", redis.address).out) == digest_in(again.out)
@@ -124,7 +133,7 @@ def test_a_store_that_dies_midway_is_said_and_the_copy_goes_on_when_it_is_back(
         assert "give the same command again" in said
         redis.start()
         again = bub(capsys, "store", "copy", "files", redis.address)
-        assert "2,002 entries of 22 tapes" in again.out, again.err
+        assert f"{ENTRIES + 2:,} entries of 22 tapes" in again.out, again.err
         assert "secret" not in said + again.out + again.err
 
 
@@ -135,7 +144,7 @@ def test_a_redis_that_is_full_is_said_and_the_copy_goes_on_when_it_has_room(home
         assert "the memory of redis://127.0.0.1" in full.err
         assert "give the same command again" in full.err
         redis.ask("CONFIG", "SET", "maxmemory", "0")
-        assert "2,002 entries" in bub(capsys, "store", "copy", "files", redis.address).out
+        assert f"{ENTRIES + 2:,} entries" in bub(capsys, "store", "copy", "files", redis.address).out
 
 
 def test_a_disk_that_is_full_is_said_and_the_copy_goes_on_when_it_has_room(
@@ -151,5 +160,5 @@ def test_a_disk_that_is_full_is_said_and_the_copy_goes_on_when_it_has_room(
     assert full.returncode == 1
     assert "cannot be used" in full.stderr
     assert "give the same command again" in full.stderr
-    assert "2,002 entries" in bub(capsys, "store", "copy", redis.address, "./back").out
+    assert f"{ENTRIES + 2:,} entries" in bub(capsys, "store", "copy", redis.address, "./back").out
     assert tapes_in(tmp_path / "back") == tapes_in(home)

@@ -130,7 +130,8 @@ def _read_replies(db: sqlite3.Connection, key: int) -> Iterator[Reply]:
     )
     for channel, chat_id, at, body, attempts, not_before, reason in rows:
         said = str(reason) if reason is not None else None
-        numbers = (int(read_number(attempts)), read_number(not_before))
+        # What was set aside is due at once when somebody lets it wait again.
+        numbers = (int(read_number(attempts)), read_number(not_before) if said is None else 0.0)
         yield Reply(str(channel), str(chat_id), read_number(at), str(body), *numbers, said)
 
 
