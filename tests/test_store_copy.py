@@ -200,7 +200,10 @@ def test_what_is_no_store_is_said(home: Path, redis: RedisServer, capsys: Capsys
         ended = bub(capsys, "store", "copy", *arguments)
         assert ended.code in (1, 2)
         assert said_of_it in ended.err
+    refused = bub(capsys, "store", "copy", redis.address, "./new")
+    assert "has nothing of this agent" in refused.err
     assert not home.exists()
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_password_is_a_reference_and_is_never_printed(

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,7 @@ from bub.cli.prompts import can_ask, confirm
 from bub.cli.shared_store import find_shared_store, find_tape_setting
 from bub.cli.terminal import printable
 from bub.errors import UsageError
-from bub.inbox.copying.leading import AGAIN, Copied, Tell, check_different, copy_store
+from bub.inbox.copying.leading import AGAIN, Copied, Tell, check_different, check_source, copy_store
 from bub.inbox.copying.sides import FileSide, Side
 from bub.inbox.shared.opening import side_of
 from bub.pipeline.source.document import Node
@@ -64,7 +65,9 @@ def copy(
         return
     try:
         with _telling() as tell:
-            copied = trio.run(_copy, there, here, replace, tell)
+            work = partial(_copy, there, here, replace, tell)
+            # A Ctrl-C in the middle of a task of the client would end all of them with an error of trio's own.
+            copied = trio.run(work, restrict_keyboard_interrupt_to_checkpoints=True)
     except KeyboardInterrupt as stop:
         stop.add_note(AGAIN)
         raise
@@ -74,8 +77,10 @@ def copy(
 
 async def _copy(source: Side, target: Side, replace: bool, tell: Tell) -> Copied:
     check_different(source, target)
-    async with source.opened(is_target=False), target.opened(is_target=True):
-        return await copy_store(source, target, replace=replace, tell=tell)
+    async with source.opened(is_target=False):
+        await check_source(source)
+        async with target.opened(is_target=True):
+            return await copy_store(source, target, replace=replace, tell=tell)
 
 
 def _find_side(said: str, memory: str, options: Options) -> Side:

@@ -8,6 +8,7 @@ from hashlib import sha256
 from uuid import uuid4
 
 import msgspec
+import trio
 
 from bub.errors import BubError
 from bub.inbox.copying.records import InboxRecord, Tally
@@ -20,6 +21,8 @@ Tell = Callable[[str, int, int], None]
 """Is told what is being done, how much of it is done, and how much there is."""
 
 AGAIN = "give the same command again: it goes on where this one stopped"
+
+_BETWEEN_CHECKPOINTS = 1_000
 
 COPYING, COMPARING = "copying entries of tapes:", "comparing entries of tapes:"
 
@@ -43,7 +46,7 @@ def check_different(source: Side, target: Side) -> None:
 
 
 async def copy_store(source: Side, target: Side, *, replace: bool, tell: Tell) -> Copied:
-    """Copy everything from one open side to another, and compare. Raises `BubError`, which says what to do.
+    """Copy everything from one open side, which is fit for it, to another, and compare. Raises `BubError`.
 
     A copy that was cut short goes on. With `replace`, what else lies in the target is given up.
     """
@@ -76,16 +79,20 @@ async def _copy(source: Side, target: Side, tell: Tell) -> None:
     await target.write(_as_kept(source, target))
 
 
-async def _check(source: Side, target: Side, *, replace: bool) -> None:
-    """See that nobody works on either side, and that nothing is lost in the target."""
+async def check_source(source: Side) -> None:
+    """Raise `BubError` if nothing can be copied from a side that is open: before anything is made in a target."""
     await _check_workers(source)
-    await _check_workers(target)
     mark = await source.read_mark()
     if mark is not None:
         raise HalfCopyError(source.shown, mark)
     if not await _describe(source):
         remedy = "--workspace, --agent and BUB_AGENT say which agent is meant"
         raise BubError(f"{source.shown} has nothing of this agent", help=remedy)
+
+
+async def _check(source: Side, target: Side, *, replace: bool) -> None:
+    """See that nobody works on the target, and that nothing is lost there."""
+    await _check_workers(target)
     mark = await target.read_mark()
     if mark is not None and mark.source != source.name and not replace:
         raise HalfCopyError(target.shown, mark)
@@ -145,6 +152,7 @@ async def _copy_tape(source: Side, target: Side, tape: str, name: str, tell: Cal
             await target.tapes.write(name, records)
             done += len(records)
             tell(done)
+            await trio.lowlevel.checkpoint()  # files never wait, and somebody may want an end
 
 
 async def _count_equal(source: Side, target: Side, tape: str, name: str) -> int | None:
@@ -174,6 +182,8 @@ async def _tally(records: AsyncIterator[InboxRecord]) -> Tally:
     async with aclosing(records) as found:  # type: ignore[type-var]
         async for record in found:
             tally.add(record)
+            if not tally.counts.total() % _BETWEEN_CHECKPOINTS:
+                await trio.lowlevel.checkpoint()
     return tally
 
 

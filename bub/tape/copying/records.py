@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
+import trio
 
 from bub.tape.entry import TapeEntry, mend
 from bub.tape.store import encode_entry
@@ -107,6 +108,7 @@ async def digest_of(side: TapeSide, tape: str, most: int) -> tuple[int, str]:
             for record in records[: most - count]:
                 found.update(msgspec.msgpack.encode(record))
             count += min(len(records), most - count)
+            await trio.lowlevel.checkpoint()
             if count == most:
                 break
     return count, found.hexdigest()
