@@ -97,6 +97,13 @@ async def test_what_a_turn_writes_is_one_command(redis: RedisServer) -> None:
         assert _calls(redis) == 2
 
 
+async def test_tapes_that_nobody_asked_for_are_closed_at_once(redis: RedisServer) -> None:
+    began = trio.current_time()
+    async with tapes(redis):
+        pass
+    assert trio.current_time() - began < 1
+
+
 def _calls(redis: RedisServer) -> int:
     stats = dict(line.split(":", 1) for line in redis.ask("INFO", "commandstats").decode().split("\r\n") if ":" in line)
     return int(stats["cmdstat_evalsha"].split("=", 1)[1].split(",")[0])

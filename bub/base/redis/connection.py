@@ -69,6 +69,7 @@ class RedisConnection:
         self._digests: dict[str, str] = {}
         self._closing = trio.Event()
         self._closed = trio.Event()
+        self._closed.set()  # who closes what was never opened has nothing to wait for
 
     async def open(self) -> None:
         """Connect, and see that the other side is a Redis that may be used."""
