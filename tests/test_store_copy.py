@@ -274,7 +274,7 @@ def test_a_gateway_that_runs_keeps_a_copy_away_and_the_next_one_answers_what_was
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
 
-    address = f"{redis.address}?partitions=2&lease=1s"
+    address = f"{redis.address}?partitions=2"
     trio.run(receive, Mailbox(inbox_file(home), tmp_path), "wait go", "b", "c")
     there = bub(capsys, "store", "copy", "files", address)
     assert "3 messages" in there.out, there.err

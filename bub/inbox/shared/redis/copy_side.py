@@ -79,8 +79,11 @@ class RedisSide:
             raise BubError(problem, help="leave `partitions` out, or name another `prefix`")
 
     async def find_workers(self) -> Sequence[str]:
-        """Return the gateways that have reported lately, or have a lease."""
-        reported = {one.name for one in await RedisWorkers(self._redis, self._keys).all()}
+        """Return the gateways that have reported lately, or have a lease.
+
+        One that was about to end and has no lease any more can write nothing, whether it has ended or not.
+        """
+        reported = {one.name for one in await RedisWorkers(self._redis, self._keys).all() if not one.is_draining}
         return sorted(reported | set((await RedisLeases(self._redis, self._keys).holders()).values()))
 
     async def read_mark(self) -> Mark | None:
