@@ -1,6 +1,6 @@
 """Run plans, and print what came of each: `python -m cluster [PLAN …]`, as `make cluster` does.
 
-GATEWAYS=0 is one gateway with files of its own. SEED repeats a run.
+GATEWAYS=0 is one gateway with files of its own. LEASE is how many seconds a lease holds. SEED repeats a run.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ def _read_size() -> Size:
         messages=int(given.get("MESSAGES", usual.messages)),
         rate=float(given.get("RATE", usual.rate)),
         kills=int(given.get("KILLS", usual.kills)),
+        lease=float(given.get("LEASE", usual.lease)),
         seed=given.get("SEED") or str(random.randrange(10**6)),
     )
 
