@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import trio
@@ -80,6 +82,32 @@ async def test_a_lease_that_is_over_is_not_revived(redis: RedisServer) -> None:
         assert await leases.renew([lease]) == []
         again = await leases.take("channel:line", "one")
         assert again is not None and again.token != lease.token
+
+
+class Interrupted(RedisConnection):
+    """Ctrl-C comes while one of the client's own tasks runs."""
+
+    @asynccontextmanager
+    async def _make_client(self) -> AsyncIterator[Any]:
+        async def run() -> None:
+            signal.raise_signal(signal.SIGINT)
+
+        async with super()._make_client() as client, trio.open_nursery() as tasks:
+            tasks.start_soon(run)
+            yield client
+
+
+def test_a_ctrl_c_in_a_task_of_the_client_ends_the_program_as_any_other(redis: RedisServer) -> None:
+    async def work() -> None:
+        connection = Interrupted(StoreAddress.parse(redis.address))
+        try:
+            await connection.open()
+            await trio.sleep_forever()
+        finally:
+            await connection.close()
+
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(work)
 
 
 async def test_what_is_wrong_with_a_server_is_said_without_the_password(redis: RedisServer) -> None:

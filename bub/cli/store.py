@@ -66,7 +66,7 @@ def copy(
     try:
         with _telling() as tell:
             work = partial(_copy, there, here, replace, tell)
-            # A Ctrl-C in the middle of a task of the client would end all of them with an error of trio's own.
+            # A Ctrl-C comes between two steps, and each step is done to its end.
             copied = trio.run(work, restrict_keyboard_interrupt_to_checkpoints=True)
     except KeyboardInterrupt as stop:
         stop.add_note(AGAIN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Awaitable, Sequence
 from hashlib import sha1
 from typing import Any, TypeVar
@@ -134,17 +135,23 @@ class RedisConnection:
             raise StoreError(problem, help=_TOO_OLD)
 
     async def _hold(self, ready: trio.Event) -> None:
+        is_interrupted = False
         try:
-            async with self._make_client() as client, self._make_client() as waiting:
-                self.client, self.waiting = client, waiting
-                ready.set()
-                await self._closing.wait()
+            try:
+                async with self._make_client() as client, self._make_client() as waiting:
+                    self.client, self.waiting = client, waiting
+                    ready.set()
+                    await self._closing.wait()
+            except* KeyboardInterrupt:  # it came while a task of the client ran
+                is_interrupted = True
         except Exception:  # noqa: BLE001 (a system task may not fail: each command raises its own error)
             pass
         finally:
             self._line = None
             ready.set()
             self._closed.set()
+        if is_interrupted:
+            signal.raise_signal(signal.SIGINT)  # from a system task, trio hands it to the main task
 
     def _make_client(self) -> Any:
         address = self.address
