@@ -81,3 +81,34 @@ async def test_what_is_given_back_is_taken_by_another_at_once() -> None:
         await trio.sleep(SECONDS / 100)
         assert len(second.leases) == 4
         tasks.cancel_scope.cancel()
+
+
+async def test_what_was_given_back_while_its_renewal_was_on_its_way_is_not_lost() -> None:
+    store, works, faults = SharedStore(1, SECONDS), Slow(0), Faults()
+    holder = Holder(Line(store, "one", faults), Worker("one", roles=(TURNS,)), (), works)
+    async with trio.open_nursery() as tasks:
+        await tasks.start(holder.run)
+        await trio.sleep(1.0)
+        faults.waiting["renew"] = [(2.0, 0.0, "")]
+        await trio.sleep(SECONDS / 3)
+        await holder.drain()
+        await trio.sleep(SECONDS)
+        tasks.cancel_scope.cancel()
+    assert works.happened == ["begin 1", "begun 1", "end 1"]
+    assert holder.losses == 0
+
+
+async def test_what_is_taken_while_a_gateway_begins_to_drain_is_given_back() -> None:
+    store, works, faults = SharedStore(1, SECONDS), Slow(0), Faults()
+    holder = Holder(Line(store, "one", faults), Worker("one", roles=(TURNS,)), (), works)
+    at_once = (0.001, 0.001, "")
+    faults.waiting["lease"] = [at_once, at_once, at_once, (0.5, 1.0, "")]  # report, holders, workers, take
+    async with trio.open_nursery() as tasks:
+        tasks.start_soon(holder.run)
+        await trio.sleep(1.0)
+        assert store.holder("partition:0") is not None
+        with trio.fail_after(SECONDS):
+            await holder.drain()
+            await trio.sleep(2.0)
+            assert store.holder("partition:0") is None
+        tasks.cancel_scope.cancel()

@@ -65,6 +65,7 @@ class _Held:
     """When it counts as lost, by this process's clock."""
     is_ending: bool = False
     is_lost: bool = False
+    is_given_back: bool = False
     beginning: trio.CancelScope = field(default_factory=trio.CancelScope)
     begun: trio.Event = field(default_factory=trio.Event)
 
@@ -81,6 +82,7 @@ class Holder:
         self._tasks: trio.Nursery | None = None
         self._look = trio.Event()
         self._emptied = trio.Event()
+        self._keeping = trio.Lock()
         self._is_draining = False
         self.away_since: float | None = None
         """Since when the store cannot be reached, by the process's clock; None if it can."""
@@ -105,7 +107,8 @@ class Holder:
             tasks.start_soon(self._listen)
             while True:
                 began, self._look = trio.current_time(), trio.Event()
-                await self._keep()
+                async with self._keeping:
+                    await self._keep()
                 task_status.started()
                 task_status = trio.TASK_STATUS_IGNORED
                 with trio.move_on_at(began + self._store.leases.seconds / _RENEWALS):
@@ -114,7 +117,8 @@ class Holder:
     async def drain(self) -> None:
         """Let go of everything, as soon as it is idle, and take nothing more; returns when nothing is held."""
         self._is_draining = True
-        await self._tell()  # so that the others part among themselves what is released now
+        async with self._keeping:  # what is being taken now is held then
+            await self._tell()  # so that the others part among themselves what is released
         for held in list(self._held.values()):
             self._give_up(held)
         while self._held:
@@ -193,8 +197,8 @@ class Holder:
             self._give_up(self._held[f"partition:{partition}"])
 
     async def _take(self, name: str) -> None:
-        if name in self._held:
-            return  # what this process had before under that name has not ended yet
+        if name in self._held or self._is_draining:
+            return  # what this process had before under that name has not ended yet, or all of it is ending
         until = self._until()
         lease = await self._store.leases.take(name, self._worker.name)
         if lease is not None:
@@ -223,7 +227,7 @@ class Holder:
             self._tasks.start_soon(self._end, held)
 
     def _lose(self, held: _Held, why: str) -> None:
-        if held.is_lost:
+        if held.is_lost or held.is_given_back:
             return
         held.is_lost = True
         self.losses += 1
@@ -237,8 +241,9 @@ class Holder:
             held.beginning.cancel()
         await held.begun.wait()
         await self._holding.end(held.lease, is_lost=held.is_lost)
-        if self._held.get(held.lease.name) is not held:
+        if held.is_given_back:  # what was lost while it ended has ended twice
             return
+        held.is_given_back = True
         try:
             await self._store.drop_claim(held.lease)
         except BubError as error:  # it ends by itself
