@@ -133,7 +133,9 @@ class Stage:
             if not gateway.is_running:
                 self.problems.append(f"{gateway.name} has ended by itself\n{gateway.newest_log[-2000:]}")
                 gateway.stop()
-            elif (code := gateway.end()) != 0:
+                continue
+            gateway.wait_until_ready()  # one that was started again a moment ago
+            if (code := gateway.end()) != 0:
                 self.problems.append(f"{gateway.name} ended with {code}\n{gateway.newest_log[-2000:]}")
         self._check()
         self._tell(took)
