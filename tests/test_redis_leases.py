@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 import trio
@@ -84,30 +84,42 @@ async def test_a_lease_that_is_over_is_not_revived(redis: RedisServer) -> None:
         assert again is not None and again.token != lease.token
 
 
-class Interrupted(RedisConnection):
-    """Ctrl-C comes while one of the client's own tasks runs."""
+INTERRUPTED = """
+import signal, sys, trio
+from contextlib import asynccontextmanager
+from bub.base.redis.address import StoreAddress
+from bub.base.redis.connection import RedisConnection
 
+class Interrupted(RedisConnection):
     @asynccontextmanager
-    async def _make_client(self) -> AsyncIterator[Any]:
-        async def run() -> None:
+    async def _make_client(self):
+        async def run():
             signal.raise_signal(signal.SIGINT)
 
         async with super()._make_client() as client, trio.open_nursery() as tasks:
             tasks.start_soon(run)
             yield client
 
+async def work():
+    connection = Interrupted(StoreAddress.parse(sys.argv[1]))
+    try:
+        await connection.open()
+        await trio.sleep_forever()
+    finally:
+        await connection.close()
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    trio.run(work)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
 
 def test_a_ctrl_c_in_a_task_of_the_client_ends_the_program_as_any_other(redis: RedisServer) -> None:
-    async def work() -> None:
-        connection = Interrupted(StoreAddress.parse(redis.address))
-        try:
-            await connection.open()
-            await trio.sleep_forever()
-        finally:
-            await connection.close()
-
-    with pytest.raises(KeyboardInterrupt):
-        trio.run(work)
+    command = [sys.executable, "-c", INTERRUPTED, redis.address]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert done.stdout == "interrupted\n", done.stderr
 
 
 async def test_what_is_wrong_with_a_server_is_said_without_the_password(redis: RedisServer) -> None:
