@@ -24,6 +24,8 @@ class Surface(Enum):
     """A bus, whoever publishes there."""
     MCP = "mcp"
     """A program that uses Bub as an MCP server: whoever drives it, and mostly a model (`bub mcp serve`)."""
+    PAGE = "page"
+    """The chat of the page that `bub studio` serves. Who has its token answers as the operator, but types as anyone."""
     SCHEDULE = "schedule"
     """A schedule of the file. The operator wrote it, and nobody sits there: a command in it is asked as anyone's."""
     PROGRAM = "program"

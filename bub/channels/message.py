@@ -40,7 +40,8 @@ class ChannelMessage:
 
     Of a reply, `answers` is the `message_id` of what it answers, and `draft` the channel's name for the message that
     showed it while it was being made, "" if there is none. `output_channel` sends it elsewhere (C26); that of a message
-    which came in is where the answer goes, unless the reply says otherwise.
+    which came in is where the answer goes, unless the reply says otherwise. `trace` is what whoever sent it said of the
+    trace that it is a part of: the header `traceparent`, and behind a blank `tracestate`.
 
     `lifespan` is open while the message's turn runs; it is not kept over a restart. Everything else is JSON.
     """
@@ -59,6 +60,7 @@ class ChannelMessage:
     answers: str = ""
     draft: str = ""
     output_channel: str = ""
+    trace: str = ""
     lifespan: Any = field(default=None, compare=False, repr=False)
 
     @classmethod

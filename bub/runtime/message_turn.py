@@ -9,8 +9,8 @@ from typing import TypeAlias
 from bub.approval import Ask, CallNotes
 from bub.base.surfaces import Surface, Writer, writers_of
 from bub.base.trace import TurnRecord
-from bub.base.waiting import MovingDeadline, one_at_a_time
-from bub.envelope import Envelope, add_address, content_of, field_of
+from bub.base.waiting import MovingDeadline
+from bub.envelope import Envelope, add_address, content_of
 from bub.hooks.admission import Admission, Steering
 from bub.pipeline.run.failures import tell_observers
 from bub.pipeline.run.state import OnEvent
@@ -22,14 +22,14 @@ from bub.runtime.result import TurnResult, result_of
 from bub.runtime.sessions import Dispatch, OnWait, TurnUnderWay, origin_of
 from bub.runtime.snapshot import Profile
 from bub.runtime.turn_host import TurnHost
-from bub.runtime.under_way import current_turn
+from bub.runtime.watched import WatchedTurn, leave
 from bub.streaming import StreamEvent
 
 Complete: TypeAlias = Callable[[Envelope], Awaitable[Envelope]]
 """Completes a message before anybody looks into it, such as by fetching its media."""
 
 
-class MessageTurn(TurnUnderWay):
+class MessageTurn(WatchedTurn):
     """The turn of one message: it arrives, may be let in, holds its session, and is answered.
 
     Call `arrive`, `admit`, `hold` and `answer` in this order, each once, and `close` in any case. One that is closed
@@ -71,10 +71,10 @@ class MessageTurn(TurnUnderWay):
     ) -> None:
         inbound = dict(message) if type(message) is dict or isinstance(message, Mapping) else message
         current = add_address(inbound)
-        asking = one_at_a_time(ask) if ask is not None else None  # a person reads one question at a time
         typed = content_of(current) if surface.is_operator else None
         wrote = writers or partial(writers_of, current, surface)
-        super().__init__(above, field_of(current, "lifespan"), asking, dispatch, steering, typed, notes, wrote)
+        more = (dispatch, steering, typed, notes, wrote)
+        super().__init__(current, surface, ask, above, *more, find_stage=self._find_stage)
         self._turns = turns
         self._inbound = inbound
         self._current = current
@@ -89,6 +89,12 @@ class MessageTurn(TurnUnderWay):
         self._route(self._generation())
         if self.above is None and (keeps_order or not self.profile.is_parallel):
             turns.sessions.line_up(self, origin_of(current))
+        turns.note_begin(self)
+
+    @property
+    def stages_now(self) -> Sequence[str]:
+        """The ids of the stages that run now."""
+        return self._turn.stages_now if self._turn is not None else ()
 
     @property
     def session_id(self) -> str:
@@ -163,7 +169,7 @@ class MessageTurn(TurnUnderWay):
         if before is not None:
             self.profile = self.loaded.profiles.get(before.profile, self.profile)
         turn = self._turn = self._turn_on(self.profile)
-        token = current_turn.set(self)
+        token = self.enter()
         try:
             if self.lifespan is not None and not self.profile.graph.joins:
                 await self.open_lifespan()
@@ -179,7 +185,7 @@ class MessageTurn(TurnUnderWay):
             await self._fail(error)
             raise
         finally:
-            current_turn.reset(token)
+            leave(token)
         if self._turn.ended_by is not None:
             self._end()
 
@@ -214,17 +220,18 @@ class MessageTurn(TurnUnderWay):
         """
         if self.above is not None and not self.profile.graph.joins:
             return
+        self.phase = "waiting"
         if alone is None:
             alone = not self.profile.is_parallel
         try:
             if await self._turns.sessions.hold(self, self.session_id, alone=alone, on_wait=on_wait):
                 self._has_profile_for_sure = False
         except BaseException as error:
-            token = current_turn.set(self)
+            token = self.enter()
             try:
                 await self._fail(error)
             finally:
-                current_turn.reset(token)
+                leave(token)
             raise
 
     async def tell(self, event: StreamEvent) -> None:
@@ -247,14 +254,15 @@ class MessageTurn(TurnUnderWay):
         waited is away. Raises what the first failing stage raised.
         """
         if not self.is_over:
-            token = current_turn.set(self)
+            self.phase = "answering"
+            token = self.enter()
             try:
                 await self._answer()
             except BaseException as error:
                 await self._fail(error)
                 raise
             finally:
-                current_turn.reset(token)
+                leave(token)
                 if self.scope is not None:
                     await self.scope.close()
         assert self._turn is not None
@@ -265,15 +273,17 @@ class MessageTurn(TurnUnderWay):
         loaded = self._turns.loaded
         try:
             if self._turn is not None and not self.is_over:
-                token = current_turn.set(self)
+                token = self.enter()
                 try:
                     await self._turn.abandon()
                 finally:
-                    current_turn.reset(token)
+                    leave(token)
             if self.scope is not None:
                 await self.scope.close()
         finally:
             self._turns.sessions.leave(self)
+            self.end()
+            self._turns.note_end(self)
             if self._is_counted:
                 self.loaded.users -= 1
             if len(loaded.kept) > 1:
@@ -324,6 +334,9 @@ class MessageTurn(TurnUnderWay):
         finally:
             before.users -= 1
 
+    def _find_stage(self) -> str:
+        return self._turn.find_stage() if self._turn is not None else ""
+
     def _generation(self) -> Generation:
         """What a turn runs on: one that another turn started runs on the same, so that both agree."""
         loaded, above = self._turns.loaded, self.above
@@ -366,6 +379,7 @@ class MessageTurn(TurnUnderWay):
     async def _fail(self, error: BaseException) -> None:
         """See that the clean-ups have run and that the error was told, and note what the turn came to."""
         assert self._turn is not None
+        self.error = error
         if self._turn.ended_by is None:
             await self._turn.abandon(error)
         self._end()
@@ -373,5 +387,5 @@ class MessageTurn(TurnUnderWay):
     def _end(self) -> TurnResult:
         assert self._turn is not None
         self.is_over, self.runs = True, False
-        result = self._turns.last_result = result_of(self._turn, self.profile.name)
-        return result
+        self.result = self._turns.last_result = result_of(self._turn, self.profile.name)
+        return self.result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,7 @@ from bub.runtime.result import TurnResult
 from bub.runtime.runtime import Runtime
 from bub.runtime.sessions import Dispatch
 from bub.runtime.snapshot import Profile, Snapshot
+from bub.runtime.turn_host import Watcher
 from bub.runtime.under_way import (
     ask_under_way,
     dispatch_reply,
@@ -339,6 +340,15 @@ class RuntimeView(ABC):
     def last_trace(self) -> Sequence[TurnRecord]:
         """What became of each stage of the turn that ended last, also if it failed."""
         return self.last_result.trace if self.last_result is not None else ()
+
+    def watch(self, watcher: Watcher) -> AbstractContextManager[None]:
+        """Let somebody see each turn of the runtime that begins and ends, until the block is left."""
+        return self._living().turns.watch(watcher)
+
+    @property
+    def turns_under_way(self) -> Collection[MessageTurn]:
+        """The turns of the runtime that are not over, those that wait included, in the order they began."""
+        return self._living().turns.under_way.keys()
 
     # The turn under way.
 

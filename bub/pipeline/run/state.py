@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import perf_counter
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import trio
 
@@ -31,6 +31,12 @@ OnEvent: TypeAlias = Callable[[StreamEvent, Envelope], Any]
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
+class Runs(Protocol):
+    """What runs stages of a turn: `at` is the id of the one that runs now, "" between two of them."""
+
+    at: str
+
+
 class TurnState:
     """What a turn on a graph has come to so far.
 
@@ -39,7 +45,7 @@ class TurnState:
     what stages raised, each with the stage, `late` those of them that are time-outs, `kept` what failed in a clean-up
     that runs. `held` is what streams have said that stages below still judge. `limit` bounds what the turn does one
     after another, `bounds` are all that bound something of it now. `started` and `cleaned` are ids of stages: those
-    that a clean-up waits for, and clean-ups that have run.
+    that a clean-up waits for, and clean-ups that have run. `strands` are what runs stages of it now.
     """
 
     __slots__ = (
@@ -59,6 +65,7 @@ class TurnState:
         "records",
         "registered",
         "started",
+        "strands",
         "values",
         "zero",
     )
@@ -89,6 +96,7 @@ class TurnState:
         self.records: list[Raw] = []
         self.kept: dict[str, list[tuple[Call, Exception]]] = {}
         self.started: set[str] = set()
+        self.strands: list[Runs] = []
         self.cleaned: set[str] = set()
         self.ended_by: Ending | None = None
         self.zero = perf_counter()
@@ -101,6 +109,11 @@ class TurnState:
     def value(self, name: str) -> Any:
         """The last version of a value; None when no stage made it."""
         return self.values[self.graph.values.get(name, self.graph.nothing)]
+
+    @property
+    def stages_now(self) -> tuple[str, ...]:
+        """The ids of the stages that run now; a stage for each of a list is one of them item by item."""
+        return tuple([strand.at for strand in self.strands if strand.at])
 
     @property
     def session_id(self) -> str | None:

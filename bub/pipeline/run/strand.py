@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import is_dataclass, replace
 from functools import partial
 from time import perf_counter
@@ -38,13 +39,23 @@ class Ends(Exception):  # noqa: N818 (the turn ends; nothing went wrong)
 
 
 class Strand:
-    """Runs stages of a turn one after another in one task; `limit` bounds those that have a time-out."""
+    """Runs stages of a turn one after another in one task; `limit` bounds those that have a time-out.
 
-    __slots__ = ("_limit", "_turn")
+    `at` is the id of the stage that runs, "" between two of them.
+    """
+
+    __slots__ = ("_limit", "_turn", "at")
 
     def __init__(self, turn: TurnState, limit: MovingDeadline) -> None:
         self._turn = turn
         self._limit = limit
+        self.at = ""
+        turn.strands.append(self)
+
+    @property
+    def turn(self) -> TurnState:
+        """The turn whose stages it runs."""
+        return self._turn
 
     async def run_node(self, node: GraphNode) -> None:
         """Run the stages of a node, item by item if it has a list."""
@@ -101,6 +112,7 @@ class Strand:
                     await self._let_hear(step)
                 began = perf_counter()
                 continue
+            self.at = step.id
             try:
                 if step.direct:  # what nearly every stage is, so the shortest way
                     if limit.is_set:
@@ -131,6 +143,7 @@ class Strand:
                 else:
                     verdict, who, outcome = step.kind.finish(step, values, came, each)
             except BaseException as error:
+                self.at = ""
                 turn.record_failure(step, began, error)
                 raise
             ended = perf_counter()
@@ -139,12 +152,14 @@ class Strand:
             if step.marks:
                 self._mark(step)
             if verdict is not None:
+                self.at = ""
                 if not each:
                     raise Ends(step, verdict)
                 return verdict
             if held and not each:
                 await self._let_hear(step)
                 began = perf_counter()
+        self.at = ""
         return None
 
     async def _let_hear(self, *steps: Step) -> None:
@@ -219,6 +234,10 @@ class Strand:
         else:
             self._limit.move()
             await self._turn.report(f"{call.hook}:{call.plugin}", error)
+
+
+strand_of_task: ContextVar[Strand | None] = ContextVar("bub_strand", default=None)
+"""What runs the stages of the task which asks, if its turn runs several beside each other."""
 
 
 def with_session(message: Envelope, session_id: str) -> Envelope:

@@ -20,7 +20,7 @@ from bub.pipeline.run.endings import deliver_ending, unwind
 from bub.pipeline.run.graph import Chain, GraphNode, Part
 from bub.pipeline.run.handover import catch_up, plugins_asked, values_kept
 from bub.pipeline.run.state import TurnState
-from bub.pipeline.run.strand import Ends, Strand, with_session
+from bub.pipeline.run.strand import Ends, Strand, strand_of_task, with_session
 
 
 class Turn(TurnState):
@@ -32,6 +32,13 @@ class Turn(TurnState):
     """
 
     __slots__ = ()
+
+    def find_stage(self) -> str:
+        """Return the id of the stage that the task which asks runs in; "" if it runs in none of this turn."""
+        strand = strand_of_task.get()
+        if strand is not None and strand.turn is self:
+            return strand.at
+        return next(iter(self.stages_now), "")
 
     def arrive(self) -> Awaitable[None]:
         """Run the stages up to the last one that makes the session's id; none if no stage makes it.
@@ -118,6 +125,8 @@ class Turn(TurnState):
         except BaseException as error:
             await self.abandon(error)
             raise
+        finally:
+            self.strands.clear()  # each of them names its turn
 
     async def _run_side_by_side(self, group: tuple[int, ...]) -> None:
         """Run nodes as tasks, each once those it waits for are over; the first failure cancels the others."""
@@ -130,7 +139,9 @@ class Turn(TurnState):
                     await over[other].wait()
             try:
                 with MovingDeadline() as limit, self.bounded_by(limit):
-                    await Strand(self, limit).run_node(self.graph.nodes[index])
+                    strand = Strand(self, limit)
+                    strand_of_task.set(strand)
+                    await strand.run_node(self.graph.nodes[index])
             except trio.Cancelled:
                 raise
             except BaseException as error:  # noqa: BLE001 (raised below by itself, not in a group)
