@@ -19,6 +19,7 @@ from bub.pipeline.plan.schedules.schedule import Schedule
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
 from bub.runtime.bootstrap import check_channels
 from bub.runtime.commands import collect_commands
+from bub.runtime.generations import Generation
 from bub.runtime.loader import find_document, load
 from bub.runtime.needs import check_needs
 from bub.runtime.plugin_view import PluginView
@@ -153,6 +154,11 @@ class BubFramework(RuntimeView):
         latest = self._runtime.loaded.latest
         found = latest.profiles if latest is not None else self._runtime.settings
         return tuple(dict.fromkeys((self.profile, *found)))
+
+    @property
+    def generation(self) -> Generation:
+        """What turns that begin now run on: the pipeline as it was loaded last."""
+        return self._in_use().loaded.current
 
     @property
     def schedules(self) -> tuple[Schedule, ...]:

@@ -50,8 +50,8 @@ class RouteTable:
     """Finds the first of many routes that matches a message; most of the others are not tried."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
-        self._routes = tuple(routes)
-        self._index = GlobIndex(route.globs for route in self._routes)
+        self.routes = tuple(routes)
+        self._index = GlobIndex(route.globs for route in self.routes)
 
     def first(self, message: Envelope) -> Route | None:
         """The first route that matches a message."""
@@ -60,7 +60,7 @@ class RouteTable:
             value = field_of(message, field)
             return None if value is None else str(value)
 
-        asked = (self._routes[number] for number in self._index.find(text_in))
+        asked = (self.routes[number] for number in self._index.find(text_in))
         return next((route for route in asked if route.when.matches(message)), None)
 
 

@@ -63,6 +63,12 @@ def render_text(
     return "\n".join(_finding(item, lines, _Ink(color)) for item in items)
 
 
+def lines_to_show(sources: Mapping[str, str], file: str, first: int, last: int) -> list[str]:
+    """Return the lines of a file from one number to another, secrets covered as in `render_text`."""
+    lines = _SourceLines(sources, ())
+    return [lines.line(file, number) for number in range(first, last + 1)]
+
+
 def render_json(diagnostics: Iterable[Diagnostic], files: int, pages: str | None = None) -> str:
     """Return the findings as the JSON document of `bub validate --format json`, ending with a line break.
 
