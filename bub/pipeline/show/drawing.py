@@ -115,11 +115,16 @@ def drawing_of(plan: Plan, implementers: Implementers | None = None) -> Drawing:
 
 def _points(plan: Plan, implementers: Implementers | None) -> Iterator[Point]:
     """Yield the declared points that no stage calls; known ones are fired by the agent, in the stage that runs it."""
-    agent = next((stage.id for stage in plan.stages if stage.enabled and stage.hook.point.name in _AGENT), None)
+    agent = agent_of(plan)
     for name, hook in plan.hooks.items():
         if hook.node is not None and name not in plan.callers and not hook.point.bootstrap:
             nobody = implementers is not None and not implementers.hooks.get(name)
             yield Point(name, hook.kind.name if hook.kind is not None else "", agent if hook.known else None, nobody)
+
+
+def agent_of(plan: Plan) -> str | None:
+    """Return the stage in which the agent runs; None if there is none."""
+    return next((stage.id for stage in plan.stages if stage.enabled and stage.hook.point.name in _AGENT), None)
 
 
 def _box(plan: Plan, stage: StagePlan, implementers: Implementers | None) -> Box:

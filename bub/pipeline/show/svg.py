@@ -5,6 +5,7 @@ It uses no font, script or address of others, so that a README, a page and an ed
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ _CARD, _GAP, _INSET = 42, 14, 8
 _LINE, _SMALL_LINE = 18, 15
 _NAME, _SMALL = 7.9, 6.3
 """How wide a letter of a name and one of the small print is at most, in pixels."""
+_NUMBERS = 20
+"""How many letters of the small print a page may write into a stage."""
+_XMLNS = "http://www.w3.org/2000/svg"
 
 _STYLE = """
 svg{font:11px ui-sans-serif,system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif}
@@ -46,11 +50,16 @@ svg{font:11px ui-sans-serif,system-ui,-apple-system,"Segoe UI",Helvetica,Arial,s
 """
 
 
-def svg(drawing: Drawing) -> str:
-    """Return the graph as an SVG document; ends with a line break. Each stage is a group with the id `stage-NAME`."""
+def svg(drawing: Drawing, *, live: bool = False) -> str:
+    """Return the graph as an SVG document; ends with a line break. Each stage is a group with the id `stage-NAME`.
+
+    A `live` one is for a page that styles it by its classes and writes numbers into it: it has no style of its own,
+    each stage is a button with its name in `data-stage` and an empty text of the class `live`, each wait says in
+    `data-from` and `data-to` which stages it joins.
+    """
     rails = lay_rails(drawing)
     left = _MARGIN + _RAIL * rails.number + _INSET
-    page = _Page(left, min(max(_NARROWEST, left + _room(drawing)), _WIDEST))
+    page = _Page(left, min(max(_NARROWEST, left + _room(drawing)), _WIDEST), live)
     body = [*page.draw_title(drawing.title)]
     places: dict[str, _Spot] = {}
     for each, boxes in drawing.groups:
@@ -62,15 +71,24 @@ def svg(drawing: Drawing) -> str:
     body += page.draw_loose_points([point for point in drawing.points if point.stage is None])
     body += page.draw_words(_legend(drawing), "faint")
     body += page.draw_words([drawing.bound], "ink")
-    wires = [_wire(edge, rails, places) for edge in drawing.edges]
+    wires = [_wire(edge, rails, places, live) for edge in drawing.edges]
     paper = _rect("paper", 0.5, 0.5, page.width - 1, page.y - 1, 8)
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{page.width}" height="{page.y}" '
-        f'viewBox="0 0 {page.width} {page.y}" role="img" aria-labelledby="what">'
-    )
-    said = f"{drawing.title}: {', '.join(box.id for box in drawing.boxes)}"
-    named = f'<title id="what">{_text(said)}</title>'
-    return "\n".join([head, named, f"<style>{_STYLE}</style>", paper, *wires, *body, "</svg>\n"])
+    size = f'width="{page.width}" height="{page.y}" viewBox="0 0 {page.width} {page.y}"'
+    if live:  # what is in a picture (`img`) cannot be a button
+        opened = [f'<svg xmlns="{_XMLNS}" {size} role="group" aria-label="{_text(drawing.title)}">']
+    else:
+        said = f"{drawing.title}: {', '.join(box.id for box in drawing.boxes)}"
+        opened = [
+            f'<svg xmlns="{_XMLNS}" {size} role="img" aria-labelledby="what">',
+            f'<title id="what">{_text(said)}</title>',
+            f"<style>{_STYLE}</style>",
+        ]
+    return "\n".join([*opened, paper, *wires, *body, "</svg>\n"])
+
+
+def id_of_stage(name: str) -> str:
+    """Return the id of a stage's group: its name, with anything in it that has no place in an id as a number."""
+    return "stage-" + re.sub(r"[^A-Za-z0-9_.-]", lambda one: f":{ord(one[0]):x}:", name)
 
 
 # Rails
@@ -119,7 +137,7 @@ def _x(rail: int) -> int:
     return _MARGIN + _RAIL * rail + _DOT
 
 
-def _wire(edge: Edge, rails: Rails, places: Mapping[str, _Spot]) -> str:
+def _wire(edge: Edge, rails: Rails, places: Mapping[str, _Spot], live: bool) -> str:
     """Draw a wait: away from its stage, down its rail, and to the stage that waits."""
     start, end, rail = places[edge.start], places[edge.end], _x(rails.of_edge[edge])
     bend = (_CARD + _GAP) / 2
@@ -129,7 +147,8 @@ def _wire(edge: Edge, rails: Rails, places: Mapping[str, _Spot]) -> str:
     way += f"V{end.y - (bend if rail != end.x else 0)}"
     if rail != end.x:
         way += f"C{rail} {end.y} {end.x} {end.y - bend} {end.x} {end.y}"
-    return f'<path class="rail{" cleanup" if edge.cleanup else ""}" d="{way}"/>'
+    joined = f' data-from="{_text(edge.start)}" data-to="{_text(edge.end)}"' if live else ""
+    return f'<path class="rail{" cleanup" if edge.cleanup else ""}"{joined} d="{way}"/>'
 
 
 # Cards
@@ -138,9 +157,10 @@ def _wire(edge: Edge, rails: Rails, places: Mapping[str, _Spot]) -> str:
 class _Page:
     """What is drawn from top to bottom; `y` is where the next thing goes."""
 
-    def __init__(self, left: int, width: int) -> None:
+    def __init__(self, left: int, width: int, live: bool) -> None:
         self.left = left
         self.width = width
+        self.live = live
         self.y = _MARGIN
 
     @property
@@ -174,14 +194,18 @@ class _Page:
         height = _CARD + (len(points) * _LINE + 6 if points else 0)
         states = [box.kind or "none", *(["off"] if box.off else []), *(["nobody"] if box.nobody else [])]
         full = ", ".join((box.id, box.facts, *box.marks))
-        yield f'<g id="stage-{_text(box.id)}" class="stage {_text(" ".join(states))}"><title>{_text(full)}</title>'
+        button = f' tabindex="0" role="button" data-stage="{_text(box.id)}" aria-label="{_text(full)}"'
+        opened = f'<g id="{id_of_stage(box.id)}" class="stage {_text(" ".join(states))}"{button if self.live else ""}>'
+        yield f"{opened}<title>{_text(full)}</title>"
         yield self._card(self.y, height)
         yield self._glyph(box, spot)
         kind = box.kind or "no kind"
         yield self._words(box.id, "name", self.y + 18, _NAME, beside=kind)
         yield self._beside(kind, self.y + 18)
         small = "; ".join([*([box.timeout] if box.timeout else ["no time-out"]), *box.marks])
-        yield self._words(small, "faint", self.y + 34, _SMALL)
+        yield self._words(small, "faint", self.y + 34, _SMALL, beside=" " * _NUMBERS if self.live else "")
+        if self.live:
+            yield f'<text class="live" x="{self.right - 10}" y="{self.y + 34}" text-anchor="end"/>'
         yield from self._points(points, self.y + _CARD)
         yield "</g>"
         self.y += height + _GAP
