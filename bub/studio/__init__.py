@@ -1,0 +1,1 @@
+"""Studio: the page that shows what runs, and what it is served with."""

@@ -1,0 +1,1 @@
+"""What the page shows, worked out: values in, values of JSON out. Nothing here serves, and nothing runs a turn."""
