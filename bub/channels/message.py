@@ -43,6 +43,9 @@ class ChannelMessage:
     which came in is where the answer goes, unless the reply says otherwise. `trace` is what whoever sent it said of the
     trace that it is a part of: the header `traceparent`, and behind a blank `tracestate`.
 
+    `profile` takes the turn, whatever routes and the session choose; "" if these choose. Only a channel that makes a
+    message itself says it: in an envelope, which a stranger may have written, it does not count.
+
     `lifespan` is open while the message's turn runs; it is not kept over a restart. Everything else is JSON.
     """
 
@@ -61,18 +64,20 @@ class ChannelMessage:
     draft: str = ""
     output_channel: str = ""
     trace: str = ""
+    profile: str = ""
     lifespan: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, envelope: Envelope) -> ChannelMessage:
         """The message that an envelope is: a mapping, a text or any object with such fields; what is None is left out.
 
-        Fields that a message does not have are dropped.
+        Fields that a message does not have are dropped, and so is the profile.
         """
         if isinstance(envelope, ChannelMessage):
             return envelope
         given = normalize_envelope(envelope)
         known: dict[str, Any] = {name: given[name] for name in cls.__dataclass_fields__ if given.get(name) is not None}
+        known.pop("profile", None)
         for name in _TEXTS:
             if name in known:
                 known[name] = str(known[name])

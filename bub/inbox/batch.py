@@ -113,13 +113,18 @@ class Batch:
 
     @property
     def profile(self) -> str | None:
-        """The profile that a schedule has named for it; None if it has to be found."""
-        return self.items[0].firing.profile if self.items[0].firing is not None else None
+        """The profile that a schedule or its channel has named for it; None if it has to be found."""
+        return profile_named(self.items[-1])
 
     @property
     def ids(self) -> list[Id]:
         """The ids of its messages."""
         return [item.id for item in self.items]
+
+
+def profile_named(item: Received) -> str | None:
+    """The profile that a schedule or its channel has named for a message."""
+    return item.firing.profile if item.firing is not None else item.message.profile or None
 
 
 def as_one(batch: Sequence[Received]) -> ChannelMessage:

@@ -22,7 +22,7 @@ from bub.channels.message import COMMAND, NOWHERE, ChannelMessage
 from bub.envelope import Envelope, content_of
 from bub.inbox.apology import INTERRUPTED, apology, note_end
 from bub.inbox.approvals import Approvals, TurnCalls
-from bub.inbox.batch import Batch, as_one, may_steer, surface_of, with_draft
+from bub.inbox.batch import Batch, as_one, may_steer, profile_named, surface_of, with_draft
 from bub.inbox.framework import Framework
 from bub.inbox.ledger import Ledger, origin_of
 from bub.inbox.schedules.session import SessionSchedules, current_schedules
@@ -287,10 +287,11 @@ class Dispatcher:
     def _is_admitted(self, item: Received) -> bool:
         """Whether its channel would still let a message in; a channel that fails to answer does not.
 
-        What a schedule of the file says has no sender to be let in, but may name a profile that has to be there.
+        A profile that is named has to be there. What a schedule of the file says has no sender to be let in.
         """
         message, firing = item.message, item.firing
-        if firing is not None and firing.profile is not None and firing.profile not in self._framework.profiles:
+        named = profile_named(item)
+        if named is not None and named not in self._framework.profiles:
             return False
         if firing is not None and not firing.is_own:
             return True

@@ -22,6 +22,7 @@ from bub.hookspecs import MODEL_POINT, PERSONALITY_POINT
 from bub.log import log_exception
 from bub.pipeline.check.validate import declared_plugins, lock_beside, profiles_of
 from bub.pipeline.check.variables import check_variables
+from bub.pipeline.plan.channels import profiles_served
 from bub.pipeline.plan.layers.person import Person
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.routes import RouteTable, routes_of
@@ -181,7 +182,7 @@ class _Loading(msgspec.Struct):
     redactor: Redactor = msgspec.field(default_factory=lambda: Redactor(()))
 
     def load_profiles(self, names: Iterable[str], findings: list[Diagnostic]) -> Mapping[str, Profile]:
-        """Load each profile once, the one chosen at start first, with those that sessions and schedules may choose.
+        """Load each profile once, the one chosen at start first, with those that sessions, schedules and clients choose.
 
         One that fails does not stop the others.
         """
@@ -210,6 +211,7 @@ class _Loading(msgspec.Struct):
                 further = list(profiles_of(self.document)) if profile.has_personalities else []
                 if plan.profile == start:
                     further += [one.profile for one in _schedules_of(plan) if one.profile]
+                    further += [name for name, _, _ in profiles_served(plan.root)]
                 waiting += [other for other in dict.fromkeys(further) if other not in {*self.settings, *waiting}]
         if failed is not None:
             raise PipelineError(findings) from failed

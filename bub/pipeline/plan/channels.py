@@ -1,4 +1,4 @@
-"""Which channels a message can come from, as far as a file and the names of what is installed tell."""
+"""Which channels a message can come from and which profiles are reached, as far as a file and installed names tell."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Set
 from bub.base.diagnostics import Place, is_slip
 from bub.base.globs import is_glob, matcher
 from bub.pipeline.plan.plan import Plan
-from bub.pipeline.plan.scalars import names_of, text_of
+from bub.pipeline.plan.scalars import mappings_in, names_of, text_of
 from bub.pipeline.source.document import Node
 from bub.plugins.packages import installed_names
 from bub.plugins.shipped import SHIPPED_CHANNELS
 
 _FIELD = "channel"
+
+_SERVED = ("settings", "http")
+"""The section whose clients and webhooks name the profiles that they reach."""
 
 
 def known_channels(root: Node) -> frozenset[str]:
@@ -58,6 +61,20 @@ def _channels_asked(plan: Plan) -> Iterator[tuple[str, Place, str]]:
 
 def _matches_one(glob: str, channels: Iterable[str]) -> bool:
     return any(map(matcher(glob), channels))
+
+
+def profiles_served(root: Node) -> Iterator[tuple[str, str, Node]]:
+    """The profiles that clients and webhooks of the channel `http` reach: the name, its path, and where it is said."""
+    path = ".".join(_SERVED)
+    for client, said in mappings_in(root.get(*_SERVED, "clients")):
+        listed = said.get("profiles")
+        for index, node in enumerate(listed.elements() if listed is not None else ()):
+            if (name := text_of(node)) is not None:
+                yield name, f"{path}.clients.{client}.profiles[{index}]", node
+    for webhook, said in mappings_in(root.get(*_SERVED, "webhooks")):
+        node_ = said.get("profile")
+        if node_ is not None and (name := text_of(node_)) is not None:
+            yield name, f"{path}.webhooks.{webhook}.profile", node_
 
 
 def plugins_named(root: Node) -> Iterator[str]:

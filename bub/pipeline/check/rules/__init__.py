@@ -154,6 +154,7 @@ PROFILE_RULES: tuple[Callable[[Plan], None], ...] = (
     schedule_unreadable.check,
     schedule_without_channel.check,
     unknown_profile.check_schedules,
+    unknown_profile.check_served,
     limit_never_reached.check,
     no_stages.check,
 )

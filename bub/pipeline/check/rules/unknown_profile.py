@@ -1,9 +1,10 @@
-"""Every route and every schedule leads to a profile that exists."""
+"""Every route, every schedule and whoever asks over HTTP leads to a profile that exists."""
 
 from __future__ import annotations
 
 from bub.pipeline.check import late
 from bub.pipeline.check.outline import Outline
+from bub.pipeline.plan.channels import profiles_served
 from bub.pipeline.plan.plan import Plan
 from bub.pipeline.plan.scalars import text_of
 from bub.pipeline.source.merge import DEFAULT_PROFILE
@@ -33,8 +34,7 @@ def check_schedules(plan: Plan) -> None:
     """Find schedules whose turns profiles take that do not exist."""
     if plan.root.get("schedules") is None:
         return
-    profiles = plan.document.root.get("profiles")
-    known = {DEFAULT_PROFILE, *(name for name, _ in (profiles.items() if profiles is not None else ()))}
+    known = _profiles_of(plan)
     for schedule, node in late.nodes_of(plan.root):
         target = node.get("profile")
         name = text_of(target)
@@ -48,3 +48,26 @@ def check_schedules(plan: Plan) -> None:
                 path=f"schedules.{schedule}.profile",
                 help=f"add `{name}` under `profiles:`, or name one that is there",
             )
+
+
+def check_served(plan: Plan) -> None:
+    """Find clients and webhooks of the channel `http` that reach profiles which do not exist."""
+    if plan.root.get("settings", "http") is None:
+        return
+    known = _profiles_of(plan)
+    for name, path, node in profiles_served(plan.root):
+        if name not in known:
+            plan.findings.add_unknown(
+                CODE,
+                f"`{path}` is profile `{name}`, which does not exist",
+                node.place,
+                name,
+                known,
+                path=path,
+                help=f"add `{name}` under `profiles:`, or name one that is there",
+            )
+
+
+def _profiles_of(plan: Plan) -> set[str]:
+    profiles = plan.document.root.get("profiles")
+    return {DEFAULT_PROFILE, *(name for name, _ in (profiles.items() if profiles is not None else ()))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bub.pipeline.check import late
 from bub.pipeline.check.outline import Outline
+from bub.pipeline.plan.channels import profiles_served
 from bub.pipeline.plan.scalars import text_of
 from bub.pipeline.source.merge import DEFAULT_PROFILE
 
@@ -21,6 +22,7 @@ def check(outline: Outline) -> None:
     used += [test.get("profile") for _, test in tests.items()] if tests is not None else []
     if root.get("schedules") is not None:
         used += [schedule.get("profile") for _, schedule in late.nodes_of(root)]
+    used += [node for _, _, node in profiles_served(root)]
     reached = {DEFAULT_PROFILE, *(text_of(node) for node in used)}
     if any(route.get("profile") is None for route in routes.elements()):
         return  # where it leads is still to be said
