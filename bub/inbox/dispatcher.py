@@ -289,8 +289,7 @@ class Dispatcher:
 
         A profile that is named has to be there. What a schedule of the file says has no sender to be let in.
         """
-        message, firing = item.message, item.firing
-        named = profile_named(item)
+        message, firing, named = item.message, item.firing, profile_named(item)
         if named is not None and named not in self._framework.profiles:
             return False
         if firing is not None and not firing.is_own:

@@ -182,7 +182,7 @@ class _Loading(msgspec.Struct):
     redactor: Redactor = msgspec.field(default_factory=lambda: Redactor(()))
 
     def load_profiles(self, names: Iterable[str], findings: list[Diagnostic]) -> Mapping[str, Profile]:
-        """Load each profile once, the one chosen at start first, with those that sessions, schedules and clients choose.
+        """Load each profile once, the one chosen at start first, then those of sessions, schedules and clients.
 
         One that fails does not stop the others.
         """
