@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from functools import partial
 from pathlib import Path
+from secrets import token_bytes
 from typing import Any
 
 from bub.agent import late
-from bub.agent.loop.steps import answer
+from bub.agent.loop.start import answer
 from bub.agent.models.parts import Part
 from bub.agent.prompting.instructions import Instructions, Template
 from bub.agent.prompting.message import prompt_of
@@ -34,6 +36,7 @@ from bub.pipeline.source.template import NOW, SECTION
 from bub.plugins.view import ProfileView
 from bub.streaming import AsyncStreamEvents
 from bub.tape import TapeContext
+from bub.tape.frames import keyed_frame
 from bub.tape.opening import TapeStoreManager, open_tapes
 from bub.tools import Tool
 
@@ -48,6 +51,7 @@ class BuiltinPlugin:
         self._template = Template(workspace, framework.home, settings, small=self._is_small)
         self._instructions = Instructions(workspace)
         self._prefixes = Prefixes(framework)
+        self._frame_key = token_bytes(16)
         self.skills = Skills(skill_roots(framework.workspace, framework.home))
 
     @hookimpl
@@ -107,8 +111,10 @@ class BuiltinPlugin:
         makes no prompt asks what the message says.
         """
         prompt = prompt_of(message) if prompt is None else prompt
-        now = ""
-        if command_line(prompt, prefix_of(self._framework.settings)) is None:
+        now, request = "", self._framework.request
+        is_kept = request is None or request.is_kept
+        is_command = command_line(prompt, prefix_of(self._framework.settings)) is not None
+        if not is_command and (request is None or not request.results):
             prompt = self.skills.expand(prompt) if self._may_read_skills() else prompt
             now = self._describe_now()
         task = Task(
@@ -120,7 +126,10 @@ class BuiltinPlugin:
             fire,
             self._framework.steering,
             now=now,
-            prefixes=self._prefixes,
+            prefixes=self._prefixes if is_kept else None,
+            request=request,
+            is_kept=is_kept,
+            frame=partial(keyed_frame, self._frame_key),
         )
         return answer(self._framework, task)
 

@@ -19,6 +19,7 @@ from bub.agent.marks.marks import Marks
 from bub.agent.marks.session import SessionMarks, marks_of_writers
 from bub.agent.prompting.prefix import Prefixes
 from bub.agent.runtime_events import EventfulTape, are_kept, events_file
+from bub.base.clients.request import ClientRequest
 from bub.base.confinement.value import Confinement, narrow
 from bub.envelope import Envelope
 from bub.errors import TapeError
@@ -29,6 +30,7 @@ from bub.plugins.servers import server_of
 from bub.plugins.view import ProfileView
 from bub.streaming import StreamEvent, StreamState
 from bub.tape import Tape, TapeContext, TapeEntry
+from bub.tape.frames import new_frame
 from bub.tape.opening import archive_folder
 from bub.tape.spill import is_long, spill
 from bub.tape.tape import tape_name
@@ -48,7 +50,8 @@ class Task(msgspec.Struct, frozen=True):
 
     `steering` holds what comes while it is done. `now` is what the model is told of the moment, below the prompt;
     `prefixes` watches what plugins make of the requests. `confinement` is what the agent that asks may reach, if it is
-    another profile.
+    another profile. `request` is what a program brings that asks as it would ask a model; if the task is not `is_kept`,
+    there is no tape for it. `frame` makes the mark around what strangers may have written of that.
     """
 
     prompt: str | list[dict[str, Any]]
@@ -61,6 +64,9 @@ class Task(msgspec.Struct, frozen=True):
     now: str = ""
     prefixes: Prefixes | None = None
     confinement: Confinement | None = None
+    request: ClientRequest | None = None
+    is_kept: bool = True
+    frame: Callable[[str], str] = lambda text: new_frame()
 
 
 class Run:
@@ -124,6 +130,12 @@ class Run:
             self._journal.note(TapeEntry.error(error))
         await self._journal.write_last()
 
+    def _refuse(self, why: str) -> None:
+        """End with a sentence that says why nothing is done."""
+        self._next = None
+        self._tell("text", delta=f"error: {why}")
+        self._tell("final", finish_reason="error", steps=0, ok=False)
+
     def _tell(self, kind: str, **data: Any) -> None:
         self._ready.append(StreamEvent(kind, data))
 
@@ -150,7 +162,7 @@ class Run:
 
     def _open_tape(self) -> Tape | None:
         session_id, store = self._task.session_id, self._framework.get_tape_store()
-        if store is None or session_id.startswith(TEMPORARY):
+        if store is None or not self._task.is_kept or session_id.startswith(TEMPORARY):
             return None
         framework, given = self._framework, self._framework.build_tape_context()
         name, context = tape_name(framework.workspace, session_id), given if isinstance(given, TapeContext) else None

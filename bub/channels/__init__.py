@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from bub.base.clients.request import ClientRequest, ClientResult, ClientTool, text_of_results
 from bub.channels.channel import Channel, RefusedError, ShownQuestion, TakenAnswer, TryLaterError, UndeliverableError
 from bub.channels.message import ChannelMessage, joined
 
@@ -15,12 +16,16 @@ __all__ = [
     "Channel",
     "ChannelManager",
     "ChannelMessage",
+    "ClientRequest",
+    "ClientResult",
+    "ClientTool",
     "RefusedError",
     "ShownQuestion",
     "TakenAnswer",
     "TryLaterError",
     "UndeliverableError",
     "joined",
+    "text_of_results",
 ]
 
 

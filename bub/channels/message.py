@@ -46,6 +46,9 @@ class ChannelMessage:
     `profile` takes the turn, whatever routes and the session choose; "" if these choose. Only a channel that makes a
     message itself says it: in an envelope, which a stranger may have written, it does not count.
 
+    `request` is what a program brings that asks Bub as it would ask a model: `ClientRequest.as_dict()`; it, too, counts
+    only if the channel has made the message itself.
+
     `lifespan` is open while the message's turn runs; it is not kept over a restart. Everything else is JSON.
     """
 
@@ -65,19 +68,21 @@ class ChannelMessage:
     output_channel: str = ""
     trace: str = ""
     profile: str = ""
+    request: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     lifespan: Any = field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, envelope: Envelope) -> ChannelMessage:
         """The message that an envelope is: a mapping, a text or any object with such fields; what is None is left out.
 
-        Fields that a message does not have are dropped, and so is the profile.
+        Fields that a message does not have are dropped, and so are the profile and the request.
         """
         if isinstance(envelope, ChannelMessage):
             return envelope
         given = normalize_envelope(envelope)
         known: dict[str, Any] = {name: given[name] for name in cls.__dataclass_fields__ if given.get(name) is not None}
-        known.pop("profile", None)
+        for name in ("profile", "request"):
+            known.pop(name, None)
         for name in _TEXTS:
             if name in known:
                 known[name] = str(known[name])
@@ -116,7 +121,7 @@ class ChannelMessage:
         kept.pop("is_active", None)
         if not self.is_active:
             kept["is_active"] = False
-        for name, make in (("context", dict), ("media", lambda media: [dict(one) for one in media])):
+        for name, make in (("context", dict), ("request", dict), ("media", lambda media: [dict(one) for one in media])):
             if name in kept:
                 kept[name] = make(kept[name])
         return kept

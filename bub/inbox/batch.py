@@ -9,6 +9,7 @@ from typing import Any
 import trio
 
 from bub.approval import NotedCall
+from bub.base.clients.request import ClientRequest
 from bub.base.scopes import Scope
 from bub.base.surfaces import Surface, Writer
 from bub.channels.channel import Channel
@@ -112,6 +113,11 @@ class Batch:
         return all(self.admits(item) for item in self.items)
 
     @property
+    def request(self) -> ClientRequest | None:
+        """What a program brings that asks as it would ask a model; None for any other message."""
+        return ClientRequest.read(self.items[0].message.request)
+
+    @property
     def profile(self) -> str | None:
         """The profile that a schedule or its channel has named for it; None if it has to be found."""
         return profile_named(self.items[-1])
@@ -159,10 +165,10 @@ def may_steer(batch: Batch, other: Batch) -> bool:
 
     What a turn takes goes to the model as it is, so a message that a gate is to judge has a turn of its own; so has one
     of a profile that may do less, or more, and one whose turn was interrupted, since calls are noted for it. A person
-    and a schedule never share a turn.
+    and a schedule never share a turn, and neither do two programs, each of which waits for an answer of its own.
     """
-    if any(item.attempts or item.has_calls or item.firing for item in batch.items):
+    if any(item.attempts or item.has_calls or item.firing or item.message.request for item in batch.items):
         return False
-    if any(item.firing for item in other.items):
+    if any(item.firing or item.message.request for item in other.items):
         return False
     return batch.turn.profile.name == other.turn.profile.name and not batch.turn.is_judged

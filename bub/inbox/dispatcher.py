@@ -41,7 +41,6 @@ class Dispatcher:
 
     Who waits for whom is the framework's to say. `lease_of` gives the lease under which a message of a shared store is
     answered; None if it is not to begin here. `steps_aside` tells whether a turn failed since the store did.
-
     `start_soon` starts a task, `settled` is called whenever there may be nothing more to do for now.
     """
 
@@ -145,6 +144,7 @@ class Dispatcher:
             notes=calls,
             writers=lambda: taken.writers,
             profile=taken.profile,
+            request=taken.request,
         )
         self._batches.add(taken)
         self._start_soon(self._see_to, taken)

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from bub.approval import Approval, Ask, CallNotes
+from bub.base.clients.request import ClientRequest
 from bub.base.surfaces import Surface, Writer
 from bub.envelope import Envelope
 from bub.hooks.admission import Admission
@@ -105,6 +106,7 @@ class Framework(Protocol):
         notes: CallNotes | None = None,
         writers: Callable[[], Sequence[Writer]] | None = None,
         profile: str | None = None,
+        request: ClientRequest | None = None,
     ) -> MessageTurn: ...
 
     def rebind(self, approval: Approval) -> Approval: ...

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from bub.approval import Ask, CallNotes, Rules
+from bub.base.clients.request import ClientRequest
 from bub.base.confinement.value import Confinement
 from bub.base.counts import Counts
 from bub.base.surfaces import Surface, Writer
@@ -146,6 +147,10 @@ class ProfileView(Protocol):
     @property
     def writers(self) -> Sequence[Writer]:
         """Who wrote what the turn under way answers, by now; a message that came for it meanwhile has a writer, too."""
+
+    @property
+    def request(self) -> ClientRequest | None:
+        """What a program brings with the message of the turn under way, which asks as it would ask a model."""
 
     @property
     def steering(self) -> Steering | None:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TypeAlias
 
 from bub.approval import Ask, CallNotes
+from bub.base.clients.request import ClientRequest
 from bub.base.surfaces import Surface, Writer, writers_of
 from bub.base.trace import TurnRecord
 from bub.base.waiting import MovingDeadline
@@ -68,12 +69,13 @@ class MessageTurn(WatchedTurn):
         writers: Callable[[], Sequence[Writer]] | None = None,
         keeps_order: bool = False,
         profile: str | None = None,
+        request: ClientRequest | None = None,
     ) -> None:
         inbound = dict(message) if type(message) is dict or isinstance(message, Mapping) else message
         current = add_address(inbound)
         typed = content_of(current) if surface.is_operator else None
         wrote = writers or partial(writers_of, current, surface)
-        more = (dispatch, steering, typed, notes, wrote)
+        more = (dispatch, steering, typed, notes, wrote, request)
         super().__init__(current, surface, ask, above, *more, find_stage=self._find_stage)
         self._turns = turns
         self._inbound = inbound
@@ -301,7 +303,9 @@ class MessageTurn(WatchedTurn):
         if self._complete is not None:
             await self._complete_message()
         state = "known"
-        if profile.graph.joins:
+        if self.request is not None and not self.request.is_kept:
+            state = "new"  # and nobody remembers it
+        elif profile.graph.joins:
             session_id = self.session_id
             state = self._turns.sessions.remember(session_id)
             # A session is new once, however often the process is started again.

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from bub.approval import Ask, CallNotes
+from bub.base.clients.request import ClientRequest
 from bub.base.scopes import Scope, as_manager
 from bub.base.surfaces import Writer
 from bub.base.waiting import MovingDeadline
@@ -35,7 +36,7 @@ class TurnUnderWay:
     where nobody does. `steering` holds what comes while it runs, None where nothing can. `loaded` is what it runs on.
     `notes` keeps which of its calls have begun, None where nobody does.
     `typed` is the text of the message if the operator handed it over, else None. `writers` tells who wrote what it
-    answers, by now.
+    answers, by now. `request` is what a program brings that asks as it would ask a model.
     """
 
     __slots__ = (
@@ -47,6 +48,7 @@ class TurnUnderWay:
         "loaded",
         "notes",
         "place",
+        "request",
         "runs",
         "scope",
         "steering",
@@ -64,7 +66,9 @@ class TurnUnderWay:
         typed: str | None = None,
         notes: CallNotes | None = None,
         writers: Callable[[], Sequence[Writer]] = tuple,
+        request: ClientRequest | None = None,
     ) -> None:
+        self.request: ClientRequest | None = request
         self.typed: str | None = typed
         self.writers: Callable[[], Sequence[Writer]] = writers
         self.ask: Ask | None = ask

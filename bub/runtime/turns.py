@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import trio
 
 from bub.approval import Ask, CallNotes
+from bub.base.clients.request import ClientRequest
 from bub.base.surfaces import Surface, Writer
 from bub.envelope import Envelope, add_address
 from bub.hooks.admission import Steering
@@ -69,13 +70,15 @@ class Turns(TurnHost):
         notes: CallNotes | None = None,
         writers: Callable[[], Sequence[Writer]] | None = None,
         profile: str | None = None,
+        request: ClientRequest | None = None,
     ) -> MessageTurn:
         """A turn for a message, in line behind those that came before from the same place; `close` it in any case.
 
         `complete` completes the message before a stage looks into it: only finding its session needs no more than what
         came. `notes` keeps which of its calls have begun. `writers` tells who wrote what it answers by now; without it,
         the message says that. `profile` takes it whatever routes and its session choose. All else is as for
-        `process_inbound`.
+        `process_inbound`. `request` is what a program brings that asks as it would ask a model; one that is not kept
+        leaves nothing behind.
         """
         # Whoever handed it over in a turn does not wait for its answer: it is a message as any other.
         return MessageTurn(
@@ -92,6 +95,7 @@ class Turns(TurnHost):
             writers=writers,
             keeps_order=True,
             profile=profile,
+            request=request,
         )
 
     def profile_of(self, message: Envelope) -> str:

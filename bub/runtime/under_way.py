@@ -9,6 +9,7 @@ from functools import partial
 from msgspec import structs
 
 from bub.approval import Answer, Ask, CallNotes, Question
+from bub.base.clients.request import ClientRequest
 from bub.base.surfaces import Writer
 from bub.base.waiting import stopped_above
 from bub.envelope import Envelope
@@ -63,6 +64,12 @@ def writers_under_way() -> Sequence[Writer]:
     return turn.writers() if turn is not None else ()
 
 
+def request_under_way() -> ClientRequest | None:
+    """What a program brings that the turn under way answers; None for any other turn, also one that it has started."""
+    turn = current_turn.get()
+    return turn.request if turn is not None and turn.runs else None
+
+
 def steering_under_way() -> Steering | None:
     """What comes for the turn under way while it runs; None where nothing can."""
     turn = current_turn.get()
@@ -91,3 +98,53 @@ async def dispatch_reply(reply: Envelope) -> bool:
     """
     receiver = receiver_under_way()
     return receiver is not None and await receiver(reply)
+
+
+class TurnView:
+    """The turn that the task which asks belongs to; outside of all turns, nothing."""
+
+    @property
+    def ask(self) -> Ask | None:
+        """How the person who started the turn under way is asked; None if they cannot be."""
+        return ask_under_way()
+
+    @property
+    def notes(self) -> CallNotes | None:
+        """Keeps which calls of the turn under way have begun; None if nobody does."""
+        return notes_under_way()
+
+    @property
+    def typed(self) -> str | None:
+        """The text that the operator typed, which the turn under way answers; None if nobody stands behind it."""
+        return typed_under_way()
+
+    @property
+    def writers(self) -> Sequence[Writer]:
+        """Who wrote what the turn under way answers, by now."""
+        return writers_under_way()
+
+    @property
+    def request(self) -> ClientRequest | None:
+        """What a program brings with the message of the turn under way, which asks as it would ask a model."""
+        return request_under_way()
+
+    @property
+    def steering(self) -> Steering | None:
+        """What comes for the turn under way while it runs; None if nothing can."""
+        return steering_under_way()
+
+    async def tell(self, event: StreamEvent) -> None:
+        """Tell who listens to the turn under way of an event that does not come with its answer, such as a `plan`."""
+        await tell_under_way(event)
+
+    @property
+    def takes_replies(self) -> bool:
+        """Whether somebody takes the replies of the turn under way."""
+        return receiver_under_way() is not None
+
+    async def dispatch(self, reply: Envelope) -> bool:
+        """Hand a reply to who asked for the turn under way, or for the one it was started from.
+
+        False if nobody takes it.
+        """
+        return await dispatch_reply(reply)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from bub.approval import Approval, Ask, CallNotes, Rules, digest
 from bub.asking import Asking
+from bub.base.clients.request import ClientRequest
 from bub.base.confinement.value import Confinement
 from bub.base.counts import Counts
 from bub.base.locate import bub_home
@@ -40,24 +41,15 @@ from bub.runtime.runtime import Runtime
 from bub.runtime.sessions import Dispatch
 from bub.runtime.snapshot import Profile, Snapshot
 from bub.runtime.turn_host import Watcher
-from bub.runtime.under_way import (
-    ask_under_way,
-    dispatch_reply,
-    notes_under_way,
-    receiver_under_way,
-    steering_under_way,
-    tell_under_way,
-    typed_under_way,
-    writers_under_way,
-)
+from bub.runtime.under_way import TurnView
 from bub.secrets.redactor import Redactor
-from bub.streaming import AsyncStreamEvents, StreamEvent
+from bub.streaming import AsyncStreamEvents
 from bub.tools import ToolBox
 
 _T = TypeVar("_T")
 
 
-class RuntimeView(ABC):
+class RuntimeView(TurnView, ABC):
     """A runtime as one `profile` of it sees it; `workspace` is the folder the agent works in."""
 
     def __init__(self, profile: str, workspace: Path) -> None:
@@ -308,6 +300,7 @@ class RuntimeView(ABC):
         notes: CallNotes | None = None,
         writers: Callable[[], Sequence[Writer]] | None = None,
         profile: str | None = None,
+        request: ClientRequest | None = None,
     ) -> MessageTurn:
         """A turn that its caller takes from step to step, as channels do (`Turns.begin`)."""
         return self._in_use().turns.begin(
@@ -321,6 +314,7 @@ class RuntimeView(ABC):
             notes=notes,
             writers=writers,
             profile=profile,
+            request=request,
         )
 
     def limit_turns(self, most: int | None) -> None:
@@ -349,46 +343,3 @@ class RuntimeView(ABC):
     def turns_under_way(self) -> Collection[MessageTurn]:
         """The turns of the runtime that are not over, those that wait included, in the order they began."""
         return self._living().turns.under_way.keys()
-
-    # The turn under way.
-
-    @property
-    def ask(self) -> Ask | None:
-        """How the person who started the turn under way is asked; None if they cannot be."""
-        return ask_under_way()
-
-    @property
-    def notes(self) -> CallNotes | None:
-        """Keeps which calls of the turn under way have begun; None if nobody does."""
-        return notes_under_way()
-
-    @property
-    def typed(self) -> str | None:
-        """The text that the operator typed, which the turn under way answers; None if nobody stands behind it."""
-        return typed_under_way()
-
-    @property
-    def writers(self) -> Sequence[Writer]:
-        """Who wrote what the turn under way answers, by now."""
-        return writers_under_way()
-
-    @property
-    def steering(self) -> Steering | None:
-        """What comes for the turn under way while it runs; None if nothing can."""
-        return steering_under_way()
-
-    async def tell(self, event: StreamEvent) -> None:
-        """Tell who listens to the turn under way of an event that does not come with its answer, such as a `plan`."""
-        await tell_under_way(event)
-
-    @property
-    def takes_replies(self) -> bool:
-        """Whether somebody takes the replies of the turn under way."""
-        return receiver_under_way() is not None
-
-    async def dispatch(self, reply: Envelope) -> bool:
-        """Hand a reply to who asked for the turn under way, or for the one it was started from.
-
-        False if nobody takes it.
-        """
-        return await dispatch_reply(reply)

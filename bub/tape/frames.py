@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 
 OUTSIDE, FRAME = "outside", "frame"
@@ -11,6 +12,14 @@ OUTSIDE, FRAME = "outside", "frame"
 def new_frame() -> str:
     """Make a mark that nobody can foresee: whoever wrote the text has written it before."""
     return secrets.token_hex(8)
+
+
+def keyed_frame(key: bytes, text: str) -> str:
+    """Make a mark that is the same for a text each time, and that nobody can foresee who does not have the `key`.
+
+    For a text that a program sends again with each request: a provider's cache has it if nothing of it changes.
+    """
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=key, digest_size=8).hexdigest()
 
 
 def put_in_frame(text: str, source: str, frame: str) -> str:

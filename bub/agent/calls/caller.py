@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from bub.agent.calls.asking import RunningCall, current_call
 from bub.agent.calls.consent import Consent
+from bub.agent.calls.program import ProgramTool
 from bub.agent.marks.flow import Flow
 from bub.agent.models.parts import Part, part_of
 from bub.agent.tools.unasked import find_unasked
@@ -29,7 +30,7 @@ from bub.hookspecs import Fire
 from bub.log import log_exception
 from bub.plugins.simple_commands import Words
 from bub.tape.entry import mend
-from bub.tape.frames import FRAME, OUTSIDE, new_frame
+from bub.tape.frames import FRAME, OUTSIDE, new_frame, put_in_frame
 from bub.tools import Tool, ToolBox, ToolContext, ToolError, ToolResult
 
 
@@ -61,6 +62,10 @@ class ToolCall(msgspec.Struct, frozen=True):
         return {**kept, "extra_content": self.extra} if self.extra else kept
 
 
+NOT_YET = "not called yet: what else you called was dealt with first; call it again if you still want that"
+"""What a model reads of a call that is for the program that asks, in an answer that does not go back to it."""
+
+
 class ToolOutcome(msgspec.Struct, frozen=True):
     """What came of a call: the text that the model gets.
 
@@ -79,6 +84,13 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     """What stands around such a text when a model reads it."""
     parts: tuple[Part, ...] = ()
     """The pictures and files that the model looks at beside the text."""
+    is_handed_back: bool = False
+    """Whether nothing is against it, and the program that asks is to run it."""
+
+    @property
+    def as_read(self) -> str:
+        """Its text as a model reads it."""
+        return put_in_frame(self.content, self.outside, self.frame) if self.outside else self.content
 
     def as_dict(self) -> dict[str, Any]:
         """As a tape keeps it."""
@@ -193,6 +205,11 @@ class Caller(msgspec.Struct, frozen=True):
             checked = tool.check(arguments)
             arguments = msgspec.to_builtins(checked)
             words = await self._permit(tool, call, arguments, watch)
+            if isinstance(tool, ProgramTool):  # the observers hear of it when its result comes
+                handed = replace(call, arguments=arguments)
+                outcome = ToolOutcome(handed, NOT_YET, is_error=True, took=watch.took, is_handed_back=True)
+                done(outcome)
+                return outcome
             runs = True
             value = await self._run_noted(tool, call, checked, arguments, words)
             content, is_error = as_text(value), False
@@ -217,7 +234,7 @@ class Caller(msgspec.Struct, frozen=True):
         )
         done(outcome)
         if observed:
-            await self._observe(tool, arguments, outcome, shown.paths)
+            await self.observe(tool, arguments, outcome, shown.paths)
         return outcome
 
     async def _permit(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], watch: _Stopwatch) -> Words:
@@ -298,8 +315,8 @@ class Caller(msgspec.Struct, frozen=True):
         if verdict is not None:
             raise ToolError(str(verdict["deny"]), kind="denied")
 
-    async def _observe(
-        self, tool: Tool | None, arguments: Mapping[str, Any], outcome: ToolOutcome, paths: Iterable[str]
+    async def observe(
+        self, tool: Tool | None, arguments: Mapping[str, Any], outcome: ToolOutcome, paths: Iterable[str] = ()
     ) -> None:
         """Tell the observers of a call, once, also where it was denied or failed (BEHAVIOURS A22)."""
         fire, call = self.fire, outcome.call

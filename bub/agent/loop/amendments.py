@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import UnionType
 from typing import Any
 
+from bub.agent.models.request import ChatRequest, ToolSpec
 from bub.errors import BubError
 
 _AMENDABLE: Mapping[str, tuple[str, type | UnionType]] = {
@@ -38,6 +39,34 @@ async def amend_request(
         result[name] = value
     finish = amended.get("finish")
     return result, str(finish) if finish is not None else None
+
+
+def new_request(
+    chosen: Mapping[str, Any], messages: Sequence[Mapping[str, Any]], step: int, tools: Sequence[ToolSpec] = ()
+) -> dict[str, Any]:
+    """Return a request for the model that the session has `chosen`, as plugins get to see it."""
+    return {
+        "model": str(chosen.get("model") or ""),
+        "messages": [*messages],
+        "tools": [tool.name for tool in tools],
+        "tool_choice": None,
+        "max_tokens": None,
+        "temperature": None,
+        "reasoning": chosen.get("reasoning"),
+        "step": step,
+    }
+
+
+def as_asked(request: Mapping[str, Any], tools: Sequence[ToolSpec] = ()) -> ChatRequest:
+    """Return a request as the model is asked it, with the tools that it is offered."""
+    return ChatRequest(
+        request["messages"],
+        request["max_tokens"],
+        request["temperature"],
+        tools,
+        request["tool_choice"],
+        request["reasoning"],
+    )
 
 
 def copy_request(request: Mapping[str, Any]) -> dict[str, Any]:

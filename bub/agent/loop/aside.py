@@ -8,10 +8,9 @@ from typing import Any
 
 from bub.agent import late
 from bub.agent.costs.ledger import Ledger
-from bub.agent.loop.amendments import amend_request
+from bub.agent.loop.amendments import amend_request, as_asked, new_request
 from bub.agent.loop.answer import ModelAnswer
 from bub.agent.loop.hooks import LoopHooks
-from bub.agent.models.request import ChatRequest
 from bub.agent.task import Task
 from bub.errors import BubError
 from bub.hooks.kinds.stream import close_stream
@@ -32,16 +31,7 @@ class Aside:
 
     async def ask(self, messages: Sequence[Mapping[str, Any]], chosen: Mapping[str, Any], step: int) -> ModelAnswer:
         """The whole answer of the model that the session has `chosen`. Raises BubError if there is none."""
-        request: dict[str, Any] = {
-            "model": str(chosen.get("model") or ""),
-            "messages": [dict(message) for message in messages],
-            "tools": [],
-            "tool_choice": None,
-            "max_tokens": None,
-            "temperature": None,
-            "reasoning": chosen.get("reasoning"),
-            "step": step,
-        }
+        request = new_request(chosen, [dict(message) for message in messages], step)
         request, finish = await amend_request(request, self._hooks.fire)
         if finish is not None:
             raise BubError("a plugin answered in place of the model")
@@ -59,10 +49,7 @@ class Aside:
 
     async def _hear(self, answer: ModelAnswer) -> None:
         request = answer.request
-        asked = ChatRequest(
-            request["messages"], request["max_tokens"], request["temperature"], reasoning=request["reasoning"]
-        )
-        asking = late.Asking(self._framework, request["model"], asked, self._task.session_id, self.silence)
+        asking = late.Asking(self._framework, request["model"], as_asked(request), self._task.session_id, self.silence)
         while not isinstance(came := await asking.go_on(), AsyncStreamEvents):
             pass  # the pause is waited for with the next call
         request["model"] = asking.model

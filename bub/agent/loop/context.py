@@ -45,6 +45,13 @@ class Context:
         self.messages.append(self._told)
         await self._journal.note_message(self._asked, **self._moment)
 
+    async def answer_calls(self, outcomes: Sequence[ToolOutcome]) -> None:
+        """Add what the program that asks says came of its calls, each behind the call."""
+        await self.note_results(outcomes)
+        given = {one.call.id: {"role": "tool", "tool_call_id": one.call.id, "content": one.as_read} for one in outcomes}
+        told = [given.pop(str(message.get("tool_call_id")), message) for message in self.messages]
+        self.messages = [*told, *given.values()]
+
     def say(self, text: str) -> None:
         """Say something to the model that no person has said."""
         self.messages.append({"role": "user", "content": text})

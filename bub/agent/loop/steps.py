@@ -13,21 +13,21 @@ from msgspec.structs import replace
 from bub.agent import late
 from bub.agent.calls.caller import ToolOutcome
 from bub.agent.calls.interrupted import note_interrupted
-from bub.agent.commands import CommandRun
+from bub.agent.calls.program import ProgramBox, refuse_names
 from bub.agent.costs.budget import Budget, BudgetError
 from bub.agent.costs.ledger import Ledger
 from bub.agent.journal import WRITING_PATIENCE
+from bub.agent.loop.amendments import as_asked, new_request
 from bub.agent.loop.answer import ModelAnswer
 from bub.agent.loop.aside import Aside
 from bub.agent.loop.context import Context
 from bub.agent.loop.hooks import LoopHooks
+from bub.agent.loop.program import HANDED_BACK, Program
 from bub.agent.loop.subagents import Subagents
 from bub.agent.loop.tally import TALLY, count_call, new_tally
-from bub.agent.models.request import ChatRequest
 from bub.agent.task import Run, Task
 from bub.agent.window.compaction import FULL, OVERFLOW, Compaction
-from bub.channels.commands import command_line, prefix_of
-from bub.errors import ModelError
+from bub.errors import ModelError, UsageError
 from bub.hooks.kinds.stream import close_stream
 from bub.log import log_exception
 from bub.plugins.view import ProfileView
@@ -44,19 +44,7 @@ LIMIT = "limit"
 """The `finish_reason` of an answer that sums up, because the turn had reached a limit."""
 
 
-def answer(framework: ProfileView, task: Task) -> AsyncStreamEvents:
-    """The agent's answer as a stream: a command's result, else what the model says and its tools do on the way.
-
-    `text`, `reasoning`, `tool_call`, `tool_result` and `usage` events, then one `final` with the `finish_reason`, the
-    number of `steps`, `ok`, and what all answers used and cost. Nothing is done before it is read. A failure of the
-    model leaves it as a `ModelError`, a limit that is reached as a `BudgetError`.
-    """
-    line = command_line(task.prompt, prefix_of(framework.settings))
-    run = CommandRun(framework, task, line) if line is not None else _Loop(framework, task, framework.tools)
-    return AsyncStreamEvents(run, run.state)
-
-
-class _Loop(Run):
+class Loop(Run):
     """The agent's loop (BEHAVIOURS A10): a step is one answer of the model and the tools that it calls."""
 
     def __init__(
@@ -67,12 +55,13 @@ class _Loop(Run):
         budget: Budget | None = None,
         inherited: Sequence[dict[str, Any]] = (),
     ) -> None:
-        super().__init__(framework, task, box.for_model())
+        super().__init__(framework, task, ProgramBox.of(box.for_model(), task.request))
         self._budget = budget or Budget(framework.budget)
         self._ledger = Ledger(framework, self._budget)
         self._chosen: Mapping[str, Any] = {}
         self._system = ""
-        self._context = Context(task, self._tape, self._journal, inherited)
+        self._program = Program(task)
+        self._context = Context(task, self._tape, self._journal, [*inherited, *self._program.earlier()])
         self._hooks = LoopHooks(task)
         aside = Aside(framework, task, self._hooks, self._ledger)
         self._window = Compaction(framework, self._tape, self._context, aside)
@@ -111,9 +100,7 @@ class _Loop(Run):
     async def _begin(self) -> None:
         framework, task = self._framework, self._task
         if not task.prompt or (isinstance(task.prompt, str) and not task.prompt.strip()):
-            self._next = None
-            self._tell("text", delta="error: the message is empty")  # BEHAVIOURS A9
-            self._tell("final", finish_reason="error", steps=0, ok=False)
+            self._refuse("the message is empty")  # BEHAVIOURS A9
             return
         if self._tape is not None:
             await self._tape.ensure_bootstrap_anchor(task.session_id, framework.workspace)
@@ -125,19 +112,28 @@ class _Loop(Run):
         else:
             self._system = task.system
         await self._journal.note_system(self._system)
-        await self._context.ask()
+        if not self._program.brings_results:
+            await self._context.ask()
         await self._recall_marks()
         model = self._chosen.get("model") or framework.settings.get("model") or ""
         self._journal.event("loop.start", model=str(model))
         self._window.bound_silence(self._silence)
-        await self._offer_tools()
         self._next = self._make_room
+        try:
+            if self._program.brings_results:
+                await self._program.take_results(self._context, self._caller(turn=self), self._in_short)
+            await self._offer_tools()
+        except UsageError as error:
+            if task.request is None:
+                raise
+            self._refuse(str(error))
 
     async def _offer_tools(self) -> None:
         """Tell the model what there is; the tools of servers may change from one request to the next."""
         if await self._know_servers() or not self._steps:
+            refuse_names(self._program.request.tools, self._box.tools)
             self._subagents.box = self._box
-            tools = [self._box.tools[name] for name in self._box.usable()]
+            tools = [self._box.find(name) for name in self._box.usable()]
             await self._window.begin(self._system, tools, self._chosen)
 
     async def _make_room(self) -> None:
@@ -177,14 +173,7 @@ class _Loop(Run):
                 self._ready.append(said)
             self._next = self._take_answer
             return
-        asked = ChatRequest(
-            request["messages"],
-            request["max_tokens"],
-            request["temperature"],
-            self._window.offered,
-            request["tool_choice"],
-            request["reasoning"],
-        )
+        asked = as_asked(request, self._window.offered)
         self._answer.is_asked = True
         asking = late.Asking(self._framework, request["model"], asked, self._task.session_id, self._silence, self._tape)
         await self._await_answer(asking)
@@ -192,16 +181,11 @@ class _Loop(Run):
     async def _amend_request(self) -> tuple[dict[str, Any], str | None]:
         """The request of this step as the plugins want it, and the text to finish with instead of asking (A19)."""
         system = [{"role": "system", "content": self._system}] if self._system else []
-        request: dict[str, Any] = {
-            "model": str(self._chosen.get("model") or ""),
-            "messages": [*system, *self._context.messages],
-            "tools": [tool.name for tool in self._window.offered],
-            "tool_choice": None if self._budget.ended_by is None or not self._window.offered else "none",
-            "max_tokens": None,
-            "temperature": None,
-            "reasoning": self._chosen.get("reasoning"),
-            "step": self._steps,
-        }
+        offered = self._window.offered
+        request = new_request(self._chosen, [*system, *self._context.messages], self._steps, offered)
+        if self._budget.ended_by is not None and offered:
+            request["tool_choice"] = "none"
+        self._program.amend(request, self._framework.settings.get("max_tokens"))
         return await self._hooks.amend(self._system, request)
 
     async def _await_answer(self, asking: Any) -> None:
@@ -254,6 +238,11 @@ class _Loop(Run):
             self._note_step("continue")
             self._next = self._make_room
             return
+        await self._finish()
+
+    async def _finish(self, **more: Any) -> None:
+        """End the turn with the answer as it is."""
+        answer = self._answer
         self._note_step("ok")
         cost = {"usage": answer.usage, "tokens": self._budget.tokens}  # of the last answer, and of the whole turn
         cost["estimated"] = self._window.estimated
@@ -264,7 +253,8 @@ class _Loop(Run):
         if self._budget.ended_by is not None:
             answer.finish_reason = LIMIT
             told["cut"] = f"{self._budget.ended_by} ({self._budget.ended_by.help})"
-        self._tell("final", finish_reason=answer.finish_reason, steps=self._steps, ok=True, **self._compacted, **told)
+        told |= {**self._compacted, **more}
+        self._tell("final", finish_reason=answer.finish_reason, steps=self._steps, ok=True, **told)
 
     async def _run_tools(self) -> None:
         answer = self._answer
@@ -285,6 +275,11 @@ class _Loop(Run):
         else:
             await self._caller(turn=self).run(answer.calls, self._take_outcome)
             self._budget.note_outcomes([outcome for outcome in answer.outcomes if outcome is not None])
+            if handed := self._program.find_handed_back(answer.outcomes):
+                answer.are_results_noted, answer.finish_reason = True, "tool_calls"
+                self._journal.event(HANDED_BACK, ids=[call["id"] for call in handed])
+                await self._finish(calls=handed)  # the next request of the program brings their results
+                return
         results = await self._collect_results()
         answer.are_results_noted = True
         for result in results.payload["results"]:
@@ -393,7 +388,7 @@ class _Loop(Run):
         return await self._subagents.run(prompt, session=session, tools=tools)
 
     def _start_subagent(self, framework: ProfileView, task: Task, box: ToolBox, *, inherits: bool) -> Run:
-        run = _Loop(framework, task, box, self._budget.for_subagent(), self._context.messages if inherits else ())
+        run = Loop(framework, task, box, self._budget.for_subagent(), self._context.messages if inherits else ())
         run.follow(self._held)
         if self._silence is not None:
             run.bound_silence(self._silence)

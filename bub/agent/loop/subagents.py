@@ -72,7 +72,9 @@ class Subagents:
         framework = self._framework
         box = self.box.narrow(tools, without=("subagent", "plan", "tape.*"))
         changed = await self._fire("subagent_spawning", prompt=prompt, personality=framework.profile) or {}
-        task = replace(self._task, prompt=str(changed.get("prompt") or prompt), session_id=child, steering=None)
+        task = replace(
+            self._task, prompt=str(changed.get("prompt") or prompt), session_id=child, steering=None, request=None
+        )
         chosen = str(changed.get("personality") or framework.profile)
         if chosen == framework.profile:
             return framework, task, box

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bub.agent.calls.program import ProgramTool
 from bub.agent.models.request import ToolSpec
 from bub.agent.window.measure import tokens_of_tools
 from bub.plugins.shipped import DESCRIBE, SHIPPED_TOOLS
@@ -23,7 +24,7 @@ def offer(tools: Sequence[Tool], window: int | None) -> list[ToolSpec]:
     """What is told of tools, in their order: whole definitions up to a quarter of the `window`, a line of all others.
 
     Bub's own tools come first in what is told whole. The tool `DESCRIBE`, which tells the rest, is offered only then;
-    without it all are told whole.
+    without it all are told whole. Those of the program that asks, which `DESCRIBE` does not know, are told whole.
     """
     others = [tool for tool in tools if tool.name != DESCRIBE]
     if len(others) == len(tools):
@@ -32,6 +33,7 @@ def offer(tools: Sequence[Tool], window: int | None) -> list[ToolSpec]:
     if tokens_of_tools(list(map(_whole, others))) <= room:
         return [_whole(tool) for tool in others]
     told: set[str] = set()
+    told.update(tool.name for tool in tools if isinstance(tool, ProgramTool))
     for tool in sorted(tools, key=lambda tool: (tool.name != DESCRIBE, tool.name not in SHIPPED_TOOLS)):
         size = tokens_of_tools([_whole(tool)])
         if size <= room:
