@@ -84,8 +84,8 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     """What stands around such a text when a model reads it."""
     parts: tuple[Part, ...] = ()
     """The pictures and files that the model looks at beside the text."""
-    is_handed_back: bool = False
-    """Whether nothing is against it, and the program that asks is to run it."""
+    handed_back: Mapping[str, Any] | None = None
+    """What the program that asks is to call it with; None if it is not that program's to call."""
 
     @property
     def as_read(self) -> str:
@@ -206,8 +206,7 @@ class Caller(msgspec.Struct, frozen=True):
             arguments = msgspec.to_builtins(checked)
             words = await self._permit(tool, call, arguments, watch)
             if isinstance(tool, ProgramTool):  # the observers hear of it when its result comes
-                handed = replace(call, arguments=arguments)
-                outcome = ToolOutcome(handed, NOT_YET, is_error=True, took=watch.took, is_handed_back=True)
+                outcome = ToolOutcome(call, NOT_YET, is_error=True, took=watch.took, handed_back=arguments)
                 done(outcome)
                 return outcome
             runs = True

@@ -131,7 +131,11 @@ class Program:
         If others were called beside them, or one was denied, there are none: the model learns that first, and calls
         again. What a program does not send again with its next request would be lost to it otherwise.
         """
-        handed = [one.call.as_dict() for one in outcomes if one is not None and one.is_handed_back]
+        handed = [
+            {"id": one.call.id, "name": one.call.name, "arguments": one.handed_back}
+            for one in outcomes
+            if one is not None and one.handed_back is not None
+        ]
         if len(handed) != len(outcomes) or (self.request.one_at_a_time and len(handed) > 1):
             return []
         return handed
