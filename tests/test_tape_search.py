@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from bub.errors import TapeError
 from bub.tape import Tape, TapeEntry, TapeQuery
 from bub.tape.jsonl import JsonlTapeStore
-from bub.tape.sqlite import SqliteTapeStore, open_for_search
+from bub.tape.sqlite import SqliteTapeStore
+from bub.tape.sqlite_search import open_for_search
 from tests.test_tape_stores import FILES, MAKERS, Store, entries, expected, questions, said, texts
 
 pytestmark = pytest.mark.usefixtures("redis_for_tapes")
@@ -93,6 +94,33 @@ def test_many_entries_are_searched_slice_by_slice_without_losing_one(
     store.extend("t", written)
     for question in (query, query.limit(3), query.limit(300), query.limit(2_000)):
         assert [entry.id for entry in store.fetch_all(question)] == expected(written * 2, question)
+
+
+@pytest.mark.parametrize("text", ["needle", "ne", "Hay", 'a "b" \\ c', "%", "no such"])
+def test_all_tapes_of_an_agent_are_searched_at_once_the_newest_first_whatever_is_indexed(
+    sqlite_tapes: Callable[[], SqliteTapeStore], text: str
+) -> None:
+    store = sqlite_tapes()
+    for number in range(0, MANY, 3):
+        store.extend(f"a[*]__{number % 4}", [said("Needle"), said(f"hay {number}"), said('A "b" \\ C')])
+        store.append("a[*]__1__sidecar__media", said("needle"))
+        store.append("a*__1", said("needle"))
+
+    def found(most: int = 9_999) -> list[tuple[str, int]]:
+        return [(name, entry.id) for name, entry in store.search_all("a[*]__", text, most)]
+
+    by_tape = [
+        (entry.date, name, entry.id)
+        for name in store.list_tapes()
+        if name.startswith("a[*]__") and "sidecar" not in name
+        for entry in store.fetch_all(TapeQuery(name).query(text))
+    ]
+    wanted = [(name, number) for _, name, number in sorted(by_tape, reverse=True)]
+    assert found() == wanted and found(3) == wanted[:3]
+    wait_for_the_index()
+    assert found() == wanted and found(3) == wanted[:3]
+    store.append("a[*]__1", said(f"{text}, again"))
+    assert len(found()) == len(wanted) + 1 and found(1)[0][0] == "a[*]__1"
 
 
 def test_the_first_search_answers_from_what_there_is_and_has_the_index_built_after_it(

@@ -231,8 +231,8 @@ entries = st.one_of(
     st.builds(said, words), st.builds(TapeEntry.anchor, names), st.builds(TapeEntry.event, names, st.just({"x": "two"}))
 )
 questions = st.builds(
-    lambda after, anchors, text, only, most, backwards: TapeQuery(
-        "t", text, after, anchors, None, None, only, most, backwards
+    lambda after, anchors, text, only, most, backwards, below: TapeQuery(
+        "t", text, after, anchors, None, None, only, most, backwards, below
     ),
     st.sampled_from([None, LAST_ANCHOR, "a", "b"]),
     st.one_of(st.none(), st.tuples(names, names)),
@@ -240,6 +240,7 @@ questions = st.builds(
     st.sampled_from([(), ("message",), ("anchor", "event")]),
     st.one_of(st.none(), st.integers(0, 4)),
     st.booleans(),
+    st.one_of(st.none(), st.integers(0, 6)),
 )
 
 
@@ -267,6 +268,7 @@ def expected(written: list[TapeEntry], query: TapeQuery) -> list[int] | str:
         index
         for index, entry in enumerate(written, 1)
         if low < index < high
+        and (query.below is None or index < query.below)
         and (not query.only or entry.kind in query.only)
         and (query.text is None or query.text.casefold() in words_of(entry.payload).casefold())
     ]

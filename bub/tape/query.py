@@ -39,6 +39,7 @@ class TapeQuery:
     only: tuple[str, ...] = ()
     most: int | None = None
     backwards: bool = False
+    below: int | None = None
 
     def query(self, text: str) -> TapeQuery:
         """Entries whose payload has this text somewhere, in whatever case; an empty text asks nothing."""
@@ -70,6 +71,10 @@ class TapeQuery:
         """Entries of these kinds only; none named asks nothing."""
         return replace(self, only=kinds)
 
+    def before_entry(self, number: int) -> TapeQuery:
+        """Entries that were written before the one with this id, as a page of a long tape asks for those before it."""
+        return replace(self, below=number)
+
     def limit(self, most: int) -> TapeQuery:
         """So many entries at most. Raises TapeError for a number below 0."""
         if most < 0:
@@ -82,6 +87,8 @@ class TapeQuery:
 
     def wants(self, entry: TapeEntry) -> bool:
         """Whether a query asks for an entry of its stretch."""
+        if self.below is not None and entry.id >= self.below:
+            return False
         if self.only and entry.kind not in self.only:
             return False
         if self.since is not None and not self.since <= entry.date <= (self.until or ""):

@@ -13,25 +13,21 @@ from time import perf_counter
 from typing import Any, TypeAlias
 
 import msgspec
-import trio
 
-from bub.base.database import PATIENCE, explain_failure, open_database, transaction
+from bub.base.database import PATIENCE, open_database, transaction
 from bub.base.private import make_private
 from bub.errors import TapeError
 from bub.tape.copying.records import Record
 from bub.tape.entry import TapeEntry, words_of
 from bub.tape.query import TapeQuery, part_as_written
+from bub.tape.sqlite_search import SHORTEST_INDEXED, explain_errors, open_for_search, search_everywhere
 from bub.tape.store import Stretch, check_name, stop_if_cancelled, stretch_of
 
 _VERSION = 1
-_SHORTEST_INDEXED = 3
-"""Letters of the shortest text that the index of three letters each can find."""
 _INDEXED_AT_ONCE = 250
 _LEFT_TO_SCAN = 500
 """So many entries need not be in the index: a search reads them in less time than its answer takes to be shown."""
 _SCANNED_AT_ONCE = 256
-_STEPS_BETWEEN_LOOKS = 10_000
-"""After so many of its steps, SQLite looks whether a search was cancelled; it takes about a millisecond for them."""
 
 # A tape that was reset keeps its rows until they are removed, but no longer has a name. No `seq` is ever given twice:
 # the index of words goes by it.
@@ -194,12 +190,21 @@ class SqliteTapeStore:
 
     # Searching for a text.
 
+    def search_all(self, beginning: str, text: str, most: int) -> list[tuple[str, TapeEntry]]:
+        """The newest entries with a text in all tapes whose names have a beginning, each with its tape, newest first.
+
+        Sidecars are left out.
+        """
+        with self._reading() as db:
+            done = self._look_at_index(db)
+        return list(islice(search_everywhere(self.path, done, beginning, text), most))
+
     def _search(self, key: int, query: TapeQuery, stretch: Stretch, folded: str) -> Generator[TapeEntry]:
         """The entries in which a text stands: old ones by the index, newer ones, and those that it cannot find, read.
 
         Nobody who writes waits for long meanwhile.
         """
-        indexed = self._last_indexed(key) if len(folded) >= _SHORTEST_INDEXED else 0
+        indexed = self._last_indexed(key) if len(folded) >= SHORTEST_INDEXED else 0
         by_index = stretch._replace(before=min(indexed + 1, stretch.before or indexed + 1))
         by_reading = stretch._replace(after=max(indexed, stretch.after))
         parts = [self._look_up(key, query, by_index, folded), self._scan(key, query, by_reading, folded)]
@@ -246,14 +251,19 @@ class SqliteTapeStore:
     def _last_indexed(self, key: int) -> int:
         """The last entry of a tape that the index has; 0 for none. Has the others put in, where they are many."""
         with self._reading() as db:
-            done, newest = db.execute("select seq, (select max(seq) from entries) from indexed").fetchone()
-            if newest is not None and newest - done > _LEFT_TO_SCAN:
-                self._index_in_background()
+            done = self._look_at_index(db)
             statement = "select id from entries where tape = ? and seq <= ? order by id desc limit 1"
             row = db.execute(statement, (key, done)).fetchone()
         return row[0] if row else 0
 
     # The index.
+
+    def _look_at_index(self, db: sqlite3.Connection) -> int:
+        """The last entry of all that the index has. Has the others put in, where they are many."""
+        done, newest = db.execute("select seq, (select max(seq) from entries) from indexed").fetchone()
+        if newest is not None and newest - done > _LEFT_TO_SCAN:
+            self._index_in_background()
+        return int(done)
 
     def _index_in_background(self) -> None:
         if self._indexer is None or not self._indexer.is_alive():
@@ -298,13 +308,13 @@ class SqliteTapeStore:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, _explain_errors(self.path):
+        with self._lock, explain_errors(self.path):
             yield self._connect()
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction, from its beginning the only one that writes."""
-        with self._lock, _explain_errors(self.path):
+        with self._lock, explain_errors(self.path):
             db = self._connect()
             with transaction(db):
                 yield db
@@ -339,31 +349,6 @@ def _open(path: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def open_for_search(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection for one search that may take long: who writes need not wait, and it ends when its turn is cancelled.
-
-    Raises TapeError when the file cannot be read.
-    """
-    address = f"{path.absolute().as_uri()}?mode=rw"  # no file is made where it was removed meanwhile
-    with _explain_errors(path), closing(sqlite3.connect(address, timeout=PATIENCE, uri=True)) as db:
-        db.execute("pragma query_only = 1")
-        db.set_progress_handler(_is_cancelled, _STEPS_BETWEEN_LOOKS)
-        try:
-            yield db
-        except sqlite3.OperationalError:
-            stop_if_cancelled()
-            raise
-
-
-def _is_cancelled() -> bool:
-    try:
-        stop_if_cancelled()
-    except trio.Cancelled:
-        return True
-    return False
-
-
-@contextmanager
 def _without_patience(db: sqlite3.Connection) -> Iterator[None]:
     """Fail at once if another process writes, instead of having all who use this connection wait for it."""
     db.execute("pragma busy_timeout = 0")
@@ -371,13 +356,3 @@ def _without_patience(db: sqlite3.Connection) -> Iterator[None]:
         yield
     finally:
         db.execute(f"pragma busy_timeout = {PATIENCE * 1000:.0f}")
-
-
-@contextmanager
-def _explain_errors(path: Path) -> Iterator[None]:
-    """Turns what SQLite and the file system say into a TapeError."""
-    try:
-        yield
-    except (sqlite3.Error, OSError) as error:
-        problem, remedy = explain_failure(path, error)
-        raise TapeError(f"the tapes in {path} cannot be used: {problem}", help=remedy, reason="unavailable") from error

@@ -84,15 +84,16 @@ class Anchors(Protocol):
 
 def stretch_of(query: TapeQuery, store: Anchors) -> Stretch:
     """Where a query's entries lie. Raises TapeError for an anchor that the tape does not have (BEHAVIOURS P10)."""
-    after, before = 0, None
+    after, before = 0, query.below
     if query.after is not None:
         after = _find_anchor(store, query.tape, query.after)
     if query.anchors is not None:
         start, end = query.anchors
         opened = _find_anchor(store, query.tape, start)
-        before = store.next_anchor(query.tape, opened, end)
-        if before is None:
+        closed = store.next_anchor(query.tape, opened, end)
+        if closed is None:
             raise no_anchor(query.tape, end)
+        before = closed if before is None else min(before, closed)
         after = max(after, opened)
     return Stretch(after, before)
 

@@ -129,7 +129,10 @@ class RedisTapeStore:
         by_anchors = query.only == ("anchor",)
         has_filter = query.since is not None or query.text is not None or (query.only and not by_anchors)
         first = min(_FIRST, max(_FEW, most) if has_filter else most)
-        low, high, part = await self._find(query, _where(query), first)
+        if query.below is not None and query.anchors is None and query.after is None:
+            low, high, part = await self._go_on(query, 1, max(query.below - 1, 0), first)
+        else:
+            low, high, part = await self._find(query, _where(query), first)
         found = self._read(query, part)
         while low <= high and len(found) < most:
             if by_anchors:
@@ -178,7 +181,8 @@ class RedisTapeStore:
     async def _find_in_tail(self, query: TapeQuery) -> list[TapeEntry] | None:
         """Answer what a turn asks of its tape from the last anchor on, with one reading for all it asks."""
         lease, tape = current_lease.get(), query.tape
-        is_near = query.after in (None, LAST_ANCHOR) and (query.anchors, query.text, query.since) == (None, None, None)
+        far = (query.anchors, query.text, query.since, query.below)
+        is_near = query.after in (None, LAST_ANCHOR) and all(one is None for one in far)
         if lease is None or not is_near or not self._is_of_session(tape, lease.token):
             return None
         tail = self._tails.find(tape, lease.token)

@@ -186,7 +186,7 @@ def query_to_bub(query: TapeQuery[Any]) -> OurQuery:
 
 
 def _chosen(query: OurQuery, entries: Iterable[TapeEntry]) -> list[OurEntry]:
-    found = [entry_to_bub(entry) for entry in entries]
+    found = [entry_to_bub(entry) for entry in entries if query.below is None or entry.id < query.below]
     if query.backwards:
         found.reverse()
     return found if query.most is None else found[: query.most]
