@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from bub.errors import TapeError
 from bub.tape import Tape, TapeEntry, TapeQuery
 from bub.tape.jsonl import JsonlTapeStore
+from bub.tape.search.sqlite import open_for_search
 from bub.tape.sqlite import SqliteTapeStore
-from bub.tape.sqlite_search import open_for_search
 from tests.test_tape_stores import FILES, MAKERS, Store, entries, expected, questions, said, texts
 
 pytestmark = pytest.mark.usefixtures("redis_for_tapes")

@@ -20,7 +20,7 @@ from bub.errors import TapeError
 from bub.tape.copying.records import Record
 from bub.tape.entry import TapeEntry, words_of
 from bub.tape.query import TapeQuery, part_as_written
-from bub.tape.sqlite_search import SHORTEST_INDEXED, explain_errors, open_for_search, search_everywhere
+from bub.tape.search.sqlite import SHORTEST_INDEXED, explain_errors, open_for_search, search_everywhere
 from bub.tape.store import Stretch, check_name, stop_if_cancelled, stretch_of
 
 _VERSION = 1

@@ -39,6 +39,11 @@ def moment(date: str) -> str:
         return date
 
 
+def text_in(entry: TapeEntry) -> str:
+    """Return what an entry says, called or answered, as a transcript shows it, and all of it."""
+    return "\n".join(text for text, _ in _texts_of(entry) if text)
+
+
 def excerpt(entry: TapeEntry, text: str, width: int) -> Line:
     """One line of what an entry says around a text that was found in it."""
     words = " ".join(words_of(entry.payload).split())
