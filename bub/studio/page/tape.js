@@ -1,0 +1,31 @@
+// Entries of a tape, as people read them.
+
+import { empty, h, visible } from "./dom.js";
+import { moment, written } from "./format.js";
+
+const LONG = 700;
+
+/** A list of entries; `more(entry)` may add something to the head of each. */
+export function tape(entries, more) {
+  if (!entries.length) return empty("There is nothing on the tape.");
+  return h("ol", { class: "tape" }, entries.map((entry) => h("li", { class: `entry ${entry.role || entry.kind}` },
+    h("header", null, h("b", null, entry.role || entry.kind), entry.name && [" ", h("code", null, visible(entry.name))], " ", h("span", { class: "faint" }, moment(entry.at)), more?.(entry)),
+    entry.text && long(entry.text), rest(entry))));
+}
+
+function long(text) {
+  const whole = h("div", { class: "words", dir: "auto" }, visible(text.slice(0, LONG)));
+  if (text.length <= LONG) return whole;
+  return [whole, h("button", { type: "button", class: "button plain small", onclick: (event) => {
+    whole.replaceChildren();
+    whole.append(...[].concat(visible(text)));
+    event.target.remove();
+  } }, `Show all ${text.length.toLocaleString("en")} characters`)];
+}
+
+function rest(entry) {
+  const isBare = !entry.data || (typeof entry.data === "object" && !Object.keys(entry.data).length);
+  if (isBare) return null;
+  const text = written(entry.data);
+  return h("details", null, h("summary", null, "data"), h("pre", { class: "wrap" }, visible(text.slice(0, 40000)), text.length > 40000 && " …"));
+}
