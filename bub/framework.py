@@ -203,7 +203,7 @@ class BubFramework(RuntimeView):
         return tuple(dict.fromkeys((*loaded, *(files_of(read) if read is not None else ()), *beside, *own)))
 
     def _snapshot(self) -> Snapshot:
-        return self._in_use().loaded.current.snapshot
+        return self.generation.snapshot
 
     def _living(self) -> Runtime:
         return self._runtime

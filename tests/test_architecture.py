@@ -40,7 +40,7 @@ def row(folders: str, doors: str = "", packages: str = "") -> Row:
 ROWS = (
     row("cli/", packages="typer questionary prompt_toolkit"),
     row("doctor/ testing/ setup/ gateway/ lsp/ mcp_server/", packages="prometheus_client mcp"),
-    row("studio/"),
+    row("studio/", packages="starlette"),
     row("runtime/", "framework bus", "typer"),
     row("agent/", packages="httpx pypdf mcp mcp_types anyio httpx2"),
     row("inbox/"),

@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "onboard": Entry("bub.cli.onboard:onboard", "Set Bub up by answering a few questions."),
         "run": Entry("bub.cli.run:run", "Send one message through the pipeline and print the replies."),
         "chat": Entry("bub.cli.chat:chat", "Talk with the agent at this terminal."),
+        "studio": Entry("bub.cli.studio:studio", "Serve a page that shows what the agent does."),
         "gateway": Entry("bub.cli.gateway:app", "Run the channels, and answer what comes in."),
         "validate": Entry("bub.cli.validate:validate", "Check pipeline files and print every finding."),
         "pipelines": Entry("bub.cli.pipelines:pipelines", "List the pipelines that ship with Bub."),
@@ -66,6 +67,9 @@ SESSIONS = "bub.cli.completion.sessions:sessions_of"
 
 MCP_SERVERS = "bub.cli.mcp_servers:"
 """The functions about servers of others; only the commands that use those load them."""
+
+STUDIO = "bub.studio.alone:serve_alone"
+"""The function that serves the page; only `bub studio` loads it, and its server with it."""
 
 MCP_SERVER = "bub.mcp_server.server:serve"
 """The function that serves an MCP client; only `bub mcp serve` loads it, and the SDK with it."""

@@ -1,0 +1,1 @@
+"""What the page asks of the server: a module for each subject, a function for each endpoint."""

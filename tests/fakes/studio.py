@@ -1,0 +1,94 @@
+"""A `bub studio` of its own process, and browsers that ask it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+
+class Browser:
+    """What the script of the page does: it enters with the token, asks with the cookie, and says where it is from."""
+
+    def __init__(self, url: str) -> None:
+        self.origin, _, self.token = url.partition("/#")
+        self.http = httpx.Client(base_url=self.origin, timeout=20)
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.http.close()
+
+    def enter(self) -> Browser:
+        self.post("enter", token=self.token)
+        return self
+
+    def ask(self, path: str, **query: Any) -> httpx.Response:
+        return self.http.get(f"/api/{path}", params=query)
+
+    def get(self, path: str, **query: Any) -> Any:
+        answer = self.ask(path, **query)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def send(self, path: str, **body: Any) -> httpx.Response:
+        return self.http.post(f"/api/{path}", json=body, headers={"X-Bub": "1", "Origin": self.origin})
+
+    def post(self, path: str, **body: Any) -> Any:
+        answer = self.send(path, **body)
+        assert answer.status_code in (200, 204), answer.text
+        return answer.json() if answer.content else None
+
+
+class StudioProcess:
+    """A process that serves the page at `url`, which has the token."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str, home: Path) -> None:
+        self.process = process
+        self.url = url
+        self.home = home
+
+    @property
+    def port(self) -> int:
+        return int(self.url.partition("/#")[0].rpartition(":")[2])
+
+    def browser(self) -> Browser:
+        """A browser that has entered."""
+        return Browser(self.url).enter()
+
+
+@contextmanager
+def bub_studio(
+    folder: Path, *options: str, environ: Mapping[str, str] | None = None, listen: str = "127.0.0.1:0"
+) -> Iterator[StudioProcess]:
+    """Run `bub studio` in a folder until the block is left; its home is `home` there."""
+    home = folder / "home"
+    command = [sys.executable, "-m", "bub", *options, "studio", "--listen", listen]
+    environment = {**os.environ, "BUB_HOME": str(home), **(environ or {})}
+    with (folder / "stderr").open("w") as errors:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            stdin=subprocess.DEVNULL,
+            text=True,
+        )
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        assert url, (folder / "stderr").read_text()
+        yield StudioProcess(process, url, home)
+    finally:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        process.communicate(timeout=20)
