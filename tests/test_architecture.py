@@ -93,6 +93,7 @@ IN_NO_ROW = {"bub/__init__.py", "bub/__main__.py", "bub/pipeline/__init__.py"}
 
 
 PUBLIC = {
+    "bub.base.duration": {"parse_duration"},
     "bub.asking": {"Asking", "Choice"},
     "bub.agent.local.parts": {"ENGINE", "find_weights", "has_engine", "see_engine"},
     "bub": {"BubFramework", "Settings", "TurnResult", "hookimpl", "tool"},
