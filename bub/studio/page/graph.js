@@ -83,7 +83,7 @@ class Graph {
       mark(element, "role", "button");
       this.rooms.set(id, this.placeNumbers(element, card));
       if (spot) {
-        const sign = s("g", { class: "now", "aria-hidden": "true" }, s("circle", { class: "halo", cx: spot.x, cy: spot.y, r: 9 }),
+        const sign = s("g", { class: "now", "aria-hidden": "true" }, s("circle", { class: "halo", cx: spot.x, cy: spot.y, r: 12 }),
           s("circle", { class: "disc", cx: spot.x, cy: spot.y, r: 9 }), s("text", { x: spot.x, y: spot.y + 3.5, "text-anchor": "middle" }));
         element.append(sign);
       }
