@@ -61,6 +61,7 @@ class Graph {
     this.flow?.close();
     const svg = drawingOf(graph.svg);
     mark(svg, "role", "group");
+    for (const size of ["width", "height"]) mark(svg, size, Math.round(Number(svg.getAttribute(size)) * 1.2) || null);
     mark(svg, "aria-label", `Stages of the profile ${profile}`);
     put(this.paper, svg);
     say(this.told, [known?.description, graph.bound].filter(Boolean).join(" · "));
