@@ -100,6 +100,7 @@ PUBLIC = {
     "bub.bus": {"MessageBus"},
     "bub.channels": {
         *(
+            "CannotAskError",
             "Channel",
             "ChannelManager",
             "ChannelMessage",
@@ -108,6 +109,7 @@ PUBLIC = {
             "ClientTool",
             "RefusedError",
             "ShownQuestion",
+            "Surface",
             "TakenAnswer",
             "TryLaterError",
             "UndeliverableError",
