@@ -70,7 +70,7 @@ export function card(row, answered) {
       until.textContent = row.until ? (isLate ? "too late" : away(row.until)) : "no limit";
     };
     kept.tick();
-    const told = h("p", { class: "result", role: "status" });
+    const told = h("p", { class: "result" });
     const shown = argumentsOf(row);
     const size = shown.reduce((sum, { text }) => sum + text.length, 0);
     let hasSeen = size <= MUCH;

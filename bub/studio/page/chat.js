@@ -59,7 +59,7 @@ class Chat {
       if (wanted) location.hash = `#/chat/${part(wanted)}`;
     } }, h("input", { "aria-label": "Name of the new chat", placeholder: "Name of the new chat", maxlength: 60, autocomplete: "off" }), h("button", { class: "button" }, "Begin"));
     put(this.place, h("header", { class: "head" }, h("h1", null, "Chat"), chats,
-      h("span", { class: "push" }, select([["", "profile by the routes"], ...names()], profile, (value) => { profile = value; }, { "aria-label": "Profile that answers" })),
+      h("span", { class: "push" }, select(names(), profile || studio.profile, (value) => { profile = value; }, { "aria-label": "Profile that answers" })),
       this.name !== "main" && button("Close chat", () => { remember(known().filter((each) => each !== this.name)); location.hash = "#/chat"; }, { class: "button plain small", title: "Takes its name off this list; its tape stays" })),
     this.naming, this.log, this.trouble,
     h("form", { class: "write", onsubmit: (event) => { event.preventDefault(); this.say(); } }, this.input, h("div", { class: "buttons" }, this.stop, this.send)));

@@ -41,9 +41,10 @@ class Graph {
 
   /** The pipeline was loaded again: everything may be another. */
   async again() {
-    const stage = this.panel?.id;
+    const stage = this.panel?.id, focused = document.activeElement?.dataset?.stage;
     await this.draw(names().includes(this.profile) ? this.profile : studio.profile);
     this.showStage(this.stages.has(stage) ? stage : null, false);
+    this.stages.get(focused)?.focus();
   }
 
   async draw(profile) {

@@ -75,7 +75,6 @@ class Turns {
   pause(isHeld) {
     this.isHeld = isHeld;
     mark(this.hold, "aria-pressed", String(isHeld));
-    say(this.hold, isHeld ? "Follow" : "Hold");
     if (!isHeld) this.show();
   }
 
