@@ -71,6 +71,7 @@ LISTS_OF_NAMES = {
     "bub/channels/__init__.py",
     "bub/channels/terminal/__init__.py",
     "bub/cli/table.py",
+    "bub/gateway/late.py",
     "bub/inbox/shared/late.py",
     "bub/pipeline/check/late.py",
     "bub/pipeline/source/late.py",
