@@ -9,7 +9,7 @@ from bub.base.diagnostics import Diagnostic
 from bub.base.quoting import quotable
 from bub.lsp.buffers import Encoding, Ruler
 from bub.lsp.reading import Open, location_of
-from bub.pipeline.check.opened import where_named
+from bub.pipeline.check.opened.texts import where_named
 from bub.pipeline.report.report import message_of
 from bub.pipeline.report.sarif import repaired_text
 

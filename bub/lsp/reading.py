@@ -12,8 +12,8 @@ import msgspec
 from bub.base.diagnostics import Diagnostic, Range
 from bub.base.json_schema import Steps
 from bub.lsp.buffers import Buffer, Encoding, Ruler, split_lines
-from bub.pipeline.check.opened import OpenText, own_root, path_in
-from bub.pipeline.check.opened import Reader as TextReader
+from bub.pipeline.check.opened.texts import OpenText, own_root, path_in
+from bub.pipeline.check.opened.texts import Reader as TextReader
 from bub.pipeline.plan.origins import Lookup, lookup_of
 from bub.pipeline.plan.plan import make_plan
 from bub.pipeline.source.document import Node

@@ -24,7 +24,7 @@ from bub.lsp.names import can_rename, render_definition, render_rename
 from bub.lsp.outline import render_outline
 from bub.lsp.proof import prove
 from bub.lsp.reading import Open, Reader, read
-from bub.pipeline.check.opened import Opened, encode
+from bub.pipeline.check.opened.texts import Opened, encode
 from bub.pipeline.source.discovery import discover, is_pipeline
 from bub.runtime.trust import is_trusted
 

@@ -10,7 +10,7 @@ import trio
 
 from bub.base.diagnostics import Diagnostic, PipelineError, Range, sort_diagnostics
 from bub.errors import UsageError
-from bub.pipeline.check.opened import OpenText, Reader, where_named
+from bub.pipeline.check.opened.texts import OpenText, Reader, where_named
 from bub.pipeline.report.handbook import address_of
 from bub.pipeline.report.report import message_of
 from bub.pipeline.report.sarif import repaired_text

@@ -13,7 +13,7 @@ from bub.base.failures import explain_os_error
 from bub.base.locate import remedy_for
 from bub.base.rewrite import exchange
 from bub.errors import BubError, UsageError
-from bub.pipeline.check.opened import own_root
+from bub.pipeline.check.opened.texts import own_root
 from bub.pipeline.report.report import lines_to_show
 from bub.pipeline.source.merge import Document
 from bub.pipeline.source.yaml_reader import MAX_BYTES

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bub.base.diagnostics import Diagnostic, Place
-from bub.pipeline.check.opened import path_in
+from bub.pipeline.check.opened.texts import path_in
 from bub.pipeline.check.validate import declared_plugins, profiles_of
 from bub.pipeline.plan.plan import Plan, make_plan
 from bub.pipeline.source.document import Node
