@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bub.errors import BubError
 from bub.log import log_exception
 from bub.studio.access import Access, RefusedRequestError
-from bub.studio.endpoints import approvals, chat, entering, health, inbox, looking, pipelines, tapes, turns
+from bub.studio.endpoints import approvals, chat, entering, file, health, inbox, looking, pipelines, tapes, turns
 from bub.studio.feed import Feed
 from bub.studio.files import PageFile
 from bub.studio.requests import Asked, read_object
@@ -49,7 +49,7 @@ Answer: TypeAlias = Callable[[Studio, Asked], Awaitable[Any]]
 class Endpoint(NamedTuple):
     """What answers a request for a path below `/api/`; a part in braces is handed over by its name.
 
-    A `POST` changes something, or may. Secrets in an answer are covered, unless it is not `covered`.
+    A `POST` changes something, or may. Secrets in an answer are covered, unless that is the endpoint's own to do.
     """
 
     method: str
@@ -79,6 +79,12 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("POST", "inbox/{id}/retry", inbox.retry),
     Endpoint("POST", "inbox/{id}/drop", inbox.drop),
     Endpoint("GET", "health", health.describe_health),
+    Endpoint("GET", "file", file.show, covered=False),
+    Endpoint("POST", "file/check", file.check, covered=False),
+    Endpoint("POST", "file/diff", file.diff, covered=False),
+    Endpoint("POST", "file/prove", file.prove, covered=False),
+    Endpoint("POST", "file/load", file.load, covered=False),
+    Endpoint("GET", "file/code", file.explain, covered=False),
 )
 """All that the page can ask for, beside `enter` and `feed`. Whoever adds one adds a line here."""
 

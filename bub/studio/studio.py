@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 
 import msgspec
+import trio
 
 from bub.framework import BubFramework
 from bub.studio.access import Access
@@ -17,6 +18,7 @@ from bub.studio.pulse import Pulse
 from bub.studio.recorder import Recorder
 from bub.studio.settings import StudioSettings
 from bub.studio.surroundings import Surroundings
+from bub.studio.views.check import TextChecker
 
 
 class Studio(msgspec.Struct, eq=False):
@@ -35,4 +37,7 @@ class Studio(msgspec.Struct, eq=False):
     chats: ChatLog
     channel: PageChannel
     desks: Mapping[str, Desk]
+    checker: TextChecker = msgspec.field(default_factory=TextChecker)
+    writing: trio.Lock = msgspec.field(default_factory=trio.Lock)
+    """Held by who writes the file."""
     started: float = msgspec.field(default_factory=time.time)

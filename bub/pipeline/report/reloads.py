@@ -47,18 +47,27 @@ async def reload_file(framework: Reloadable) -> Reload:
     """Load the files of a framework again, in a thread; what is wrong with them changes nothing of what runs."""
     try:
         await trio.to_thread.run_sync(framework.reload, abandon_on_cancel=True)
-    except PipelineError as error:
-        return describe_reload(framework, "refused", without_notes(error.diagnostics))
-    except BubError as error:
-        return _refused(f"{error} ({error.help})" if error.help else str(error))
     except (Exception, SystemExit) as error:  # noqa: BLE001 (code of plugins: what runs is not to suffer from it)
-        log_exception("pipeline.reload_failed", error)
-        return _refused(f"{type(error).__name__}: {error}")
-    return describe_reload(framework, "ok", framework.warnings)
+        return describe_refusal(framework, error)
+    return describe_reload(framework)
 
 
-def describe_reload(framework: Reloadable, outcome: str, found: Iterable[Diagnostic]) -> Reload:
-    """Return what became of a reload that is over."""
+def describe_reload(framework: Reloadable) -> Reload:
+    """Return what was found in a reload that is over."""
+    return _describe(framework, "ok", framework.warnings)
+
+
+def describe_refusal(framework: Reloadable, error: BaseException) -> Reload:
+    """Return why a reload was refused, by what it raised; what is no error for people is in the log, too."""
+    if isinstance(error, PipelineError):
+        return _describe(framework, "refused", without_notes(error.diagnostics))
+    if isinstance(error, BubError):
+        return _refused(f"{error} ({error.help})" if error.help else str(error))
+    log_exception("pipeline.reload_failed", error)
+    return _refused(f"{type(error).__name__}: {error}")
+
+
+def _describe(framework: Reloadable, outcome: str, found: Iterable[Diagnostic]) -> Reload:
     diagnostics = tuple(found)
     lines = tuple(redact_text(format_finding(finding)) for finding in diagnostics)
     return Reload(time.time(), outcome, lines, diagnostics, framework.sources)
