@@ -46,6 +46,11 @@ class Trace(Sequence[TurnRecord]):
         self._raw = raw
         self._zero = zero
 
+    @property
+    def began(self) -> float:
+        """When the turn began that the records are of, as `perf_counter` counts."""
+        return self._zero
+
     def __len__(self) -> int:
         return len(self._raw)
 

@@ -4,6 +4,7 @@
 
 import functools
 import io
+import os
 import re
 import sys
 import unicodedata
@@ -21,6 +22,7 @@ from bub.base.failures import flatten_error
 from bub.base.plain import plain
 from bub.base.surfaces import Surface
 from bub.base.trace import TurnRecord
+from bub.base.tracing.context import join_trace
 from bub.channels.attachments import attach as attach_file
 from bub.channels.commands import command_line, prefix_of
 from bub.channels.plan import LivePlan
@@ -71,6 +73,8 @@ def run(
     inbound: dict[str, Any] = {"content": text, "channel": channel, "chat_id": chat_id, "sender_id": sender_id}
     if session_id is not None:
         inbound["session_id"] = session_id
+    if led_here := join_trace(os.environ):
+        inbound["trace"] = led_here
     inbound = {name: re.sub(_NO_TEXT, "\ufffd", value) for name, value in inbound.items()}
     if media:
         inbound["media"] = media

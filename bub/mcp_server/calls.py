@@ -33,8 +33,10 @@ class Call:
     `hear` is told of its events; whoever serves the request that is open says who that is.
     """
 
-    def __init__(self, name: str, arguments: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, arguments: Mapping[str, Any], trace: str = "") -> None:
         self.id = uuid4().hex
+        self.trace = trace
+        """What the client has said of the trace that the call is a part of."""
         self.hear: Hear | None = None
         self.scope = trio.CancelScope()
         self._about = (name, dict(arguments))
@@ -85,9 +87,9 @@ class Calls:
         self._nursery = nursery
         self._waiting: dict[str, tuple[Call, trio.CancelScope]] = {}
 
-    def begin(self, name: str, arguments: Mapping[str, Any], work: Work) -> Call:
+    def begin(self, name: str, arguments: Mapping[str, Any], work: Work, trace: str = "") -> Call:
         """Begin a call."""
-        call = Call(name, arguments)
+        call = Call(name, arguments, trace)
         self._nursery.start_soon(call.run, work)
         return call
 

@@ -28,6 +28,7 @@ from mcp.types import (
 
 from bub import __version__
 from bub.approval import Answer, CannotAskError
+from bub.base.tracing.context import join_trace
 from bub.errors import TapeError
 from bub.framework import BubFramework
 from bub.inbox.started import is_started_by_bub
@@ -115,12 +116,13 @@ class Served:
                 raise MCPError(INVALID_PARAMS, "no such call waits for an answer: call the tool anew")
             call.answer(read_answer((params.input_responses or {}).get(ANSWER), _name_of(context)))
             return call
+        trace = join_trace(dict(context.meta or {}))
         if name == TURN:
-            return self._calls.begin(name, arguments, lambda call: self._work.run_turn(call, arguments))
+            return self._calls.begin(name, arguments, lambda call: self._work.run_turn(call, arguments), trace)
         tool = (await self._work.offers()).find(name)
         if tool is None:
             return failed(f"error: there is no tool `{name}` here")
-        return self._calls.begin(name, arguments, lambda call: self._work.run_tool(call, tool.name, arguments))
+        return self._calls.begin(name, arguments, lambda call: self._work.run_tool(call, tool.name, arguments), trace)
 
     async def _follow(self, call: Call, context: _Context) -> CallToolResult | InputRequiredResult:
         """Follow a call to its end, or to a question that the client has to bring an answer for."""

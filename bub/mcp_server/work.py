@@ -88,7 +88,7 @@ class Workplace:
     async def _carry(
         self, call: Call, message: Envelope, told: Callable[[TurnResult, StreamEvent], CallToolResult]
     ) -> CallToolResult:
-        end = StreamEvent("final")
+        end, message = StreamEvent("final"), {**message, "trace": call.trace} if call.trace else message
 
         async def hear(event: StreamEvent, heard: Envelope) -> None:
             nonlocal end

@@ -21,6 +21,7 @@ from bub.agent.marks.flow import Flow
 from bub.agent.models.parts import Part, part_of
 from bub.agent.tools.unasked import find_unasked
 from bub.base.failures import flatten_error
+from bub.base.tracing.activity import Activity, begin, doing
 from bub.base.waiting import split_cancelled
 from bub.errors import BubError
 from bub.hooks.frozen import freeze
@@ -191,13 +192,23 @@ class Caller(msgspec.Struct, frozen=True):
         return ToolError(problem, help="write them as one", kind="invalid_input")
 
     async def _carry_out(self, announced: _Announced, done: Callable[[ToolOutcome], None]) -> ToolOutcome:
-        """Judge a call, ask about it and run it.
+        """Judge a call, ask about it and run it; whoever watches the turn sees it as one thing that was done."""
+        call = announced.call
+        with doing("tool", call.name, call_id=call.id) as activity:
+            activity.began -= announced.took
+            activity.keep(arguments=call.asked)
+            return await self._judge_and_run(announced, done, activity)
+
+    async def _judge_and_run(
+        self, announced: _Announced, done: Callable[[ToolOutcome], None], activity: Activity
+    ) -> ToolOutcome:
+        """Do all that a call is about.
 
         `done` is told before the observers are, so that a cancellation among them does not lose the outcome.
         """
         watch, call = _Stopwatch(perf_counter() - announced.took), announced.call
         tool, arguments = announced.tool, announced.arguments
-        runs, observed, denied, outside, shown = False, True, False, "", ToolResult("")
+        runs, observed, denied, outside, shown, kind = False, True, False, "", ToolResult(""), ""
         try:
             if announced.failure is not None:
                 raise announced.failure
@@ -214,23 +225,25 @@ class Caller(msgspec.Struct, frozen=True):
             content, is_error = as_text(value), False
             shown = value if isinstance(value, ToolResult) else shown
         except ToolError as error:
-            content, is_error = f"error: {error}", True
+            content, is_error, kind = f"error: {error}", True, error.kind
             observed = not isinstance(error, _RejectedError)
             denied = not runs and error.kind == "denied"
         except (Exception, SystemExit) as error:  # noqa: BLE001 (a failing tool is a result like any other, A17)
             failure = explain(error, what=f"the tool `{call.name}`")
             log_exception("tool.failed", failure, tool=call.name, session=self.context.session_id)
-            content, is_error = f"error: {_words(failure)}", True
+            content, is_error, kind = f"error: {_words(failure)}", True, type(failure).__name__
         if runs and tool is not None:
             try:
                 outside = await self._admit(tool, call, arguments, content, watch)
             except (Exception, SystemExit) as error:  # noqa: BLE001 (what cannot be noted, the model does not get)
                 content, is_error = f"error: it ran, and its result is kept back: {_words(error)}", True
+                kind = "kept_back"
                 shown = ToolResult("")
         frame = new_frame() if outside else ""
         outcome = ToolOutcome(
             call, self.cover(content), is_error, watch.took, denied, self.cover(outside), frame, _parts_of(shown)
         )
+        _note_end(activity, outcome, kind)
         done(outcome)
         if observed:
             await self.observe(tool, arguments, outcome, shown.paths)
@@ -312,7 +325,9 @@ class Caller(msgspec.Struct, frozen=True):
             log_exception("tool.gate_failed", error, tool=tool.name)
             verdict = {"deny": BROKEN_GATE}
         if verdict is not None:
-            raise ToolError(str(verdict["deny"]), kind="denied")
+            reason = str(verdict["deny"])
+            begin("gate", "tool_gate", tool=tool.name, call_id=call.id, reason=self.cover(reason)).end("denied")
+            raise ToolError(reason, kind="denied")
 
     async def observe(
         self, tool: Tool | None, arguments: Mapping[str, Any], outcome: ToolOutcome, paths: Iterable[str] = ()
@@ -335,6 +350,13 @@ class Caller(msgspec.Struct, frozen=True):
 
     def _who(self, call: ToolCall) -> dict[str, Any]:
         return {"session_id": self.context.session_id, "call_id": call.id}
+
+
+def _note_end(activity: Activity, outcome: ToolOutcome, kind: str) -> None:
+    """Note what came of a call, and the kind of failure, for whoever watches the turn."""
+    how = "denied" if outcome.is_denied else "failed" if outcome.is_error else "ok"
+    activity.keep(result=outcome.content)
+    activity.end(how, took=outcome.took, **({"error": kind or "tool"} if outcome.is_error else {}))
 
 
 async def _run_side_by_side(functions: Iterable[Callable[[], Awaitable[object]]]) -> None:

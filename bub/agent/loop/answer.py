@@ -13,6 +13,8 @@ from msgspec.structs import replace
 from bub.agent.calls.caller import ToolCall, ToolOutcome
 from bub.agent.models.request import call_ids_in
 from bub.agent.models.thoughts import thoughts_of
+from bub.agent.models.usage import count_tokens
+from bub.base.tracing.activity import Activity
 from bub.errors import ModelError
 from bub.pipeline.plan.providers import split_model
 from bub.streaming import StreamEvent
@@ -34,6 +36,8 @@ class ModelAnswer(msgspec.Struct):
     usage: dict[str, Any] | None = None
     finish_reason: str | None = None
     asked_at: float = msgspec.field(default_factory=perf_counter)
+    activity: Activity | None = None
+    """The request for it as whoever watches the turn sees it."""
     is_asked: bool = False
     """Whether a model was asked for it, and that was not counted yet."""
     is_last: bool = False
@@ -83,6 +87,20 @@ class ModelAnswer(msgspec.Struct):
                     self.calls[-1] = replace(self.calls[-1], is_cut=True)
                 return None
         return event
+
+    def end(self, outcome: str, error: BaseException | None = None) -> ModelAnswer:
+        """Note how the request ended and what it has cost, for whoever watches the turn; itself."""
+        activity, tokens = self.activity, count_tokens(self.usage)
+        if activity is None:
+            return self
+        activity.keep(answer=(self.text, self.calls, self.finish_reason))
+        if self.usage:
+            activity.data |= {"input": tokens.sent, "output": tokens.received}
+            activity.data |= {"cache_read": tokens.read, "cache_written": tokens.written}
+        if error is not None:
+            activity.data["error"] = error.kind if isinstance(error, ModelError) else type(error).__name__
+        activity.end(outcome, finish_reason=self.finish_reason)
+        return self
 
     def as_response(self, error: Exception | None) -> dict[str, Any]:
         """Return the answer as `after_llm_call` gets it."""

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
+import trio
+
 from bub.agent import late
 from bub.agent.costs.ledger import Ledger
 from bub.agent.loop.amendments import amend_request, as_asked, new_request
@@ -38,11 +40,16 @@ class Aside:
         answer = ModelAnswer(request)
         try:
             await self._hear(answer)
+        except trio.Cancelled:
+            answer.end("cancelled")
+            raise
         except Exception as error:
             self._note(answer, "failed")
+            answer.end("failed", error)
             await self._hooks.observe(answer, error)
             raise
         self._note(answer, "ok")
+        answer.end("ok")
         await self._ledger.spend(answer.usage, request["messages"], answer.text)
         await self._hooks.observe(answer)
         return answer
@@ -52,7 +59,9 @@ class Aside:
         asking = late.Asking(self._framework, request["model"], as_asked(request), self._task.session_id, self.silence)
         while not isinstance(came := await asking.go_on(), AsyncStreamEvents):
             pass  # the pause is waited for with the next call
-        request["model"] = asking.model
+        request["model"], answer.activity = asking.model, asking.activity
+        assert answer.activity is not None
+        answer.activity.data["purpose"] = "summary"
         try:
             async for event in came:
                 answer.keep(event, ())

@@ -200,7 +200,7 @@ class Loop(Run):
                 self._tell("waiting", seconds=came.seconds, reason=str(came.reason))
             self._next = partial(self._await_answer, asking)
             return
-        self._events, self._answer.request["model"] = came, asking.model
+        self._events, self._answer.activity, self._answer.request["model"] = came, asking.activity, asking.model
         self._reading, self._next = aiter(came), self._take_answer
 
     async def _go_on_after(self, error: Exception) -> None:
@@ -211,7 +211,7 @@ class Loop(Run):
         is_overflow = isinstance(error, ModelError) and error.kind == "context_overflow"
         if not is_overflow or answer.parts or answer.calls:
             raise error
-        await self._end_answer("failed")
+        await self._end_answer("failed", error)
         await self._hooks.observe(answer, error)
         self._window.note_refusal()
         self._journal.event("loop.step", step=self._steps, status="auto_handoff", error=str(error))
@@ -320,9 +320,9 @@ class Loop(Run):
             self._ready += (StreamEvent.text("\n\n"), event)  # what an earlier step said is another paragraph
         return True
 
-    async def _end_answer(self, outcome: str) -> None:
+    async def _end_answer(self, outcome: str, error: Exception | None = None) -> None:
         """Close the stream of an answer, and count what it cost: what nobody counted is estimated (E21)."""
-        answer = self._answer
+        answer = self._answer.end(outcome, error)
         if answer.is_asked:
             answer.is_asked = False
             self._ledger.note(answer.request["model"], answer.usage, outcome, perf_counter() - answer.asked_at)
@@ -359,7 +359,7 @@ class Loop(Run):
                 self._note_step("error", error=str(error))
         await super()._leave(error)
         try:
-            await self._end_answer("failed" if error is not None else "cancelled")
+            await self._end_answer("failed" if error is not None else "cancelled", error)
             if error is not None:
                 await self._hooks.observe(self._answer, error)
         except Exception as late:  # noqa: BLE001 (it must not mask how the turn ended)

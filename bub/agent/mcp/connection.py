@@ -7,6 +7,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
@@ -30,12 +31,13 @@ from bub.agent.mcp.errors import ServerError
 from bub.agent.mcp.links import talk_to, talk_to_address
 from bub.agent.mcp.offered import MOST_TOOLS, Offered, clean, offer, safe_name
 from bub.agent.mcp.program import Program
-from bub.agent.mcp.resources import PROMPT, RESOURCES, Ask, find_beside, offer_beside
+from bub.agent.mcp.resources import PROMPT, RESOURCES, About, Ask, find_beside, offer_beside
 from bub.agent.mcp.results import as_result
-from bub.agent.mcp.traffic import Traffic
+from bub.agent.mcp.traffic import Traffic, trace_meta
 from bub.agent.tools.guard import Guard
 from bub.base.backoff import Backoff
 from bub.base.failures import flatten_error
+from bub.base.tracing.activity import doing
 from bub.log import log_info, log_warning
 from bub.plugins.lock.facts import ToolFacts
 from bub.plugins.servers import ServerSpec
@@ -60,6 +62,7 @@ _SETTLING = 5.0
 _REST = 0.2
 _LONGEST_ANSWER = 2_000
 _MODE = "auto"
+_PORTS = {"http": 80, "https": 443}
 _CLOSED, _FORGOTTEN = "Connection closed", "Session terminated"
 """What the SDK says of a call whose server is gone; the number that it has for that may be a server's own."""
 
@@ -81,6 +84,12 @@ class _Life(msgspec.Struct, eq=False):
     began: float = msgspec.field(default_factory=trio.current_time)
     listed_changes: int = 0
     """How many of these `offered` knows."""
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What a trace says of the connection: the version of the protocol, and the session if it has one."""
+        version = self.client.protocol_version if self.client is not None else None
+        return {"version": version, "session": self.traffic.session}
 
     def note_change(self) -> None:
         """Have the tools listed again."""
@@ -152,12 +161,35 @@ class Connection:
         """Call a tool by the name that the server knows; it has to be as it is `known`. Raises `ToolError`."""
 
         async def ask(client: Client) -> ToolResult:
-            return as_result(await client.call_tool(tool, arguments))
+            return as_result(await client.call_tool(tool, arguments, meta=trace_meta()))
 
-        return await self.use(safe_name(tool), known, ask)
+        return await self.use(safe_name(tool), known, ask, About("tools/call", tool))
 
-    async def use(self, tool: str, known: ToolFacts | None, ask: Ask) -> ToolResult:
-        """Ask the server something for a tool of a short name, which has to be as it is `known`. Raises `ToolError`."""
+    async def use(self, tool: str, known: ToolFacts | None, ask: Ask, about: About) -> ToolResult:
+        """Ask the server something for a tool of a short name, which has to be as it is `known`. Raises `ToolError`.
+
+        Whoever watches the turn sees what it is `about`.
+        """
+        with doing("server", about.method, server=self.spec.name, target=about.target, **self._way) as activity:
+            activity.keep(resource=about.resource)
+            try:
+                return await self._use(tool, known, ask)
+            except ToolError as error:
+                activity.end("failed", error=error.kind)
+                raise
+            finally:
+                if self._life is not None:
+                    activity.data |= self._life.told
+
+    @property
+    def _way(self) -> dict[str, Any]:
+        """How the server is reached."""
+        if not self.spec.url:
+            return {"transport": "pipe"}
+        parts = urlsplit(self.spec.url)
+        return {"transport": "tcp", "address": parts.hostname, "port": parts.port or _PORTS.get(parts.scheme)}
+
+    async def _use(self, tool: str, known: ToolFacts | None, ask: Ask) -> ToolResult:
         name = f"the server `{self.spec.name}`"
         life: _Life | None = None
         with trio.move_on_after(self.spec.timeout) as scope:

@@ -15,6 +15,7 @@ from mcp_types import jsonrpc_message_adapter
 from bub.agent.mcp.errors import ServerError
 from bub.agent.mcp.program import LONGEST_LINE, Program
 from bub.agent.mcp.traffic import Reading, Traffic, Writing
+from bub.base.tracing.activity import trace_headers
 from bub.plugins.servers import ServerSpec
 
 Streams = tuple[Reading, Writing]
@@ -69,7 +70,9 @@ class _Bounded(httpx2.AsyncHTTPTransport):
         self._traffic = traffic
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        request.headers.update(trace_headers())
         response = await super().handle_async_request(request)
+        self._traffic.session = response.headers.get("mcp-session-id", self._traffic.session)
         if response.status_code in (401, 403):
             self._traffic.refusal = f"{response.status_code} {response.reason_phrase}".strip()
         if not response.headers.get("content-type", "").startswith("text/event-stream"):

@@ -14,17 +14,27 @@ from mcp_types import Prompt, PromptMessage, Resource, ResourceTemplate, TextCon
 
 from bub.agent.mcp.offered import Offered, clean
 from bub.agent.mcp.results import collect
+from bub.agent.mcp.traffic import trace_meta
 from bub.plugins.lock.facts import ToolFacts, describe_tool
 from bub.plugins.served import ServedTool, make_tool
 from bub.plugins.servers import ServerSpec
 from bub.plugins.shipped import SERVED
 from bub.tools import Tool, ToolError, ToolResult
 
+
+class About(msgspec.Struct, frozen=True):
+    """What a request is about: its `method`, the tool or the prompt that is its `target`, and its `resource`."""
+
+    method: str
+    target: str = ""
+    resource: str = ""
+
+
 Ask: TypeAlias = Callable[[Client], Awaitable[ToolResult]]
-Use: TypeAlias = Callable[[str, ToolFacts | None, Ask], Awaitable[ToolResult]]
+Use: TypeAlias = Callable[[str, ToolFacts | None, Ask, About], Awaitable[ToolResult]]
 """Asks the server something for the tool of a short name, which has to be as it is known."""
 
-_Asking: TypeAlias = Callable[[Ask], Awaitable[ToolResult]]
+_Asking: TypeAlias = Callable[[Ask, About], Awaitable[ToolResult]]
 
 RESOURCES, READ, PROMPT = "resources", "read", "prompt"
 """The last parts of the names of these tools."""
@@ -127,16 +137,16 @@ async def _list_resources(use: _Asking) -> ToolResult:
         found, templates = await _list(client.list_resources), await _list(client.list_resource_templates)
         return _as_lines([*map(_tell_resource, found), *map(_tell_template, templates)], "resources")
 
-    return await use(ask)
+    return await use(ask, About("resources/list"))
 
 
 async def _read(use: _Asking, *, uri: str) -> ToolResult:
     async def ask(client: Client) -> ToolResult:
-        answer = await client.read_resource(uri, cache_mode="bypass")
+        answer = await client.read_resource(uri, cache_mode="bypass", meta=trace_meta())
         result = collect(answer.contents)
         return result if result.text or result.media else ToolResult("it is empty")
 
-    return await use(ask)
+    return await use(ask, About("resources/read", resource=uri))
 
 
 async def _show_prompt(use: _Asking, *, prompt: str = "", arguments: Mapping[str, Any] | None = None) -> ToolResult:
@@ -144,11 +154,11 @@ async def _show_prompt(use: _Asking, *, prompt: str = "", arguments: Mapping[str
         if not prompt:
             return _as_lines(map(_tell_prompt, await _list(client.list_prompts)), "prompts")
         given = {name: _as_text(value) for name, value in (arguments or {}).items()}
-        answer = await client.get_prompt(prompt, given)
+        answer = await client.get_prompt(prompt, given, meta=trace_meta())
         return collect(_blocks_of(answer.messages)) if answer.messages else ToolResult("it says nothing")
 
     try:
-        return await use(ask)
+        return await use(ask, About("prompts/get", prompt) if prompt else About("prompts/list"))
     except ToolError as error:
         if error.help is None and prompt:
             raise ToolError(str(error), help="without a name, the command lists what each prompt takes") from None
@@ -160,7 +170,7 @@ async def _list(way: Callable[..., Awaitable[Any]], *, pages: int = _MOST_PAGES)
     found: list[Any] = []
     cursor: str | None = None
     for _ in range(pages):
-        page = await way(cursor=cursor, cache_mode="bypass")
+        page = await way(cursor=cursor, cache_mode="bypass", meta=trace_meta())
         found += next(getattr(page, name) for name in _LISTS if hasattr(page, name))
         cursor = page.next_cursor
         if cursor is None or len(found) > MOST_LISTED:

@@ -11,6 +11,7 @@ from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
 from bub.agent.mcp.errors import ServerError
 from bub.agent.mcp.offered import find_flaw
+from bub.base.tracing.activity import trace_headers
 
 MOST_UNASKED = 10_000
 """How many messages may come that answer nothing, before one comes that does."""
@@ -23,6 +24,8 @@ class Traffic:
 
     def __init__(self) -> None:
         self.heard = 0
+        self.session = ""
+        """What an address calls the session."""
         self.refusal = ""
         """The status with which an address has refused what was asked."""
         self.left_out: list[str] = []
@@ -61,6 +64,11 @@ class Traffic:
             else:
                 kept.append({name: value for name, value in tool.items() if name != "outputSchema"})
         result["tools"] = kept
+
+
+def trace_meta() -> Any:
+    """The trace that a request is a part of, as its `_meta` says it (SEP-414); None if nobody collects traces."""
+    return trace_headers() or None
 
 
 class Reading:

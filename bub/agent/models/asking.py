@@ -5,18 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from time import perf_counter
 from typing import Any
 
 import msgspec
+import trio
 
 from bub.agent.documents.fitting import Taken, has_images, has_media, open_documents
 from bub.agent.models.chat import LONGEST_PAUSE, Chat, ChatRequest, Pause
 from bub.agent.models.client import open_client
 from bub.agent.models.conversation import shown_behind, well_formed
 from bub.agent.models.endpoint import resolve_endpoint
+from bub.base.tracing.activity import Activity, begin, current_activity
 from bub.errors import ModelError
 from bub.hooks.kinds.silence import Silence
 from bub.log import log_warning
+from bub.pipeline.plan.providers import split_model
 from bub.plugins.view import ProfileView
 from bub.streaming import AsyncStreamEvents
 from bub.tape import Tape
@@ -34,6 +38,9 @@ class Asking:
     A model that says nothing for `silence` seconds is given up, unless the settings say another `timeout`. If the
     settings' own model fails before its answer began, their `fallback_models` are asked in turn (BEHAVIOURS A14).
     """
+
+    activity: Activity | None = None
+    """The request that is under way, for whoever watches the turn; whoever hears the answer ends it."""
 
     def __init__(
         self,
@@ -58,9 +65,13 @@ class Asking:
         Raises `ModelError`; a context that is too long is one at once, since another model is no way out of it.
         """
         while True:
+            activity = self.activity = self.activity or self._begin()
+            entered = current_activity.set(activity)
             try:
                 came = await self._ask()
             except ModelError as error:
+                activity.end("failed", error=error.kind)
+                self.activity = None
                 if await self._goes_without_images(error):
                     log_warning("model.refused_pictures", model=self.model, error=error)
                     self._chat = None
@@ -70,17 +81,36 @@ class Asking:
                 log_warning("model.fallback", model=self.model, next=self._others[0], error=error)
                 self.model, self._chat = self._others.pop(0), None
                 continue
+            except BaseException as error:
+                activity.end("cancelled" if isinstance(error, trio.Cancelled) else "failed", error=type(error).__name__)
+                raise
+            finally:
+                current_activity.reset(entered)
             if isinstance(came, Pause):
+                activity.data["pauses"] = activity.data.get("pauses", 0) + 1
                 log_warning("model.paused", model=self.model, seconds=round(came.seconds, 1), error=came.reason)
+            elif self._chat is not None and "pauses" not in activity.data:
+                activity.data["first"] = perf_counter() - activity.began
             return came
+
+    def _begin(self) -> Activity:
+        """Note that a model is asked."""
+        provider, name = split_model(self._named)
+        activity = begin("model", name, provider=provider, session=self._session_id)
+        activity.keep(messages=self._request.messages)
+        return activity
 
     async def _ask(self) -> AsyncStreamEvents | Pause:
         if self._chat is None:
+            assert self.activity is not None
             events = await self._ask_plugin()
             if events is not None:
+                self.activity.data["provider"] = "plugin"
                 return events
             view = self._view
             endpoint = resolve_endpoint(view.settings, self.model or None, self._silence)
+            address, port = endpoint.address
+            self.activity.data |= {"address": address, "port": port}
             documents = await view.shared(open_documents)
             sees = endpoint.quirks.sees(endpoint.model) and self._named not in documents.blind
             taken = Taken(sees, endpoint.quirks.takes_pdfs(endpoint.model, endpoint.api))

@@ -23,6 +23,7 @@ from bub.agent.models.names import ToolNames
 from bub.agent.models.request import ChatRequest, ToolSpec, call_ids_in
 from bub.agent.models.wire import write_body
 from bub.base.backoff import Backoff
+from bub.base.tracing.activity import trace_headers
 from bub.errors import ModelError
 from bub.log import log_info
 from bub.streaming import AsyncStreamEvents
@@ -216,8 +217,9 @@ class _Call:
         return await self._client.send(self._request(), stream=True)
 
     def _request(self) -> httpx.Request:
+        headers = {**self._headers, **trace_headers()}
         return self._client.build_request(
-            "POST", self._endpoint.url, content=self._body, headers=self._headers, timeout=self._timeout
+            "POST", self._endpoint.url, content=self._body, headers=headers, timeout=self._timeout
         )
 
     async def _begin(self, response: httpx.Response) -> Answer:

@@ -86,6 +86,12 @@ class Endpoint(msgspec.Struct, frozen=True):
         """The host of the address, with its port where one is given."""
         return urlsplit(self.base_url).netloc
 
+    @property
+    def address(self) -> tuple[str, int | None]:
+        """The host of the address without a port, and the port, the usual one of its scheme if it names none."""
+        parts = urlsplit(self.base_url)
+        return parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
     def temperature_of(self, asked: float | None) -> float | None:
         """The temperature of a request that asks for one, or of the settings; None if the model refuses any."""
         temperature = self.temperature if asked is None else asked

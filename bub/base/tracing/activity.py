@@ -29,7 +29,8 @@ class Activity(msgspec.Struct, eq=False, weakref=True):
     """Something that a turn does, from `began` to `ended`, which `perf_counter` counts; `ended` is None while it runs.
 
     `parent` is what it is a part of; None for the stage itself. `outcome` is "" while it runs, then `ok`, `failed`,
-    `denied` or `cancelled`. `data` are small facts, such as tokens, and never what a person or a model said.
+    `denied` or `cancelled`. `data` are small facts, such as tokens, and never what a person or a model said; `said` is
+    that, and stays empty unless whoever collects traces wants it.
     """
 
     kind: Kind
@@ -43,6 +44,12 @@ class Activity(msgspec.Struct, eq=False, weakref=True):
     data: dict[str, Any] = msgspec.field(default_factory=dict)
     id: str = msgspec.field(default_factory=lambda: os.urandom(8).hex())
     """16 hexadecimal digits: how traces know it."""
+    said: dict[str, Any] = {}
+
+    def keep(self, **said: Any) -> None:
+        """Keep what was said, by a word for who or what it is, if whoever collects traces wants that."""
+        if self.turn is not None and self.turn.keeps_said:
+            self.said = {**self.said, **said}
 
     def end(self, outcome: str = "ok", **data: Any) -> None:
         """Note how it ended; only the first time counts."""
@@ -56,15 +63,15 @@ class Activities:
 
     `find_stage` tells the stage that the task which asks runs. `trace` is what the sender of the message said of its
     own trace, "" for nothing: its `traceparent`, and behind a blank its `tracestate`; what is none begins a trace.
-    `is_traced` is set by who collects traces: only then does anybody else hear of this one.
+    If somebody collects traces it `is_traced`: only then does anybody else hear of this one.
     """
 
-    __slots__ = ("_context", "_id", "_trace", "all", "find_stage", "is_traced")
+    __slots__ = ("_context", "_id", "_trace", "all", "find_stage", "is_traced", "keeps_said")
 
     def __init__(self, find_stage: Callable[[], str] = str, trace: str = "") -> None:
         self.find_stage = find_stage
         self.all: list[Activity] = []
-        self.is_traced = False
+        self.is_traced = self.keeps_said = False
         self._trace = trace
         self._id = ""
         self._context: TraceContext | None = None
@@ -82,6 +89,10 @@ class Activities:
         if self._context is None:
             self._context = read_trace(self._trace) or TraceContext(os.urandom(16).hex())
         return self._context
+
+    def collect(self, context: TraceContext, *, keeps_said: bool) -> None:
+        """Note that somebody collects this trace, as a part of a context, and whether with what is said."""
+        self.is_traced, self.keeps_said, self._context = True, keeps_said, context
 
     def begin(self, kind: Kind, name: str, parent: Activity | None = None, **data: Any) -> Activity:
         """Note that something begins."""
@@ -119,6 +130,12 @@ def doing(kind: Kind, name: str, **data: Any) -> Iterator[Activity]:
     finally:
         current_activity.reset(token)
         activity.end()
+
+
+def trace_headers() -> dict[str, str]:
+    """Write what goes beside other headers, or into MCP's `_meta`; nothing if nobody collects traces."""
+    written = write_trace()
+    return {name: value for name, value in written._asdict().items() if value} if written is not None else {}
 
 
 def write_trace(of: Activity | None = None) -> TraceHeaders | None:

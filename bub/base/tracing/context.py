@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -24,6 +25,15 @@ class TraceHeaders(NamedTuple):
 
     traceparent: str
     tracestate: str = ""
+
+
+def join_trace(said: Mapping[str, Any]) -> str:
+    """What a request or an environment says of its trace, as a message keeps it; "" for nothing.
+
+    The names are the same whatever they are called by: `traceparent`, or `TRACEPARENT` in an environment.
+    """
+    words = [str(said.get(name) or said.get(name.upper()) or "") for name in ("traceparent", "tracestate")]
+    return " ".join(words).strip() if words[0] else ""
 
 
 def read_trace(text: str) -> TraceContext | None:
