@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
@@ -13,6 +13,7 @@ from typing import Any
 from bub.agent.builtin import BuiltinPlugin
 from bub.base.diagnostics import Diagnostic, PipelineError, without_notes
 from bub.base.locate import DOTENV, FILE_NAME
+from bub.hooks.implementations import Implementation
 from bub.pipeline.check.ignores import ignores_of, settle
 from bub.pipeline.plan.layers.person import read_person
 from bub.pipeline.plan.schedules.schedule import Schedule
@@ -27,6 +28,8 @@ from bub.runtime.result import TurnResult
 from bub.runtime.runtime import Learn, Runtime
 from bub.runtime.snapshot import Snapshot, files_of
 from bub.runtime.view import RuntimeView
+from bub.telemetry import late
+from bub.telemetry.wanted import is_wanted
 
 __all__ = ["BubFramework", "TurnResult", "load_pipeline"]
 
@@ -78,6 +81,7 @@ class BubFramework(RuntimeView):
             routed=self._routed,
             person=read_person(document, os.environ) if not self._elsewhere else None,
             elsewhere=self._elsewhere,
+            recast=self._recast,
             give_way=self._runtime.give_way,
             hosts=self._runtime.hosts,
         )
@@ -89,6 +93,13 @@ class BubFramework(RuntimeView):
                 raise
         return snapshot
 
+    def _recast(self, profile: str, stage: str, found: tuple[Implementation, ...]) -> tuple[Implementation, ...]:
+        """Time the implementations of a stage if telemetry is wanted; nobody is timed if not."""
+        if self._elsewhere or not is_wanted(self.settings, os.environ):
+            return found
+        timed: tuple[Implementation, ...] = late.time_slow(late.read_slow(self), profile, stage, found)
+        return timed
+
     # Loading.
 
     def load_hooks(self) -> None:
@@ -99,14 +110,13 @@ class BubFramework(RuntimeView):
         """
         self._runtime.load()
 
-    def reload(self, require: Callable[[Document], None] | None = None) -> None:
+    def reload(self) -> None:
         """Reload the pipeline file and its plugins: turns that begin from now on run on what is loaded then.
 
         Turns under way end on what they began with. Channels, the tape store and commands stay as they were at the
-        start. `require` sees what was read before anything of it is imported, and may refuse it with a `BubError`. May
-        be called in a thread. Raises what `load_hooks` raises, and then nothing has changed.
+        start. May be called in a thread. Raises what `load_hooks` raises, and then nothing has changed.
         """
-        self._runtime.reload(require)
+        self._runtime.reload()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[BubFramework]:
@@ -115,7 +125,10 @@ class BubFramework(RuntimeView):
         It cannot be opened twice at once (BEHAVIOURS T37); everything is closed in reverse order, whatever fails.
         """
         hooks = self._get_profile().hooks
-        async with self._runtime.open(partial(hooks.call_first_sync, "provide_tape_store")):
+        async with AsyncExitStack() as opened:
+            if is_wanted(self.settings, os.environ):
+                await opened.enter_async_context(late.open_telemetry(self, os.environ, self._runtime.keep_secret))
+            await opened.enter_async_context(self._runtime.open(partial(hooks.call_first_sync, "provide_tape_store")))
             yield self
 
     def create_cli_app(self) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -84,13 +84,12 @@ class Runtime:
                     self.document = self._read()
                     self._take(self._load(self.document, self._learn))
 
-    def reload(self, require: Callable[[Document], None] | None = None) -> None:
+    def reload(self) -> None:
         """Reload the pipeline file and its plugins: turns that begin from now on run on what is loaded then.
 
         Turns under way end on what they began with: graph, settings, tools, and the code of plugins with a `path`.
         What cannot change while it runs stays as it was at the start: which channels there are, the tape store and
-        commands. `require` sees what was read before anything of it is imported, and may refuse it with a `BubError`.
-        May be called in a thread. Raises what `load` raises, and then nothing has changed.
+        commands. May be called in a thread. Raises what `load` raises, and then nothing has changed.
         """
         with self._loading():
             old = self.loaded.latest
@@ -98,8 +97,6 @@ class Runtime:
                 document = self.document = self._read()
                 if old is not None:
                     _require_same_file(old.snapshot.document, document)
-                if require is not None:
-                    require(document)
                 new = self._take(self._load(document, self._learn))
             except BubError as error:
                 log_warning("pipeline.reload_refused", error=error)
@@ -140,6 +137,11 @@ class Runtime:
         """Know the settings of what is being loaded, and cover their secrets before a plugin can tell them."""
         self.settings = settings
         self.mask = self.mask.beside(mask)
+        cover(self.mask)
+
+    def keep_secret(self, values: Iterable[str]) -> None:
+        """Cover further texts that nobody may see, from now on."""
+        self.mask = self.mask.beside(Redactor.of(values))
         cover(self.mask)
 
     def _take(self, snapshot: Snapshot) -> Generation:

@@ -34,7 +34,7 @@ from bub.tools import ToolBox
 CHANNELS = "provide_channels"
 """The hook with which plugins bring channels."""
 
-_READ_AT_START = ("gateway", "tapes")
+_READ_AT_START = ("gateway", "tapes", "telemetry")
 """The sections of the settings that are read when the runtime starts, beside those of plugins with channels.
 
 What a channel cannot take over while it runs, only the channel knows: see `bub/channels/renewal.py`.
