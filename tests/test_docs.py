@@ -417,6 +417,11 @@ def test_every_setting_of_the_model_is_listed() -> None:
     assert {name: quoted(cells[0]) for name, cells in table("gateway.md", "## Settings").items()} == {
         f"gateway.{name}": [variable_of(("gateway", name))] for name in gateway
     }
+    telemetry = schema.pop("telemetry")["properties"]
+    assert {name: quoted(cells[0]) for name, cells in table("telemetry.md", "## Settings").items()} == {
+        f"telemetry.{name}": [variable_of(("telemetry", name))] if said["type"] != "object" else []
+        for name, said in telemetry.items()
+    }
     prompt = schema.pop("prompt")["properties"]
     assert {name: quoted(cells[0]) for name, cells in table("agent.md", "### Settings of the prompt").items()} == {
         f"prompt.{name}": [variable_of(("prompt", name))] for name in prompt

@@ -154,7 +154,8 @@ MISTAKES = [
         "B100",
         "unknown key `foo` in `settings`",
         "known keys: `model`, `api_key`, `api_base`, `fallback_models`, `command_prefix`, `max_tokens`, `temperature`, "
-        "`reasoning`, `timeout`, `retries`, `tapes`, `prompt`, `files`, `bash`, `web`, `gateway`, `providers`; "
+        "`reasoning`, `timeout`, `retries`, `tapes`, `prompt`, `files`, `bash`, `web`, `gateway`, `telemetry`, "
+        "`providers`; "
         "the settings of a plugin are a mapping under its name",
         "settings.foo",
     ),

@@ -22,6 +22,7 @@ from bub.doctor.pipeline import (
 )
 from bub.doctor.servers import look_at_servers
 from bub.doctor.store import look_at_store
+from bub.doctor.telemetry import look_at_telemetry
 
 LOOKS: Mapping[str, Look] = MappingProxyType(
     {
@@ -38,6 +39,7 @@ LOOKS: Mapping[str, Look] = MappingProxyType(
         "channels": look_at_channels,
         "store": look_at_store,
         "tapes": look_at_tapes,
+        "telemetry": look_at_telemetry,
         "folders": look_at_folders,
         "clock": look_at_clock,
         "terminal": look_at_terminal,

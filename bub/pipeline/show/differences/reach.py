@@ -85,6 +85,15 @@ def _judge_writing(setting: Setting) -> str:
     return "who reaches the page changes what runs" if setting.now not in (None, False) and not setting.was else ""
 
 
+def _judge_collector(setting: Setting) -> str:
+    return "traces and metrics go there" if setting.now and setting.now != setting.was else ""
+
+
+def _judge_telling(setting: Setting) -> str:
+    opens = setting.now not in (None, False, "false") and setting.was is not True
+    return "the collector gets what people, models and tools say" if opens else ""
+
+
 # Who reaches it
 
 
@@ -173,6 +182,8 @@ _KNOWN: tuple[tuple[Path, str, Judge], ...] = (
     (("bash", "env"), _REACH, _judge_variables),
     (("web", "allow_private"), _REACH, _judge_private),
     (("gateway", "store"), _ADDRESS, _judge_store),
+    (("telemetry", "endpoint"), _ADDRESS, _judge_collector),
+    (("telemetry", "content"), _REACH, _judge_telling),
     (("gateway", "studio", "write"), _REACH, _judge_writing),
 )
 """The settings of Bub itself that open something; what stands below one of them counts as that one."""

@@ -1,1 +1,0 @@
-"""Texts of pipelines that are being written, in an editor or on a page; neither is known here."""
