@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import trio
@@ -38,21 +38,10 @@ class _Running:
 
 
 class RunningChannels:
-    """Runs channels; `over` is called when nobody is left to be answered: all have ended, or an interface was left.
+    """Runs channels; `over` is called when nobody is left to be answered: all have ended, or an interface was left."""
 
-    Those whose names are in `beside` run beside the others: they keep nothing going by themselves.
-    """
-
-    def __init__(
-        self,
-        channels: Iterable[Channel],
-        counts: Counts,
-        *,
-        over: Callable[[], None],
-        beside: Collection[str] = (),
-    ) -> None:
+    def __init__(self, channels: Iterable[Channel], counts: Counts, *, over: Callable[[], None]) -> None:
         self._running = [_Running(channel) for channel in channels]
-        self._beside = beside
         self._counts = counts
         self._over = over
 
@@ -62,7 +51,7 @@ class RunningChannels:
 
         One that another gateway runs is "elsewhere".
         """
-        return {one.channel.name: one.state for one in self._running if one.channel.name not in self._beside}
+        return {running.channel.name: running.state for running in self._running}
 
     @property
     def refusal(self) -> RefusedError | None:
@@ -159,11 +148,8 @@ class RunningChannels:
 
     def _is_over(self, ended: Channel) -> bool:
         """Whether nobody is left to be answered, as a channel has ended."""
-        if ended.name in self._beside:
-            return False
-        others = [one for one in self._running if one.channel.name not in self._beside]
-        people = [one for one in others if one.channel.role != "service"]
-        return ended.role == "interface" or all(one.ended.is_set() for one in people or others)
+        people = [one for one in self._running if one.channel.role != "service"]
+        return ended.role == "interface" or all(one.ended.is_set() for one in people or self._running)
 
 
 class _Begun:

@@ -192,8 +192,6 @@ class World:
                 tell("text", delta=word)
                 time.sleep(0.03)
             tell("final", finish_reason="stop", ok=True)
-            tell("message", kind="normal", content=text)
-            tell("over")
 
         Thread(target=run, daemon=True).start()
         return message
@@ -569,7 +567,7 @@ def file(world: World, _: Any) -> Any:
         "path": "/home/ada/engine/pipelines.yaml",
         "text": text,
         "digest": "d1",
-        "parents": [{"name": "bub:classic", "text": "version: 1\nstages: {}\n"}],
+        "parents": [],
         "write": world.write,
         "why": "",
     }
@@ -583,7 +581,7 @@ def check(world: World, body: Any) -> Any:
                 "start": {"line": number, "column": found.start() + 1},
                 "end": {"line": number, "column": found.end() + 1},
             }
-            fix = {"title": "Write session", "text": "session"}
+            fix = {"title": "Write `session`", "edits": [{"range": place, "text": "session"}]}
             findings.append(
                 {
                     "code": "B120",
@@ -595,7 +593,7 @@ def check(world: World, body: Any) -> Any:
                     "page": "docs/diagnostics.md",
                 }
             )
-    return {"findings": findings, "ms": 4, "is_old": False}
+    return {"findings": findings, "ms": 4}
 
 
 def diff(world: World, body: Any) -> Any:

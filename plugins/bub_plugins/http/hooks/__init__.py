@@ -1,1 +1,0 @@
-"""Webhooks: what a signed request means, how its answer is given, and where late replies go."""
