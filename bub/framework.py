@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -110,13 +110,14 @@ class BubFramework(RuntimeView):
         """
         self._runtime.load()
 
-    def reload(self) -> None:
+    def reload(self, require: Callable[[Document], None] | None = None) -> None:
         """Reload the pipeline file and its plugins: turns that begin from now on run on what is loaded then.
 
         Turns under way end on what they began with. Channels, the tape store and commands stay as they were at the
-        start. May be called in a thread. Raises what `load_hooks` raises, and then nothing has changed.
+        start. `require` sees what was read before anything of it is imported, and may refuse it with a `BubError`. May
+        be called in a thread. Raises what `load_hooks` raises, and then nothing has changed.
         """
-        self._runtime.reload()
+        self._runtime.reload(require)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[BubFramework]:

@@ -72,6 +72,7 @@ LISTS_OF_NAMES = {
     "bub/channels/__init__.py",
     "bub/channels/terminal/__init__.py",
     "bub/cli/table.py",
+    "bub/gateway/late.py",
     "bub/inbox/shared/late.py",
     "bub/pipeline/check/late.py",
     "bub/pipeline/source/late.py",
@@ -95,12 +96,14 @@ IN_NO_ROW = {"bub/__init__.py", "bub/__main__.py", "bub/pipeline/__init__.py"}
 
 
 PUBLIC = {
+    "bub.base.duration": {"parse_duration"},
     "bub.asking": {"Asking", "Choice"},
     "bub.agent.local.parts": {"ENGINE", "find_weights", "has_engine", "see_engine"},
     "bub": {"BubFramework", "Settings", "TurnResult", "hookimpl", "tool"},
     "bub.bus": {"MessageBus"},
     "bub.channels": {
         *(
+            "CannotAskError",
             "Channel",
             "ChannelManager",
             "ChannelMessage",
@@ -109,6 +112,7 @@ PUBLIC = {
             "ClientTool",
             "RefusedError",
             "ShownQuestion",
+            "Surface",
             "TakenAnswer",
             "TryLaterError",
             "UndeliverableError",

@@ -173,7 +173,7 @@ async def test_in_a_session_the_tape_knows_the_calls_that_ended_the_last_turn(ta
         assert result.model_output == "Rain and sun."
         again = await answer_calls(talk, ClientRequest(tools=(WEATHER,), results=results))
         assert str(again.model_output).startswith("error: no call `w2` waits for a result here")
-        assert final(talk) == {"finish_reason": "error", "steps": 0, "ok": False}
+        assert final(talk)["problem"].startswith("no call `w2` waits for a result here")
         assert "handed_back" in kinds(await talk.tape("http:token:one"))
     _, asked = await talk.asked()
     given = [(message["tool_call_id"], message["content"].split("\n")[2]) for message in asked["messages"][-2:]]

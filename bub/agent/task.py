@@ -134,7 +134,8 @@ class Run:
         """End with a sentence that says why nothing is done."""
         self._next = None
         self._tell("text", delta=f"error: {why}")
-        self._tell("final", finish_reason="error", steps=0, ok=False)
+        problem = {"problem": why} if self._task.request is not None else {}  # for a program, it is no answer
+        self._tell("final", finish_reason="error", steps=0, ok=False, **problem)
 
     def _tell(self, kind: str, **data: Any) -> None:
         self._ready.append(StreamEvent(kind, data))

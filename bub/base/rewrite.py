@@ -40,6 +40,19 @@ def rewrite(path: Path, old: bytes, new: bytes) -> Path:
     return backup
 
 
+def exchange(path: Path, old: bytes, new: bytes) -> None:
+    """Put `new` in the place of `old` in a file, and keep no backup; all else is as in `rewrite`."""
+    target = Path(os.path.realpath(path))
+    with _explain_failure(path, target, new):
+        found = target.stat()
+        if not os.access(target, os.W_OK):
+            raise PermissionError(None, "the file is read-only")
+        with _beside(target, new, found) as fresh:
+            _check_same(path, target, old)
+            fresh.replace(target)
+        _settle(target.parent)
+
+
 def write_new(path: Path, data: bytes) -> None:
     """Write a file that Bub made itself, over an older one of that name; raises `BubError` when it cannot be."""
     target = Path(os.path.realpath(path))

@@ -8,11 +8,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from bub.approval import CannotAskError
 from bub.base.clients.request import ClientRequest, ClientResult, ClientTool, text_of_results
+from bub.base.surfaces import Surface
 from bub.channels.channel import Channel, RefusedError, ShownQuestion, TakenAnswer, TryLaterError, UndeliverableError
 from bub.channels.message import ChannelMessage, joined
 
 __all__ = [
+    "CannotAskError",
     "Channel",
     "ChannelManager",
     "ChannelMessage",
@@ -21,6 +24,7 @@ __all__ = [
     "ClientTool",
     "RefusedError",
     "ShownQuestion",
+    "Surface",
     "TakenAnswer",
     "TryLaterError",
     "UndeliverableError",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 import trio
@@ -38,10 +38,21 @@ class _Running:
 
 
 class RunningChannels:
-    """Runs channels; `over` is called when nobody is left to be answered: all have ended, or an interface was left."""
+    """Runs channels; `over` is called when nobody is left to be answered: all have ended, or an interface was left.
 
-    def __init__(self, channels: Iterable[Channel], counts: Counts, *, over: Callable[[], None]) -> None:
+    Those whose names are in `beside` run beside the others: they keep nothing going by themselves.
+    """
+
+    def __init__(
+        self,
+        channels: Iterable[Channel],
+        counts: Counts,
+        *,
+        over: Callable[[], None],
+        beside: Collection[str] = (),
+    ) -> None:
         self._running = [_Running(channel) for channel in channels]
+        self._beside = beside
         self._counts = counts
         self._over = over
 
@@ -51,7 +62,7 @@ class RunningChannels:
 
         One that another gateway runs is "elsewhere".
         """
-        return {running.channel.name: running.state for running in self._running}
+        return {one.channel.name: one.state for one in self._running if one.channel.name not in self._beside}
 
     @property
     def refusal(self) -> RefusedError | None:
@@ -148,8 +159,11 @@ class RunningChannels:
 
     def _is_over(self, ended: Channel) -> bool:
         """Whether nobody is left to be answered, as a channel has ended."""
-        people = [one for one in self._running if one.channel.role != "service"]
-        return ended.role == "interface" or all(one.ended.is_set() for one in people or self._running)
+        if ended.name in self._beside:
+            return False
+        others = [one for one in self._running if one.channel.name not in self._beside]
+        people = [one for one in others if one.channel.role != "service"]
+        return ended.role == "interface" or all(one.ended.is_set() for one in people or others)
 
 
 class _Begun:

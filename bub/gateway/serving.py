@@ -6,22 +6,23 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import trio
 
 from bub import __version__
-from bub.base.diagnostics import Diagnostic, PipelineError, Place, without_notes
 from bub.base.redis.settings import store_address
 from bub.channels.server import ListenAddress
 from bub.errors import BubError
 from bub.framework import BubFramework
+from bub.gateway import late
 from bub.gateway.garbage import look_through, looking_later, looking_less_often
 from bub.gateway.hangup import HANGUP, find_terminal, held_hangup
 from bub.gateway.monitor import Monitor
@@ -31,7 +32,8 @@ from bub.inbox.schedules.scheduler import Wall
 from bub.inbox.shared.opening import inbox_of
 from bub.inbox.shared.share import ROLES
 from bub.inbox.shared.store import Worker
-from bub.log import add_to_log, log_exception, log_info, log_warning, redact_text
+from bub.log import add_to_log, log_info, log_warning
+from bub.pipeline.report.reloads import MOST_KEPT, Reload, reload_file
 from bub.runtime.capacity import allow_open_files
 
 _LOOK_EVERY = 0.5
@@ -47,21 +49,14 @@ _Looks: TypeAlias = Mapping[Path, tuple[int, int, int] | None]
 """What tells one state of a file from another: when and how long it was written, and which file it is."""
 
 
-class Reload(NamedTuple):
-    """What became of a reload, and what was found; with a finding that is an error, nothing was changed."""
-
-    at: str
-    outcome: str
-    findings: tuple[str, ...]
-
-
 class Gateway:
     """Runs the channels that `names` mean until they have ended, or a signal ends them.
 
     SIGTERM and SIGINT let the turns under way finish within `shutdown_grace`; the second one ends them at once. SIGHUP
     loads the files of the framework again; with `watch`, so does a change of one of them. A file that does not compile
     changes nothing. With `listen`, `/healthz` and `/metrics` are served there. `systemd` is told what it is at.
-    Schedules fire by the `wall` clock. Of several gateways on one store, this one has the `roles`.
+    Schedules fire by the `wall` clock. Of several gateways on one store, this one has the `roles`. If the settings say
+    where its page is served, `announce` is told the address, with the token that is for the operator alone.
     """
 
     def __init__(
@@ -74,8 +69,10 @@ class Gateway:
         systemd: Systemd | None = None,
         wall: Wall = time.time,
         roles: Sequence[str] = ROLES,
+        announce: Callable[[str], None] = lambda url: None,
     ) -> None:
         self._roles = tuple(roles)
+        self._announce = announce
         self._framework = framework
         self._names = tuple(names)
         self._listen = listen
@@ -84,9 +81,12 @@ class Gateway:
         self._ended_by: int | None = None
         self._systemd = systemd if systemd is not None else Systemd(None)
         self._begun = _StartFlag(self._systemd)
-        self._reload: Reload | None = None
+        self.reloads: deque[Reload] = deque(maxlen=MOST_KEPT)
+        """What became of the last reloads, the oldest first."""
+        self.times_reloaded = 0
         self._want, self._wanted = trio.open_memory_channel[None](1)
         self._held = held_hangup()
+        self._manager: ChannelManager | None = None
         self._terminal = self._held.terminal if self._held is not None else find_terminal()
 
     async def run(self) -> int | None:
@@ -103,9 +103,17 @@ class Gateway:
                 worker = self._describe_worker() if store_address(framework.settings) is not None else None
                 if worker is None and set(self._roles) != set(ROLES):
                     raise _no_store()
+                page = self._make_page(is_shared=worker is not None)
                 manager = ChannelManager(
-                    framework, self._names, mailbox=mailbox, counts=framework.counts, wall=self._wall, worker=worker
+                    framework,
+                    self._names,
+                    mailbox=mailbox,
+                    counts=framework.counts,
+                    wall=self._wall,
+                    worker=worker,
+                    beside=page.channels if page is not None else (),
                 )
+                self._manager = manager
                 if not manager.names:
                     raise _no_channel(self._names, manager.disabled)
                 for name, why in manager.disabled.items():
@@ -117,6 +125,8 @@ class Gateway:
                     if self._listen is not None:
                         monitor = Monitor(framework.counts, partial(self._health, manager))
                         await beside.start(monitor.serve, self._listen)
+                    if page is not None:
+                        await beside.start(page.serve, self, manager, mailbox, self._announce)
                     beside.start_soon(self._serve_reloads, manager, beside)
                     if self._watches:
                         beside.start_soon(self._watch)
@@ -126,6 +136,32 @@ class Gateway:
         if self._ended_by is None and manager.refusal is not None:
             raise manager.refusal
         return self._ended_by
+
+    def _make_page(self, *, is_shared: bool) -> Any:
+        """Return the page that the settings want; None if they want none."""
+        gateway = self._framework.settings.get("gateway")
+        section = gateway.get("studio") if isinstance(gateway, Mapping) else None
+        if not isinstance(section, Mapping) or not section.get("listen"):
+            return None
+        try:
+            page = late.Page
+        except ModuleNotFoundError as error:
+            problem = f"`gateway.studio` needs the package `{error.name}`"
+            raise BubError(problem, help="install it with `pip install 'bub-pipelines[web]'`") from None
+        return page(self._framework, is_shared=is_shared)
+
+    # What the page sees of it.
+
+    is_gateway = True
+
+    @property
+    def channels(self) -> Sequence[str]:
+        """The channels of the file that run here."""
+        return tuple(self._manager.states) if self._manager is not None else ()
+
+    def describe_health(self) -> Mapping[str, Any]:
+        """Describe how everything is, as `/healthz` does."""
+        return self._health(self._manager)[1] if self._manager is not None else {"status": "starting"}
 
     def _describe_worker(self) -> Worker:
         """Return how this gateway is called among several; each process has a name of its own."""
@@ -171,18 +207,8 @@ class Gateway:
         look_through()
         async for _ in self._wanted:
             self._systemd.tell_reloading()
-            try:
-                with looking_later():
-                    await trio.to_thread.run_sync(self._framework.reload, abandon_on_cancel=True)
-            except PipelineError as error:
-                self._note_reload("refused", map(format_finding, without_notes(error.diagnostics)))
-            except BubError as error:
-                self._note_reload("refused", [f"{error} ({error.help})" if error.help else str(error)])
-            except (Exception, SystemExit) as error:  # noqa: BLE001 (code of plugins: what runs is not to suffer from it)
-                log_exception("pipeline.reload_failed", error)
-                self._note_reload("refused", [f"{type(error).__name__}: {error}"])
-            else:
-                self._note_reload("ok", map(format_finding, self._framework.warnings))
+            with looking_later():
+                self.note_reload(await reload_file(self._framework))
             self._systemd.tell_reloaded()
             beside.start_soon(self._clean_up, manager)
 
@@ -194,12 +220,12 @@ class Gateway:
             await trio.sleep(1)
         look_through()
 
-    def _note_reload(self, outcome: str, findings: Iterable[str]) -> None:
-        """Keep what became of a reload, for the log and `/healthz`."""
-        found = tuple(redact_text(finding) for finding in findings)
-        self._framework.counts.reload(outcome)
-        self._reload = Reload(datetime.now(UTC).isoformat(timespec="seconds"), outcome, found)
-        for finding in found:
+    def note_reload(self, reload: Reload) -> None:
+        """Keep what became of a reload, for the log, `/healthz` and the page."""
+        self._framework.counts.reload(reload.outcome)
+        self.reloads.append(reload)
+        self.times_reloaded += 1
+        for finding in reload.findings:
             log_warning("pipeline.finding", finding=finding)
 
     async def _watch(self) -> None:
@@ -243,7 +269,7 @@ class Gateway:
             "outbox": manager.undelivered,
             **({} if sharing is None else {"shared": sharing.describe_state()}),
             "schedules": {name: _as_dates(state) for name, state in manager.schedules.items()},
-            "reload": self._reload._asdict() if self._reload is not None else None,
+            "reload": _describe_reload(self.reloads[-1]) if self.reloads else None,
         }
 
 
@@ -268,6 +294,11 @@ def _as_dates(state: Mapping[str, Any]) -> dict[str, Any]:
     return {**state, **dates}
 
 
+def _describe_reload(reload: Reload) -> dict[str, Any]:
+    at = datetime.fromtimestamp(reload.at, UTC).isoformat(timespec="seconds")
+    return {"at": at, "outcome": reload.outcome, "findings": reload.findings}
+
+
 def _signals() -> list[int]:
     """Return the signals to listen to; not SIGINT if the process ignores it, as in `bub gateway &` of a script."""
     is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -289,12 +320,6 @@ def _stat_of(file: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def format_finding(finding: Diagnostic) -> str:
-    """Return a finding as a line of the log: where, what, and what to do."""
-    hint = f" ({finding.help})" if finding.help else ""
-    return f"{Place(finding.file, finding.range)}: {finding.severity}[{finding.code}] {finding.message}{hint}"
 
 
 def _no_store() -> BubError:

@@ -90,22 +90,29 @@ class Approvals:
 
     async def answer(self, name: str, is_yes: bool, *, channel: str, by: str) -> TakenAnswer:
         """Take an answer that a channel brings (`Desk.answer`)."""
+        return await self._take(name, is_yes, f"{channel}:{by}", lambda kept: self._may_answer(kept, channel, by))
+
+    async def answer_as_operator(self, name: str, is_yes: bool) -> TakenAnswer:
+        """Take an answer of the operator, who may answer everything, from who has proved to be that one."""
+        return await self._take(name, is_yes, OPERATOR, lambda kept: True)
+
+    async def _take(self, name: str, is_yes: bool, by: str, may_answer: Callable[[Approval], bool]) -> TakenAnswer:
         kept = await self.store.find_question(name)
         if kept is None:
             return TakenAnswer(f"There is no question {name} any more: what asked it is over.", True)
         if kept.state != OPEN or kept.approval.until <= time.time():
-            return TakenAnswer(_describe(kept), True)
-        if not self._may_answer(kept.approval, channel, by):
+            return TakenAnswer(describe_outcome(kept), True)
+        if not may_answer(kept.approval):
             return TakenAnswer(f"You may not answer {kept.id}. Who may is listed in `approvers`.", False)
         if is_yes and self.has_changed(kept.approval):
             await self.store.end_question(kept.id)
             words = f"{kept.id} is over: {_CHANGED}. Nothing was done."
             self._wake(kept, words)
             return TakenAnswer(words, True)
-        await self.store.answer(kept.id, is_yes, f"{channel}:{by}")
+        counts = await self.store.answer(kept.id, is_yes, by)
         now = await self.store.find_question(kept.id) or kept
-        self._wake(now, _describe(now))
-        return TakenAnswer(_describe(now), True, counts=now.by == f"{channel}:{by}")
+        self._wake(now, describe_outcome(now))
+        return TakenAnswer(describe_outcome(now), True, counts=counts)
 
     async def look(self) -> None:
         """Go on with what was answered elsewhere: by `bub inbox`."""
@@ -115,7 +122,7 @@ class Approvals:
         for name in [one for one in self._waiting if one not in still_open]:
             now = await self.store.find_question(name)
             if now is not None:
-                self._wake(now, _describe(now))
+                self._wake(now, describe_outcome(now))
             elif name in self._waiting:
                 self._waiting[name].answered.set()
 
@@ -281,7 +288,7 @@ def _as_shown(kept: AskedQuestion, answers: str = "") -> ShownQuestion:
     )
 
 
-def _describe(kept: AskedQuestion) -> str:
+def describe_outcome(kept: AskedQuestion) -> str:
     """Say what came of a question, in a sentence."""
     who = "the operator" if kept.by == OPERATOR else kept.by.rpartition(":")[2]
     what = kept.approval.asker or kept.approval.tool

@@ -23,7 +23,7 @@ from bub.inbox.questions import AskedQuestion
 from bub.inbox.schedules.firing import Firing, Followed
 from bub.inbox.schedules.own import OwnSchedule
 from bub.inbox.sqlite import SqliteInbox, inbox_file
-from bub.inbox.store import Claim, FencedError, Id, MailboxError, Outgoing, Received, Token
+from bub.inbox.store import Claim, FencedError, Id, InboxEntry, Kind, MailboxError, Outgoing, Received, Token
 
 __all__ = ["Mailbox", "MailboxError", "Outgoing", "Received", "inbox_file"]
 
@@ -243,6 +243,20 @@ class Mailbox:
     async def recall(self, channel: str) -> dict[str, str]:
         """Return the notes of a channel by their names."""
         return await self._do(self._store.recall, channel)
+
+    # What people do with what was set aside.
+
+    async def list_entries(self) -> list[InboxEntry]:
+        """List all messages of the workspace, then all replies, each in order."""
+        return await self._do(self._store.list_entries)
+
+    async def retry(self, kind: Kind, ids: Sequence[Id]) -> None:
+        """Let dead letters wait again, as if nothing had been tried."""
+        await self._do(self._store.retry, kind, ids)
+
+    async def drop(self, kind: Kind, ids: Sequence[Id]) -> None:
+        """Remove entries for good."""
+        await self._do(self._store.drop, kind, ids)
 
     async def was_requeued(self) -> bool:
         """Whether `bub inbox` changed something of this workspace since this was last asked, or since the opening."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from bub.channels.channel import Channel, RefusedError, TakenAnswer
 from bub.channels.commands import command_line, is_quit, prefix_of
 from bub.channels.enabling import ALL, choose_channels
 from bub.channels.message import COMMAND, ChannelMessage
+from bub.channels.own import OwnChannel
 from bub.channels.renewal import Renewal
 from bub.channels.supervisor import ENDING, RunningChannels
 from bub.channels.terminal.channel import Terminal
@@ -47,8 +48,8 @@ class ChannelManager:
     """Runs channels until they have ended or `drain` is called.
 
     `names` are the channels that are meant (BEHAVIOURS C3), `mailbox` is where messages and replies are kept (in memory
-    if left out), `counts` the numbers to keep. With a `wall` clock, the schedules of the framework fire by it. The
-    framework has to be `running()`. Raises what `choose_channels` raises.
+    if left out), `counts` the numbers to keep. With a `wall` clock, the schedules of the framework fire by it. `beside`
+    are channels that no plugin brings. The framework has to be `running()`. Raises what `choose_channels` raises.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class ChannelManager:
         counts: Counts | None = None,
         wall: Wall | None = None,
         worker: Worker | None = None,
+        beside: Sequence[OwnChannel] = (),
     ) -> None:
         self._framework = framework
         self._mailbox = mailbox
@@ -78,8 +80,12 @@ class ChannelManager:
         self._channels = channels
         for channel in channels.values():
             if type(channel) is Terminal:  # not what a plugin derives from it, or names like it
-                channel.hand_to(self._receive_typed)
-        self._running = RunningChannels(channels.values(), counts, over=self.drain)
+                channel.hand_to(partial(self._receive_by, Surface.TERMINAL))
+        own = {one.name: one for one in beside if one.name not in available}  # a plugin's has the name, if it has it
+        for one in own.values():
+            one.hand_to(partial(self._receive_by, one.surface))
+        channels |= own
+        self._running = RunningChannels(channels.values(), counts, over=self.drain, beside=own)
         self._renewal = Renewal(framework, brought, channels)
         start_soon, settled = self._start_soon, self._note_settled
         is_shared = worker is not None
@@ -319,9 +325,9 @@ class ChannelManager:
         """
         await self._intake.receive(ChannelMessage.of(message))
 
-    async def _receive_typed(self, message: ChannelMessage) -> None:
-        """Take in what somebody typed at Bub's own terminal."""
-        await self._intake.receive(message, Surface.TERMINAL)
+    async def _receive_by(self, surface: Surface, message: ChannelMessage) -> None:
+        """Take in what somebody typed at one of Bub's own surfaces."""
+        await self._intake.receive(message, surface)
 
     def _is_command(self, content: str) -> bool:
         return command_line(content, prefix_of(self._framework.settings)) is not None
@@ -334,6 +340,10 @@ class ChannelManager:
     async def answer(self, question: str, is_yes: bool, *, channel: str, by: str) -> TakenAnswer:
         """Take an answer to a question that a channel shows."""
         return await self._approvals.answer(question, is_yes, channel=channel, by=by)
+
+    async def answer_as_operator(self, question: str, is_yes: bool) -> TakenAnswer:
+        """Take an answer of the operator, from who has proved to be that one."""
+        return await self._approvals.answer_as_operator(question, is_yes)
 
     async def keep_draft(self, message: ChannelMessage, draft: str) -> None:
         """Remember what a channel notes of an answer: while it is made, or while it is sent."""

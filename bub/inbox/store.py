@@ -231,5 +231,14 @@ class InboxStore(Protocol):
     async def undeliverable(self, id: Id, reason: str) -> None:  # noqa: A002
         """Make a dead letter of a reply."""
 
+    async def list_entries(self) -> list[InboxEntry]:
+        """Give all messages, then all replies, each in order, those that were set aside included."""
+
+    async def retry(self, kind: Kind, ids: Sequence[Id]) -> None:
+        """Let dead letters wait again, as if nothing had been tried."""
+
+    async def drop(self, kind: Kind, ids: Sequence[Id]) -> None:
+        """Remove dead letters for good."""
+
     async def was_requeued(self) -> bool:
         """Whether somebody else changed what waits since this was last asked, or since the opening."""

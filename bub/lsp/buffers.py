@@ -1,4 +1,4 @@
-"""The texts that are open in the editor, laid over the files of the disk."""
+"""The texts that are open in the editor, and positions in them as the editor counts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from bub.base.diagnostics import Position, Range
-from bub.pipeline.source.merge import DISK
-from bub.pipeline.source.yaml_reader import MAX_BYTES
 
 _LINE_END = r"\r\n|\r|\n"
 
@@ -85,28 +83,6 @@ def _offset(text: str, position: Mapping[str, Any], encoding: Encoding) -> int:
 def split_lines(text: str) -> list[str]:
     """Return the lines of a text as the client and the reader of YAML count them."""
     return re.split(_LINE_END, text)
-
-
-class Opened(msgspec.Struct, frozen=True):
-    """A tree of files (`Tree`) in which open texts count before what is on the disk."""
-
-    texts: Mapping[str, str]
-    prefix: str = ""
-
-    def read(self, path: Path) -> bytes:
-        text = self.texts.get(self.identity(path))
-        return DISK.read(path) if text is None else encode(text)
-
-    def identity(self, path: Path) -> str:
-        return DISK.identity(path)
-
-    def names(self, folder: Path) -> Iterable[str]:
-        return DISK.names(folder)
-
-
-def encode(text: str) -> bytes:
-    """Return the bytes of a text; of a huge one just enough to see that it is too large."""
-    return text[: MAX_BYTES + 1].encode("utf-8", errors="surrogatepass")
 
 
 def path_of(uri: str) -> Path | None:

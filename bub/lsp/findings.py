@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
-from bub.base.diagnostics import START, Diagnostic, Range
+from bub.base.diagnostics import Diagnostic
 from bub.base.quoting import quotable
 from bub.lsp.buffers import Encoding, Ruler
 from bub.lsp.reading import Open, location_of
+from bub.pipeline.check.opened.texts import where_named
 from bub.pipeline.report.report import message_of
 from bub.pipeline.report.sarif import repaired_text
 
@@ -52,23 +52,12 @@ def _render_elsewhere(pipeline: Open, file: str, found: list[Diagnostic], ruler:
     worst = min(found, key=lambda finding: _SEVERITIES[finding.severity])
     more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
     return {
-        "range": ruler.range(_where_named(pipeline, file)),
+        "range": ruler.range(where_named(pipeline.document, file)),
         "severity": _SEVERITIES[worst.severity],
         "code": worst.code,
         "source": SOURCE,
         "message": f"{quotable(file)}:{worst.range.start.line}: {message_of(worst)}{more}",
     }
-
-
-def _where_named(pipeline: Open, file: str) -> Range:
-    """Return where a file names another one: what it extends, or a plugin."""
-    if pipeline.root is None:
-        return START
-    plugins = pipeline.root.get("plugins")
-    paths = [plugin.get("path") for _, plugin in (plugins.items() if plugins is not None else ())]
-    named = [node for node in paths if node is not None and Path(str(node.value)).name == Path(file).name]
-    extends = pipeline.root.get("extends") if file in pipeline.document.sources else None
-    return next((node.place.range for node in (extends, *named) if node is not None), START)
 
 
 def render_fixes(

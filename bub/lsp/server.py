@@ -15,7 +15,7 @@ from bub import __version__
 from bub.base.diagnostics import Diagnostic, sort_diagnostics, without_notes
 from bub.base.locate import bub_home
 from bub.errors import UsageError
-from bub.lsp.buffers import Buffer, Encoding, Opened, Ruler, encode
+from bub.lsp.buffers import Buffer, Encoding, Ruler
 from bub.lsp.completion import render_completion
 from bub.lsp.findings import render_findings, render_fixes
 from bub.lsp.hover import render_hover
@@ -24,6 +24,7 @@ from bub.lsp.names import can_rename, render_definition, render_rename
 from bub.lsp.outline import render_outline
 from bub.lsp.proof import prove
 from bub.lsp.reading import Open, Reader, read
+from bub.pipeline.check.opened.texts import Opened, encode
 from bub.pipeline.source.discovery import discover, is_pipeline
 from bub.runtime.trust import is_trusted
 

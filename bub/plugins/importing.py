@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import os
 import re
@@ -20,10 +21,20 @@ from bub.plugins.finding import ListedPlugin
 class _FreshSource(SourceFileLoader):
     """Reads a plugin's file each time: cached bytecode is only as exact as a file's time and size."""
 
+    digest = ""
+
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
-        code: CodeType = self.source_to_code(self.get_data(path), path)
+        data = self.get_data(path)
+        self.digest = hashlib.sha256(data).hexdigest()
+        code: CodeType = self.source_to_code(data, path)
         return code
+
+
+def source_of_module(name: str) -> tuple[Path, str] | None:
+    """Return the file that the module of a plugin with a `path` was made of, and the SHA-256 of what it held then."""
+    loader = getattr(sys.modules.get(name), "__loader__", None)
+    return (Path(loader.path), loader.digest) if isinstance(loader, _FreshSource) else None
 
 
 def import_plugin(listed: ListedPlugin, modules: list[str], adoption: Adoption | None = None) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -71,6 +71,26 @@ def load_plugins(
         if plugin is not None:
             loading.attempt(listed, functools.partial(loading.register, listed, plugin, host))
     return loading.result()
+
+
+def line_up(names: Iterable[str], loaded: Iterable[PluginSet]) -> PluginSet:
+    """Return plugins that are loaded already as another profile would list them, lowest priority first.
+
+    The builtin plugin is below all. What is in none of the sets that are `loaded` is left out. Nothing is imported and
+    nothing is made.
+    """
+    manager, statuses = _Manager(BUB_HOOK_NAMESPACE), []
+    known: dict[str, tuple[LoadedPlugin, Host | None]] = {}
+    for plugins in loaded:
+        for one in plugins.plugins:
+            known.setdefault(one.name, (one, plugins.hosts.get(one.name)))
+    listed = [known[name] for name in dict.fromkeys((BUILTIN, *names)) if name in known]
+    for one, host in listed:
+        manager.register(one.plugin, one.name)
+        if host is not None:
+            manager.move(one.plugin, host)
+        statuses.append(PluginStatus(one.name, "loaded", one.source))
+    return PluginSet(manager, tuple(one for one, _ in listed), tuple(statuses), (), ())
 
 
 class _Guest:

@@ -84,12 +84,13 @@ class Runtime:
                     self.document = self._read()
                     self._take(self._load(self.document, self._learn))
 
-    def reload(self) -> None:
+    def reload(self, require: Callable[[Document], None] | None = None) -> None:
         """Reload the pipeline file and its plugins: turns that begin from now on run on what is loaded then.
 
         Turns under way end on what they began with: graph, settings, tools, and the code of plugins with a `path`.
         What cannot change while it runs stays as it was at the start: which channels there are, the tape store and
-        commands. May be called in a thread. Raises what `load` raises, and then nothing has changed.
+        commands. `require` sees what was read before anything of it is imported, and may refuse it with a `BubError`.
+        May be called in a thread. Raises what `load` raises, and then nothing has changed.
         """
         with self._loading():
             old = self.loaded.latest
@@ -97,6 +98,8 @@ class Runtime:
                 document = self.document = self._read()
                 if old is not None:
                     _require_same_file(old.snapshot.document, document)
+                if require is not None:
+                    require(document)
                 new = self._take(self._load(document, self._learn))
             except BubError as error:
                 log_warning("pipeline.reload_refused", error=error)

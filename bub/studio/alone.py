@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import trio
 
 from bub import __version__
+from bub.base.redis.settings import store_address
 from bub.framework import BubFramework
+from bub.inbox.mailbox import Mailbox
+from bub.inbox.manager import ChannelManager
+from bub.pipeline.report.reloads import MOST_KEPT, Reload
+from bub.studio.channel import PageChannel
+from bub.studio.chatlog import ChatLog
+from bub.studio.desks import Desk, FileDesk, OwnDesk, StoreDesk
 from bub.studio.serving import StudioServer
 from bub.studio.settings import StudioSettings, read_settings
-from bub.studio.studio import PastReload
+
+OWN = "chat-"
+"""How the names of what its own chats ask begin: those of a gateway beside it are as `bub inbox` shows them."""
 
 
 class Alone:
@@ -19,10 +29,16 @@ class Alone:
 
     is_gateway = False
     channels: Sequence[str] = ()
-    reloads: Sequence[PastReload] = ()
 
     def __init__(self, framework: BubFramework) -> None:
         self._framework = framework
+        self.reloads: deque[Reload] = deque(maxlen=MOST_KEPT)
+        self.times_reloaded = 0
+
+    def note_reload(self, reload: Reload) -> None:
+        """Keep what became of a reload."""
+        self.reloads.append(reload)
+        self.times_reloaded += 1
 
     def describe_health(self) -> Mapping[str, Any]:
         """Describe what can go wrong here: plugins."""
@@ -35,11 +51,18 @@ async def serve_alone(
 ) -> None:
     """Run a framework with its page until cancelled; `announce` is told the address with the token.
 
-    Raises `UsageError` for settings that contradict themselves, `BubError` if the port cannot be had.
+    Its chats are in memory, as those of `bub chat`. The questions and dead letters are those of the workspace, too,
+    which a gateway may be at work on. Raises `UsageError` for settings that contradict themselves, `BubError` if the
+    port cannot be had.
     """
     settings = studio_settings(framework, listen=listen, write=write)
     async with framework.running(), trio.open_nursery() as tasks:
-        server = StudioServer(framework, settings, Alone(framework))
+        chats, store = ChatLog(), Mailbox(None, framework.workspace)
+        channel = PageChannel(chats, lambda: framework.mask)
+        manager = ChannelManager(framework, [], mailbox=store, counts=framework.counts, beside=[channel])
+        desks = {"": _desk_of_workspace(framework), OWN: OwnDesk(manager, store)}
+        server = StudioServer(framework, settings, Alone(framework), chats=chats, channel=channel, desks=desks)
+        await tasks.start(manager.run)
         announce(await tasks.start(server.serve))
 
 
@@ -50,3 +73,10 @@ def studio_settings(framework: BubFramework, *, listen: str | None = None, write
     file = framework.pipeline_file
     folder = file.parent if file is not None else framework.workspace
     return read_settings(section, folder, listen=listen, write=write)
+
+
+def _desk_of_workspace(framework: BubFramework) -> Desk:
+    address = store_address(framework.settings)
+    if address is not None:
+        return StoreDesk(address, framework.workspace)
+    return FileDesk(framework.home, framework.workspace)

@@ -17,10 +17,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bub.errors import BubError
 from bub.log import log_exception
 from bub.studio.access import Access, RefusedRequestError
-from bub.studio.endpoints import entering, looking
+from bub.studio.endpoints import approvals, chat, entering, file, health, inbox, looking, pipelines, tapes, turns
+from bub.studio.feed import Feed
 from bub.studio.files import PageFile
 from bub.studio.requests import Asked, read_object
 from bub.studio.studio import Studio
+from bub.studio.views.loaded import ChangedError, NotThereError
 
 _API = "/api/"
 
@@ -37,6 +39,9 @@ _HEADERS: Mapping[str, str] = {
 }
 """What every answer carries."""
 
+_STATUS: Mapping[type[BubError], int] = {NotThereError: 404, ChangedError: 409}
+"""What an error for people is in HTTP; any other is 400."""
+
 Answer: TypeAlias = Callable[[Studio, Asked], Awaitable[Any]]
 """Answers a request with what JSON knows; None is an answer without a body."""
 
@@ -44,7 +49,7 @@ Answer: TypeAlias = Callable[[Studio, Asked], Awaitable[Any]]
 class Endpoint(NamedTuple):
     """What answers a request for a path below `/api/`; a part in braces is handed over by its name.
 
-    A `POST` changes something, or may. Secrets in an answer are covered, unless it is not `covered`.
+    A `POST` changes something, or may. Secrets in an answer are covered, unless that is the endpoint's own to do.
     """
 
     method: str
@@ -56,6 +61,30 @@ class Endpoint(NamedTuple):
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("POST", "leave", entering.leave),
     Endpoint("GET", "state", looking.describe_state),
+    Endpoint("GET", "graph", pipelines.show_graph),
+    Endpoint("GET", "stage", pipelines.describe_stage),
+    Endpoint("POST", "way", pipelines.find_way_of),
+    Endpoint("GET", "turns", turns.list_turns),
+    Endpoint("GET", "turns/{id}", turns.describe_turn),
+    Endpoint("GET", "plots", turns.describe_plots),
+    Endpoint("GET", "sessions", tapes.sessions),
+    Endpoint("GET", "tape", tapes.tape),
+    Endpoint("GET", "search", tapes.search),
+    Endpoint("GET", "approvals", approvals.list_approvals),
+    Endpoint("POST", "approvals/{id}", approvals.answer),
+    Endpoint("GET", "chat", chat.read_chat),
+    Endpoint("POST", "chat", chat.say),
+    Endpoint("POST", "chat/stop", chat.stop),
+    Endpoint("GET", "inbox", inbox.list_inbox),
+    Endpoint("POST", "inbox/{id}/retry", inbox.retry),
+    Endpoint("POST", "inbox/{id}/drop", inbox.drop),
+    Endpoint("GET", "health", health.describe_health),
+    Endpoint("GET", "file", file.show, covered=False),
+    Endpoint("POST", "file/check", file.check, covered=False),
+    Endpoint("POST", "file/diff", file.diff, covered=False),
+    Endpoint("POST", "file/prove", file.prove, covered=False),
+    Endpoint("POST", "file/load", file.load, covered=False),
+    Endpoint("GET", "file/code", file.explain, covered=False),
 )
 """All that the page can ask for, beside `enter` and `feed`. Whoever adds one adds a line here."""
 
@@ -63,6 +92,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 def make_app(studio: Studio, access: Access, files: Mapping[str, PageFile]) -> ASGIApp:
     """Return the application that serves the page of a runtime to who may ask."""
     routes = [Route(f"{_API}{one.path}", _Answering(studio, one), methods=[one.method]) for one in ENDPOINTS]
+    routes.append(Route(f"{_API}feed", _Feeding(studio), methods=["GET"]))
     routes.append(Route(f"{_API}enter", _Entering(access), methods=["POST"]))
     routes += [Route(path, _Serving(file), methods=["GET"]) for path, file in files.items()]
     app = Starlette(routes=routes, exception_handlers={404: _explain_404, 405: _explain_405})
@@ -139,12 +169,24 @@ class _Answering:
         except RefusedRequestError as error:
             response = _refusal(error, mask.text)
         except BubError as error:
-            response = _refusal(RefusedRequestError(400, str(error), help=error.help), mask.text)
+            status = next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 400)
+            response = _refusal(RefusedRequestError(status, str(error), help=error.help), mask.text)
         except Exception as error:  # noqa: BLE001 (it concerns this request alone)
             name = token_hex(4)
             log_exception("studio.failed", error, id=name, path=self._endpoint.path)
             response = _json(500, {"error": "something went wrong here", "help": f"the log has more: error {name}"})
         await response(scope, receive, send)
+
+
+class _Feeding:
+    """Answers a browser that wants to be told of what happens."""
+
+    def __init__(self, studio: Studio) -> None:
+        self._access = studio.access
+        self._feed = Feed(studio)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._feed.serve(_cookie_of(Request(scope), self._access) or "", scope, receive, send)
 
 
 class _Entering:

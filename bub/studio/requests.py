@@ -55,9 +55,19 @@ class Asked(NamedTuple):
     def number(self, name: str, usual: int, most: int) -> int:
         """Return a whole number between 1 and `most`. Raises `RefusedRequestError` (400) for what is none."""
         said = self.query.get(name, str(usual))
-        if not (said.isascii() and said.isdigit()) or len(said) > 9:
+        if not (said.isascii() and said.isdigit()) or len(said) > 15:
             raise RefusedRequestError(400, f"`{name}` has to be a whole number")
         return max(1, min(int(said), most))
+
+    def moment(self, name: str) -> float | None:
+        """Return a Unix time; None if there is none. Raises `RefusedRequestError` (400) for what is none."""
+        said = self.query.get(name)
+        if said is None:
+            return None
+        try:
+            return float(said)
+        except ValueError:
+            raise RefusedRequestError(400, f"`{name}` has to be a number") from None
 
 
 async def read_object(receive: Receive, length: str | None) -> Mapping[str, Any]:

@@ -3,47 +3,41 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Mapping
+
+import msgspec
+import trio
 
 from bub.framework import BubFramework
 from bub.studio.access import Access
+from bub.studio.channel import PageChannel
+from bub.studio.chatlog import ChatLog
+from bub.studio.desks import Desk
+from bub.studio.live import Live
+from bub.studio.pulse import Pulse
+from bub.studio.recorder import Recorder
 from bub.studio.settings import StudioSettings
+from bub.studio.surroundings import Surroundings
+from bub.studio.views.check import TextChecker
 
 
-class PastReload(NamedTuple):
-    """What became of a reload, and what was found, as a line each."""
+class Studio(msgspec.Struct, eq=False):
+    """The page of one runtime: what it is served with, and what it can see.
 
-    at: float
-    outcome: str
-    findings: tuple[str, ...]
+    `desks` are the inboxes whose questions and dead letters it shows, each by what the names of its entries begin with.
+    """
 
-
-class Surroundings(Protocol):
-    """What serves the runtime: a gateway, or `bub studio` by itself."""
-
-    @property
-    def is_gateway(self) -> bool:
-        """Whether channels of the file run here."""
-
-    @property
-    def channels(self) -> Sequence[str]:
-        """The channels that run here, by their names."""
-
-    @property
-    def reloads(self) -> Sequence[PastReload]:
-        """What became of the last reloads, the oldest first."""
-
-    def describe_health(self) -> Mapping[str, Any]:
-        """How everything is, in types of JSON (`/healthz`)."""
-
-
-class Studio:
-    """The page of one runtime: what it is served with, and what it can see."""
-
-    def __init__(self, framework: BubFramework, settings: StudioSettings, access: Access, around: Surroundings) -> None:
-        self.framework = framework
-        self.settings = settings
-        self.access = access
-        self.around = around
-        self.started = time.time()
+    framework: BubFramework
+    settings: StudioSettings
+    access: Access
+    around: Surroundings
+    recorder: Recorder
+    live: Live
+    pulse: Pulse
+    chats: ChatLog
+    channel: PageChannel
+    desks: Mapping[str, Desk]
+    checker: TextChecker = msgspec.field(default_factory=TextChecker)
+    writing: trio.Lock = msgspec.field(default_factory=trio.Lock)
+    """Held by who writes the file."""
+    started: float = msgspec.field(default_factory=time.time)

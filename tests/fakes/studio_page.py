@@ -192,6 +192,8 @@ class World:
                 tell("text", delta=word)
                 time.sleep(0.03)
             tell("final", finish_reason="stop", ok=True)
+            tell("message", kind="normal", content=text)
+            tell("over")
 
         Thread(target=run, daemon=True).start()
         return message
@@ -567,7 +569,7 @@ def file(world: World, _: Any) -> Any:
         "path": "/home/ada/engine/pipelines.yaml",
         "text": text,
         "digest": "d1",
-        "parents": [],
+        "parents": [{"name": "bub:classic", "text": "version: 1\nstages: {}\n"}],
         "write": world.write,
         "why": "",
     }
@@ -581,7 +583,7 @@ def check(world: World, body: Any) -> Any:
                 "start": {"line": number, "column": found.start() + 1},
                 "end": {"line": number, "column": found.end() + 1},
             }
-            fix = {"title": "Write `session`", "edits": [{"range": place, "text": "session"}]}
+            fix = {"title": "Write session", "text": "session"}
             findings.append(
                 {
                     "code": "B120",
@@ -593,7 +595,7 @@ def check(world: World, body: Any) -> Any:
                     "page": "docs/diagnostics.md",
                 }
             )
-    return {"findings": findings, "ms": 4}
+    return {"findings": findings, "ms": 4, "is_old": False}
 
 
 def diff(world: World, body: Any) -> Any:

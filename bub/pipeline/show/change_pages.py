@@ -109,6 +109,20 @@ def _mark(change: Change) -> str:
     return "-" if change.new is None else "~"
 
 
+def group_changes(comparison: Comparison) -> list[tuple[str, bool, list[str]]]:
+    """Return the changes below the headings of a page, whether they are dangerous, and these first.
+
+    Each is told once, with the profiles and the place that it is about.
+    """
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for change, profiles in _each_once(comparison):
+        whose = f", {_list_profiles(profiles)}" if profiles else ""
+        place = f" ({change.place})" if change.place is not None else ""
+        text = printable_line(f"{_mark(change)} {change.message}{whose}{place}")
+        grouped.setdefault((change.severity, change.area), []).append(text)
+    return [(_HEADINGS.get(key, key[1]), key[0] == "danger", texts) for key, texts in grouped.items()]
+
+
 # For a pull request
 
 

@@ -144,17 +144,21 @@ function tell() {
   badge("approvals", waits, "waiting for an answer");
   badge("inbox", dead, "set aside");
   badge("health", ["ok", "ready", "", null].includes(live.health) ? 0 : "!", String(live.health));
-  mark(pulse, "class", `pulse ${live.state}`);
+  if (shown !== live.state) {
+    if (live.state === "lost") announce("Connection lost, trying again");
+    else if (shown === "lost") announce("Connected again");
+    mark(pulse, "class", `pulse ${(shown = live.state)}`);
+  }
   say(pulse, { live: live.count ? `${plural(live.count, "turn")} running` : "Live", lost: "Connection lost, trying again …", connecting: "Connecting …" }[live.state]);
   const title = `${waits ? `(${waits}) ` : ""}${TITLES[opened] ?? "Studio"} · Bub`;
   if (document.title !== title) document.title = title;
 }
 
-let asked = 0;
+let asked = 0, shown = "";
 function badge(name, number, words) {
   const place = find(`badge-${name}`);
-  say(place, number ? String(number > 999 ? "999+" : number) : "");
-  mark(place, "title", number ? `${number} ${words}` : null);
+  const text = number ? String(number > 999 ? "999+" : number) : "";
+  if (place.firstChild?.data !== text) put(place, text, text && h("span", { class: "sr" }, ` ${words}`));
   if (name === "approvals" && number !== asked) {
     if (number > asked) announce(`${plural(number, "question")} ${number === 1 ? "waits" : "wait"} for an answer`);
     asked = number;

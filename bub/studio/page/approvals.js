@@ -70,7 +70,7 @@ export function card(row, answered) {
       until.textContent = row.until ? (isLate ? "too late" : away(row.until)) : "no limit";
     };
     kept.tick();
-    const told = h("p", { class: "result", role: "status" });
+    const told = h("p", { class: "result" });
     const shown = argumentsOf(row);
     const size = shown.reduce((sum, { text }) => sum + text.length, 0);
     let hasSeen = size <= MUCH;
@@ -84,7 +84,7 @@ export function card(row, answered) {
       const value = h("dd", null, h("pre", { class: "wrap", dir: "ltr" }, visible(text.slice(0, left)), text.length > left && h("span", { class: "faint" }, ` … ${(text.length - left).toLocaleString("en")} characters more`)));
       if (text.length > left) rest.push(() => put(value, h("pre", { class: "wrap", dir: "ltr" }, visible(text))));
       left = Math.max(0, left - text.length);
-      pairs.append(h("div", null, h("dt", null, visible(name)), value));
+      pairs.append(h("div", null, h("dt", { class: name ? null : "sr" }, name ? visible(name) : "Arguments"), value));
     }
     const more = !hasSeen && button(`Show all ${size.toLocaleString("en")} characters`, (event) => {
       rest.forEach((show) => show());
@@ -119,7 +119,7 @@ export function card(row, answered) {
     put(node, h("header", null, h("h2", null, row.asker ? [visible(row.asker), " asks"] : h("code", null, visible(row.tool))), h("span", { class: "faint" }, until)),
       row.again && h("p", { class: "warn-text" }, "⚠ It was called before Bub ended, and nobody knows whether that took effect."),
       row.why && h("p", { class: "warn-text" }, "⚠ ", visible(row.why)),
-      row.text && !row.form && h("p", { class: "words faint" }, visible(firstLine(row.text))), formOf(row.form),
+      row.text && !row.form && h("p", { class: "words faint" }, firstLine(row.text).split("`").map((piece, index) => (index % 2 ? h("code", null, visible(piece)) : visible(piece)))), formOf(row.form),
       scrolls("Arguments", { class: "arguments" }, pairs), more,
       h("details", null, h("summary", null, "Where it comes from"), facts([["profile", row.profile], ["session", visible(row.session)], ["from", visible([row.channel, row.chat].filter(Boolean).join(" · "))], ["asked", moment(row.at)],
         ["until", moment(row.until)], ["who may answer", `you${approvers(row.approvers)}`], ["id", row.id]])),
@@ -132,14 +132,9 @@ export function card(row, answered) {
 const firstLine = (text) => text.split("\n", 1)[0];
 
 function argumentsOf(row) {
-  let given = row.arguments;
-  if (typeof given === "string") {
-    try {
-      given = JSON.parse(given);
-    } catch { /* it is shown as it is */ }
-  }
+  const given = row.arguments;
   if (given && typeof given === "object" && !Array.isArray(given)) return Object.entries(given).map(([name, value]) => ({ name, text: written(value) }));
-  return given === null || given === undefined || given === "" ? [] : [{ name: "arguments", text: written(given) }];
+  return given === null || given === undefined || given === "" ? [] : [{ name: "", text: written(given) }];
 }
 
 function formOf(form) {

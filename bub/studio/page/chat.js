@@ -35,6 +35,7 @@ class Chat {
     this.name = name || "main";
     if (!known().includes(this.name)) remember([...known(), this.name]);
     this.answers = new Map();
+    this.own = new Set();
     this.asks = new Map();
     this.isRunning = false;
     this.log = h("div", { class: "log", role: "log", "aria-live": "off", "aria-label": `Chat ${this.name}`, tabindex: "0" });
@@ -58,7 +59,7 @@ class Chat {
       if (wanted) location.hash = `#/chat/${part(wanted)}`;
     } }, h("input", { "aria-label": "Name of the new chat", placeholder: "Name of the new chat", maxlength: 60, autocomplete: "off" }), h("button", { class: "button" }, "Begin"));
     put(this.place, h("header", { class: "head" }, h("h1", null, "Chat"), chats,
-      h("span", { class: "push" }, select([["", "profile by the routes"], ...names()], profile, (value) => { profile = value; }, { "aria-label": "Profile that answers" })),
+      h("span", { class: "push" }, select(names(), profile || studio.profile, (value) => { profile = value; }, { "aria-label": "Profile that answers" })),
       this.name !== "main" && button("Close chat", () => { remember(known().filter((each) => each !== this.name)); location.hash = "#/chat"; }, { class: "button plain small", title: "Takes its name off this list; its tape stays" })),
     this.naming, this.log, this.trouble,
     h("form", { class: "write", onsubmit: (event) => { event.preventDefault(); this.say(); } }, this.input, h("div", { class: "buttons" }, this.stop, this.send)));
@@ -92,6 +93,7 @@ class Chat {
     this.answers.clear();
     put(this.log, given.entries.length ? past(given.entries) : h("p", { class: "empty" }, "Nothing has been said in this chat. What you write is asked about as from any channel, commands too."));
     this.runs(given.running);
+    this.asks.clear();
     this.end();
     this.askAll();
   }
@@ -110,6 +112,10 @@ class Chat {
     this.log.classList.toggle("is-busy", this.isRunning);
   }
 
+  settle() {
+    this.runs([...this.answers.values()].some((each) => !each.isOver));
+  }
+
   get isAtEnd() {
     return this.log.scrollHeight - this.log.scrollTop - this.log.clientHeight < 80;
   }
@@ -122,18 +128,24 @@ class Chat {
     const content = this.input.value;
     if (!content.trim() || this.send.disabled) return;
     this.send.disabled = true;
+    const mine = this.name, bubble = said("user", new Prose().add(content).element);
+    this.log.querySelector(".empty")?.remove();
+    this.log.append(bubble);
+    for (const answer of this.answers.values()) if (!answer.isOver) this.log.append(answer.goOn());
+    this.end();
     try {
-      const { message_id } = await post("chat", { chat: this.name, profile: profile || studio.profile, content });
-      this.log.querySelector(".empty")?.remove();
-      this.log.append(said("user", new Prose().add(content).element));
+      const { message_id } = await post("chat", { chat: mine, profile: profile || studio.profile, content });
+      drafts.set(mine, "");
+      if (mine !== this.name) return;
+      this.own.add(message_id);
       this.answer(message_id);
       if (this.input.value === content) this.input.value = "";
-      drafts.set(this.name, this.input.value);
       put(this.trouble);
       this.grow();
-      this.runs(true);
+      this.settle();
       this.end();
     } catch (error) {
+      bubble.remove();
       put(this.trouble, problem(error));
     } finally {
       this.send.disabled = false;
@@ -162,17 +174,23 @@ class Chat {
 
   update(batch) {
     const wasAtEnd = this.isAtEnd;
-    let isTouched = false;
+    let isTouched = false, isForeign = false;
     for (const { chat, message_id: id, events } of batch.chat) {
       if (chat !== this.name) continue;
       isTouched = true;
+      if (events.some((event) => event.kind === "reload")) {
+        this.load();
+        return;
+      }
       const answer = this.answer(id);
-      this.runs(true);
+      const wasOver = answer.isOver;
       answer.take(events);
-      if (!answer.isOver) continue;
-      this.runs([...this.answers.values()].some((each) => !each.isOver));
-      announce(`Answer: ${answer.words.slice(0, 300)}`);
+      if (!answer.isOver || wasOver) continue;
+      if (answer.words) announce(`Answer: ${answer.words.slice(0, 300)}`);
+      if (!this.own.has(id) && !this.send.disabled) isForeign = true;
     }
+    if (isTouched) this.settle();
+    if (isForeign) this.load(); // somebody else wrote: the tape has what they said
     if (this.asked !== live.approvals) {
       this.asked = live.approvals;
       this.askAll();
@@ -230,6 +248,15 @@ class Answer {
     this.prose = null;
     this.isOver = false;
     this.words = "";
+    this.all = "";
+  }
+
+  /** Go on below what was written meanwhile; returns the element for that. */
+  goOn() {
+    if (!this.body.childNodes.length) return this.element;
+    this.body = h("div");
+    this.prose = this.thoughts = this.steps = null;
+    return (this.element = said("assistant", this.body, this.wait));
   }
 
   take(events) {
@@ -239,6 +266,7 @@ class Answer {
       if (!this.prose) this.body.append((this.prose = new Prose()).element);
       this.prose.add(delta);
       this.words = this.prose.text;
+      this.all += delta;
       delta = "";
     };
     for (const { kind, data } of events) {
@@ -260,11 +288,15 @@ class Answer {
     if (kind === "tool_call") this.call(data);
     else if (kind === "tool_result") this.result(data);
     else if (kind === "plan") this.plan(data.steps ?? []);
-    else if (kind === "error") this.add(h("p", { class: "problem" }, visible(data.message ?? data.text ?? "The turn failed.")));
+    else if (kind === "error") {
+      this.hasFailed = true;
+      this.add(h("p", { class: "problem" }, visible(data.message ?? data.text ?? "The turn failed.")));
+    }
     else if (kind === "waiting") this.status(`The model is asked again in ${duration(data.seconds)}${data.reason ? `: ${data.reason}` : ""}`);
     else if (["notice", "compaction", "note"].includes(kind)) this.add(h("p", { class: "faint note" }, visible(data.text ?? "")));
     else if (kind === "message") this.whole(data);
-    else if (kind === "final" || kind === "over") this.over(data);
+    else if (kind === "final" && data.cut) this.add(h("p", { class: "faint note" }, visible(data.cut)));
+    else if (kind === "over") this.over();
   }
 
   add(element, keepsThoughts = false) {
@@ -306,17 +338,18 @@ class Answer {
 
   /** A whole message in place of pieces: what a command answers, or an error. */
   whole(data) {
-    if (this.words && data.content === this.words) return;
-    const made = new Prose().add(data.content ?? "");
-    this.words = made.text;
-    this.add(data.kind === "error" ? h("p", { class: "problem" }, visible(data.content)) : made.element);
+    const content = data.content ?? "", bare = (text) => text.replace(/\s+/g, "");
+    if (data.kind === "error" ? this.hasFailed : this.all && bare(this.all).includes(bare(content))) return;
+    this.words = content;
+    if (data.kind === "error") this.add(h("p", { class: "problem" }, visible(content)));
+    else if (data.kind === "command") this.add(h("pre", { class: "wrap command" }, visible(content)));
+    else this.add(new Prose().add(content).element);
   }
 
-  over(data) {
-    if (data.finish_reason === "tool_calls") return;
+  over() {
     this.isOver = true;
     this.wait.remove();
-    if (data.cut) this.add(h("p", { class: "faint note" }, visible(data.cut)));
+    if (!this.body.childNodes.length) this.element.remove();
   }
 }
 

@@ -3,6 +3,7 @@
 import { get, post } from "./api.js";
 import { announce, button, h, later, link, mark, problem, put, say, visible } from "./dom.js";
 import { plural } from "./format.js";
+import { source } from "./stage.js";
 import { studio } from "./studio.js";
 
 let draft = null; // {digest, text}: what was typed, as long as the page is open
@@ -25,13 +26,14 @@ class File {
     this.status = h("p", { class: "status", role: "status" }, "…");
     this.result = h("div", { class: "result" });
     this.title = h("bdi", { class: "mono faint" });
+    this.parents = h("div");
     this.actions = h("div", { class: "buttons" });
     put(place, h("header", { class: "head" }, h("h1", null, "File"), this.title, this.actions),
       h("div", { class: "split even" },
         h("section", { "aria-label": "Text of the file" },
           h("label", { class: "sr", for: "file-text" }, "The pipeline file"),
           h("div", { class: "editor" }, this.numbers, h("div", { class: "pane" }, this.marks, this.area)),
-          h("p", { class: "faint small", id: "file-keys" }, "Tab indents. Press Escape, then Tab, to leave the text.")),
+          h("p", { class: "faint small", id: "file-keys" }, "Tab indents. Press Escape, then Tab, to leave the text."), this.parents),
         h("div", { class: "side" }, h("section", { class: "block", "aria-label": "Findings" }, h("h2", null, "Findings"), this.status, this.list), this.result)));
     this.load();
   }
@@ -46,13 +48,16 @@ class File {
     }
     this.file = file;
     say(this.title, file.path ?? file.name);
-    this.area.value = draft?.digest === file.digest ? draft.text : file.text;
+    const isOld = draft && draft.digest !== file.digest && draft.text !== file.text;
+    this.area.value = draft ? draft.text : file.text;
+    put(this.result, isOld && h("p", { class: "warn-text" }, "⚠ The file has changed since you began: “Discard” takes its text."));
     put(this.actions, button("What would change", () => this.diff()),
       file.write ? [button("Prove", () => this.prove()), button("Load", () => this.offer(), { class: "button main" })] : null,
-      button("Undo all", () => { this.area.value = this.file.text; this.changed(); }, { class: "button plain" }));
+      button("Discard", () => { draft = null; this.load(); }, { class: "button plain", title: "Takes the text that the file has now" }));
     if (!file.write) this.actions.append(h("span", { class: "faint small" }, visible(file.why ?? studio.writable_why ?? "Proving and loading are off: settings.gateway.studio.write.")));
     this.draw();
     this.compile();
+    put(this.parents, (file.parents ?? []).map(({ name, text }) => h("details", null, h("summary", null, "extends ", h("code", null, visible(name))), source({ file: name, first: 1, lines: text.split("\n") })[1])));
   }
 
   changed() {
@@ -135,6 +140,10 @@ class File {
       return;
     }
     if (text !== this.area.value) return;
+    if (given.is_old) {
+      this.check();
+      return;
+    }
     this.findings = given.findings;
     const errors = given.findings.filter((finding) => finding.severity === "error").length;
     const words = given.findings.length ? `${plural(errors, "error")}, ${plural(given.findings.length - errors, "other finding")}` : "✓ Nothing is wrong.";
@@ -195,7 +204,7 @@ class File {
 
   async diff() {
     const given = await this.act("file/diff", { text: this.area.value });
-    if (given) put(this.result, h("section", { class: "block" }, h("h2", null, "What would change"), changes(given)));
+    if (given) put(this.result, h("section", { class: "block" }, h("h2", null, "What would change"), findings(given), changes(given)));
   }
 
   async prove() {
@@ -230,7 +239,10 @@ class File {
 
 const fixWords = (fix) => (fix.title ? fix.title : "Repair");
 
-function changes({ groups, text }) {
+const findings = (given) => (given.findings ?? []).map((finding) => h("pre", { class: "wrap finding" }, visible(typeof finding === "string" ? finding : `${finding.severity}[${finding.code}] ${finding.message}${finding.help ? `\n${finding.help}` : ""}`)));
+
+function changes({ groups, text, findings: found }) {
+  if (!groups.length && found?.length) return null;
   if (!groups.length) return h("p", { class: "empty" }, "Nothing: what runs is just this.");
   const sorted = [...groups].sort((one, other) => Number(other.danger) - Number(one.danger));
   return [sorted.map((group) => h("section", { class: group.danger ? "danger" : null }, h("h3", null, group.danger && h("span", { class: "state bad" }, h("span", { "aria-hidden": "true" }, "⚠ "), "danger "), visible(group.title)),
@@ -241,5 +253,5 @@ function outcome(title, given) {
   const isGood = given.outcome === "ok";
   announce(given.words ?? given.outcome);
   return h("section", { class: "block" }, h("h2", null, title), h("p", { class: isGood ? "good-text" : "bad-text" }, h("span", { "aria-hidden": "true" }, isGood ? "✓ " : "✗ "), visible(given.words ?? given.outcome)),
-    (given.findings ?? []).map((finding) => h("pre", { class: "wrap finding" }, visible(typeof finding === "string" ? finding : `${finding.severity}[${finding.code}] ${finding.message}`))));
+    findings(given));
 }

@@ -2,7 +2,7 @@
 
 import { s } from "./dom.js";
 
-const MOST = 48, PACE = 260;
+const MOST = 24, PACE = 260, FRAME = 30;
 const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 
 /** Where the dot of a stage is. */
@@ -37,6 +37,7 @@ export class Flow {
     this.dots = [];
     this.spare = [];
     this.frame = 0;
+    this.drawn = 0;
   }
 
   /** Let dots follow what has changed of these turns. */
@@ -99,6 +100,11 @@ export class Flow {
 
   draw(now) {
     this.frame = 0;
+    if (now - this.drawn < FRAME) {
+      this.frame = requestAnimationFrame((next) => this.draw(next));
+      return;
+    }
+    this.drawn = now;
     this.dots = this.dots.filter((dot) => {
       const part = Math.max(0, (now - dot.began) / dot.time);
       if (part >= 1.15) {

@@ -41,9 +41,10 @@ class Graph {
 
   /** The pipeline was loaded again: everything may be another. */
   async again() {
-    const stage = this.panel?.id;
+    const stage = this.panel?.id, focused = document.activeElement?.dataset?.stage;
     await this.draw(names().includes(this.profile) ? this.profile : studio.profile);
     this.showStage(this.stages.has(stage) ? stage : null, false);
+    this.stages.get(focused)?.focus();
   }
 
   async draw(profile) {
@@ -61,6 +62,7 @@ class Graph {
     this.flow?.close();
     const svg = drawingOf(graph.svg);
     mark(svg, "role", "group");
+    for (const size of ["width", "height"]) mark(svg, size, Math.round(Number(svg.getAttribute(size)) * 1.2) || null);
     mark(svg, "aria-label", `Stages of the profile ${profile}`);
     put(this.paper, svg);
     say(this.told, [known?.description, graph.bound].filter(Boolean).join(" · "));
@@ -83,7 +85,7 @@ class Graph {
       mark(element, "role", "button");
       this.rooms.set(id, this.placeNumbers(element, card));
       if (spot) {
-        const sign = s("g", { class: "now", "aria-hidden": "true" }, s("circle", { class: "halo", cx: spot.x, cy: spot.y, r: 9 }),
+        const sign = s("g", { class: "now", "aria-hidden": "true" }, s("circle", { class: "halo", cx: spot.x, cy: spot.y, r: 12 }),
           s("circle", { class: "disc", cx: spot.x, cy: spot.y, r: 9 }), s("text", { x: spot.x, y: spot.y + 3.5, "text-anchor": "middle" }));
         element.append(sign);
       }

@@ -43,7 +43,7 @@ class Inbox {
 
   row(row, name) {
     const actions = h("div", { class: "buttons" });
-    const offer = () => put(actions, name !== "waiting" && button("Try again", () => settle("retry", "It is tried again."), { class: "button small" }),
+    const offer = () => name === "dead" && put(actions, button("Try again", () => settle("retry", "It is tried again."), { class: "button small" }),
       button("Drop …", () => {
         put(actions, h("span", { class: "warn-text" }, "Drop it for good?"), button("Drop", () => settle("drop", "It is dropped."), { class: "button no small" }), button("Keep", () => { offer(); actions.querySelector("button").focus(); }, { class: "button plain small" }));
         actions.querySelector("button").focus();

@@ -51,6 +51,9 @@ export class StagePanel {
   }
 
   showErrors(errors) {
+    const seen = JSON.stringify(errors);
+    if (seen === this.seen) return null;
+    this.seen = seen;
     if (!errors.length) return put(this.errors);
     return put(this.errors, h("h3", null, "Last errors"), h("ul", { class: "plain errors" }, errors.map((error) => h("li", null,
       h("p", { class: "faint" }, moment(error.at), error.turn && [" · ", h("a", { href: `#/turns/${part(error.turn)}` }, "its turn")]),

@@ -8,9 +8,14 @@ const LONG = 700;
 /** A list of entries; `more(entry)` may add something to the head of each. */
 export function tape(entries, more) {
   if (!entries.length) return empty("There is nothing on the tape.");
-  return h("ol", { class: "tape" }, entries.map((entry) => h("li", { class: `entry ${entry.role || entry.kind}` },
-    h("header", null, h("b", null, entry.role || entry.kind), entry.name && [" ", h("code", null, visible(entry.name))], " ", h("span", { class: "faint" }, moment(entry.at)), more?.(entry)),
-    entry.text && long(entry.text), rest(entry))));
+  return h("ol", { class: "tape" }, entries.map((entry) => item(entry, more)));
+}
+
+/** One entry as an item of a list. */
+export function item(entry, more) {
+  return h("li", { class: `entry ${entry.role || entry.kind}` },
+    h("header", null, h("b", null, entry.role || entry.kind.replace("_", " ")), entry.name && [" ", h("code", null, visible(entry.name))], " ", h("span", { class: "faint" }, moment(entry.at)), more?.(entry)),
+    entry.text && long(entry.text), rest(entry));
 }
 
 function long(text) {

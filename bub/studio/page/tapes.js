@@ -35,22 +35,27 @@ class Tapes {
   async list() {
     try {
       if (this.session) await this.read();
-      else this.showSessions((await get("sessions")).sessions);
+      else await this.readSessions();
     } catch (error) {
       put(this.found, problem(error));
     }
   }
 
-  showSessions(sessions) {
+  async readSessions(known = []) {
+    const given = await get("sessions", { before: known.at(-1)?.at });
+    const sessions = [...known, ...given.sessions];
     put(this.found, sessions.length ? h("ul", { class: "plain cards" }, sessions.map((each) => h("li", null, h("a", { class: "card-link", href: `#/tapes/${part(each.session)}` },
-      h("b", { class: "mono" }, visible(each.session)), h("span", { class: "faint" }, [each.at ? away(each.at) : "", each.turns === undefined ? "" : plural(each.turns, "turn")].filter(Boolean).join(" · ")),
-      h("bdi", { class: "words clip" }, visible(each.text ?? "")))))) : empty("No session has a tape yet."));
+      h("b", { class: "mono" }, visible(each.session)), h("span", { class: "faint" }, [each.at ? away(each.at) : "", typeof each.turns !== "number" ? "" : plural(each.turns, "turn")].filter(Boolean).join(" · ")),
+      h("bdi", { class: "words clip" }, visible(each.text ?? "")))))) : empty("No session has a tape yet."),
+    given.more && h("p", null, button("Show older sessions", () => this.readSessions(sessions).catch((error) => put(this.found, problem(error))))));
   }
 
   async read() {
+    let first;
     const entries = [], shown = h("div"), earlier = h("p");
     const more = async () => {
-      const given = await get("tape", { session: this.session, before: entries[0]?.id, limit: MANY });
+      const given = await get("tape", { session: this.session, before: first, limit: MANY });
+      first = given.first ?? given.entries[0]?.id;
       entries.unshift(...given.entries);
       put(shown, tape(entries));
       put(earlier, given.more && button("Show earlier entries", () => more().catch((error) => put(earlier, problem(error)))));
@@ -62,15 +67,15 @@ class Tapes {
   async search() {
     if (!this.query) return this.list();
     const wanted = this.query;
-    let found;
+    let found, partial;
     try {
-      ({ found } = await get("search", { query: wanted, session: this.session }));
+      ({ found, partial } = await get("search", { query: wanted, session: this.session }));
     } catch (error) {
       return put(this.found, problem(error));
     }
     if (wanted !== this.query) return null;
     announce(plural(found.length, "entry", "entries"));
-    return put(this.found, found.length ? tape(found, (entry) => [" ", h("a", { href: `#/tapes/${part(entry.session)}`, onclick: () => { this.query = ""; } }, visible(entry.session))]) : empty(`Nothing on a tape has “${wanted}”.`));
+    return put(this.found, partial && h("p", { class: "warn-text" }, "⚠ Not all tapes were looked through: that took too long."), found.length ? tape(found, (entry) => [" ", h("a", { href: `#/tapes/${part(entry.session)}`, onclick: () => { this.query = ""; } }, visible(entry.session))]) : empty(`Nothing on a tape has “${wanted}”.`));
   }
 
   escape() {

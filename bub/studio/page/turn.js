@@ -1,9 +1,9 @@
 // One turn, opened: its stages and what it did in them on a time line, and the tape around it.
 
 import { get, part } from "./api.js";
-import { empty, facts, h, problem, put, s, seldom, table, visible } from "./dom.js";
+import { Rows, empty, facts, h, problem, put, s, say, seldom, table, visible } from "./dom.js";
 import { count, duration, moment, state } from "./format.js";
-import { tape } from "./tape.js";
+import { item } from "./tape.js";
 
 const KINDS = { model: "model", tool: "tool", server: "MCP", gate: "gate", implementation: "plugin" };
 
@@ -13,9 +13,12 @@ export class Turn {
     this.title = h("h1", { tabindex: "-1" }, "Turn");
     this.facts = h("div");
     this.line = h("div", null, h("p", { class: "faint" }, "…"));
-    this.tape = h("div");
+    [this.took, this.tokens, this.tools] = [h("span"), h("span"), h("span")];
+    const list = h("ol", { class: "tape" });
+    this.none = empty("There is nothing on the tape.");
+    this.entries = new Rows(list, (entry) => entry.id, (entry) => ({ node: item(entry), set: () => null }));
     put(place, h("header", { class: "head" }, h("a", { href: "#/turns", class: "back", title: "Back (Esc)" }, "← Turns"), this.title), this.facts,
-      h("div", { class: "halves" }, h("section", { "aria-label": "Time line" }, h("h2", null, "Time line"), this.line), h("section", { "aria-label": "Tape" }, h("h2", null, "Tape"), this.tape)));
+      h("div", { class: "halves" }, h("section", { "aria-label": "Time line" }, h("h2", null, "Time line"), this.line), h("section", { "aria-label": "Tape" }, h("h2", null, "Tape"), this.none, list)));
     this.refresh = seldom(1000, () => this.read());
     this.read().then(() => this.isClosed || this.title.focus({ preventScroll: true }));
   }
@@ -39,15 +42,27 @@ export class Turn {
     }
     if (this.isClosed) return;
     this.isRunning = turn.phase !== "over";
+    this.show(turn);
+    put(this.line, timeLine(turn));
+    this.entries.show(turn.tape ?? []);
+    this.none.hidden = Boolean(turn.tape?.length);
+  }
+
+  /** What there is to say of the turn; links stay as long as they lead to the same, so that they keep the focus. */
+  show(turn) {
+    say(this.took, duration(turn.seconds));
+    say(this.tokens, turn.tokens?.some(Boolean) ? `${count(turn.tokens[0])} in, ${count(turn.tokens[1])} out` : "none");
+    say(this.tools, String(turn.tools ?? 0));
+    const seen = JSON.stringify([turn.phase, turn.outcome, turn.session, turn.profile, turn.error]);
+    if (seen === this.seen) return;
+    this.seen = seen;
     put(this.title, state(this.isRunning ? "" : turn.outcome || "ok", turn.phase), " ", h("bdi", { class: "said" }, visible(turn.text || "Turn")));
     put(this.facts, facts([
-      ["began", moment(turn.at)], ["took", duration(turn.seconds)], ["profile", turn.profile && h("a", { href: `#/graph/${part(turn.profile)}` }, turn.profile)],
+      ["began", moment(turn.at)], ["took", this.took], ["profile", turn.profile && h("a", { href: `#/graph/${part(turn.profile)}` }, turn.profile)],
       ["session", turn.session && h("a", { href: `#/tapes/${part(turn.session)}` }, visible(turn.session))], ["from", visible([turn.channel, turn.chat, turn.sender].filter(Boolean).join(" · "))],
-      ["tokens", turn.tokens?.some(Boolean) && `${count(turn.tokens[0])} in, ${count(turn.tokens[1])} out`], ["tools", turn.tools || ""],
+      ["tokens", this.tokens], ["tools", this.tools],
       ["started by", turn.above && h("a", { href: `#/turns/${part(turn.above)}` }, turn.above)], ["id", h("code", null, turn.id)]]),
     turn.error && h("div", { class: "problem" }, h("pre", { class: "wrap" }, visible(typeof turn.error === "string" ? turn.error : turn.error.text ?? JSON.stringify(turn.error)))));
-    put(this.line, timeLine(turn));
-    put(this.tape, tape(turn.tape ?? []));
   }
 }
 

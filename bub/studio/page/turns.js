@@ -59,7 +59,7 @@ class Turns {
     });
     put(this.place, h("header", { class: "head" }, h("h1", null, "Turns"), tabs("turns"), this.hold),
       h("form", { class: "filters", role: "search", "aria-label": "Filter turns", onsubmit: (event) => event.preventDefault() },
-        input("query", "Words of the message", { "data-search": true }),
+        input("query", "Message, session, chat, sender", { "data-search": true }),
         select([["all", "running and recent"], ["running", "running"], ["recent", "recent"]], filters.state, change("state"), { "aria-label": "State" }),
         select([["", "any outcome"], "ok", "failed", "denied", "claimed", "cancelled", "dropped"], filters.outcome, change("outcome"), { "aria-label": "Outcome" }),
         select([["", "any profile"], ...names()], filters.profile, change("profile"), { "aria-label": "Profile" }),
@@ -75,7 +75,6 @@ class Turns {
   pause(isHeld) {
     this.isHeld = isHeld;
     mark(this.hold, "aria-pressed", String(isHeld));
-    say(this.hold, isHeld ? "Follow" : "Hold");
     if (!isHeld) this.show();
   }
 
@@ -136,10 +135,10 @@ class Turns {
 
 function fits(row) {
   const isOver = row.phase === "over";
-  const has = (text, part) => !part || String(text ?? "").toLowerCase().includes(part.toLowerCase());
+  const is = (name) => !filters[name] || row[name] === filters[name];
+  const has = (text) => String(text ?? "").toLowerCase().includes(filters.query.toLowerCase());
   return (filters.state === "all" || (filters.state === "running") !== isOver)
-    && (!filters.outcome || row.outcome === filters.outcome) && (!filters.profile || row.profile === filters.profile)
-    && has(row.channel, filters.channel) && has(row.session, filters.session) && has(row.text, filters.query);
+    && is("outcome") && is("profile") && is("channel") && is("session") && [row.text, row.session, row.chat, row.sender, row.id].some(has);
 }
 
 function makeRow(row) {

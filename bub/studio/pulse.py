@@ -1,0 +1,89 @@
+"""What the page shows at its edge, such as how many questions wait: asked of the stores while a browser looks.
+
+How often depends on what it costs: a store with much in it is asked less often.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import trio
+
+from bub.errors import BubError
+from bub.log import log_exception
+from bub.studio.desks import Desk
+from bub.studio.surroundings import Surroundings
+
+_QUESTIONS_EVERY, _ENTRIES_EVERY = 1.0, 10.0
+_SHARE = 50
+"""How many seconds there are between two looks, and how many times as long as one took."""
+
+
+class Pulse:
+    """Numbers of what waits, by what `desks` say, and how `around` is."""
+
+    def __init__(self, desks: Sequence[Desk], around: Surroundings) -> None:
+        self._desks = desks
+        self._around = around
+        self._browsers = 0
+        self._idle = trio.lowlevel.ParkingLot()
+        self._approvals = 0
+        self._entries = {"waiting": 0, "outgoing": 0, "dead": 0}
+        self._health = ""
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Look around for a browser, as long as the block lasts."""
+        self._browsers += 1
+        self.look_again()
+        try:
+            yield
+        finally:
+            self._browsers -= 1
+
+    def look_again(self) -> None:
+        """Look at once: something has been answered, dropped or tried again."""
+        self._idle.unpark_all()
+
+    def describe(self) -> dict[str, Any]:
+        """Return what was seen last."""
+        return {
+            "approvals": self._approvals,
+            "inbox": dict(self._entries),
+            "health": self._health or str(self._around.describe_health().get("status", "ok")),
+            "reload": self._around.times_reloaded,
+        }
+
+    async def run(self) -> None:
+        """Look while there are browsers, until cancelled."""
+        async with trio.open_nursery() as tasks:
+            tasks.start_soon(self._keep_looking, self._look_at_questions, _QUESTIONS_EVERY)
+            tasks.start_soon(self._keep_looking, self._count_entries, _ENTRIES_EVERY)
+
+    async def _keep_looking(self, look: Callable[[], Awaitable[None]], pause: float) -> None:
+        while True:
+            if not self._browsers:
+                await self._idle.park()
+            began = trio.current_time()
+            try:
+                await look()
+            except BubError as error:
+                log_exception("studio.inbox_unreadable", error)
+            with trio.move_on_after(max(pause, (trio.current_time() - began) * _SHARE)):
+                await self._idle.park()
+
+    async def _look_at_questions(self) -> None:
+        self._health = str(self._around.describe_health().get("status", "ok"))
+        self._approvals = sum([len(await desk.questions()) for desk in self._desks])
+
+    async def _count_entries(self) -> None:
+        entries = [entry for desk in self._desks for entry in await desk.entries()]
+        waiting = [entry for entry in entries if entry.reason is None]
+        outgoing = sum(entry.kind == "reply" for entry in waiting)
+        self._entries = {
+            "waiting": len(waiting) - outgoing,
+            "outgoing": outgoing,
+            "dead": len(entries) - len(waiting),
+        }

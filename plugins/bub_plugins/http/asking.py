@@ -1,0 +1,158 @@
+"""Requests that wait for the answer to their message: its events as they come, and its replies."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import trio
+
+from bub.channels import ChannelMessage
+from bub.errors import BubError
+from bub.log import log_warning
+from bub.streaming import StreamEvent
+from bub_plugins.http.refusal import Refusal
+
+PATIENCE = 10.0
+"""How long, in seconds, a message may take to be kept."""
+
+_MOST_WAITING = 1_000
+"""How many events wait for who does not read them, before texts that follow each other are joined."""
+_NEVER_DROPPED = ("text", "error", "final")
+_MOST_TOLD = 1_000
+"""How many messages are remembered whose request got all replies, until these come to be sent."""
+
+
+class Asker:
+    """One request that waits. Its events are those that `on_event` of the channel tells: what may be shown."""
+
+    def __init__(self, message: ChannelMessage) -> None:
+        self.message = message
+        self.replies: Sequence[ChannelMessage] = ()
+        self.is_told = False
+        """Whether who asked has got the replies, as far as that can be known. Set it once they are written."""
+        self.over = trio.Event()
+        self._events: list[StreamEvent] = []
+        self._news = trio.Event()
+        self._answered = trio.Event()
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the turn is over, so that `replies` are all there are."""
+        return self._answered.is_set()
+
+    async def answered(self) -> Sequence[ChannelMessage]:
+        """Wait for the end of the turn; its replies to this request, none if nobody answered it."""
+        await self._answered.wait()
+        return self.replies
+
+    async def events(self) -> list[StreamEvent]:
+        """Wait for events; those that came since, and none once all have been given and the turn is over."""
+        while not self._events and not self.is_answered:
+            await self._news.wait()
+        came, self._events, self._news = self._events, [], trio.Event()
+        return came
+
+    def tell(self, event: StreamEvent) -> None:
+        """Take an event."""
+        self._events.append(event)
+        if len(self._events) >= _MOST_WAITING:
+            self._events = _joined(self._events)
+            if len(self._events) >= _MOST_WAITING // 2:
+                self._events = _joined([one for one in self._events if one.kind in _NEVER_DROPPED])
+        self._news.set()
+
+    def end(self, replies: Sequence[ChannelMessage]) -> None:
+        """Take the replies: the turn is over."""
+        self.replies = replies
+        self._answered.set()
+        self._news.set()
+
+
+class Askers:
+    """All requests that wait, at most `most` at once; `hand_over` keeps a message on the disk."""
+
+    def __init__(self, name: str, hand_over: Callable[[Any], Awaitable[None]], most: Callable[[], int]) -> None:
+        self._name = name
+        self._hand_over = hand_over
+        self._most = most
+        self._waiting: dict[tuple[str, str], list[Asker]] = {}
+        self._count = 0
+        self._told: dict[tuple[str, str], None] = {}
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more request may wait."""
+        return self._count < self._most()
+
+    async def keep(self, message: ChannelMessage) -> None:
+        """Have a message kept: it is on the disk when this returns. Raises `Refusal` (503) if it cannot be."""
+        try:
+            with trio.fail_after(PATIENCE):
+                await self._hand_over(message)
+        except (BubError, trio.TooSlowError) as error:
+            log_warning(f"{self._name}.not_kept", error=error)
+            raise Refusal.later(503, "this cannot be kept now", 10) from None
+
+    @asynccontextmanager
+    async def asking(self, message: ChannelMessage) -> AsyncIterator[Asker]:
+        """Have a message kept, and wait for its answer inside. Raises `Refusal` (503) if that cannot be now.
+
+        The turn goes on if the block is left early: then its replies come to `send` of the channel.
+        """
+        if not self.has_room:
+            raise Refusal.later(503, "too many requests wait for their answers", 5)
+        asker, key = Asker(message), (message.chat_id, message.message_id)
+        self._waiting.setdefault(key, []).append(asker)
+        self._count += 1
+        try:
+            await self.keep(message)
+            yield asker
+        finally:
+            self._count -= 1
+            self._waiting[key].remove(asker)
+            if not self._waiting[key]:
+                del self._waiting[key]
+            if asker.is_told:
+                self._told[key] = None
+                if len(self._told) > _MOST_TOLD:
+                    del self._told[next(iter(self._told))]
+            asker.over.set()
+
+    # What the channel passes on.
+
+    def tell(self, event: StreamEvent, message: ChannelMessage) -> None:
+        """Tell those that wait for the answer to a message of an event."""
+        for asker in self._waiting.get((message.chat_id, message.message_id), ()):
+            asker.tell(event)
+
+    def end(self, message: ChannelMessage, replies: Sequence[ChannelMessage]) -> None:
+        """Tell those that wait for the answer to a message that its turn is over."""
+        own = [one for one in replies if (one.channel, one.chat_id) == (message.channel, message.chat_id)]
+        for asker in self._waiting.get((message.chat_id, message.message_id), ()):
+            asker.end(own)
+
+    async def was_told(self, reply: ChannelMessage) -> bool:
+        """Tell whether a request that waited has got a reply, once none waits for it any more."""
+        key = (reply.chat_id, reply.answers)
+        for asker in list(self._waiting.get(key, ())):
+            if not asker.is_answered:  # another gateway took the turn: the reply is how this one learns of its end
+                asker.end([reply])
+            await asker.over.wait()
+        return key in self._told
+
+
+def _joined(events: Sequence[StreamEvent]) -> list[StreamEvent]:
+    """Join texts that follow each other."""
+    joined: list[StreamEvent] = []
+    pieces: list[str] = []
+    for event in [*events, StreamEvent("end")]:
+        if event.kind == "text":
+            pieces.append(str(event.data.get("delta", "")))
+            continue
+        if pieces:
+            joined.append(StreamEvent.text("".join(pieces)))
+            pieces = []
+        joined.append(event)
+    return joined[:-1]

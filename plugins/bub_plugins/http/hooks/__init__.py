@@ -1,0 +1,1 @@
+"""Webhooks: what a signed request means, how its answer is given, and where late replies go."""

@@ -1,0 +1,40 @@
+"""The route of webhooks: `POST /hooks/NAME`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from bub.base.duration import parse_duration
+from bub_plugins.http.door import Door
+from bub_plugins.http.hooks.answers import Streaming, Waiting, answered
+from bub_plugins.http.hooks.reading import read_message
+from bub_plugins.http.hooks.seen import Seen
+from bub_plugins.http.refusal import Refusal
+
+
+def webhook_routes(door: Door, seen: Seen) -> list[BaseRoute]:
+    """Return the route of the webhooks of a door."""
+
+    async def take(request: Request) -> Any:
+        name = request.path_params["name"]
+        hook = door.settings.webhooks.get(name)
+        if hook is None:
+            raise Refusal(404, "there is nothing here")
+        if "origin" in request.headers:
+            raise Refusal(403, "pages may not ask a webhook")
+        message = await read_message(request, door, seen, name, hook)
+        if message is None:
+            return Response(status_code=204)
+        kept = seen.answer_to(message.message_id)
+        if kept is not None:
+            return answered(message.message_id, kept, is_repeated=True)
+        if "text/event-stream" in request.headers.get("accept", ""):
+            return Streaming(door.askers, message)
+        is_over = seen.was_answered(message.message_id)
+        return Waiting(door.askers, message, 0 if is_over else parse_duration(hook.answer_within) or 0)
+
+    return [Route("/hooks/{name}", take, methods=["POST"])]

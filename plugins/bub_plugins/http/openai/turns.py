@@ -1,0 +1,161 @@
+"""The turn that answers a request: one that leaves nothing behind, or one of a session, through the inbox."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from time import perf_counter
+from typing import Any, NoReturn
+from uuid import uuid4
+
+from bub.channels import CannotAskError, ChannelMessage, Surface
+from bub.log import log_exception, log_info
+from bub.streaming import StreamEvent
+from bub_plugins.http.clients import Client, chat_of_client
+from bub_plugins.http.door import CHANNEL, Door
+from bub_plugins.http.openai.asked import Asked
+from bub_plugins.http.openai.errors import LIMIT, SERVER, ApiError, explain_failure
+from bub_plugins.http.openai.outcome import Outcome, outcome_of
+
+MOST_TURNS = 16
+"""How many requests of one client may be under way at once."""
+
+Tell = Callable[[str], None]
+"""Gets each piece of the answer as it may be shown."""
+
+_DENIED, _ERROR, _NOTE = "denied", "error", "note"
+_TEMPORARY = "temp/"
+
+
+class Room:
+    """How many requests of each client are under way."""
+
+    def __init__(self) -> None:
+        self._count: Counter[str] = Counter()
+
+    @contextmanager
+    def taken(self, client: Client) -> Iterator[None]:
+        """Have one more under way inside. Raises `ApiError` (429) if that is too many."""
+        if self._count[client.id] >= MOST_TURNS:
+            problem = f"{MOST_TURNS} requests of this token are under way, and more are not answered at once."
+            raise ApiError(429, problem, type=LIMIT, code="rate_limit_exceeded", retry_after=1)
+        self._count[client.id] += 1
+        try:
+            yield
+        finally:
+            self._count[client.id] -= 1
+            if not self._count[client.id]:
+                del self._count[client.id]
+
+
+async def answer(door: Door, client: Client, asked: Asked, trace: str, tell: Tell) -> Outcome:
+    """Answer a request; `tell` hears of the text as it comes. Raises `ApiError`.
+
+    A cancellation ends a turn without a session; one of a session goes on, since it is kept.
+    """
+    name = asked.session
+    passing = uuid4().hex
+    chat = chat_of_client(client, name or passing)
+    address = ChannelMessage(
+        CHANNEL,
+        chat,
+        session_id=f"{'' if name else _TEMPORARY}{CHANNEL}:{chat}",
+        sender_id=client.id,
+        message_id=f"req_{passing}",
+        trace=trace,
+        profile=asked.model,
+    )
+    message = asked.message(address)
+    return await (_answer_in_session(door, asked, message, tell) if name else _answer_alone(door, asked, message, tell))
+
+
+async def _answer_in_session(door: Door, asked: Asked, message: ChannelMessage, tell: Tell) -> Outcome:
+    end = StreamEvent("final")
+    kept = _with_request(message, asked)
+    async with door.askers.asking(kept) as asker:
+        while True:
+            came = await asker.events()
+            for event in came:
+                if event.kind == "final":
+                    end = event
+                elif event.kind == "text":
+                    tell(str(event.data.get("delta", "")))
+            if not came and asker.is_answered:
+                break
+        asker.is_told = True
+        replies = asker.replies
+    failures = [reply.content for reply in replies if reply.kind == _ERROR]
+    if failures:
+        raise ApiError(500, failures[0], type=SERVER, code="internal_error")
+    if not replies and not end.data:
+        raise ApiError(500, "Nobody answered this message: a plugin dropped it.", type=SERVER, code="not_answered")
+    denied = any(reply.kind == _DENIED for reply in replies)
+    return outcome_of(_text_of(replies, message), end, is_denied=denied)
+
+
+async def _answer_alone(door: Door, asked: Asked, message: ChannelMessage, tell: Tell) -> Outcome:
+    end, replies, began = StreamEvent("final"), list[ChannelMessage](), perf_counter()
+
+    def hear(event: StreamEvent, heard: Any) -> None:
+        nonlocal end
+        if event.kind == "final":
+            end = event
+        elif event.kind == "text":
+            tell(str(event.data.get("delta", "")))
+
+    async def take(reply: Any) -> bool:
+        own = ChannelMessage.of(reply)
+        if (own.channel, own.chat_id) != (message.channel, message.chat_id):
+            return False  # nobody keeps it, so no other channel gets it
+        replies.append(own)
+        return True
+
+    outcome = "cancelled"
+    turn = door.framework.begin(
+        message,
+        on_event=hear,
+        ask=_deny,
+        dispatch=take,
+        surface=Surface.CHANNEL,
+        profile=asked.model,
+        request=asked.request,
+    )
+    try:
+        await turn.arrive()
+        if not turn.is_over:
+            await turn.hold()
+        result = await turn.answer()
+        outcome = str(result.ended_by or "ok").partition(":")[0]
+    except Exception as error:  # noqa: BLE001 (the client learns that it failed, and the log why)
+        outcome = "failed"
+        raise _note_failure(door, message, error) from None
+    finally:
+        seconds = perf_counter() - began
+        door.framework.counts.turn(asked.model, outcome, turn.trace, seconds)
+        log_info("turn.ended", session=message.session_id, outcome=outcome, seconds=round(seconds, 3))
+        await turn.close()
+    return outcome_of(_text_of(replies, message), end, is_denied=outcome == _DENIED)
+
+
+def _note_failure(door: Door, message: ChannelMessage, error: Exception) -> ApiError:
+    error_id = uuid4().hex[:8]
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    door.framework.counts.failure("turn")
+    log_exception("turn.failed", error, id=error_id, session=message.session_id)
+    return explain_failure(error, error_id)
+
+
+async def _deny(question: Any) -> NoReturn:
+    raise CannotAskError("nobody is asked for a request without a session, since it cannot wait for them")
+
+
+def _with_request(message: ChannelMessage, asked: Asked) -> ChannelMessage:
+    return replace(message, request=asked.request.as_dict())
+
+
+def _text_of(replies: Sequence[ChannelMessage], asked: ChannelMessage) -> str:
+    own = [one for one in replies if (one.channel, one.chat_id) == (asked.channel, asked.chat_id)]
+    return "\n\n".join(one.content for one in own if one.kind != _NOTE and one.content)
