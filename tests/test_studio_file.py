@@ -307,6 +307,18 @@ def test_what_was_changed_on_the_disk_since_it_was_loaded_is_refused(
     assert loaded(framework, FILE.replace("5s", "6s"))["outcome"] == "ok"
 
 
+@pytest.mark.anyio
+async def test_what_was_let_go_meanwhile_is_not_known_to_be_the_same(framework: BubFramework, folder: Path) -> None:
+    async with framework.running():
+        framework.reload()
+        of_page = framework.generation
+        framework.reload()
+        await framework._runtime.loaded.let_go()
+        answer = prove(of_page, FILE, framework.mask, may_write=True)
+        assert answer["outcome"] == "refused" and "guard.py" in said(answer)
+        assert proved(framework, FILE)["outcome"] == "ok"
+
+
 def test_what_changes_between_the_look_and_the_loading_is_refused_before_it_is_imported(
     framework: BubFramework, folder: Path
 ) -> None:

@@ -27,7 +27,7 @@ _UNNAMED = "pipelines.yaml"
 
 
 class TextChecker:
-    """Checks the texts that a page sends, one at a time and in a thread; of several that wait, the last one counts."""
+    """Looks at the texts that a page sends, one at a time and in a thread; of those to check, the last one counts."""
 
     def __init__(self) -> None:
         self._reader = Reader()
@@ -48,6 +48,11 @@ class TextChecker:
             began = perf_counter()
             findings = await trio.to_thread.run_sync(self._check, open_text(generation, text), mask)
             return {"findings": findings, "ms": round((perf_counter() - began) * 1000, 1), "is_old": False}
+
+    async def compare(self, generation: Generation, text: str, mask: Redactor) -> dict[str, Any]:
+        """Return what `compare_text` does, once no other text is looked at."""
+        async with self._turn:
+            return await trio.to_thread.run_sync(compare_text, generation, text, mask)
 
     def _check(self, text: OpenText, mask: Redactor) -> list[dict[str, Any]]:
         document, findings = self._reader.check(text, {})

@@ -34,7 +34,7 @@ def find_forbidden(snapshot: Snapshot, document: Document) -> list[Diagnostic]:
     file, and change nothing of `settings.gateway.studio`. What is loaded has to be the same on the disk still, since
     loading reads it again.
     """
-    old, new = ([make_plan(one, profile) for profile in profiles_of(one)] for one in (snapshot.document, document))
+    old, new = _plans_of(snapshot.document), _plans_of(document)
     return [
         *_find_files(snapshot.document, document),
         *_find_plugins(snapshot, new),
@@ -42,6 +42,13 @@ def find_forbidden(snapshot: Snapshot, document: Document) -> list[Diagnostic]:
         *_find_servers(snapshot, old, new),
         *_find_studio(old, new),
     ]
+
+
+def _plans_of(document: Document) -> list[Plan]:
+    """Return a plan for each profile; what they have alike is read once."""
+    first, *others = profiles_of(document)
+    plan = make_plan(document, first)
+    return [plan, *(make_plan(document, profile, like=plan) for profile in others)]
 
 
 def _forbid(message: str, place: Place, help: str = _YOURSELF) -> Diagnostic:  # noqa: A002 (the word of findings)
@@ -65,14 +72,15 @@ def _find_plugins(snapshot: Snapshot, new: Iterable[Plan]) -> Iterator[Diagnosti
 
 
 def _changed_plugins(profiles: Iterable[Profile]) -> Iterator[tuple[str, str]]:
-    """Yield the plugins with a `path` whose file is another one now, or gone, each with the file."""
+    """Yield the loaded plugins with a `path` whose file is not known to be as it was, each with the file's name."""
     for profile in profiles:
-        declared = {_real(said, profile.plan): name for name, said in declared_plugins(profile.plan).items()}
-        for module in profile.plugins.modules:
-            path, digest = source_of_module(module) or (None, "")
-            name = declared.get(os.path.realpath(path)) if path is not None else None
-            if path is not None and name is not None and _digest_of(path) != digest:
-                yield name, path.name
+        sources = [source for module in profile.plugins.modules if (source := source_of_module(module)) is not None]
+        same = {os.path.realpath(path) for path, digest in sources if _digest_of(path) == digest}
+        loaded = {one.name for one in profile.plugins.plugins}
+        for name, said in declared_plugins(profile.plan).items():
+            path = _real(said, profile.plan)
+            if path is not None and name in loaded and path not in same:
+                yield name, Path(path).name
 
 
 def _digest_of(path: Path) -> str:
