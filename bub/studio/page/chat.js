@@ -128,6 +128,7 @@ class Chat {
     const content = this.input.value;
     if (!content.trim() || this.send.disabled) return;
     this.send.disabled = true;
+    this.sending = content;
     const mine = this.name, bubble = said("user", new Prose().add(content).element);
     this.log.querySelector(".empty")?.remove();
     this.log.append(bubble);
@@ -138,7 +139,7 @@ class Chat {
       drafts.set(mine, "");
       if (mine !== this.name) return;
       this.own.add(message_id);
-      this.answer(message_id);
+      this.answer(message_id, content.startsWith(","));
       if (this.input.value === content) this.input.value = "";
       put(this.trouble);
       this.grow();
@@ -149,6 +150,7 @@ class Chat {
       put(this.trouble, problem(error));
     } finally {
       this.send.disabled = false;
+      this.sending = "";
       this.input.focus();
     }
   }
@@ -161,10 +163,10 @@ class Chat {
     }
   }
 
-  answer(id) {
+  answer(id, isCommand = false) {
     let answer = this.answers.get(id);
     if (!answer) {
-      answer = new Answer();
+      answer = new Answer(isCommand || (this.sending ?? "").startsWith(","));
       this.answers.set(id, answer);
       this.log.querySelector(".empty")?.remove();
       this.log.append(answer.element);
@@ -238,9 +240,24 @@ function past(entries) {
   });
 }
 
+/** What a command prints, as it is. */
+class Printed {
+  constructor() {
+    this.element = h("pre", { class: "wrap command" });
+    this.text = "";
+  }
+
+  add(delta) {
+    this.text += delta;
+    this.element.append(...[].concat(visible(delta)));
+    return this;
+  }
+}
+
 /** One answer while it comes. */
 class Answer {
-  constructor() {
+  constructor(isCommand) {
+    this.isCommand = isCommand;
     this.body = h("div");
     this.wait = h("p", { class: "waits" }, h("span", { class: "wheel", "aria-hidden": "true" }), h("span", null, "…"));
     this.element = said("assistant", this.body, this.wait);
@@ -263,7 +280,7 @@ class Answer {
     let delta = "";
     const flush = () => {
       if (!delta) return;
-      if (!this.prose) this.body.append((this.prose = new Prose()).element);
+      if (!this.prose) this.body.append((this.prose = this.isCommand ? new Printed() : new Prose()).element);
       this.prose.add(delta);
       this.words = this.prose.text;
       this.all += delta;
@@ -342,7 +359,7 @@ class Answer {
     if (data.kind === "error" ? this.hasFailed : this.all && bare(this.all).includes(bare(content))) return;
     this.words = content;
     if (data.kind === "error") this.add(h("p", { class: "problem" }, visible(content)));
-    else if (data.kind === "command") this.add(h("pre", { class: "wrap command" }, visible(content)));
+    else if (data.kind === "command" || this.isCommand) this.add(new Printed().add(content).element);
     else this.add(new Prose().add(content).element);
   }
 

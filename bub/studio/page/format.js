@@ -17,6 +17,7 @@ export const moment = (at, seconds) => (at ? h("time", { datetime: new Date(at *
 /** A duration, short: 0.4 ms, 320 ms, 1.2 s, 3 m 20 s, 2 h 5 m. */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "";
+  if (seconds < 0.00005) return "< 0.1 ms";
   if (seconds < 0.00095) return `${(seconds * 1000).toFixed(1)} ms`;
   if (seconds < 0.995) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;

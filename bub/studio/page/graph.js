@@ -65,7 +65,7 @@ class Graph {
     for (const size of ["width", "height"]) mark(svg, size, Math.round(Number(svg.getAttribute(size)) * 1.2) || null);
     mark(svg, "aria-label", `Stages of the profile ${profile}`);
     put(this.paper, svg);
-    say(this.told, [known?.description, graph.bound].filter(Boolean).join(" · "));
+    say(this.told, known?.description ?? "");
     this.stages.clear();
     for (const element of svg.querySelectorAll("[data-stage]")) this.stages.set(element.dataset.stage, element);
     this.prepare(svg);

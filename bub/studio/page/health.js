@@ -37,7 +37,7 @@ class Health {
       part("Schedules", pairs(health.schedules, "Schedule", "The file has no schedules.")),
       part("MCP servers", servers(health.servers ?? [])),
       health.workers?.length ? part("Workers", list(health.workers, "Worker")) : null,
-      part("Plugins", pairs(health.plugins, "Plugin", "No plugin is loaded.")),
+      part("Plugins", pairs(health.plugins, "Plugin", "No plugin has a problem.")),
       part("This Bub", pairs({ version: studio.version, workspace: studio.workspace, file: studio.file, since: studio.started ? moment(studio.started) : "", turns: health.turns, inbox: health.inbox, outbox: health.outbox }, "Fact", "")));
   }
 

@@ -81,7 +81,7 @@ function ceiling(value) {
 function plot(title, times, lines, { kind, write, width: WIDTH }) {
   const size = times.length, step = (WIDTH - LEFT - 4) / size, tall = HEIGHT - TOP - BOTTOM;
   const sums = times.map((_, index) => (kind === "bars" ? lines.reduce((total, line) => total + (line.values[index] ?? 0), 0) : Math.max(0, ...lines.map((line) => line.values[index] ?? 0))));
-  const top = ceiling(Math.max(0, ...sums));
+  const top = Math.max(ceiling(Math.max(0, ...sums)), write === count ? 2 : 0);
   const x = (index) => LEFT + index * step, y = (value) => TOP + tall * (1 - value / top);
   const drawn = [];
   for (const part of [0, 0.5, 1]) {

@@ -61,7 +61,7 @@ export class StagePanel {
   }
 }
 
-const explained = (stage) => h("pre", { class: "wrap explain" }, visible(stage.explain ?? ""));
+const explained = (stage) => h("pre", { class: "explain", tabindex: "0", "aria-label": "As `bub explain` prints it" }, visible(stage.explain ?? ""));
 
 /** Lines of a file with their numbers. */
 export function source(from) {

@@ -112,7 +112,7 @@ class Turns {
     const rows = [...this.known.values()].sort((one, other) => other.at - one.at || (one.id < other.id ? 1 : -1));
     this.known = new Map(rows.slice(0, MOST).map((row) => [row.id, row]));
     this.list.show(rows.slice(0, MOST));
-    const running = filters.state === "recent" ? "" : `${plural(live.count, "turn")} running in all. `;
+    const running = filters.state === "recent" ? "" : live.count ? `${plural(live.count, "turn")} running in all. ` : "No turn runs now. ";
     say(this.tell, rows.length ? `${running}${rows.length >= MOST ? `The latest ${MOST} are shown; filters find others.` : ""}` : "");
     if (!rows.length) {
       const is = Object.entries(filters).some(([name, value]) => value && value !== "all" && name);
