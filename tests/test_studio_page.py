@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from fakes import studio_page
 
+from bub.studio.app import ENDPOINTS
+
 PAGE = Path(__file__).parent.parent / "bub" / "studio" / "page"
 SIZE = 60_000
 """How many bytes all files have together, each compressed."""
@@ -137,7 +139,9 @@ def endpoints_named() -> Iterator[tuple[str, str]]:
 def test_every_endpoint_that_is_asked_for_exists() -> None:
     named = set(endpoints_named())
     assert {("GET", "graph"), ("POST", "file/load"), ("POST", "approvals/x"), ("POST", "inbox/x/x")} <= named
-    known = {"GET": studio_page.GETS, "POST": studio_page.POSTS}
+    known = [(one.method, re.sub(r"\{\w+\}", "[^/]+", one.path)) for one in ENDPOINTS]
+    made_up = [("GET", path) for path in studio_page.GETS] + [("POST", path) for path in studio_page.POSTS]
     for method, name in named - {("POST", "enter")}:
-        name = name.replace("inbox/x/x", "inbox/x/drop")
-        assert any(re.fullmatch(pattern, name) for pattern in known[method]), (method, name)
+        path = name.replace("inbox/x/x", "inbox/x/drop")
+        for served in (known, made_up):
+            assert any(method == one and re.fullmatch(pattern, path) for one, pattern in served), (method, name)

@@ -631,6 +631,7 @@ GETS: dict[str, Callable[..., Any]] = {
     "health": health,
     "plots": plots,
     "file": file,
+    "file/code": lambda world, query: {"code": query["code"], "text": "A stage waits for a stage that is not there."},
 }
 POSTS: dict[str, Callable[..., Any]] = {
     "way": way,

@@ -2,7 +2,7 @@
 
 import { get, part, post } from "./api.js";
 import { card } from "./approvals.js";
-import { announce, button, h, problem, put, select, visible } from "./dom.js";
+import { TURNING, announce, button, h, problem, put, select, visible } from "./dom.js";
 import { live } from "./feed.js";
 import { duration, written } from "./format.js";
 import { Prose } from "./markdown.js";
@@ -129,7 +129,7 @@ class Chat {
     if (!content.trim() || this.send.disabled) return;
     this.send.disabled = true;
     this.sending = content;
-    const mine = this.name, bubble = said("user", new Prose().add(content).element);
+    const mine = this.name, bubble = own(content);
     this.log.querySelector(".empty")?.remove();
     this.log.append(bubble);
     for (const answer of this.answers.values()) if (!answer.isOver) this.log.append(answer.goOn());
@@ -227,10 +227,13 @@ class Chat {
 
 const said = (role, ...children) => h("div", { class: `said-by ${role}` }, h("b", { class: "who" }, role === "user" ? "You" : "Bub"), children);
 
+/** What somebody wrote, as they wrote it. */
+const own = (text) => said("user", h("div", { class: "prose", dir: "auto" }, h("p", null, visible(text, TURNING))));
+
 /** What is on the tape of a chat: what was said, and tools in short. */
 function past(entries) {
   return entries.map((entry) => {
-    if (entry.role === "user" || entry.role === "assistant") return entry.text ? said(entry.role, new Prose().add(entry.text).element) : null;
+    if (entry.role === "user" || entry.role === "assistant") return entry.text ? (entry.role === "user" ? own(entry.text) : said(entry.role, new Prose().add(entry.text).element)) : null;
     if (entry.kind === "tool_call" || entry.kind === "tool_result") {
       return h("details", { class: "tool" }, h("summary", null, h("span", { "aria-hidden": "true" }, entry.kind === "tool_call" ? "● " : "↳ "), h("code", null, visible(entry.name || entry.kind.replace("_", " ")))),
         h("pre", { class: "wrap" }, visible(String(entry.text || written(entry.data)).slice(0, 20000))));

@@ -1,7 +1,7 @@
 // The pipeline file: its findings as one types, what would change against what runs, and, if it may, prove and load.
 
 import { get, post } from "./api.js";
-import { announce, button, h, later, link, mark, problem, put, say, visible } from "./dom.js";
+import { announce, button, h, later, mark, problem, put, say, visible } from "./dom.js";
 import { plural } from "./format.js";
 import { source } from "./stage.js";
 import { studio } from "./studio.js";
@@ -149,7 +149,9 @@ class File {
     const words = given.findings.length ? `${plural(errors, "error")}, ${plural(given.findings.length - errors, "other finding")}` : "✓ Nothing is wrong.";
     say(this.status, words);
     mark(this.status, "class", `status ${errors ? "bad-text" : ""}`);
-    put(this.list, given.findings.map((finding) => this.item(finding)));
+    const seen = JSON.stringify(given.findings);
+    if (seen !== this.seen) put(this.list, given.findings.map((finding) => this.item(finding)));
+    this.seen = seen;
     this.draw();
   }
 
@@ -159,8 +161,7 @@ class File {
       h("span", { class: `state ${finding.severity === "error" ? "bad" : "warn"}` }, h("span", { "aria-hidden": "true" }, finding.severity === "error" ? "✗ " : "! "), finding.severity), " ",
       h("code", null, finding.code), start && h("span", { class: "faint" }, ` line ${start.line}`), h("span", { class: "words" }, visible(finding.message))),
     finding.help && h("p", { class: "faint words" }, visible(finding.help)),
-    h("div", { class: "buttons" }, finding.fix && button(fixWords(finding.fix), () => this.fix(finding), { class: "button small" }),
-      /^https?:/.test(finding.page ?? "") && link(finding.page, `More about ${finding.code}`)));
+    finding.fix && h("div", { class: "buttons" }, button(fixWords(finding.fix), () => this.fix(finding), { class: "button small" })), about(finding.code));
   }
 
   offsetOf({ line, column }) {
@@ -235,6 +236,19 @@ class File {
   close() {
     this.check.cancel();
   }
+}
+
+/** The page of a finding's code, read as soon as somebody opens it. */
+function about(code) {
+  const text = h("pre", { class: "wrap finding" });
+  return h("details", { ontoggle: async (event) => {
+    if (!event.target.open || text.firstChild) return;
+    try {
+      put(text, visible((await get("file/code", { code })).text));
+    } catch (error) {
+      put(text, visible(error.message));
+    }
+  } }, h("summary", null, `About ${code}`), text);
 }
 
 const fixWords = (fix) => (fix.title ? fix.title : "Repair");

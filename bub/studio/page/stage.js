@@ -66,7 +66,7 @@ const explained = (stage) => h("pre", { class: "explain", tabindex: "0", "aria-l
 /** Lines of a file with their numbers. */
 export function source(from) {
   if (!from?.lines?.length) return null;
-  return [h("h3", null, h("bdi", { class: "mono" }, visible(from.file)), h("span", { class: "faint" }, `:${from.first}`), from.layer && h("span", { class: "faint" }, " ", visible(from.layer))),
+  return [h("h3", null, h("bdi", { class: "mono" }, visible(from.file)), h("span", { class: "faint" }, `:${from.first}`), from.layer && from.layer !== from.file && h("span", { class: "faint" }, " ", visible(from.layer))),
     h("pre", { class: "code", tabindex: "0", "aria-label": `Lines of ${from.file}` }, from.lines.map((line, index) =>
       h("span", { class: "line" }, h("span", { class: "number", "aria-hidden": "true" }, from.first + index), h("span", null, coloured(line), "\n"))))];
 }
