@@ -26,6 +26,7 @@ SHIPPED_LABELS: Mapping[str, Labels] = MappingProxyType(
 
 SHIPPED_PLUGIN_LABELS: Mapping[str, PluginLabels] = MappingProxyType(
     {
+        "http": PluginLabels(channels={"http": Labels(brings="untrusted", reaches="outside")}),
         "telegram": PluginLabels(channels={"telegram": Labels(brings="untrusted", reaches="outside")}),
         "local_model": PluginLabels(reaches=None),
     }

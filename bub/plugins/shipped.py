@@ -8,13 +8,13 @@ from types import MappingProxyType
 LOCAL_MODEL = "local_model"
 """The plugin that runs the small local model."""
 
-SHIPPED_PLUGINS = frozenset({LOCAL_MODEL, "telegram"})
+SHIPPED_PLUGINS = frozenset({LOCAL_MODEL, "http", "telegram"})
 """The plugins that are installed with Bub. None of them judges, claims or changes anything of a turn."""
 
 TERMINAL = "cli"
 """The channel of `bub chat`, and of `bub run` if it is told no other."""
 
-SHIPPED_CHANNELS = frozenset({TERMINAL, "telegram"})
+SHIPPED_CHANNELS = frozenset({TERMINAL, "http", "telegram"})
 """The channels that `builtin` and the shipped plugins bring."""
 
 VOUCHED_IDS: Mapping[str, str] = MappingProxyType({"telegram": r"[1-9][0-9]{0,15}"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
+
 import trio
 from starlette.requests import ClientDisconnect, Request
 
@@ -19,10 +21,11 @@ async def read_body(request: Request, most: int) -> bytes:
     body = bytearray()
     try:
         with trio.fail_after(PATIENCE):
-            async for piece in request.stream():
-                body += piece
-                if len(body) > most:
-                    raise _too_large(most)
+            async with aclosing(request.stream()) as pieces:
+                async for piece in pieces:
+                    body += piece
+                    if len(body) > most:
+                        raise _too_large(most)
     except trio.TooSlowError:
         raise Refusal(408, f"the body did not come within {PATIENCE:g} seconds") from None
     except ClientDisconnect:

@@ -13,7 +13,7 @@ from bub_plugins.http.settings import CallbackSettings
 _PATIENCE = 30.0
 _LONGEST_WAIT = 3_600.0
 _TRY_AGAIN = frozenset({408, 425, 429})
-"""Refusals that may be over soon; any other one of 4xx is for good."""
+"""Refusals that may be over soon; any other one of 4xx is for good, and a redirection is not followed."""
 
 
 async def call_back(client: httpx.AsyncClient, webhook: str, callback: CallbackSettings, reply: ChannelMessage) -> None:
@@ -29,13 +29,13 @@ async def call_back(client: httpx.AsyncClient, webhook: str, callback: CallbackS
     if answer.is_success:
         return
     problem = f"the callback of the webhook `{webhook}` answers with {status}"
-    wait = _seconds(answer.headers.get("retry-after", ""))
-    if wait and (status in _TRY_AGAIN or status >= 500):
-        raise TryLaterError(problem, seconds=wait)
-    if 400 <= status < 500 and status not in _TRY_AGAIN:
+    if status < 500 and status not in _TRY_AGAIN:
         raise UndeliverableError(problem)
+    wait = _seconds(answer.headers.get("retry-after", ""))
+    if wait is not None:
+        raise TryLaterError(problem, seconds=wait)
     raise BubError(problem)
 
 
-def _seconds(text: str) -> float:
-    return min(float(text), _LONGEST_WAIT) if text.isascii() and text.isdigit() and len(text) < 8 else 0.0
+def _seconds(text: str) -> float | None:
+    return min(float(text), _LONGEST_WAIT) if text.isascii() and text.isdigit() and len(text) < 8 else None

@@ -1,0 +1,416 @@
+"""Webhooks: what a request becomes, how it is answered, and that nothing is lost or answered twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+import trio
+from fakes.toys import Toy, Workshop
+from fakes.web_channel import CLIENTS, SECRET, SETTINGS, TOKEN, WEBHOOKS, from_github, pipeline_of, served, signed
+
+from bub.channels import ChannelMessage
+from bub.channels.http import HttpChannel, Request, Response, check_signature
+from bub.errors import BubError
+from bub.inbox.mailbox import Mailbox
+from bub.inbox.sqlite import SqliteInbox
+from bub.streaming import AsyncStreamEvents, StreamEvent
+from bub_plugins.http import HttpApi
+
+pytestmark = pytest.mark.anyio
+
+ISSUE = json.dumps({"action": "opened", "issue": {"title": "Hm"}, "repository": {"full_name": "a/b"}}).encode()
+
+
+def texts(came: httpx.Response) -> list[str]:
+    assert came.status_code == 200, came.text
+    return [reply["content"] for reply in came.json()["replies"]]
+
+
+# What a request becomes
+
+
+async def test_a_signed_request_is_a_message_and_its_answer_comes_back(workshop: Workshop) -> None:
+    body = b'{"message": {"text": "disk full"}}'
+    async with served(workshop) as door:
+        came = await door.post("/hooks/alarm", content=body, headers=signed(body))
+    assert texts(came) == ["default http:hook.alarm:main disk full"]
+
+
+async def test_a_client_proves_who_it_is_with_its_token(workshop: Workshop) -> None:
+    async with served(workshop) as door:
+        assert texts(await door.ask("hello")) == ["default http:hook.open:main hello"]
+
+
+async def test_a_delivery_of_github_has_a_session_a_profile_and_its_event(workshop: Workshop) -> None:
+    seen: list[ChannelMessage] = []
+
+    def build_prompt(message: ChannelMessage) -> str:
+        seen.append(message)
+        return message.content
+
+    async with served(workshop, build_prompt=build_prompt) as door:
+        came = await door.post("/hooks/github", content=ISSUE, headers=from_github(ISSUE))
+        [text] = texts(came)
+        ping = await door.post("/hooks/github", content=ISSUE, headers=from_github(ISSUE, event="ping", delivery="9"))
+        other = await door.post("/hooks/github", content=ISSUE, headers=from_github(ISSUE, event="fork", delivery="8"))
+    assert text.startswith("quiet http:hook.github:a-b~")
+    assert text.endswith(" opened: Hm")
+    assert (ping.status_code, other.status_code, len(seen)) == (204, 204, 1)
+    assert dict(seen[0].context) == {"webhook": "github", "event": "issues", "delivery": "1-2-3"}
+
+
+@pytest.mark.parametrize(
+    ("template", "body", "text"),
+    [
+        ("{body}", b"plain words", "plain words"),
+        ("{a.b}: {n}", b'{"a": {"b": "x"}, "n": 3}', "x: 3"),
+        ("{list.1}", b'{"list": ["x", "y"]}', "y"),
+        ("{a}", b'{"a": {"deep": [true, 1]}}', '{"deep":[true,1]}'),
+        ("{ not a field } {{a}}", b'{"a": "{b}", "b": "no"}', "{ not a field } {{b}}"),
+    ],
+)
+async def test_a_text_is_made_of_fields(workshop: Workshop, template: str, body: bytes, text: str) -> None:
+    hooks = {"t": {"clients": ["ada"], "text": template, "answer_within": "10s"}}
+    async with served(workshop, {**SETTINGS, "webhooks": hooks}, run_model=lambda prompt: prompt) as door:
+        came = await door.post("/hooks/t", content=body, headers={"authorization": f"Bearer {TOKEN}"})
+    assert texts(came) == [text]
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b"[]", b"{}", b'{"message": 1}', b'{"message": {"text": null}}', b"[" * 100_000]
+)
+async def test_a_body_without_the_fields_is_refused(workshop: Workshop, body: bytes) -> None:
+    async with served(workshop, run_model=lambda: pytest.fail("it was asked")) as door:
+        came = await door.post("/hooks/open", content=body, headers={"authorization": f"Bearer {TOKEN}"})
+    assert came.status_code == 400
+    assert came.json()["error"]
+
+
+async def test_the_trace_of_who_asks_goes_on(workshop: Workshop) -> None:
+    seen: list[str] = []
+
+    def build_prompt(message: ChannelMessage) -> str:
+        seen.append(message.trace)
+        return message.content
+
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    async with served(workshop, build_prompt=build_prompt) as door:
+        await door.ask("a", headers={"traceparent": parent, "tracestate": "vendor=1"})
+        await door.ask("b", headers={"traceparent": "00-evil"})
+    assert seen == [f"{parent} vendor=1", ""]
+
+
+# How it is answered
+
+
+async def test_what_is_not_answered_in_time_is_accepted_and_called_back_signed(workshop: Workshop) -> None:
+    go = trio.Event()
+
+    async def run_model(prompt: str) -> str:
+        await go.wait()
+        return f"done {prompt}"
+
+    async with a_listener() as listener:
+        callback = {"url": f"http://{listener.address}/replies", "secret": SECRET}
+        hook = {**WEBHOOKS["open"], "answer_within": "50ms", "callback": callback}
+        async with served(workshop, {**SETTINGS, "webhooks": {"open": hook}}, run_model=run_model) as door:
+            came = await door.ask("this")
+            go.set()
+            await door.manager.settled()
+    assert came.status_code == 202
+    [(said, _)] = listener.came
+    assert said == {
+        "message_id": came.json()["message_id"],
+        "webhook": "open",
+        "kind": "normal",
+        "content": "done this",
+    }
+
+
+async def test_a_call_back_is_tried_again_until_it_is_taken(workshop: Workshop) -> None:
+    async with a_listener(503, 429) as listener:
+        callback = {"url": f"http://{listener.address}/replies", "secret": SECRET}
+        hook = {**WEBHOOKS["open"], "answer_within": "0s", "callback": callback}
+        async with served(workshop, {**SETTINGS, "webhooks": {"open": hook}}, run_model=lambda: "hi") as door:
+            assert (await door.ask("this")).status_code == 202
+            with trio.fail_after(20):
+                while len(listener.came) < 3 or door.manager.undelivered:  # noqa: ASYNC110 (it waits for its retry)
+                    await trio.sleep(0.02)
+
+
+@pytest.mark.parametrize("status", [404, 302])
+async def test_a_call_back_that_is_refused_for_good_is_set_aside(workshop: Workshop, status: int) -> None:
+    async with a_listener(status) as listener:
+        callback = {"url": f"http://{listener.address}/replies", "secret": SECRET}
+        hook = {**WEBHOOKS["open"], "answer_within": "0s", "callback": callback}
+        mailbox = Mailbox(workshop.folder / "inbox.db", workshop.folder)
+        settings = {**SETTINGS, "webhooks": {"open": hook}}
+        async with served(workshop, settings, mailbox=mailbox, run_model=lambda: "hi") as door:
+            await door.ask("this")
+            await door.manager.settled()
+    assert set_aside(workshop) == [f"the callback of the webhook `open` answers with {status}"]
+
+
+async def test_an_answer_that_nobody_waits_for_is_set_aside_or_kept_for_who_asks_again(workshop: Workshop) -> None:
+    mailbox = Mailbox(workshop.folder / "inbox.db", workshop.folder)
+    settings = {**SETTINGS, "webhooks": {"open": {**WEBHOOKS["open"], "answer_within": "0s"}}}
+    async with served(workshop, settings, mailbox=mailbox, run_model=lambda prompt: prompt) as door:
+        assert (await door.ask("lost")).status_code == 202
+        assert (await door.ask("kept", headers={"idempotency-key": "k"})).status_code == 202
+        await door.manager.settled()
+        again = await door.ask("kept", headers={"idempotency-key": "k"})
+    assert texts(again) == ["kept"]
+    assert set_aside(workshop) == ["no request waits for this reply any more"]
+
+
+async def test_an_answer_is_streamed_as_it_is_made(workshop: Workshop) -> None:
+    first_read = trio.Event()
+
+    async def run_model_stream(prompt: str) -> AsyncStreamEvents:
+        async def events() -> AsyncIterator[StreamEvent]:
+            yield StreamEvent.text("one ")
+            await first_read.wait()
+            yield StreamEvent.text("two")
+            yield StreamEvent("final", {"finish_reason": "stop"})
+
+        return AsyncStreamEvents(events())
+
+    headers = {"authorization": f"Bearer {TOKEN}", "accept": "text/event-stream"}
+    said = {"message": {"text": "hi"}}
+    found: list[tuple[str, Any]] = []
+    async with served(workshop, run_model_stream=run_model_stream) as door:
+        async with httpx.AsyncClient(timeout=20) as client:
+            url = f"http://{door.address}/hooks/open"
+            async with client.stream("POST", url, json=said, headers=headers) as answer:
+                assert answer.headers["content-type"].startswith("text/event-stream")
+                event = ""
+                async for line in answer.aiter_lines():
+                    if line.startswith("event: "):
+                        event = line.removeprefix("event: ")
+                    elif line.startswith("data: "):
+                        found.append((event, json.loads(line.removeprefix("data: "))))
+                    if event == "text":
+                        first_read.set()
+        await door.manager.settled()
+        assert door.manager.undelivered == 0
+    kinds = [kind for kind, _ in found]
+    assert (kinds[0], kinds[-2:]) == ("accepted", ["reply", "end"])
+    assert "".join(data["delta"] for kind, data in found if kind == "text") == "one two"
+    assert found[-2][1] == {"kind": "normal", "content": "one two"}
+
+
+async def test_a_turn_whose_asker_hangs_up_goes_on(workshop: Workshop) -> None:
+    begun, go, answered = trio.Event(), trio.Event(), []
+
+    async def run_model(prompt: str) -> str:
+        begun.set()
+        await go.wait()
+        answered.append(prompt)
+        return "are you there?"
+
+    async with served(workshop, run_model=run_model) as door:
+        body = b'{"message": {"text": "hi"}}'
+        head = f"POST /hooks/open HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\n"
+        async with await trio.open_tcp_stream(*door.address) as stream:
+            await stream.send_all(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body)
+            await begun.wait()
+        while not door.channel._serving.door.askers.has_room or door.channel._serving.door.askers._waiting:
+            await trio.lowlevel.checkpoint()
+        go.set()
+        await door.manager.settled()
+    assert answered == ["hi"]
+
+
+# Keys
+
+
+async def test_a_request_that_comes_again_is_one_turn_and_gets_the_same_answer(workshop: Workshop) -> None:
+    prompts: list[str] = []
+
+    def run_model(prompt: str) -> str:
+        prompts.append(prompt)
+        return f"answer {len(prompts)}"
+
+    async with served(workshop, run_model=run_model) as door:
+        key = {"idempotency-key": "k1"}
+        first = await door.ask("a", headers=key)
+        again = await door.ask("a", headers=key)
+        other_body = await door.ask("b", headers=key)
+        other_key = await door.ask("a", headers={"idempotency-key": "k2"})
+        no_key = await door.ask("a")
+    assert texts(first) == texts(again) == ["answer 1"]
+    assert again.headers["idempotent-replayed"] == "true"
+    assert other_body.status_code == 409
+    assert (texts(other_key), texts(no_key)) == (["answer 2"], ["answer 3"])
+
+
+async def test_the_same_request_twice_at_once_is_one_turn_and_both_get_the_answer(workshop: Workshop) -> None:
+    go, prompts, found = trio.Event(), [], []
+
+    async def run_model(prompt: str) -> str:
+        prompts.append(prompt)
+        await go.wait()
+        return "once"
+
+    async def ask() -> None:
+        found.append(texts(await door.ask("a", headers={"idempotency-key": "k"})))
+
+    async with served(workshop, run_model=run_model) as door, trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        nursery.start_soon(ask)
+        askers = door.channel._serving.door.askers
+        while sum(map(len, askers._waiting.values())) < 2 or not prompts:
+            await trio.lowlevel.checkpoint()
+        go.set()
+    assert (prompts, found) == (["a"], [["once"], ["once"]])
+
+
+async def test_a_redelivery_of_github_and_a_replay_under_another_name_are_the_same_request(workshop: Workshop) -> None:
+    prompts: list[str] = []
+    async with served(workshop, run_model=lambda prompt: prompts.append(prompt) or "yes") as door:
+        for delivery in ("1", "1", "2"):
+            came = await door.post("/hooks/github", content=ISSUE, headers=from_github(ISSUE, delivery=delivery))
+            assert texts(came) == ["yes"]
+        other = ISSUE.replace(b"Hm", b"Oh")
+        came = await door.post("/hooks/github", content=other, headers=from_github(other, delivery="1"))
+    assert (prompts, came.status_code) == (["opened: Hm"], 409)
+
+
+async def test_a_replay_of_a_signed_request_is_no_second_turn_whatever_its_key_says(workshop: Workshop) -> None:
+    prompts: list[str] = []
+    body = b'{"message": {"text": "pay"}}'
+    headers = signed(body)
+    async with served(workshop, run_model=lambda prompt: prompts.append(prompt) or "paid") as door:
+        for key in ({}, {"idempotency-key": "a"}, {"idempotency-key": "b"}):
+            came = await door.post("/hooks/alarm", content=body, headers={**headers, **key})
+            assert texts(came) == ["paid"]
+    assert prompts == ["pay"]
+
+
+async def test_keys_and_answers_are_known_after_a_restart(workshop: Workshop) -> None:
+    prompts: list[str] = []
+
+    def run_model(prompt: str) -> str:
+        prompts.append(prompt)
+        return "yes"
+
+    for _ in range(2):
+        mailbox = Mailbox(workshop.folder / "inbox.db", workshop.folder)
+        async with served(workshop, mailbox=mailbox, run_model=run_model) as door:
+            came = await door.ask("a", headers={"idempotency-key": "k"})
+            assert texts(came) == ["yes"]
+            assert (await door.ask("b", headers={"idempotency-key": "k"})).status_code == 409
+    assert prompts == ["a"]
+
+
+async def test_two_clients_may_use_the_same_key(workshop: Workshop) -> None:
+    hooks = {"open": {**WEBHOOKS["open"], "clients": ["ada", "bob"]}}
+    async with served(workshop, {**SETTINGS, "webhooks": hooks}, run_model=lambda prompt: prompt) as door:
+        key = {"idempotency-key": "k"}
+        assert texts(await door.ask("a", headers=key)) == ["a"]
+        assert texts(await door.ask("b", token=CLIENTS["bob"]["token"], headers=key)) == ["b"]  # type: ignore[arg-type]
+
+
+# Settings
+
+
+async def test_settings_are_taken_over_at_once_and_an_address_needs_a_restart(workshop: Workshop) -> None:
+    async with served(workshop) as door:
+        new = json.loads(json.dumps(SETTINGS))
+        new["listen"] = "127.0.0.1:8751"
+        new["clients"]["ada"]["token"] = "new-0123456789abcdef"
+        del new["webhooks"]["alarm"]
+        fixed = door.channel.reload(SimpleNamespace(settings={"http": new}))
+        assert fixed == ["http.listen"]
+        assert (await door.ask("a")).status_code == 401
+        assert texts(await door.ask("a", token="new-0123456789abcdef"))
+        body = b'{"message": {"text": "x"}}'
+        assert (await door.post("/hooks/alarm", content=body, headers=signed(body))).status_code == 404
+        new["clients"]["bob"]["token"] = "new-0123456789abcdef"
+        with pytest.raises(BubError, match="have the same token"):
+            door.channel.reload(SimpleNamespace(settings={"http": new}))
+        assert texts(await door.ask("a", token="new-0123456789abcdef"))
+
+
+async def test_a_message_whose_webhook_is_gone_is_set_aside(workshop: Workshop) -> None:
+    mailbox = Mailbox(workshop.folder / "inbox.db", workshop.folder)
+    await mailbox.open()
+    await mailbox.receive(ChannelMessage("http", "hook.gone:main", "hello"))
+    await mailbox.receive(ChannelMessage("http", "bob:main", "hello", profile="default"))
+    await mailbox.close()
+    async with served(workshop, mailbox=mailbox, run_model=lambda: pytest.fail("it was asked")) as door:
+        await door.manager.settled()
+    assert set_aside(workshop) == ["who wrote it may not any more"] * 2
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"clients": {"a": {"token": "short"}}}, "has less than 16 characters"),
+        ({"clients": {"a": {"token": "with blanks in its middle"}}}, "has a blank"),
+        ({"clients": {"a": {"token": TOKEN}, "b": {"token": TOKEN}}}, "have the same token"),
+        ({"clients": {"a": {"token": TOKEN, "profiles": ["nope"]}}}, "which is not loaded"),
+        ({"webhooks": {"w": {"secret": "short"}}}, "has less than 16 characters"),
+        ({"webhooks": {"w": {"clients": ["nobody"]}}}, "which is no client"),
+        ({"webhooks": {"w": {"clients": []}}}, "anybody could ask the webhook `w`"),
+        ({"webhooks": {"w:x": {"secret": SECRET}}}, "is not a name that a webhook can have"),
+        ({"listen": "0.0.0.0:0"}, "nothing encrypts"),
+        ({"rate": {"per_minute": 0}}, "lets nobody ask"),
+    ],
+)
+async def test_settings_that_leave_something_open_keep_the_channel_from_beginning(
+    workshop: Workshop, change: dict[str, Any], says: str
+) -> None:
+    framework = workshop(pipeline_of({}), office=Toy(run_model=lambda: "hi"))
+
+    said = {"http": {"listen": "127.0.0.1:0", "webhooks": {"w": {"secret": SECRET}}, **change}}
+    view = SimpleNamespace(settings=said, profiles=framework.profiles, workspace=framework.workspace)
+    with pytest.raises(BubError, match=says), trio.fail_after(5):
+        await HttpApi(view, print).run()  # type: ignore[arg-type]
+
+
+async def test_without_clients_and_webhooks_it_is_not_enabled(workshop: Workshop) -> None:
+    channel = HttpApi(SimpleNamespace(settings={}), print)  # type: ignore[arg-type]
+    assert not channel.enabled
+    assert "settings.http.clients" in channel.why_disabled
+
+
+def set_aside(workshop: Workshop) -> list[str | None]:
+    kept = SqliteInbox(workshop.folder / "inbox.db", workshop.folder)
+    kept.open()
+    entries = kept.alone(kept.list_entries)
+    kept.close()
+    return [entry.reason for entry in entries]
+
+
+class Listener(HttpChannel):
+    """Takes what is called back, if its signature matches; the first answers are these statuses."""
+
+    name = "listener"
+    path = "/replies"
+
+    def __init__(self, statuses: tuple[int, ...]) -> None:
+        super().__init__(print, 0)  # type: ignore[arg-type]
+        self.statuses = list(statuses)
+        self.came: list[tuple[Any, Any]] = []
+
+    def read(self, request: Request) -> Response:
+        check_signature(request, SECRET)
+        self.came.append((request.json(), request.headers))
+        status = self.statuses.pop(0) if self.statuses else 204
+        return Response(status, headers={"retry-after": "0", "location": "/elsewhere"})
+
+
+@asynccontextmanager
+async def a_listener(*statuses: int) -> AsyncIterator[Listener]:
+    listener = Listener(statuses)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(listener.run)
+        yield listener
+        nursery.cancel_scope.cancel()
