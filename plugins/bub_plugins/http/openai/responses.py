@@ -127,6 +127,9 @@ class ResponseWriter:
             "incomplete_details": None,
             "model": self._asked.model,
             "output": [],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
             "previous_response_id": None,
             "store": False,
             "text": {"format": {"type": "text"}},
@@ -156,7 +159,7 @@ def _call(call: Call, status: str) -> dict[str, Any]:
 def _usage(outcome: Outcome) -> dict[str, Any]:
     return {
         "input_tokens": outcome.sent,
-        "input_tokens_details": {"cached_tokens": outcome.cached},
+        "input_tokens_details": {"cached_tokens": outcome.cached, "cache_write_tokens": 0},
         "output_tokens": outcome.received,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": outcome.sent + outcome.received,
