@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
+from fakes.collecting import Collector, collecting, send_to
 from fakes.redis_server import TAPES, RedisServer, find_redis_server, serving_redis
 from fakes.scripted import serving
 from fakes.talk import Talk
@@ -82,12 +84,12 @@ def hermetic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     The weights of the local model are found by themselves, where the package that carries them is installed.
     """
-    ours = ("BUB_", *(f"{name}_" for name in PROVIDER_KEYS))
+    ours = ("BUB_", "OTEL_", *(f"{name}_" for name in PROVIDER_KEYS))
     for name in os.environ:
         if name.startswith(ours) or name.upper() in PROXIES:
             monkeypatch.delenv(name)
     # Who runs the tests in several processes sets COLUMNS and LINES; PYTEST_ADDOPTS is not for those a test starts.
-    for name in ("PYTHONPATH", "PYTEST_ADDOPTS", "COLUMNS", "LINES"):
+    for name in ("PYTHONPATH", "PYTEST_ADDOPTS", "COLUMNS", "LINES", "TRACEPARENT", "TRACESTATE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("BUB_HOME", str(tmp_path / "home"))
@@ -172,3 +174,17 @@ def interruptible() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="module")
+def running_collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
+    with collecting(tmp_path_factory.mktemp("collector")) as (_, file, port):
+        yield file, port
+
+
+@pytest.fixture
+def collector(running_collector: tuple[Path, int], monkeypatch: pytest.MonkeyPatch) -> Collector:
+    """The collector, which the environment names; spans and metrics go there a few times a second."""
+    collector = Collector(*running_collector, f"/{uuid.uuid4().hex}")
+    send_to(collector.endpoint, monkeypatch)
+    return collector

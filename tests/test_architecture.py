@@ -436,8 +436,8 @@ MCP = ("mcp", "mcp_types", "pydantic")
 """The SDK of MCP, which only what speaks MCP loads."""
 
 
-def loaded_by(folder: Path, *arguments: str, code: int = 0) -> set[str]:
-    """The packages and modules that are loaded when `bub` with these arguments has ended."""
+def loaded_by(folder: Path, *arguments: str, code: int = 0, given: str = "") -> set[str]:
+    """The packages and modules that are loaded when `bub` with these arguments, and what is `given` it, has ended."""
     program = (
         "import runpy, sys\n"
         "sys.argv[0] = 'bub'\n"
@@ -451,6 +451,7 @@ def loaded_by(folder: Path, *arguments: str, code: int = 0) -> set[str]:
         [sys.executable, "-c", program, *arguments],
         cwd=folder,
         env=environment,
+        input=given,
         capture_output=True,
         text=True,
         timeout=60,

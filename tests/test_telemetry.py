@@ -6,20 +6,16 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import trio
-from fakes.collector import hexadecimal, metrics_in, requests_in, spans_in
+from fakes.collecting import Collector, collecting, is_turn, named, send_to
+from fakes.collector import hexadecimal, metrics_in, requests_in
 from fakes.scripted import OPENAI
 from fakes.talk import Talk, add, adding, bringing
 from fakes.toys import HELLO, Toy, Workshop
@@ -30,81 +26,8 @@ from bub.streaming import AsyncStreamEvents
 
 pytestmark = pytest.mark.anyio
 
-COLLECTOR = Path(__file__).parent / "fakes" / "collector.py"
 KEY = "sk-a-very-secret-key"
 PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
-
-
-@dataclass
-class Collector:
-    """A collector as one test sees it: a path of its own, and what came there."""
-
-    file: Path
-    port: int
-    path: str
-
-    @property
-    def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}{self.path}"
-
-    def spans(self) -> list[dict[str, Any]]:
-        return spans_in(self.file, self.path)
-
-    def text(self) -> str:
-        """All that came, as text."""
-        return json.dumps([one["body"] for one in requests_in(self.file, self.path)])
-
-    async def until(self, holds: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
-        """The spans, once they are what is waited for."""
-        with trio.fail_after(20):
-            while not holds(self.spans()):  # noqa: ASYNC110 (of another process's file nobody hears)
-                await trio.sleep(0.02)
-        return self.spans()
-
-    async def ended(self, turns: int = 1) -> list[dict[str, Any]]:
-        """The spans of so many turns."""
-        return await self.until(lambda spans: len([one for one in spans if is_turn(one)]) >= turns)
-
-
-def is_turn(span: dict[str, Any]) -> bool:
-    return str(span["name"]).startswith("invoke_agent")
-
-
-def named(spans: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    (found,) = (one for one in spans if one["name"] == name)
-    return found
-
-
-@contextmanager
-def collecting(folder: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], Path, int]]:
-    file = folder / f"{uuid.uuid4().hex}.jsonl"
-    command = [sys.executable, str(COLLECTOR), str(file), *more]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            yield process, file, int(process.stdout.readline())
-        finally:
-            process.kill()
-
-
-@pytest.fixture(scope="module")
-def running_collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
-    with collecting(tmp_path_factory.mktemp("collector")) as (_, file, port):
-        yield file, port
-
-
-@pytest.fixture
-def collector(running_collector: tuple[Path, int], monkeypatch: pytest.MonkeyPatch) -> Collector:
-    """The collector, which the environment names; spans and metrics go there a few times a second."""
-    collector = Collector(*running_collector, f"/{uuid.uuid4().hex}")
-    send_to(collector.endpoint, monkeypatch)
-    return collector
-
-
-def send_to(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
-    monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
-    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "200")
 
 
 # What a turn becomes

@@ -19,24 +19,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from google.protobuf.json_format import MessageToDict
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceRequest,
-    ExportMetricsServiceResponse,
-)
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
-
-_KNOWN = {
-    "/v1/traces": (ExportTraceServiceRequest, ExportTraceServiceResponse),
-    "/v1/metrics": (ExportMetricsServiceRequest, ExportMetricsServiceResponse),
-}
-
 
 def serve(port: int, file: Path, refuse: int) -> None:
     """Take what comes on a port, 0 for any, until the process ends."""
+    from google.protobuf.json_format import MessageToDict  # a test that only reads what came does without
+    from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as metrics
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces
+
+    known = {
+        "/v1/traces": (traces.ExportTraceServiceRequest, traces.ExportTraceServiceResponse),
+        "/v1/metrics": (metrics.ExportMetricsServiceRequest, metrics.ExportMetricsServiceResponse),
+    }
     lock, left = threading.Lock(), [refuse]
 
     class Handler(BaseHTTPRequestHandler):
@@ -46,7 +39,7 @@ def serve(port: int, file: Path, refuse: int) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             if self.headers.get("content-encoding") == "gzip":
                 body = gzip.decompress(body)
-            wanted, answer = next((ways for end, ways in _KNOWN.items() if self.path.endswith(end)), (None, None))
+            wanted, answer = next((ways for end, ways in known.items() if self.path.endswith(end)), (None, None))
             if wanted is None or answer is None or self.headers["content-type"] != "application/x-protobuf":
                 self._say(404 if wanted is None else 415, b"")
                 return
