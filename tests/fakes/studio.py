@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
+
+_T = TypeVar("_T")
+_PATIENCE = 25.0
 
 
 class Browser:
@@ -31,8 +36,14 @@ class Browser:
         self.post("enter", token=self.token)
         return self
 
+    @contextmanager
+    def feed(self) -> Iterator[Feed]:
+        with self.http.stream("GET", "/api/feed") as answer:
+            assert answer.status_code == 200
+            yield Feed(answer)
+
     def ask(self, path: str, **query: Any) -> httpx.Response:
-        return self.http.get(f"/api/{path}", params=query)
+        return self.http.get(f"/api/{path}", params=query or None)
 
     def get(self, path: str, **query: Any) -> Any:
         answer = self.ask(path, **query)
@@ -46,6 +57,38 @@ class Browser:
         answer = self.send(path, **body)
         assert answer.status_code in (200, 204), answer.text
         return answer.json() if answer.content else None
+
+
+class Feed:
+    """What a browser is told as it happens, batch by batch."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        self.batches: list[dict[str, Any]] = []
+        self._lines = answer.iter_lines()
+
+    def until(self, look: Callable[[dict[str, Any]], _T]) -> _T:
+        """What `look` gives of a batch, as soon as that is something."""
+        deadline = time.monotonic() + _PATIENCE
+        for line in self._lines:
+            assert time.monotonic() < deadline, f"this was not told: {self.batches[-3:]}"
+            if line.startswith("data: "):
+                self.batches.append(json.loads(line.removeprefix("data: ")))
+                if found := look(self.batches[-1]):
+                    return found
+        raise AssertionError(f"the feed has ended: {self.batches[-3:]}")
+
+    def events(self, chat: str, message_id: str, last: str = "over") -> list[tuple[str, Any]]:
+        """What was told of the answer to a message, up to the `last` event."""
+        found: list[tuple[str, Any]] = []
+
+        def look(batch: dict[str, Any]) -> bool:
+            for one in batch["chat"]:
+                if (one["chat"], one["message_id"]) == (chat, message_id):
+                    found.extend((event["kind"], event["data"]) for event in one["events"])
+            return any(kind == last for kind, _ in found)
+
+        self.until(look)
+        return found
 
 
 class StudioProcess:
