@@ -93,7 +93,7 @@ async def test_a_text_has_the_findings_of_validate_while_it_is_typed_and_sure_re
         (one["code"], one["range"]["start"]) for one in expected
     ]
     typo = next(one for one in found if "timeot" in one["message"])
-    assert typo["fix"] == {"title": "Write timeout", "text": "timeout"} and typo["page"]
+    assert typo["fix"] == {"title": "Write timeout", "text": "timeout"} and typo["page"] == typo["code"]
     assert typo["range"]["start"] == {"line": 6, "column": 33}
     assert (folder / "pipelines.yaml").read_text() == FILE
 

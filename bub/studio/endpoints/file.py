@@ -13,7 +13,7 @@ from bub.pipeline.source.merge import Document
 from bub.studio.requests import Asked
 from bub.studio.studio import Studio
 from bub.studio.views import file
-from bub.studio.views.check import compare_text, explain_code
+from bub.studio.views.check import explain_code
 
 
 async def show(studio: Studio, asked: Asked) -> Any:
@@ -37,7 +37,7 @@ async def explain(studio: Studio, asked: Asked) -> Any:
 async def diff(studio: Studio, asked: Asked) -> Any:
     """Return what a text would change against what runs."""
     framework = studio.framework
-    return await trio.to_thread.run_sync(compare_text, framework.generation, asked.text("text"), framework.mask)
+    return await studio.checker.compare(framework.generation, asked.text("text"), framework.mask)
 
 
 async def prove(studio: Studio, asked: Asked) -> Any:

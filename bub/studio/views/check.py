@@ -11,7 +11,7 @@ import trio
 from bub.base.diagnostics import Diagnostic, PipelineError, Range, sort_diagnostics
 from bub.errors import UsageError
 from bub.pipeline.check.opened.texts import OpenText, Reader, where_named
-from bub.pipeline.report.handbook import address_of
+from bub.pipeline.report.handbook import page_of
 from bub.pipeline.report.report import message_of
 from bub.pipeline.report.sarif import repaired_text
 from bub.pipeline.show.change_pages import change_page, group_changes
@@ -79,7 +79,7 @@ def explain_code(code: str) -> dict[str, str]:
 def describe_findings(document: Document, findings: Iterable[Diagnostic], mask: Redactor) -> list[dict[str, Any]]:
     """Return findings for the page, in the order of a reader; those of other files are at the place that names them.
 
-    `fix` is the text that repairs the range for sure, None if a person has to.
+    `fix` is the text that repairs the range for sure, None if a person has to; `page` is what `explain_code` explains.
     """
     sources = {document.file: document.sources.get(document.file, "")}
     return [_describe(document, one, sources, mask) for one in sort_diagnostics(findings)]
@@ -97,7 +97,7 @@ def _describe(document: Document, one: Diagnostic, sources: Mapping[str, str], m
         "file": one.file,
         "range": _describe_range(one.range if is_own else where_named(document, one.file)),
         "fix": {"title": f"Write {fix}", "text": fix} if fix is not None else None,
-        "page": address_of(one.code, None),
+        "page": one.code if page_of(one.code) is not None else None,
     }
 
 
