@@ -28,7 +28,8 @@ class StreamEvent(msgspec.Struct, frozen=True):
     says so, a `notice` event a `text` that says what the turn goes on without, a `final` event
     `{"finish_reason": str | None}`; that of the agent has `steps`, `ok`, and for the whole
     turn `usage` and `cost`, if they are known; if a limit ended the turn, `cut` says which, and
-    `compaction` if the conversation was summed up. A `tool_call` event
+    `compaction` if the conversation was summed up; `calls` go back to a program that asks as it would ask a model, and
+    `problem` says why its request was refused. A `tool_call` event
     is one whole call: `{"id": str, "name": str, "arguments": dict | None, "raw": str}`, where `raw` is what the model
     wrote and `arguments` is None if that is no JSON object. A `plan` event has all `steps` of a plan, each with `step`,
     one line, and its `state`: "done", "doing" or "left".

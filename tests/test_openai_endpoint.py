@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
+import sys
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import openai
+import pexpect
 import pytest
+from fakes.command_line import ROOT, bub
 from fakes.openai_house import TOKENS, House, openai_house
 from fakes.scripted import OPENAI, Called, Script
 from openai import OpenAI
@@ -157,6 +162,14 @@ def test_a_stream_gives_the_text_as_it_comes_and_the_tokens_at_its_end(house: Ho
     assert len({chunk.id for chunk in chunks}) == 1
 
 
+def test_an_answer_ends_at_the_words_of_stop(ada: OpenAI) -> None:
+    asked = user(OPENAI.answer("One END two END three"))
+    said = ada.chat.completions.create(model="default", messages=[asked], stop=["END"]).choices[0]
+    assert (said.message.content, said.finish_reason) == ("One ", "stop")
+    stream = ada.chat.completions.create(model="default", messages=[asked], stop="END", stream=True)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == "One "
+
+
 def test_the_packages_own_reader_of_streams_puts_an_answer_together(ada: OpenAI) -> None:
     with ada.chat.completions.stream(model="default", messages=[user(OPENAI.answer("All of it."))]) as stream:
         kinds = {event.type for event in stream}
@@ -218,7 +231,7 @@ def test_in_a_session_only_the_last_message_of_the_user_counts(house: House, ada
     assert "Neither" not in told
 
 
-@pytest.mark.parametrize("name", ["telegram:1", "../up", "a b", "x" * 65, "temp/x", "http:tools:one", ""])
+@pytest.mark.parametrize("name", ["telegram:1", "../up", "a b", "x" * 65, "temp/x", "http:tools:one"])
 def test_no_session_can_be_named_but_those_below_the_token(ada: OpenAI, name: str) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
         ada.chat.completions.create(model="default", user=name, messages=[user(text="Hello")])
@@ -307,6 +320,29 @@ def test_tools_of_the_profile_run_and_are_not_shown(ada: OpenAI) -> None:
 # What needs a person
 
 
+def test_in_a_session_what_needs_a_yes_waits_for_the_operator(house: House, ada: OpenAI) -> None:
+    buys = Called("shop_buy", '{"item": "a boat"}', "b1")
+    asked, before = user(OPENAI.answer(calls=[buys]), OPENAI.answer("We have a boat.")), len(house.asked())
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(
+            lambda: ada.chat.completions.create(model="strict", user="harbour", messages=[asked]).choices[0]
+        )
+        folder = house.running.folder
+        home = str(folder / "home")
+        house.ended(before + 1)
+        house.running.until(lambda: "q1" in bub(folder, "inbox", "list", BUB_HOME=home).stdout, "a question")
+        env: Any = {**os.environ, "PYTHONPATH": str(ROOT), "BUB_HOME": home, "TERM": "xterm"}
+        terminal = pexpect.spawn(
+            sys.executable, ["-m", "bub", "inbox", "approve", "q1"], cwd=folder, env=env, encoding="utf-8", timeout=20
+        )
+        terminal.expect("item: a boat")
+        terminal.expect("Allow it")
+        terminal.send("y")
+        terminal.expect(pexpect.EOF)
+        assert answer.result(30).message.content == "We have a boat."
+    assert "bought a boat" in json.dumps(last_asked(house)["messages"])
+
+
 def test_what_needs_a_yes_is_denied_without_a_session_a_comma_command_too(house: House, ada: OpenAI) -> None:
     buys = Called("shop_buy", '{"item": "a boat"}', "b1")
     asked = user(OPENAI.answer(calls=[buys]), OPENAI.answer("I may not."))
@@ -325,7 +361,7 @@ def test_what_needs_a_yes_is_denied_without_a_session_a_comma_command_too(house:
         ({"n": 2}, "n"),
         ({"response_format": {"type": "json_object"}}, "response_format"),
         ({"logprobs": True}, "logprobs"),
-        ({"stop": ["\n"]}, "stop"),
+        ({"stop": [""]}, "stop"),
         ({"temperature": 3}, "temperature"),
         ({"max_tokens": 0}, "max_tokens"),
         ({"reasoning_effort": "enormous"}, "reasoning_effort"),

@@ -22,6 +22,7 @@ from bub_plugins.http.openai.errors import ApiError
 from bub_plugins.http.openai.outcome import Call, Outcome
 from bub_plugins.http.openai.responses import ResponseWriter
 from bub_plugins.http.openai.sse import ALIVE, DONE
+from bub_plugins.http.openai.stopping import Stopping
 
 ASKED = Asked("writer", Prompt("Hello"), ClientRequest(is_kept=False), stream=True, include_usage=True)
 Tell = Callable[[str], None]
@@ -117,6 +118,19 @@ async def test_what_a_check_makes_of_an_answer_is_sent_as_far_as_it_goes_on_from
     assert await ended("error: ", Outcome("error: no such tool")) == "error: no such tool"
 
 
+@given(st.text("ab", max_size=30), st.lists(st.text("ab", min_size=1, max_size=3), max_size=4), st.integers(1, 5))
+@settings(max_examples=100, deadline=None)
+def test_what_is_shown_ends_before_the_first_of_the_words(text: str, stops: list[str], size: int) -> None:
+    shown: list[str] = []
+    stopping = Stopping(stops, shown.append)
+    for start in range(0, len(text), size):
+        stopping.take(text[start : start + size])
+    whole = stopping.cut(Outcome(text)).text
+    assert whole.startswith("".join(shown))
+    assert not any(stop in whole for stop in stops)
+    assert text.startswith(whole)
+
+
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 calls = st.lists(
     st.builds(
@@ -132,7 +146,7 @@ reasons = st.sampled_from(["stop", "length", "content_filter"])
 
 
 @given(st.lists(texts.filter(bool), max_size=6), texts, calls, reasons)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_any_answer_comes_whole_out_of_its_chunks(pieces: list[str], rest: str, made: list[Call], reason: str) -> None:
     outcome = Outcome("".join(pieces) + rest, made, "tool_calls" if made else reason, 3, 2, 1)
     writer = ChatWriter(ASKED)
@@ -155,7 +169,7 @@ def test_any_answer_comes_whole_out_of_its_chunks(pieces: list[str], rest: str, 
 
 
 @given(st.lists(texts.filter(bool), max_size=6), texts, calls, reasons)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_any_answer_comes_whole_out_of_the_events_of_a_response(
     pieces: list[str], rest: str, made: list[Call], reason: str
 ) -> None:

@@ -105,7 +105,7 @@ def openai_house(folder: Path, models: str) -> Iterator[House]:
     (folder / "guard.py").write_text(GUARD)
     (folder / "pipelines.yaml").write_text(PIPELINE.replace("MODEL", model).replace("ADDRESS", models))
     tokens = {f"TOKEN_{name.upper()}": token for name, token in TOKENS.items()}
-    with gateway(folder, BUB_HOME=str(folder / "home"), **tokens) as running:
+    with gateway(folder, longest=180, BUB_HOME=str(folder / "home"), **tokens) as running:
         found = re.search(r"127\.0\.0\.1:\d+", running.wait_for_log("http.listening"))
         assert found is not None
         yield House(running, f"http://{found[0]}/v1", models, model)

@@ -33,6 +33,8 @@ class Asked(msgspec.Struct, frozen=True):
     session: str = ""
     stream: bool = False
     include_usage: bool = False
+    stops: Sequence[str] = ()
+    """Words at which the answer ends."""
     echo: Mapping[str, Any] = {}
     """What the answer says again of the request."""
 

@@ -18,12 +18,12 @@ from bub_plugins.http.openai.asked import (
 )
 from bub_plugins.http.openai.errors import refuse
 from bub_plugins.http.openai.reading import get, need, number, objects
+from bub_plugins.http.openai.stopping import read_stops
 
 _REFUSED = {
     "logprobs": "Bub has no probabilities of tokens",
     "top_logprobs": "Bub has no probabilities of tokens",
     "logit_bias": "not every model of a profile can do this",
-    "stop": "not every model of a profile can do this; cut the answer yourself",
     "audio": "an answer is text",
     "functions": "use `tools`",
     "function_call": "use `tool_choice`",
@@ -55,7 +55,8 @@ def read_chat(said: Mapping[str, Any], session: str) -> Asked:
     )
     options = get(said, "stream_options", dict) or {}
     counts = bool(get(options, "include_usage", bool, "stream_options"))
-    return build(said, said.get("messages"), wishes, session, param="messages", include_usage=counts)
+    more = {"include_usage": counts, "stops": read_stops(said)}
+    return build(said, said.get("messages"), wishes, session, param="messages", **more)
 
 
 def _check_format(said: Mapping[str, Any] | None) -> None:

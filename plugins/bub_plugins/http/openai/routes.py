@@ -23,6 +23,7 @@ from bub_plugins.http.openai.errors import INVALID, LIMIT, SERVER, ApiError, ref
 from bub_plugins.http.openai.outcome import Outcome
 from bub_plugins.http.openai.responses import ResponseWriter
 from bub_plugins.http.openai.responses_request import read_response
+from bub_plugins.http.openai.stopping import Stopping
 from bub_plugins.http.openai.turns import Room, Tell, answer
 from bub_plugins.http.refusal import Refusal
 
@@ -76,8 +77,10 @@ class _Api:
 
         async def run(tell: Tell) -> Outcome:
             try:
+                stopping = Stopping(asked.stops, tell)
                 with self._room.taken(client):
-                    return await answer(self._door, client, asked, trace_of(request), tell)
+                    outcome = await answer(self._door, client, asked, trace_of(request), stopping.take)
+                return stopping.cut(outcome)
             except Refusal as refusal:
                 raise _as_error(refusal) from None
 
@@ -130,7 +133,7 @@ def _session_of(request: Request, said: Mapping[str, Any]) -> str:
     """The name of the session that a request belongs to, "" for none. Raises `ApiError`."""
     header = request.headers.get(SESSION)
     name = header if header is not None else reading.get(said, "user", str)
-    if name is None:
+    if not name:
         return ""
     if not is_session_name(name):
         place = "X-Bub-Session" if header is not None else "user"
