@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fakes import studio_page
+from fakes.studio import bub_studio
 
 from bub.studio.app import ENDPOINTS
 
@@ -145,3 +147,24 @@ def test_every_endpoint_that_is_asked_for_exists() -> None:
         path = name.replace("inbox/x/x", "inbox/x/drop")
         for served in (known, made_up):
             assert any(method == one and re.fullmatch(pattern, path) for one, pattern in served), (method, name)
+
+
+def test_the_studio_says_of_a_turn_what_the_page_draws(tmp_path: Path) -> None:
+    with bub_studio(tmp_path) as studio, studio.browser() as browser:
+        with browser.http.stream("GET", "/api/feed") as feed:
+            batches = (
+                json.loads(line.removeprefix("data: ")) for line in feed.iter_lines() if line.startswith("data: ")
+            )
+            next(batches)
+            browser.post("chat", chat="main", profile="default", content=",help")
+            kinds = (event["kind"] for batch in batches for one in batch["chat"] for event in one["events"])
+            assert "over" in kinds  # reads on until then
+        (row,) = browser.get("turns")["turns"]
+        turn = browser.get(f"turns/{row['id']}")
+        (activity,) = turn["activities"]
+        assert (activity["kind"], activity["name"], activity["stage"]) == ("tool", "help", "run_model")
+        assert activity["outcome"] == "ok" and activity["seconds"] <= row["seconds"]
+        made_up = studio_page.turn(studio_page.World(1, 1, quiet=True), {}, "")
+        assert set(activity) == set(made_up["activities"][0])
+        assert set(turn) == set(made_up)
+        assert set(turn["stages"][0]) == set(made_up["stages"][0])

@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from bub.runtime.message_turn import MessageTurn
 from bub.studio.requests import Asked
 from bub.studio.rows import PastTurn, activities_of, describe_error, row_of_live, row_of_past
@@ -73,7 +75,7 @@ async def describe_turn(studio: Studio, asked: Asked) -> dict[str, Any]:
 def _describe_past(past: PastTurn) -> dict[str, Any]:
     return {
         "stages": [_describe_stage(*stage) for stage in past.stages],
-        "activities": list(past.activities),
+        "activities": [msgspec.structs.asdict(one) for one in past.activities],
         "error": past.error or None,
         "above": past.facts.above or None,
     }
@@ -83,7 +85,9 @@ def _describe_live(turn: MessageTurn) -> dict[str, Any]:
     above = turn.above
     return {
         "stages": [_describe_stage(*stage) for stage in turn.trace],
-        "activities": list(activities_of(turn.activities.all[:_MOST_SHOWN], turn.began)),
+        "activities": [
+            msgspec.structs.asdict(one) for one in activities_of(turn.activities.all[:_MOST_SHOWN], turn.began)
+        ],
         "error": describe_error(turn.error) if turn.error is not None else None,
         "above": above.id if isinstance(above, MessageTurn) else None,
     }
