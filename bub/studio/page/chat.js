@@ -235,8 +235,9 @@ function past(entries) {
   return entries.map((entry) => {
     if (entry.role === "user" || entry.role === "assistant") return entry.text ? (entry.role === "user" ? own(entry.text) : said(entry.role, new Prose().add(entry.text).element)) : null;
     if (entry.kind === "tool_call" || entry.kind === "tool_result") {
-      return h("details", { class: "tool" }, h("summary", null, h("span", { "aria-hidden": "true" }, entry.kind === "tool_call" ? "● " : "↳ "), h("code", null, visible(entry.name || entry.kind.replace("_", " ")))),
-        h("pre", { class: "wrap" }, visible(String(entry.text || written(entry.data)).slice(0, 20000))));
+      const before = entry.kind === "tool_call" ? entry.text.split(/^→ /m)[0].trim() : "";
+      return [before && said("assistant", new Prose().add(before).element), h("details", { class: "tool" }, h("summary", null, h("span", { "aria-hidden": "true" }, entry.kind === "tool_call" ? "● " : "↳ "), h("code", null, visible(entry.name || entry.kind.replace("_", " ")))),
+        h("pre", { class: "wrap" }, visible(String(entry.text || written(entry.data)).slice(before.length, 20000).trim())))];
     }
     if (entry.kind === "error") return h("p", { class: "problem" }, visible(entry.text));
     return null;

@@ -15,7 +15,7 @@ export function tape(entries, more) {
 export function item(entry, more) {
   return h("li", { class: `entry ${entry.role || entry.kind}` },
     h("header", null, h("b", null, entry.role || entry.kind.replace("_", " ")), entry.name && [" ", h("code", null, visible(entry.name))], " ", h("span", { class: "faint" }, moment(entry.at)), more?.(entry)),
-    entry.text && long(entry.text), rest(entry));
+    entry.text && long(entry.text), (entry.kind !== "event" || !entry.text) && rest(entry));
 }
 
 function long(text) {
