@@ -435,6 +435,9 @@ ASYNCIO = ("asyncio", "bub.island")
 MCP = ("mcp", "mcp_types", "pydantic")
 """The SDK of MCP, which only what speaks MCP loads."""
 
+WEB = ("hypercorn", "starlette", "bub.channels.web", "bub.studio")
+"""What only serves who asks for a page or an API."""
+
 
 def loaded_by(folder: Path, *arguments: str, code: int = 0, given: str = "") -> set[str]:
     """The packages and modules that are loaded when `bub` with these arguments, and what is `given` it, has ended."""
@@ -483,13 +486,19 @@ def test_without_a_file_of_the_user_and_a_model_on_http_nothing_is_loaded_for_th
 ) -> None:
     loaded = loaded_by(tmp_path, *arguments)
     assert "trio" in loaded
-    assert loaded & {"coredis", "httpx", "jsonschema", "loguru", *ASYNCIO, *MCP} == set()
+    assert loaded & {"coredis", "httpx", "jsonschema", "loguru", *ASYNCIO, *MCP, *WEB} == set()
+
+
+def test_a_chat_loads_nothing_that_serves_a_page(tmp_path: Path) -> None:
+    loaded = loaded_by(tmp_path, "--config", "bub:classic", "chat", "hello")
+    assert "bub.inbox.manager" in loaded
+    assert loaded & set(WEB) == set()
 
 
 def test_a_gateway_without_a_shared_store_loads_no_client_for_one(tmp_path: Path) -> None:
     loaded = loaded_by(tmp_path, "gateway", code=1)  # it ends since it finds no channel
     assert "bub.inbox.manager" in loaded
-    assert loaded & {"coredis", "bub.inbox.shared.redis", "bub.tape.shared.store"} == set()
+    assert loaded & {"coredis", "bub.inbox.shared.redis", "bub.tape.shared.store", *WEB} == set()
 
 
 def test_a_comma_command_loads_nothing_that_asks_a_model_or_reads_a_page(tmp_path: Path) -> None:
@@ -510,7 +519,7 @@ def test_validate_loads_no_plugin_and_nothing_that_waits(write: Callable[[str, s
         """,
     )
     loaded = loaded_by(file.parent, "validate", str(file))
-    assert loaded & {*HEAVY, *ASYNCIO} == set()
+    assert loaded & {*HEAVY, *ASYNCIO, *WEB} == set()
 
 
 SOUND = """

@@ -108,6 +108,8 @@ TERMINAL_ROUTE = "  - {match: {channel: cli}, profile: default}\n"
 REDACT = "{for_each: outbounds, changes: [message], before: dispatch_outbound, on_failure: propagate}"
 FIRST_ROUTE = '  - {match: {channel: telegram, sender_id: "4711"}, profile: default}\n'
 
+MONITOR, PAGE = 'gateway: {listen: "127.0.0.1:9464"', 'studio: {listen: "127.0.0.1:9465"}'
+
 DANGEROUS: dict[str, tuple[list[Edit], str]] = {
     # Who reaches the agent
     "everybody may write": ([(USERS, 'allow_users: ["*"]')], "more people may talk"),
@@ -116,6 +118,16 @@ DANGEROUS: dict[str, tuple[list[Edit], str]] = {
     "the gateway listens in a network": ([('"127.0.0.1:9464"', '"192.168.1.7:9464"')], "other machines reach it"),
     "the gateway listens for all of IPv6": ([('"127.0.0.1:9464"', '"[::]:9464"')], "other machines reach it"),
     "a channel of a plugin listens for all": ([('"127.0.0.1:8080"', '"0.0.0.0:8080"')], "other machines reach it"),
+    "the gateway serves a page": ([(MONITOR, f"{MONITOR}, {PAGE}")], "says yes to what agents ask"),
+    "the page listens for all": (
+        [(MONITOR, f"{MONITOR}, {PAGE.replace('127.0.0.1', '0.0.0.0')}")],
+        "says yes to what agents ask",
+    ),
+    "a proxy leads to the page": (
+        [(MONITOR, MONITOR + ', studio: {public_url: "https://bub.example"}')],
+        "other machines reach the page there",
+    ),
+    "the page may write": ([(MONITOR, f"{MONITOR}, studio: {{write: true}}")], "changes what runs"),
     # Who gets which profile
     "strangers get the strong profile": (
         [("{channel: telegram}, profile: guests", "{channel: telegram}, profile: default")],

@@ -97,6 +97,16 @@ def _judge_telling(setting: Setting) -> str:
 # Who reaches it
 
 
+def _judge_page(setting: Setting) -> str:
+    if setting.was is None and setting.now is not None:
+        return "who has its token says yes to what agents ask"
+    return _judge_listening(setting)
+
+
+def _judge_public_page(setting: Setting) -> str:
+    return "other machines reach the page there" if setting.now is not None else ""
+
+
 def _judge_listening(setting: Setting) -> str:
     return "other machines reach it" if _openness(setting.now) > _openness(setting.was) else ""
 
@@ -184,6 +194,8 @@ _KNOWN: tuple[tuple[Path, str, Judge], ...] = (
     (("gateway", "store"), _ADDRESS, _judge_store),
     (("telemetry", "endpoint"), _ADDRESS, _judge_collector),
     (("telemetry", "content"), _REACH, _judge_telling),
+    (("gateway", "studio", "listen"), _REACH, _judge_page),
+    (("gateway", "studio", "public_url"), _REACH, _judge_public_page),
     (("gateway", "studio", "write"), _REACH, _judge_writing),
 )
 """The settings of Bub itself that open something; what stands below one of them counts as that one."""
