@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 from fakes.gateway import FILES, ROOT, Running, gateway
+from fakes.redis_server import RedisServer
 from fakes.studio import Browser, bub_studio
 
 from bub.channels.message import ChannelMessage
@@ -266,3 +267,25 @@ def test_a_gateway_that_bub_started_opens_no_page(tmp_path: Path) -> None:
 def test_healthz_knows_nothing_of_the_page(running: Running) -> None:
     assert running.health["channels"] == {"post": "running"}
     assert httpx.get(running.ask("/healthz").url.copy_with(path="/api/state")).status_code == 404
+
+
+def test_on_a_shared_store_each_gateway_has_chats_of_its_own(tmp_path: Path, redis: RedisServer) -> None:
+    folder = write(tmp_path)
+    store = f"{redis.address}?partitions=4&lease=2s"
+    said = {"BUB_GATEWAY_STORE": store, "BUB_WORKER": "kiwi", "OPENAI_API_KEY": SECRET}
+    with (
+        gateway(folder, BUB_HOME=str(folder / "home"), **said) as running,
+        Browser(url_of(running)).enter() as browser,
+        browser.feed() as feed,
+    ):
+        told = browser.post("chat", chat="main", profile="guest", content="hello")
+        assert ("text", {"delta": "one hello"}) in feed.events("main", told["message_id"])
+        browser.post("chat", chat="lamp", profile="default", content=',lamp.on {"room": "x"}')
+        assert feed.until(lambda batch: batch["approvals"]) == 1
+        (asked,) = browser.get("approvals")["open"]
+        assert asked["id"] == "chat-q1"
+        assert browser.post("approvals/chat-q1", yes=True)["counts"]
+        (worker,) = browser.get("health")["workers"]
+        assert (worker["name"], worker["state"], worker["channels"]) == ("kiwi", "running", ["post"])
+        assert browser.get("inbox") == {"waiting": [], "outgoing": [], "dead": []}
+        assert running.end() == 0

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from bub.base.redis.settings import store_address
+from bub.errors import BubError
+from bub.inbox.shared.opening import overview_of
 from bub.pipeline.report.reloads import Reload
 from bub.pipeline.report.report import render_text
 from bub.studio.requests import Asked
@@ -15,7 +18,6 @@ async def describe_health(studio: Studio, asked: Asked) -> dict[str, Any]:
     """Describe channels, plugins, reloads, schedules, MCP servers and the workers of a cluster."""
     said = dict(studio.around.describe_health())
     said.pop("reload", None)
-    shared = said.pop("shared", None)
     return {
         "channels": {},
         "plugins": {},
@@ -23,8 +25,31 @@ async def describe_health(studio: Studio, asked: Asked) -> dict[str, Any]:
         **said,
         "reloads": [_describe_reload(reload) for reload in reversed(studio.around.reloads)],
         "servers": list(_servers(studio)),
-        "workers": [shared] if shared else [],
+        "workers": await _list_workers(studio),
     }
+
+
+async def _list_workers(studio: Studio) -> list[dict[str, Any]]:
+    """List the gateways that share a store with this one, if it has such a store and that answers."""
+    address = store_address(studio.framework.settings)
+    if address is None:
+        return []
+    try:
+        overview = await overview_of(address, studio.framework.workspace)
+    except BubError as error:
+        return [{"name": address.shown, "state": "away", "problem": str(error)}]
+    return [
+        {
+            "name": one.name,
+            "state": "draining" if one.is_draining else "running",
+            "roles": one.roles,
+            "version": one.version,
+            "partitions": overview.partitions_of(one.name),
+            "channels": overview.channels_of(one.name),
+            "turns": one.turns,
+        }
+        for one in overview.workers
+    ]
 
 
 def _describe_reload(reload: Reload) -> dict[str, Any]:
