@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -96,6 +97,21 @@ async def test_sub_agents_of_such_a_turn_leave_nothing_behind_either_and_have_no
     first, of_part, _ = await talk.asked()
     assert "get_weather" in json.dumps(first["tools"])
     assert "get_weather" not in json.dumps(of_part["tools"])
+
+
+async def test_a_command_in_the_background_ends_with_the_turn_that_nobody_can_come_back_to(talk: Talk) -> None:
+    begins = Called("bash", json.dumps({"command": "echo $$ > pid; exec sleep 600", "background": True}), "b1")
+    waits = Called("bash", json.dumps({"command": "while [ ! -s pid ]; do sleep 0.01; done"}), "b2")
+    script = [OPENAI.answer(calls=[begins]), OPENAI.answer(calls=[waits]), OPENAI.answer("It runs.")]
+
+    async def yes(question: Any) -> bool:
+        return True
+
+    async with talk.open() as framework:
+        await ask(talk, ClientRequest(is_kept=False), *script, ask=yes)
+        pid = int((framework.workspace / "pid").read_text())
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
 
 
 async def test_what_a_program_wants_of_the_model_counts_within_the_settings(talk: Talk) -> None:

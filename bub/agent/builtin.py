@@ -33,6 +33,7 @@ from bub.hooks.facts import SESSION
 from bub.hookspecs import Fire, MessageHandler, hookimpl
 from bub.pipeline.plan.providers import LOCAL
 from bub.pipeline.source.template import NOW, SECTION
+from bub.plugins.shipped import BY_NAME
 from bub.plugins.view import ProfileView
 from bub.streaming import AsyncStreamEvents
 from bub.tape import TapeContext
@@ -130,6 +131,7 @@ class BuiltinPlugin:
             request=request,
             is_kept=is_kept,
             frame=partial(keyed_frame, self._frame_key),
+            put_away=None if is_kept or BY_NAME not in self._framework.tools.usable() else self._stop_session,
         )
         return answer(self._framework, task)
 

@@ -52,6 +52,7 @@ class Task(msgspec.Struct, frozen=True):
     `prefixes` watches what plugins make of the requests. `confinement` is what the agent that asks may reach, if it is
     another profile. `request` is what a program brings that asks as it would ask a model; if the task is not `is_kept`,
     there is no tape for it. `frame` makes the mark around what strangers may have written of that.
+    `put_away` ends what a session has left running, if nobody can come back to it.
     """
 
     prompt: str | list[dict[str, Any]]
@@ -67,6 +68,7 @@ class Task(msgspec.Struct, frozen=True):
     request: ClientRequest | None = None
     is_kept: bool = True
     frame: Callable[[str], str] = lambda text: new_frame()
+    put_away: Callable[[str], Awaitable[None]] | None = None
 
 
 class Run:
@@ -114,11 +116,13 @@ class Run:
         return await self.__anext__()
 
     async def aclose(self) -> None:
-        """Leave early: what has happened so far is on the tape."""
+        """Leave, perhaps early: what has happened so far is on the tape."""
         self._ready.clear()
         if self._next is not None:
             self._next = None
             await self._leave(None)
+        if self._task.put_away is not None:
+            await self._task.put_away(self._task.session_id)
 
     async def _begin(self) -> None:
         """What is done first; each kind of run has its own."""
