@@ -79,7 +79,7 @@ document.addEventListener("stranger", async () => {
     await get("state");
     isIn = true;
   } catch (error) {
-    if (error.isStranger) askForToken("Bub was started again since you came, so it knows your browser no more. It has printed a new token.");
+    if (error.isStranger) askForToken("Bub was started again, or you have signed out: it knows this browser no more. The token that it printed last opens the page.");
     else isIn = true;
   }
 });

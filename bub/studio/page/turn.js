@@ -5,6 +5,7 @@ import { Rows, empty, facts, h, problem, put, s, say, seldom, table, visible } f
 import { count, duration, moment, state } from "./format.js";
 import { item } from "./tape.js";
 
+const TOLD = new Set(["input_tokens", "output_tokens", "input", "output", "tokens", "first", "took", "session", "address", "port", "call_id", "id"]);
 const KINDS = { model: "model", tool: "tool", server: "MCP", gate: "gate", implementation: "plugin" };
 
 export class Turn {
@@ -116,9 +117,10 @@ function said(each) {
   const words = [];
   const [input, output] = [data.input_tokens ?? data.input ?? data.tokens?.[0], data.output_tokens ?? data.output ?? data.tokens?.[1]];
   if (typeof input === "number" || typeof output === "number") words.push(`${count(input ?? 0)} tokens in, ${count(output ?? 0)} out`);
-  for (const name of ["input_tokens", "output_tokens", "input", "output", "tokens"]) delete data[name];
+  if (typeof data.first === "number") words.push(`began to answer after ${duration(data.first)}`);
+  if (typeof data.took === "number" && each.seconds - data.took > 0.05) words.push(`worked ${duration(data.took)} of it`);
   for (const [name, value] of Object.entries(data)) {
-    if (value !== null && value !== "" && value !== undefined) words.push(`${name.replaceAll("_", " ")}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
+    if (value && !TOLD.has(name)) words.push(`${name.replaceAll("_", " ")}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
   }
   return visible(words.join(" · "));
 }
