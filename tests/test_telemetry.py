@@ -289,8 +289,8 @@ async def test_a_collector_that_refuses_costs_a_turn_nothing_and_the_end_a_secon
     talk: Talk, nobody: int, monkeypatch: pytest.MonkeyPatch, log: list[str]
 ) -> None:
     send_to(f"http://127.0.0.1:{nobody}", monkeypatch)
-    _, end = await timed(talk)
-    assert end < 1.5
+    slowest, end = await timed(talk)
+    assert slowest < 2 and end < 1.5  # a request to the collector is tried for 10 s
     assert sum("telemetry.given_up" in line for line in log) == 1
 
 
@@ -299,9 +299,9 @@ async def test_a_collector_that_never_answers_costs_no_more(
 ) -> None:
     with collecting(tmp_path, "--mute") as (_, _, port):
         send_to(f"http://127.0.0.1:{port}", monkeypatch)
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "2")
-        _, end = await timed(talk)
-    assert end < 1.5
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "4")
+        slowest, end = await timed(talk)
+    assert slowest < 2 and end < 1.5
     assert capfd.readouterr().err == ""
 
 

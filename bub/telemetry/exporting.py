@@ -58,13 +58,17 @@ class Exporters:
         """Send metrics; whether the collector has taken them."""
         return self._metrics is not None and self._metrics.export(metrics) is MetricExportResult.SUCCESS
 
-    def close(self) -> None:
-        """Give up what is being tried again, close the connections, and let others hear the loggers again."""
+    def give_up(self) -> None:
+        """Try nothing again that has failed; what is on its way ends by itself."""
         exporters = (self._spans, self._metrics)
         self._spans = self._metrics = None
         for exporter in exporters:
             if exporter is not None:
                 exporter.shutdown()
+
+    def close(self) -> None:
+        """Close the connections, and let others hear the loggers again; in the thread that has sent."""
+        self.give_up()
         for name in LOGGERS:
             logging.getLogger(name).removeHandler(self._words)
 

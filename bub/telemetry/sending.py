@@ -78,6 +78,10 @@ class Sending:
             make_metrics(self._resource, series, self._models, self._began, time.time_ns())
         )
 
+    def give_up(self) -> None:
+        """Try nothing again that has failed."""
+        self._exporters.give_up()
+
     def close(self) -> None:
-        """Give up what is being tried again, and close the connections."""
+        """Close the connections."""
         self._exporters.close()

@@ -33,8 +33,6 @@ def _timed(one: Implementation, slow: float) -> Implementation:
     function, name = one.function, f"{one.hook}:{one.plugin}"
 
     def note(began: float, outcome: str, error: BaseException | None = None) -> None:
-        if perf_counter() - began < slow:
-            return
         activity: Activity = begin("implementation", name, hook=one.hook, plugin=one.plugin)
         activity.began = began
         activity.end(outcome, **({"error": type(error).__name__} if error is not None else {}))
@@ -43,9 +41,11 @@ def _timed(one: Implementation, slow: float) -> Implementation:
         try:
             came = await value
         except BaseException as error:
-            note(began, *_ending_of(error))
+            if perf_counter() - began >= slow:
+                note(began, *_ending_of(error))
             raise
-        note(began, "ok")
+        if perf_counter() - began >= slow:
+            note(began, "ok")
         return came
 
     @functools.wraps(function)
@@ -54,16 +54,28 @@ def _timed(one: Implementation, slow: float) -> Implementation:
         try:
             value = function(*arguments, **named)
         except BaseException as error:
-            note(began, *_ending_of(error))
+            if perf_counter() - began >= slow:
+                note(began, *_ending_of(error))
             raise
         if type(value) not in PLAIN and is_awaitable(value):
             return later(value, began)
-        note(began, "ok")
+        if perf_counter() - began >= slow:
+            note(began, "ok")
         return value
 
     @functools.wraps(function)
     async def call_later(*arguments: Any, **named: Any) -> Any:
-        return await later(function(*arguments, **named), perf_counter())
+        # The same again, since another coroutine for each call costs more than all else here.
+        began = perf_counter()
+        try:
+            came = await function(*arguments, **named)
+        except BaseException as error:
+            if perf_counter() - began >= slow:
+                note(began, *_ending_of(error))
+            raise
+        if perf_counter() - began >= slow:
+            note(began, "ok")
+        return came
 
     timed: Callable[..., Any] = call_later if inspect.iscoroutinefunction(function) else call
     return replace(one, function=timed)

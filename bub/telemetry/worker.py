@@ -109,7 +109,7 @@ class Worker:
         log_warning("telemetry.given_up", spans=self._taken - self._done, collector=self._destination.host)
         with suppress(Exception):
             if self._sending is not None:
-                self._sending.close()
+                self._sending.give_up()
         return False
 
     # In its own thread.

@@ -66,8 +66,8 @@ def measure() -> None:
 
 async def _side_by_side(plugins: int, word: str) -> tuple[float, float, float]:
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        plain = _framework(Path(one), plugins, word)
-        bounded = _framework(Path(other), plugins, word, timeouts=True)
+        plain = make_framework(Path(one), plugins, word)
+        bounded = make_framework(Path(other), plugins, word, timeouts=True)
         by_hand = _by_hand(plain, word)
         async with plain.running(), bounded.running():
             ours, timed, floor = [], [], []
@@ -85,7 +85,8 @@ async def _time(turn: Turn) -> float:
     return (process_time() - began) / TURNS * 1e6
 
 
-def _framework(folder: Path, plugins: int, word: str, *, timeouts: bool = False) -> BubFramework:
+def make_framework(folder: Path, plugins: int, word: str, *, timeouts: bool = False) -> BubFramework:
+    """A framework whose plugins do next to nothing; their files go to a folder."""
     source = SYNC if word == "sync" else ASYNC
     names = [f"p{n}" for n in range(plugins)]
     for n, name in enumerate(names):
