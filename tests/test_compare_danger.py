@@ -62,6 +62,10 @@ PIPELINE = dedent(
       gateway: {listen: "127.0.0.1:9464"}
       telegram: {token: "${env:BOT}", allow_users: [ada, "4711"], base_url: "http://localhost:8081"}
       guard: {words: [a, b], listen: "127.0.0.1:8080"}
+      http:
+        listen: "127.0.0.1:8750"
+        clients: {ada: {token: "${env:ADA}", profiles: [guests]}}
+        webhooks: {alarm: {secret: "${env:ALARM}", callback: {url: "https://ours.example/x", secret: "${env:ALARM}"}}}
     """
 )
 
@@ -128,6 +132,19 @@ DANGEROUS: dict[str, tuple[list[Edit], str]] = {
         "other machines reach the page there",
     ),
     "the page may write": ([(MONITOR, f"{MONITOR}, studio: {{write: true}}")], "changes what runs"),
+    "a program more may ask": (
+        [("clients: {ada:", 'clients: {bob: {token: "${env:BOB}"}, ada:')],
+        "one more program may ask the agent",
+    ),
+    "a program reaches a profile more": ([("profiles: [guests]}", "profiles: [guests, default]}")], "more profiles"),
+    "a program brings tools": ([("profiles: [guests]}", "profiles: [guests], client_tools: true}")], "which tools"),
+    "a webhook more": (
+        [("webhooks: {alarm", 'webhooks: {bell: {secret: "${env:BELL}"}, alarm')],
+        "who sends to one more webhook reaches the agent",
+    ),
+    "programs may ask a webhook": ([("{alarm: {", "{alarm: {clients: [ada], ")], "more programs reach the agent"),
+    "a webhook calls back elsewhere": ([("ours.example", "evil.example")], "goes there"),
+    "the API listens for all": ([('"127.0.0.1:8750"', '"0.0.0.0:8750"')], "other machines reach it"),
     # Who gets which profile
     "strangers get the strong profile": (
         [("{channel: telegram}, profile: guests", "{channel: telegram}, profile: default")],
@@ -352,6 +369,9 @@ DANGEROUS: dict[str, tuple[list[Edit], str]] = {
 }
 
 HARMLESS: dict[str, list[Edit]] = {
+    "a program may not ask any more": [('clients: {ada: {token: "${env:ADA}", profiles: [guests]}}', "clients: {}")],
+    "a program asks less often": [("profiles: [guests]}", "profiles: [guests], rate: {per_minute: 6}}")],
+    "a webhook says it in other words": [("{alarm: {", '{alarm: {text: "{message}", ')],
     # What commands reach
     "commands are confined": [(TOOLS, f"{TOOLS}\n    reach: {{}}")],
     "commands may write nothing any more": [("[workspace/drafts]", "[]")],

@@ -153,6 +153,36 @@ def _texts(value: Plain) -> frozenset[str]:
     return frozenset({value}) if isinstance(value, str) else frozenset()
 
 
+def _judge_client(setting: Setting) -> str:
+    """A client of the channel `http`: one more, one that reaches more profiles, one whose own tools are offered."""
+    if _is_new(setting):
+        return "one more program may ask the agent"
+    key = setting.path[3] if len(setting.path) > 3 else ""
+    if key == "profiles" and _texts(setting.now) - _texts(setting.was):
+        return "the program may ask more profiles"
+    if key == "client_tools" and setting.now not in (None, False, "false") and setting.was is not True:
+        return "the program says which tools the model gets to see beside the profile's"
+    return ""
+
+
+def _judge_webhook(setting: Setting) -> str:
+    """A webhook of the channel `http`: one more, one that more programs reach, one that calls back elsewhere."""
+    if _is_new(setting):
+        return "who sends to one more webhook reaches the agent"
+    key = setting.path[3] if len(setting.path) > 3 else ""
+    if key == "clients" and _texts(setting.now) - _texts(setting.was):
+        return "more programs reach the agent"
+    if key == "callback" and setting.path[-1] in ("callback", "url"):
+        return _judge_address(setting)
+    return ""
+
+
+def _is_new(setting: Setting) -> bool:
+    """Whether what has the name below a section, such as a client, was not there before, and is now."""
+    named = ("settings", *setting.path[:3])
+    return setting.old.root.get(*named) is None and setting.new.root.get(*named) is not None
+
+
 # Where messages and keys go
 
 
@@ -197,6 +227,8 @@ _KNOWN: tuple[tuple[Path, str, Judge], ...] = (
     (("gateway", "studio", "listen"), _REACH, _judge_page),
     (("gateway", "studio", "public_url"), _REACH, _judge_public_page),
     (("gateway", "studio", "write"), _REACH, _judge_writing),
+    (("http", "clients", "*"), _GUESTS, _judge_client),
+    (("http", "webhooks", "*"), _GUESTS, _judge_webhook),
 )
 """The settings of Bub itself that open something; what stands below one of them counts as that one."""
 
