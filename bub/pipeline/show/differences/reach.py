@@ -107,6 +107,10 @@ def _judge_public_page(setting: Setting) -> str:
     return "other machines reach the page there" if setting.now is not None else ""
 
 
+def _judge_public_api(setting: Setting) -> str:
+    return "other machines reach webhooks and the API there" if setting.now is not None else ""
+
+
 def _judge_listening(setting: Setting) -> str:
     return "other machines reach it" if _openness(setting.now) > _openness(setting.was) else ""
 
@@ -227,6 +231,7 @@ _KNOWN: tuple[tuple[Path, str, Judge], ...] = (
     (("gateway", "studio", "listen"), _REACH, _judge_page),
     (("gateway", "studio", "public_url"), _REACH, _judge_public_page),
     (("gateway", "studio", "write"), _REACH, _judge_writing),
+    (("http", "public_url"), _REACH, _judge_public_api),
     (("http", "clients", "*"), _GUESTS, _judge_client),
     (("http", "webhooks", "*"), _GUESTS, _judge_webhook),
 )
