@@ -125,6 +125,7 @@ def test_the_messages_of_a_request_are_the_context_below_the_profiles_system_pro
     )
     [choice] = said.choices
     assert (choice.message.content, choice.finish_reason) == ("You are Ada.", "stop")
+    assert str(said._request_id).startswith("req_")
     assert said.model == "default"
     assert said.usage is not None
     assert (said.usage.prompt_tokens, said.usage.completion_tokens, said.usage.total_tokens) == (30, 5, 35)
@@ -369,6 +370,7 @@ def test_what_needs_a_yes_is_denied_without_a_session_a_comma_command_too(house:
         ({"functions": [FUNCTION]}, "functions"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"messages": []}, "messages"),
+        ({"messages": [{"role": "user", "content": "a"}] * 2001}, "messages"),
         ({"messages": "Hello"}, "messages"),
         ({"messages": [{"role": "wizard", "content": "Hello"}]}, "messages[0].role"),
         ({"messages": [{"role": "user", "content": " "}]}, "messages[0]"),

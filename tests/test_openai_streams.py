@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -13,16 +14,20 @@ from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response
 
+from bub.agent.costs.budget import BudgetError
 from bub.channels import ClientRequest
+from bub.errors import ModelError
+from bub_plugins.http.clients import Client
 from bub_plugins.http.openai.answering import ALIVE_EVERY, BEGIN_AFTER, Answering, Writer
 from bub_plugins.http.openai.asked import Asked
 from bub_plugins.http.openai.chat import ChatWriter
 from bub_plugins.http.openai.conversation import Prompt
-from bub_plugins.http.openai.errors import ApiError
+from bub_plugins.http.openai.errors import ApiError, explain_failure
 from bub_plugins.http.openai.outcome import Call, Outcome
 from bub_plugins.http.openai.responses import ResponseWriter
 from bub_plugins.http.openai.sse import ALIVE, DONE
 from bub_plugins.http.openai.stopping import Stopping
+from bub_plugins.http.openai.turns import MOST_TURNS, Room
 
 ASKED = Asked("writer", Prompt("Hello"), ClientRequest(is_kept=False), stream=True, include_usage=True)
 Tell = Callable[[str], None]
@@ -41,7 +46,7 @@ async def answer(
         await trio.sleep(hangs_up)
         return {"type": "http.disconnect"}
 
-    await Answering(run, writer, streams=True)({"type": "http"}, receive, send)
+    await Answering(run, writer, "req_1", streams=True)({"type": "http"}, receive, send)
     return sent[0]["status"] if sent else 0, b"".join(one.get("body", b"") for one in sent[1:]).decode()
 
 
@@ -116,6 +121,38 @@ async def test_what_a_check_makes_of_an_answer_is_sent_as_far_as_it_goes_on_from
     assert await ended("One, ", Outcome("Another.")) == "One, "
     assert await ended("One, ", Outcome("Not allowed.", reason="content_filter")) == "One, \n\nNot allowed."
     assert await ended("error: ", Outcome("error: no such tool")) == "error: no such tool"
+
+
+def test_a_client_has_so_many_requests_under_way_and_others_have_theirs() -> None:
+    room, ada = Room(), Client("ada", (), client_tools=False)
+    with ExitStack() as under_way:
+        for _ in range(MOST_TURNS):
+            under_way.enter_context(room.taken(ada))
+        with pytest.raises(ApiError) as caught, room.taken(ada):
+            pass
+        assert (caught.value.status, caught.value.code) == (429, "rate_limit_exceeded")
+        with room.taken(Client("bob", (), client_tools=False)):
+            pass
+    with room.taken(ada):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (ModelError("/home/ada", kind="rate_limited", provider="x"), 429, "rate_limit_exceeded"),
+        (ModelError("/home/ada", kind="refused_key", provider="x"), 500, "internal_error"),
+        (ModelError("/home/ada", kind="timeout", provider="x"), 504, "model_timeout"),
+        (ModelError("/home/ada", kind="context_overflow", provider="x"), 400, "context_length_exceeded"),
+        (BudgetError("tokens_per_day", 7), 429, "insufficient_quota"),
+        (KeyError("/home/ada"), 500, "internal_error"),
+    ],
+)
+def test_a_failure_is_told_without_what_is_this_machines_own(error: Exception, status: int, code: str) -> None:
+    told = explain_failure(error, "4711")
+    assert (told.status, told.code) == (status, code)
+    assert "/home/ada" not in str(told)
+    assert "(error 4711)" in str(told)
 
 
 @given(st.text("ab", max_size=30), st.lists(st.text("ab", min_size=1, max_size=3), max_size=4), st.integers(1, 5))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import trio
@@ -19,6 +20,8 @@ BEGIN_AFTER = 2.0
 
 ALIVE_EVERY = 10.0
 """How often, in seconds, a stream says that it is there while nothing comes."""
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 _REFUSAL = "error: "
 """How an answer begins that may turn out to be a refusal of what the client asked."""
@@ -41,8 +44,11 @@ class Writer(Protocol):
 class Answering:
     """Answers with what `run` comes to; if the client hangs up, that is cancelled."""
 
-    def __init__(self, run: Callable[[Tell], Awaitable[Outcome]], writer: Writer, *, streams: bool) -> None:
+    def __init__(
+        self, run: Callable[[Tell], Awaitable[Outcome]], writer: Writer, request_id: str, *, streams: bool
+    ) -> None:
         self._run = run
+        self._headers = {"cache-control": "no-store", "x-request-id": request_id}
         self._writer = writer
         self._streams = streams
 
@@ -57,16 +63,16 @@ class Answering:
 
     async def _whole(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            response = JSONResponse(self._writer.whole(await self._run(_drop)), headers={"cache-control": "no-store"})
+            response = JSONResponse(self._writer.whole(await self._run(_drop)), headers=self._headers)
         except ApiError as error:
-            response = error_response(error)
+            response = error_response(error, self._headers)
         await response(scope, receive, send)
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
         told, came = trio.open_memory_channel[str | Outcome | ApiError](float("inf"))
         async with trio.open_nursery() as making:
             making.start_soon(self._make, told)
-            shown = _Shown(send, self._writer)
+            shown = _Shown(send, self._writer, self._headers)
             while True:
                 item: str | Outcome | ApiError = ""
                 with trio.move_on_after(ALIVE_EVERY if shown.has_begun else BEGIN_AFTER):
@@ -79,7 +85,7 @@ class Answering:
                         break
                     item += following
                 if isinstance(item, ApiError) and not shown.has_begun:
-                    await error_response(item)(scope, receive, send)
+                    await error_response(item, self._headers)(scope, receive, send)
                 elif isinstance(item, str):
                     await (shown.text(item) if item else shown.stay_alive())
                     continue
@@ -101,7 +107,8 @@ class Answering:
 class _Shown:
     """What of an answer a client has been sent."""
 
-    def __init__(self, send: Send, writer: Writer) -> None:
+    def __init__(self, send: Send, writer: Writer, headers: Mapping[str, str]) -> None:
+        self._headers = {"content-type": "text/event-stream; charset=utf-8", **headers}
         self._send = send
         self._writer = writer
         self._text = ""
@@ -145,16 +152,16 @@ class _Shown:
     async def _write(self, data: str, *, more: bool = True) -> None:
         if data and not self._is_open:
             self._is_open = True
-            headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
+            headers = [(name.encode(), value.encode()) for name, value in self._headers.items()]
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         await self._send({"type": "http.response.body", "body": data.encode(), "more_body": more})
 
     _is_open = False
 
 
-def error_response(error: ApiError) -> JSONResponse:
-    """Return an error as a response of its own."""
-    headers = {"cache-control": "no-store"}
+def error_response(error: ApiError, more: Mapping[str, str] = _NO_HEADERS) -> JSONResponse:
+    """Return an error as a response of its own, with `more` headers."""
+    headers = {"cache-control": "no-store", **more}
     if error.retry_after is not None:
         headers["retry-after"] = str(max(1, round(error.retry_after)))
     if error.status == 401:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
@@ -75,16 +76,18 @@ class _Api:
             problem = "This token may bring no tools: set `client_tools: true` for it in the settings of Bub."
             refuse(problem, "tools", "tools_not_allowed")
 
+        request_id = f"req_{uuid4().hex}"
+
         async def run(tell: Tell) -> Outcome:
             try:
                 stopping = Stopping(asked.stops, tell)
                 with self._room.taken(client):
-                    outcome = await answer(self._door, client, asked, trace_of(request), stopping.take)
+                    outcome = await answer(self._door, client, asked, request_id, trace_of(request), stopping.take)
                 return stopping.cut(outcome)
             except Refusal as refusal:
                 raise _as_error(refusal) from None
 
-        return Answering(run, writer(asked), streams=asked.stream)
+        return Answering(run, writer(asked), request_id, streams=asked.stream)
 
     def _prove(self, request: Request) -> Client:
         client = self._door.client_of(request)

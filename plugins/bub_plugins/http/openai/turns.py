@@ -10,6 +10,8 @@ from time import perf_counter
 from typing import Any, NoReturn
 from uuid import uuid4
 
+import trio
+
 from bub.channels import CannotAskError, ChannelMessage, Surface
 from bub.log import log_exception, log_info
 from bub.streaming import StreamEvent
@@ -18,12 +20,16 @@ from bub_plugins.http.door import CHANNEL, Door
 from bub_plugins.http.openai.asked import Asked
 from bub_plugins.http.openai.errors import LIMIT, SERVER, ApiError, explain_failure
 from bub_plugins.http.openai.outcome import Outcome, outcome_of
+from bub_plugins.http.settings import may_ask
 
 MOST_TURNS = 16
 """How many requests of one client may be under way at once."""
 
 Tell = Callable[[str], None]
 """Gets each piece of the answer as it may be shown."""
+
+_LOOK_AGAIN = 5.0
+"""How often, in seconds, it is asked whether a message that waits may still be answered."""
 
 _DENIED, _ERROR, _NOTE = "denied", "error", "note"
 _TEMPORARY = "temp/"
@@ -50,20 +56,19 @@ class Room:
                 del self._count[client.id]
 
 
-async def answer(door: Door, client: Client, asked: Asked, trace: str, tell: Tell) -> Outcome:
-    """Answer a request; `tell` hears of the text as it comes. Raises `ApiError`.
+async def answer(door: Door, client: Client, asked: Asked, request_id: str, trace: str, tell: Tell) -> Outcome:
+    """Answer a request, which is known by an id; `tell` hears of the text as it comes. Raises `ApiError`.
 
     A cancellation ends a turn without a session; one of a session goes on, since it is kept.
     """
     name = asked.session
-    passing = uuid4().hex
-    chat = chat_of_client(client, name or passing)
+    chat = chat_of_client(client, name or request_id)
     address = ChannelMessage(
         CHANNEL,
         chat,
         session_id=f"{'' if name else _TEMPORARY}{CHANNEL}:{chat}",
         sender_id=client.id,
-        message_id=f"req_{passing}",
+        message_id=request_id,
         trace=trace,
         profile=asked.model,
     )
@@ -76,7 +81,9 @@ async def _answer_in_session(door: Door, asked: Asked, message: ChannelMessage, 
     kept = _with_request(message, asked)
     async with door.askers.asking(kept) as asker:
         while True:
-            came = await asker.events()
+            came: list[StreamEvent] = []
+            with trio.move_on_after(_LOOK_AGAIN):
+                came = await asker.events()
             for event in came:
                 if event.kind == "final":
                     end = event
@@ -84,6 +91,9 @@ async def _answer_in_session(door: Door, asked: Asked, message: ChannelMessage, 
                     tell(str(event.data.get("delta", "")))
             if not came and asker.is_answered:
                 break
+            if not came and not may_ask(door.settings, message.chat_id, message.profile):
+                problem = "This token may not ask any more: the settings of Bub have changed."
+                raise ApiError(403, problem, code="not_allowed")  # what nobody admits is set aside, and never answered
         asker.is_told = True
         replies = asker.replies
     failures = [reply.content for reply in replies if reply.kind == _ERROR]
