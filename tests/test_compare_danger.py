@@ -145,7 +145,7 @@ DANGEROUS: dict[str, tuple[list[Edit], str]] = {
     "programs may ask a webhook": ([("{alarm: {", "{alarm: {clients: [ada], ")], "more programs reach the agent"),
     "a webhook calls back elsewhere": ([("ours.example", "evil.example")], "goes there"),
     "a proxy leads to the API": (
-        [("clients: {ada", 'public_url: "https://bub.example"\n        clients: {ada')],
+        [("clients: {ada", 'public_url: "https://bub.example"\n    clients: {ada')],
         "other machines reach webhooks and the API there",
     ),
     "the API listens for all": ([('"127.0.0.1:8750"', '"0.0.0.0:8750"')], "other machines reach it"),
