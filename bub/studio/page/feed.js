@@ -11,7 +11,7 @@ export const live = {
 };
 
 const listeners = new Set();
-let source = null, pending = null, timer = 0, wait = 1000;
+let source = null, pending = null, timer = 0, wait = 1000, isFirst = true;
 
 /** Call `listener(batch)` once a frame at most; returns how to stop that. */
 export function listen(listener) {
@@ -30,6 +30,7 @@ function take(batch) {
     Object.assign((pending.numbers[profile] ??= {}), stages);
   }
   for (const row of batch.turns?.changed ?? []) {
+    row.isOld = isFirst;
     if (!pending.turns.has(row.id)) row.before = live.turns.get(row.id)?.stages_now;
     else row.before = pending.turns.get(row.id).before;
     live.turns.delete(row.id);
@@ -44,6 +45,7 @@ function take(batch) {
     if (live.turns.size <= MOST_TURNS) break;
     live.turns.delete(id);
   }
+  isFirst = false;
   if (batch.chat?.length) pending.chat.push(...batch.chat);
   for (const [name, key] of [["live", "count"], ["approvals", "approvals"], ["inbox", "inbox"], ["health", "health"], ["reload", "reload"]]) {
     if (batch[name] !== undefined && batch[name] !== null) live[key] = batch[name];
@@ -81,6 +83,7 @@ export function connect() {
   source = new EventSource("api/feed");
   source.onopen = () => {
     wait = 1000;
+    isFirst = true; // what comes first has happened before
     if (live.state === "lost") (pending ??= nothing()).again = true;
     turnTo("live");
   };

@@ -74,11 +74,15 @@ class File {
       const line = finding.range?.start?.line;
       if (line && (!bad.has(line) || finding.severity === "error")) bad.set(line, finding);
     }
-    put(this.numbers, lines.map((_, index) => {
-      const finding = bad.get(index + 1);
-      return [finding ? h("span", { class: `line-${finding.severity}`, title: finding.message }, `${finding.severity === "error" ? "✗" : "!"} ${index + 1}`) : String(index + 1), "\n"];
-    }));
-    put(this.marks, this.underlined(lines));
+    const numbered = JSON.stringify([lines.length, [...bad.keys()]]);
+    if (numbered !== this.numbered) {
+      put(this.numbers, joined(lines.map((_, index) => {
+        const finding = bad.get(index + 1);
+        return [finding ? h("span", { class: `line-${finding.severity}` }, `${finding.severity === "error" ? "✗" : "!"} ${index + 1}`) : String(index + 1), "\n"];
+      })));
+      this.numbered = numbered;
+    }
+    put(this.marks, joined(this.underlined(lines)));
     this.follow();
   }
 
@@ -236,6 +240,16 @@ class File {
   close() {
     this.check.cancel();
   }
+}
+
+/** Lists of parts as one, texts that follow each other as one text: so there are few nodes, however long the file is. */
+function joined(lists) {
+  const parts = [];
+  for (const part of lists.flat()) {
+    if (typeof part === "string" && typeof parts.at(-1) === "string") parts[parts.length - 1] += part;
+    else parts.push(part);
+  }
+  return parts;
 }
 
 /** The page of a finding's code, read as soon as somebody opens it. */

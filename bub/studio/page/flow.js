@@ -45,9 +45,10 @@ export class Flow {
     if (stillness.matches || document.hidden) return;
     for (const row of rows) {
       const before = row.before ?? [], now = row.stages_now ?? [];
+      if (row.isOld) continue;
       if (row.phase === "over") {
-        if (before.length) this.move(before[0], this.lastOf(before[0]), row.outcome);
-        else if (row.before === undefined && this.ids.length) this.move(this.ids[0], this.lastOf(this.ids[0]), row.outcome);
+        const from = before[0] ?? (row.before === undefined ? this.ids[0] : undefined);
+        if (from !== undefined) this.move(from, ["failed", "denied"].includes(row.outcome) ? this.ids[Math.min(row.done, this.ids.length) - 1] ?? from : this.lastOf(from), row.outcome);
         continue;
       }
       for (const stage of now) {

@@ -38,7 +38,7 @@ class Health {
       part("MCP servers", servers(health.servers ?? [])),
       health.workers?.length ? part("Workers", list(health.workers, "Worker")) : null,
       part("Plugins", pairs(health.plugins, "Plugin", "No plugin has a problem.")),
-      part("This Bub", pairs({ version: studio.version, workspace: studio.workspace, file: studio.file, since: studio.started ? moment(studio.started) : "", turns: health.turns, inbox: health.inbox, outbox: health.outbox }, "Fact", "")));
+      part("This Bub", pairs({ version: studio.version, workspace: studio.workspace, file: studio.file, since: studio.started ? moment(studio.started) : "", "turns that run": health.turns, "messages that wait": health.inbox, "answers that wait": health.outbox }, "Fact", "")));
   }
 
   update() {
@@ -59,7 +59,7 @@ class Health {
 const part = (title, ...children) => h("section", { class: "part" }, h("h2", null, title), children);
 
 const GOOD = new Set(["ok", "ready", "running", "connected", "up", "loaded", "open", "healthy", "active", "polling", "idle"]);
-const BAD = new Set(["failed", "down", "dead", "error", "broken", "refused", "lost", "stopped"]);
+const BAD = new Set(["failed", "failing", "down", "dead", "error", "broken", "refused", "lost", "stopped"]);
 
 /** A state with its sign; what is not known is shown as it is. */
 function light(word) {

@@ -21,11 +21,13 @@ export class Turn {
     put(place, h("header", { class: "head" }, h("a", { href: "#/turns", class: "back", title: "Back (Esc)" }, "← Turns"), this.title), this.facts,
       h("div", { class: "halves" }, h("section", { "aria-label": "Time line" }, h("h2", null, "Time line"), this.line), h("section", { "aria-label": "Tape" }, h("h2", null, "Tape"), this.none, list)));
     this.refresh = seldom(1000, () => this.read());
+    this.timer = setInterval(() => this.isRunning && !document.hidden && this.refresh(), 2000);
     this.read().then(() => this.isClosed || this.title.focus({ preventScroll: true }));
   }
 
   close() {
     this.isClosed = true;
+    clearInterval(this.timer);
     this.refresh.cancel();
   }
 
