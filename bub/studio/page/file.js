@@ -161,7 +161,7 @@ class File {
 
   item(finding) {
     const { start } = finding.range ?? {};
-    return h("li", null, h("button", { type: "button", class: "jump", onclick: () => this.jump(finding.range) },
+    return h("li", { class: finding.severity }, h("button", { type: "button", class: "jump", onclick: () => this.jump(finding.range) },
       h("span", { class: `state ${finding.severity === "error" ? "bad" : "warn"}` }, h("span", { "aria-hidden": "true" }, finding.severity === "error" ? "✗ " : "! "), finding.severity), " ",
       h("code", null, finding.code), start && h("span", { class: "faint" }, ` line ${start.line}`), h("span", { class: "words" }, visible(finding.message))),
     finding.help && h("p", { class: "faint words" }, visible(finding.help)),
