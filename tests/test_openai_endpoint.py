@@ -36,13 +36,13 @@ def house(tmp_path_factory: pytest.TempPathFactory, address: str) -> Iterator[Ho
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def ada(house: House) -> Iterator[OpenAI]:
     with client_of(house, "ada") as client:
         yield client
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def tools(house: House) -> Iterator[OpenAI]:
     """A client whose token lets it bring tools."""
     with client_of(house, "tools") as client:

@@ -166,6 +166,7 @@ def test_what_is_shown_ends_before_the_first_of_the_words(text: str, stops: list
     assert whole.startswith("".join(shown))
     assert not any(stop in whole for stop in stops)
     assert text.startswith(whole)
+    assert whole == text or any(text[len(whole) :].startswith(stop) for stop in stops)
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)

@@ -62,4 +62,6 @@ class Stopping:
 
 
 def _find(text: str, stops: Sequence[str]) -> int | None:
-    return min((at for at in (text.find(stop) for stop in stops) if at >= 0), default=None)
+    """The beginning of the words that are complete first, as a model would stop there; None if there are none."""
+    found = [(at + len(stop), at) for stop in stops if (at := text.find(stop)) >= 0]
+    return min(found)[1] if found else None
