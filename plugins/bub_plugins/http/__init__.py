@@ -5,11 +5,13 @@ Nothing is open by default: a client has a token of its own, a webhook a secret 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from bub import hookimpl
+from bub.asking import Asking
 from bub_plugins.http.channel import HttpApi
+from bub_plugins.http.onboarding import ask_for_http
 from bub_plugins.http.settings import HttpSettings
 
 __all__ = ["Http", "HttpApi", "HttpSettings"]
@@ -25,3 +27,8 @@ class Http:
     def provide_channels(self, message_handler: Callable[[Any], Awaitable[None]]) -> list[HttpApi]:
         """Return the channel `http`, which runs if there is a client or a webhook."""
         return [HttpApi(self._framework, message_handler)]
+
+    @hookimpl
+    def onboard_config(self, current_config: Mapping[str, Any], ask: Asking | None) -> dict[str, Any] | None:
+        """Ask where to listen, and for one program that may ask."""
+        return ask_for_http(current_config, self._framework.profile, ask) if ask is not None else None
