@@ -14,6 +14,7 @@ _HOMES = {
     "NeverError": "bub.pipeline.plan.schedules.moments",
     "WORKSPACE": "bub.base.confinement.entries",
     "check_agents": "bub.pipeline.check.rules.agent_unclear",
+    "check_pages": "bub.pipeline.check.rules.page_in_the_clear",
     "cases_by_profile": "bub.pipeline.check.cases",
     "check_moments": "bub.pipeline.plan.schedules.moments",
     "Lock": "bub.plugins.lock.facts",

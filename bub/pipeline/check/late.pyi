@@ -10,6 +10,7 @@ from bub.pipeline.check.literal_secrets import literal_secrets as literal_secret
 from bub.pipeline.check.literal_secrets import secrets_of_servers as secrets_of_servers
 from bub.pipeline.check.locked.names import check_locked as check_locked
 from bub.pipeline.check.rules.agent_unclear import check_agents as check_agents
+from bub.pipeline.check.rules.page_in_the_clear import check_pages as check_pages
 from bub.pipeline.check.rules.store_unusable import check_stores as check_stores
 from bub.pipeline.check.schema_errors import explain_errors as explain_errors
 from bub.pipeline.check.schema_errors import explain_layer as explain_layer

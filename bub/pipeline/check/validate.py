@@ -284,6 +284,8 @@ def check_outline(outline: Outline) -> list[Diagnostic]:
             late.check_agents(outline)
         if any(said.get("gateway", "store") is not None for _, said in all_settings(outline.document.root)):
             late.check_stores(outline)
+        if any(said.get("gateway", "studio") is not None for _, said in all_settings(outline.document.root)):
+            late.check_pages(outline)
     return outline.findings.items
 
 
