@@ -16,7 +16,7 @@ import pytest
 import trio
 from fakes.collecting import Collector, collecting, is_turn, named, send_to
 from fakes.collector import hexadecimal, metrics_in, requests_in
-from fakes.scripted import OPENAI
+from fakes.scripted import OPENAI, Called
 from fakes.talk import Talk, add, adding, bringing
 from fakes.toys import HELLO, Toy, Workshop
 
@@ -245,6 +245,31 @@ async def test_metrics_are_those_of_prometheus_and_two_of_the_genai_conventions(
     assert metrics["bub_telemetry_spans_dropped"]["sum"]["dataPoints"][0]["asInt"] == "0"
 
 
+async def test_a_number_that_cannot_be_read_ends_no_turn(talk: Talk, collector: Collector, log: list[str]) -> None:
+    def fail() -> float:
+        raise ValueError("closed")
+
+    async with talk.open() as framework:
+        framework.counts.gauge("running_turns", fail)
+        with trio.fail_after(20):
+            while not any("telemetry.unreadable" in line for line in log):  # noqa: ASYNC110 (a thread asks for it)
+                await trio.sleep(0.02)
+        await talk.say("hello")
+        await collector.ended()
+
+
+async def test_a_sub_agent_is_below_the_call_that_started_it(talk: Talk, collector: Collector) -> None:
+    script = json.dumps([OPENAI.answer("The sub-agent says hi.")])
+    started = Called("subagent", json.dumps({"prompt": script}), "call_1")
+    async with talk.open():
+        await talk.say(OPENAI.answer(calls=[started]), OPENAI.answer("Done."))
+        spans = await collector.ended()
+    tool = named(spans, "execute_tool subagent")
+    models = [one for one in spans if one["name"] == f"chat {talk.model}"]
+    assert [one["parentSpanId"] == tool["spanId"] for one in models] == [False, True, False]
+    assert models[1]["attributes"]["gen_ai.conversation.id"].startswith("temp")
+
+
 async def test_headers_of_the_settings_are_sent_and_shown_to_nobody(
     talk: Talk, collector: Collector, monkeypatch: pytest.MonkeyPatch, log: list[str]
 ) -> None:
@@ -319,7 +344,7 @@ async def test_a_collector_that_was_killed_gets_what_comes_after_and_what_waited
             process.wait()
             await talk.say("hello")
             with trio.fail_after(20):
-                while not any("telemetry.not_sent" in line for line in log):  # noqa: ASYNC110 (a thread says it)
+                while not any("telemetry.not_sent what=spans" in line for line in log):  # noqa: ASYNC110 (a thread says it)
                     await trio.sleep(0.02)
             _, again, _ = collectors.enter_context(collecting(tmp_path, "--port", str(port)))
             await talk.say("hello")

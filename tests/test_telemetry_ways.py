@@ -15,6 +15,8 @@ from fakes.mcp_house import write_house
 from fakes.mcp_tracing import at_an_address
 from fakes.scripted import OPENAI, Called
 from fakes.talk import Talk
+from fakes.toys import Workshop
+from fakes.web_channel import served as serving_http
 from test_architecture import loaded_by
 from test_mcp_serve import served
 
@@ -87,6 +89,15 @@ async def test_a_call_of_an_mcp_client_leads_to_the_turn(tmp_path: Path, collect
     assert turn["attributes"]["mcp.method.name"] == "tools/call"
     assert turn["attributes"]["network.transport"] == "pipe"
     assert tool["traceId"] == turn["traceId"]
+
+
+async def test_a_request_over_http_leads_to_the_turn(workshop: Workshop, collector: Collector) -> None:
+    async with serving_http(workshop) as door:
+        await door.ask("hello", headers={"traceparent": PARENT, "tracestate": "vendor=one"})
+        spans = await collector.ended()
+    turn = named(spans, "invoke_agent default")
+    assert (hexadecimal(turn["traceId"]), hexadecimal(turn["parentSpanId"])) == (TRACE, "b7ad6b7169203331")
+    assert (turn["kind"], turn["traceState"]) == ("SPAN_KIND_SERVER", "vendor=one")
 
 
 async def test_bub_run_continues_the_trace_of_the_shell_and_sends_it_before_it_ends(

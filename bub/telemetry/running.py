@@ -10,11 +10,11 @@ import trio
 
 from bub.base.counts import Counts
 from bub.errors import BubError
-from bub.log import log_info, log_warning
+from bub.log import log_exception, log_info, log_warning
 from bub.plugins.section import HasSettings
 from bub.secrets.redactor import Redactor
 from bub.telemetry.sampling import read_sampler
-from bub.telemetry.series import read_series
+from bub.telemetry.series import Series, read_series
 from bub.telemetry.settings import INSTALL, Destination, is_installed, read_destination, secret_headers
 from bub.telemetry.wanted import is_named_in_settings
 from bub.telemetry.watching import TelemetryWatcher, new_instance
@@ -74,7 +74,7 @@ async def open_telemetry(
         new_instance(),
         environ,
         ask=trio.lowlevel.current_trio_token().run_sync_soon,
-        read=lambda: list(read_series(counts)),
+        read=lambda: _read_all(counts),
     )
     counts.total("telemetry_spans_sent", lambda: worker.sent)
     counts.total("telemetry_spans_dropped", lambda: worker.dropped)
@@ -84,6 +84,15 @@ async def open_telemetry(
         with framework.watch(TelemetryWatcher(worker, read_sampler(environ), content=destination.content)):
             yield
     finally:
-        worker.finish(list(read_series(counts)))
+        worker.finish(_read_all(counts))
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(worker.join, PATIENCE)
+
+
+def _read_all(counts: Counts) -> list[Series]:
+    """Read all metrics; none, after a line in the log, if what one of them asks fails, as it may at the end."""
+    try:
+        return list(read_series(counts))
+    except Exception as error:  # noqa: BLE001 (in the event loop it would end all turns)
+        log_exception("telemetry.unreadable", error)
+        return []
