@@ -120,7 +120,7 @@ async function route() {
   main.scrollTo(0, 0);
   view = module.open(main, rest);
   if (!isFirst) {
-    main.focus({ preventScroll: true });
+    if (!main.contains(document.activeElement)) main.focus({ preventScroll: true });
     announce(TITLES[name]);
   }
   tell();

@@ -60,7 +60,7 @@ class Approvals {
 
 /** The card of one question: {node, set(row), tick()}. */
 export function card(row, answered) {
-  const node = h("article", { class: "ask", "aria-label": `${row.tool || row.asker}, waits for an answer` });
+  const node = h("article", { class: "ask", tabindex: "-1", "aria-label": `${row.tool || row.asker}, waits for an answer` });
   const kept = { node, row: null, isAnswered: false, set: (fresh) => kept.isAnswered || draw(fresh), tick: () => null };
 
   function draw(row) {
@@ -107,6 +107,7 @@ export function card(row, answered) {
         put(buttons);
         told.textContent = words;
         node.classList.add("is-over");
+        node.focus();
         announce(words);
         answered?.();
       } catch (error) {

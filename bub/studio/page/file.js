@@ -24,7 +24,7 @@ class File {
     this.marks = h("pre", { class: "marks", "aria-hidden": "true" });
     this.list = h("ol", { class: "plain findings" });
     this.status = h("p", { class: "status", role: "status" }, "…");
-    this.result = h("div", { class: "result" });
+    this.result = h("div", { class: "result", tabindex: "-1" });
     this.title = h("bdi", { class: "mono faint" });
     this.parents = h("div");
     this.actions = h("div", { class: "buttons" });
@@ -231,6 +231,7 @@ class File {
     const given = await this.act("file/load", { text, digest: this.file.digest });
     if (!given) return;
     put(this.result, outcome("Loading", given));
+    this.result.focus();
     if (given.outcome !== "ok") return;
     draft = null;
     const fresh = await get("file").catch(() => null);

@@ -1,7 +1,7 @@
 // The inbox: what waits for its turn, answers on their way out, and what was set aside; try again, or drop.
 
 import { get, part, post } from "./api.js";
-import { announce, button, empty, h, problem, put, table, visible } from "./dom.js";
+import { announce, button, empty, find, h, problem, put, table, visible } from "./dom.js";
 import { live } from "./feed.js";
 import { away, moment } from "./format.js";
 
@@ -54,6 +54,7 @@ class Inbox {
         const { done } = await post(`inbox/${part(row.id)}/${what}`);
         announce(done ? words : "It is not there any more.");
         await this.load();
+        find("main").focus({ preventScroll: true });
       } catch (error) {
         put(this.trouble, problem(error));
         offer();
