@@ -284,6 +284,22 @@ def test_behind_a_proxy_with_tls_the_cookie_is_for_that_alone() -> None:
             access.check_host(host)
 
 
+def test_with_a_certificate_the_page_is_reached_by_the_names_of_this_machine() -> None:
+    tls = {"certificate": "a.pem", "key": "b.pem"}
+    for listen, url in (("0.0.0.0:9465", "https://127.0.0.1:9465/#"), ("[::]:443", "https://[::1]:443/#")):
+        settings = read_settings({"listen": listen, "tls": tls}, Path("/etc/bub"))
+        assert settings.certificate is not None
+        assert settings.certificate.file == "/etc/bub/a.pem"
+        access = Access(settings, settings.listen.port)
+        assert access.url.startswith(url)
+        assert "; Secure" in access.set_cookie("x")
+        port = "" if settings.listen.port == 443 else ":9465"
+        access.check_host([f"localhost{port}"])
+        access.check_site({"origin": f"https://127.0.0.1{port}"})
+        with pytest.raises(RefusedRequestError):
+            access.check_site({"origin": f"http://127.0.0.1{port}"})
+
+
 def test_the_browser_that_is_silent_for_longest_is_forgotten_first() -> None:
     import trio
 

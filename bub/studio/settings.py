@@ -23,7 +23,7 @@ _PORTS = {"http": 80, "https": 443}
 class StudioSettings(msgspec.Struct, frozen=True):
     """Where the page listens, under which address people reach it, and whether it may change the file.
 
-    `public` is the `https` address of a proxy in front of it, without a path; "" if there is none.
+    `public` is the `https` address under which others reach it, such as that of a proxy; "" if there is none.
     """
 
     listen: ListenAddress
@@ -43,7 +43,10 @@ class StudioSettings(msgspec.Struct, frozen=True):
 
     def address(self, port: int) -> str:
         """Return the address for people, without a path, if it got this port."""
-        return self.public or f"{self.scheme}://{ListenAddress(self.listen.host, port)}"
+        host = self.listen.host
+        if ipaddress.ip_address(host).is_unspecified:  # a place to listen at, and none to go to
+            host = "::1" if ":" in host else "127.0.0.1"
+        return self.public or f"{self.scheme}://{ListenAddress(host, port)}"
 
     def origins(self, port: int) -> frozenset[str]:
         """Return every origin under which a browser may reach it, if it got this port."""
