@@ -437,10 +437,12 @@ MCP = ("mcp", "mcp_types", "pydantic")
 
 WEB = ("hypercorn", "starlette", "bub.channels.web", "bub.studio")
 """What only serves who asks for a page or an API."""
+TELEMETRY = ("google.protobuf", "opentelemetry", "requests", "bub.telemetry.running", "bub.telemetry.worker")
+"""What only a runtime needs that sends telemetry."""
 
 
-def loaded_by(folder: Path, *arguments: str, code: int = 0, given: str = "") -> set[str]:
-    """The packages and modules that are loaded when `bub` with these arguments, and what is `given` it, has ended."""
+def loaded_by(folder: Path, *arguments: str, code: int = 0) -> set[str]:
+    """The packages and modules that are loaded when `bub` with these arguments has ended."""
     program = (
         "import runpy, sys\n"
         "sys.argv[0] = 'bub'\n"
@@ -454,7 +456,6 @@ def loaded_by(folder: Path, *arguments: str, code: int = 0, given: str = "") -> 
         [sys.executable, "-c", program, *arguments],
         cwd=folder,
         env=environment,
-        input=given,
         capture_output=True,
         text=True,
         timeout=60,
@@ -486,13 +487,13 @@ def test_without_a_file_of_the_user_and_a_model_on_http_nothing_is_loaded_for_th
 ) -> None:
     loaded = loaded_by(tmp_path, *arguments)
     assert "trio" in loaded
-    assert loaded & {"coredis", "httpx", "jsonschema", "loguru", *ASYNCIO, *MCP, *WEB} == set()
+    assert loaded & {"coredis", "httpx", "jsonschema", "loguru", *ASYNCIO, *MCP, *WEB, *TELEMETRY} == set()
 
 
-def test_a_chat_loads_nothing_that_serves_a_page(tmp_path: Path) -> None:
+def test_a_chat_loads_nothing_that_serves_a_page_or_sends_telemetry(tmp_path: Path) -> None:
     loaded = loaded_by(tmp_path, "--config", "bub:classic", "chat", "hello")
     assert "bub.inbox.manager" in loaded
-    assert loaded & set(WEB) == set()
+    assert loaded & {*WEB, *TELEMETRY} == set()
 
 
 def test_a_gateway_without_a_shared_store_loads_no_client_for_one(tmp_path: Path) -> None:
@@ -519,7 +520,7 @@ def test_validate_loads_no_plugin_and_nothing_that_waits(write: Callable[[str, s
         """,
     )
     loaded = loaded_by(file.parent, "validate", str(file))
-    assert loaded & {*HEAVY, *ASYNCIO, *WEB} == set()
+    assert loaded & {*HEAVY, *ASYNCIO, *WEB, *TELEMETRY} == set()
 
 
 SOUND = """

@@ -17,7 +17,6 @@ from fakes.scripted import OPENAI, Called
 from fakes.talk import Talk
 from fakes.toys import Workshop
 from fakes.web_channel import served as serving_http
-from test_architecture import loaded_by
 from test_mcp_serve import served
 
 pytestmark = pytest.mark.anyio
@@ -112,15 +111,3 @@ async def test_bub_run_continues_the_trace_of_the_shell_and_sends_it_before_it_e
     turn = named(spans, "invoke_agent default")
     assert (hexadecimal(turn["traceId"]), hexadecimal(turn["parentSpanId"])) == (TRACE, "b7ad6b7169203331")
     assert turn["resource"]["service.name"] == "night-shift"
-
-
-@pytest.mark.parametrize(
-    "arguments", [("run", ",help"), ("validate", "bub:default"), ("chat",)], ids=["run", "validate", "chat"]
-)
-def test_without_a_collector_nothing_of_telemetry_is_loaded(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    loaded = loaded_by(tmp_path, *arguments, given=",help")
-    assert {name for name in loaded if name.partition(".")[0] in ("opentelemetry", "google", "requests")} == set()
-    assert {name for name in loaded if name.startswith("bub.telemetry.")} <= {
-        "bub.telemetry.late",
-        "bub.telemetry.wanted",
-    }
