@@ -22,7 +22,11 @@ class Approvals {
       this.trouble, this.none, this.list);
     this.number = live.approvals;
     this.load();
-    this.timer = setInterval(() => this.cards.known.forEach((kept) => kept.tick()), 1000);
+    let second = 0;
+    this.timer = setInterval(() => {
+      this.cards.known.forEach((kept) => kept.tick());
+      if ((second += 1) % 5 === 0 && !document.hidden) this.load();
+    }, 1000);
   }
 
   async load() {

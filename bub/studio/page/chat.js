@@ -29,6 +29,12 @@ class Chat {
   constructor(place, rest) {
     this.place = place;
     this.rest(rest);
+    // the number of questions stays the same if one goes as another comes
+    this.timer = setInterval(() => this.isRunning && !document.hidden && this.askAll(), 3000);
+  }
+
+  close() {
+    clearInterval(this.timer);
   }
 
   rest([name]) {
