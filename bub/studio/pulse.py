@@ -20,6 +20,9 @@ _QUESTIONS_EVERY, _ENTRIES_EVERY = 1.0, 10.0
 _SHARE = 50
 """How many seconds there are between two looks, and how many times as long as one took."""
 
+_SLOWEST = 5
+"""How many times as seldom it looks at most: a machine that is busy makes one look long."""
+
 
 class Pulse:
     """Numbers of what waits, by what `desks` say, and how `around` is."""
@@ -71,7 +74,8 @@ class Pulse:
                 await look()
             except BubError as error:
                 log_exception("studio.inbox_unreadable", error)
-            with trio.move_on_after(max(pause, (trio.current_time() - began) * _SHARE)):
+            longer = min((trio.current_time() - began) * _SHARE, pause * _SLOWEST)
+            with trio.move_on_after(max(pause, longer)):
                 await self._idle.park()
 
     async def _look_at_questions(self) -> None:
