@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 import trio
+import trio.testing
 from fakes.toys import Toy, Workshop
 from fakes.web_channel import CLIENTS, SECRET, SETTINGS, TOKEN, WEBHOOKS, from_github, pipeline_of, served, signed
 
@@ -21,6 +23,7 @@ from bub.inbox.mailbox import Mailbox
 from bub.inbox.sqlite import SqliteInbox
 from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub_plugins.http import HttpApi
+from bub_plugins.http.asking import Askers
 
 pytestmark = pytest.mark.anyio
 
@@ -65,31 +68,27 @@ async def test_a_delivery_of_github_has_a_session_a_profile_and_its_event(worksh
     assert dict(seen[0].context) == {"webhook": "github", "event": "issues", "delivery": "1-2-3"}
 
 
-@pytest.mark.parametrize(
-    ("template", "body", "text"),
-    [
+async def test_a_text_is_made_of_fields(workshop: Workshop) -> None:
+    cases = [
         ("{body}", b"plain words", "plain words"),
         ("{a.b}: {n}", b'{"a": {"b": "x"}, "n": 3}', "x: 3"),
         ("{list.1}", b'{"list": ["x", "y"]}', "y"),
         ("{a}", b'{"a": {"deep": [true, 1]}}', '{"deep":[true,1]}'),
         ("{ not a field } {{a}}", b'{"a": "{b}", "b": "no"}', "{ not a field } {{b}}"),
-    ],
-)
-async def test_a_text_is_made_of_fields(workshop: Workshop, template: str, body: bytes, text: str) -> None:
-    hooks = {"t": {"clients": ["ada"], "text": template, "answer_within": "10s"}}
+    ]
+    hooks = {f"t{n}": {"clients": ["ada"], "text": one, "answer_within": "10s"} for n, (one, _, _) in enumerate(cases)}
     async with served(workshop, {**SETTINGS, "webhooks": hooks}, run_model=lambda prompt: prompt) as door:
-        came = await door.post("/hooks/t", content=body, headers={"authorization": f"Bearer {TOKEN}"})
-    assert texts(came) == [text]
+        for number, (_, body, text) in enumerate(cases):
+            came = await door.post(f"/hooks/t{number}", content=body, headers={"authorization": f"Bearer {TOKEN}"})
+            assert texts(came) == [text]
 
 
-@pytest.mark.parametrize(
-    "body", [b"{", b"[]", b"{}", b'{"message": 1}', b'{"message": {"text": null}}', b"[" * 100_000]
-)
-async def test_a_body_without_the_fields_is_refused(workshop: Workshop, body: bytes) -> None:
+async def test_a_body_without_the_fields_is_refused(workshop: Workshop) -> None:
     async with served(workshop, run_model=lambda: pytest.fail("it was asked")) as door:
-        came = await door.post("/hooks/open", content=body, headers={"authorization": f"Bearer {TOKEN}"})
-    assert came.status_code == 400
-    assert came.json()["error"]
+        for body in (b"{", b"[]", b"{}", b'{"message": 1}', b'{"message": {"text": null}}', b"[" * 100_000, b"\xff"):
+            came = await door.post("/hooks/open", content=body, headers={"authorization": f"Bearer {TOKEN}"})
+            assert came.status_code == 400, body[:20]
+            assert came.json()["error"]
 
 
 async def test_the_trace_of_who_asks_goes_on(workshop: Workshop) -> None:
@@ -307,6 +306,38 @@ async def test_keys_and_answers_are_known_after_a_restart(workshop: Workshop) ->
             assert texts(came) == ["yes"]
             assert (await door.ask("b", headers={"idempotency-key": "k"})).status_code == 409
     assert prompts == ["a"]
+
+
+async def test_an_answer_that_is_known_is_streamed_to_who_wants_a_stream(workshop: Workshop) -> None:
+    async with served(workshop, run_model=lambda prompt: prompt) as door:
+        await door.ask("a", headers={"idempotency-key": "k"})
+        again = await door.ask("a", headers={"idempotency-key": "k", "accept": "text/event-stream"})
+    assert again.headers["content-type"].startswith("text/event-stream")
+    kinds = [line.removeprefix("event: ") for line in again.text.splitlines() if line.startswith("event: ")]
+    assert kinds == ["accepted", "reply", "end"]
+
+
+async def test_replies_of_a_turn_that_another_gateway_took_reach_who_waits_and_no_other_is_lost() -> None:
+    async def kept(message: ChannelMessage) -> None: ...
+
+    askers = Askers("http", kept, lambda: 9)
+    asked = ChannelMessage("http", "hook.a:main", message_id="7")
+    first = ChannelMessage("http", "hook.a:main", "first", answers="7")
+    second, other = replace(first, content="second"), replace(first, answers="8")
+    told: list[bool] = []
+
+    async def ask() -> None:
+        async with askers.asking(asked) as asker:
+            assert await asker.answered() == [first]
+            asker.is_told = True
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (askers.asked(first), askers.asked(other)) == (asked, None)
+        askers.end(asked, [first])
+        told += [await askers.was_told(one) for one in (first, second, other)]
+    assert told == [True, False, False]
 
 
 async def test_two_clients_may_use_the_same_key(workshop: Workshop) -> None:

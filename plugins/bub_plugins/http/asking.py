@@ -21,7 +21,7 @@ _MOST_WAITING = 1_000
 """How many events wait for who does not read them, before texts that follow each other are joined."""
 _NEVER_DROPPED = ("text", "error", "final")
 _MOST_TOLD = 1_000
-"""How many messages are remembered whose request got all replies, until these come to be sent."""
+"""How many messages are remembered whose request got the replies, until these come to be sent."""
 
 
 class Asker:
@@ -79,7 +79,7 @@ class Askers:
         self._most = most
         self._waiting: dict[tuple[str, str], list[Asker]] = {}
         self._count = 0
-        self._told: dict[tuple[str, str], None] = {}
+        self._told: dict[tuple[str, str], int] = {}
 
     @property
     def has_room(self) -> bool:
@@ -114,8 +114,8 @@ class Askers:
             self._waiting[key].remove(asker)
             if not self._waiting[key]:
                 del self._waiting[key]
-            if asker.is_told:
-                self._told[key] = None
+            if asker.is_told and asker.replies:
+                self._told[key] = max(self._told.get(key, 0), len(asker.replies))
                 if len(self._told) > _MOST_TOLD:
                     del self._told[next(iter(self._told))]
             asker.over.set()
@@ -133,14 +133,23 @@ class Askers:
         for asker in self._waiting.get((message.chat_id, message.message_id), ()):
             asker.end(own)
 
+    def asked(self, reply: ChannelMessage) -> ChannelMessage | None:
+        """Return the message that a reply answers, if requests wait that do not know yet that its turn is over.
+
+        So it is if another gateway took the turn: the reply is how this one learns of its end.
+        """
+        askers = self._waiting.get((reply.chat_id, reply.answers), ())
+        return next((asker.message for asker in askers if not asker.is_answered), None)
+
     async def was_told(self, reply: ChannelMessage) -> bool:
         """Tell whether a request that waited has got a reply, once none waits for it any more."""
         key = (reply.chat_id, reply.answers)
         for asker in list(self._waiting.get(key, ())):
-            if not asker.is_answered:  # another gateway took the turn: the reply is how this one learns of its end
-                asker.end([reply])
             await asker.over.wait()
-        return key in self._told
+        left = self._told.pop(key, 0)
+        if left > 1:
+            self._told[key] = left - 1
+        return left > 0
 
 
 def _joined(events: Sequence[StreamEvent]) -> list[StreamEvent]:

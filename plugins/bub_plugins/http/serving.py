@@ -60,6 +60,9 @@ class Serving:
 
     async def send(self, reply: ChannelMessage) -> None:
         """Deliver a reply (`Channel.send`)."""
+        asked = self.door.askers.asked(reply)
+        if asked is not None:
+            self.end(asked, [reply])
         if await self.door.askers.was_told(reply):
             return
         webhook = webhook_of(reply.chat_id)

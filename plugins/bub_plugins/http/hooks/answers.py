@@ -23,6 +23,7 @@ _HEARTBEAT = 15.0
 """How often, in seconds, a stream says that it is there while nothing comes."""
 
 _HEADERS = {"cache-control": "no-store"}
+_AGAIN = {"idempotent-replayed": "true"}
 
 
 def accepted(message: ChannelMessage) -> Response:
@@ -30,10 +31,20 @@ def accepted(message: ChannelMessage) -> Response:
     return JSONResponse({"message_id": message.message_id}, 202, headers=_HEADERS)
 
 
-def answered(message_id: str, replies: Sequence[dict[str, str]], *, is_repeated: bool = False) -> Response:
+def answered(message_id: str, replies: Sequence[dict[str, str]]) -> Response:
     """The replies to a message."""
-    headers = {**_HEADERS, "idempotent-replayed": "true"} if is_repeated else _HEADERS
-    return JSONResponse({"message_id": message_id, "replies": replies}, headers=headers)
+    return JSONResponse({"message_id": message_id, "replies": replies}, headers=_HEADERS)
+
+
+def repeated(message_id: str, replies: Sequence[dict[str, str]]) -> Response:
+    """The replies to a message that came before."""
+    return JSONResponse({"message_id": message_id, "replies": replies}, headers={**_HEADERS, **_AGAIN})
+
+
+def streamed(message_id: str, replies: Sequence[dict[str, str]]) -> Response:
+    """The replies to a message that came before, as server-sent events."""
+    said = [sse("accepted", {"message_id": message_id}), *(sse("reply", one) for one in replies), sse("end", {})]
+    return Response(b"".join(said), headers={**_HEADERS, **_AGAIN}, media_type="text/event-stream")
 
 
 class Waiting:

@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from bub.base.duration import parse_duration
 from bub_plugins.http.door import Door
-from bub_plugins.http.hooks.answers import Streaming, Waiting, answered
+from bub_plugins.http.hooks.answers import Streaming, Waiting, repeated, streamed
 from bub_plugins.http.hooks.reading import read_message
 from bub_plugins.http.hooks.seen import Seen
 from bub_plugins.http.refusal import Refusal
@@ -30,9 +30,10 @@ def webhook_routes(door: Door, seen: Seen) -> list[BaseRoute]:
         if message is None:
             return Response(status_code=204)
         kept = seen.answer_to(message.message_id)
+        streams = "text/event-stream" in request.headers.get("accept", "")
         if kept is not None:
-            return answered(message.message_id, kept, is_repeated=True)
-        if "text/event-stream" in request.headers.get("accept", ""):
+            return (streamed if streams else repeated)(message.message_id, kept)
+        if streams:
             return Streaming(door.askers, message)
         is_over = seen.was_answered(message.message_id)
         return Waiting(door.askers, message, 0 if is_over else parse_duration(hook.answer_within) or 0)
