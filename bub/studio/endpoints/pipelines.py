@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import trio
 
 from bub.studio.access import RefusedRequestError
@@ -31,7 +32,7 @@ async def describe_stage(studio: Studio, asked: Asked) -> Any:
     running = studio.live.look().running.get(profile, {}).get(stage, 0)
     return {
         **shown,
-        "errors": list(reversed(numbers.errors)) if numbers is not None else [],
+        "errors": [msgspec.structs.asdict(one) for one in reversed(numbers.errors)] if numbers is not None else [],
         "numbers": {"count": count, "failed": failed, "running": running, "p50": p50, "p95": p95, "p99": p99},
     }
 
