@@ -183,13 +183,14 @@ def gateway(
     (folder / "port").unlink(missing_ok=True)
     told = {"PYTHONPATH": str(ROOT), "BUB_TRUST_WORKSPACE": "1", **environment}
     with (
+        (folder / "stdout").open("wb") as stdout,
         (folder / "stderr").open("wb") as stderr,
         subprocess.Popen(
             [sys.executable, "-m", module, "gateway", *arguments],
             cwd=folder,
             env={**os.environ, **told},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=stdout,
             stderr=stderr,
         ) as process,
     ):
