@@ -33,7 +33,7 @@ export SAY := $(value MESSAGE)
 # Tests start Bub hundreds of times: a process that may not keep bytecode compiles every module anew, at twice the cost.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test matrix conformance foreign lint types pictures fuzz promise planted crash load cluster copy beside soak local bench installs packages journey compat build clean
+.PHONY: help run test matrix conformance foreign browser lint types pictures fuzz promise planted crash load cluster copy beside soak local bench installs packages journey compat build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -59,6 +59,9 @@ foreign: $(VENV)/.bub $(VENV)/.test ## use Bub with clients and servers of MCP t
 	npm install --prefix tests/foreign --no-package-lock --no-audit --no-fund
 	$(PY) -m pytest -p no:cacheprovider tests/foreign/*.py $(PYTEST_ARGS)
 
+browser: $(VENV)/.bub $(VENV)/.test tests/browser/node_modules ## use the studio's page in a headless Chromium: make browser PYTEST_ARGS="-k turn"; needs Node 20
+	$(PY) -m pytest -p no:cacheprovider tests/browser/*.py $(PYTEST_ARGS)
+
 lint: $(VENV)/.lint ## ruff, rules and layout; words that make a reader stop
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -67,7 +70,7 @@ lint: $(VENV)/.lint ## ruff, rules and layout; words that make a reader stop
 types: $(VENV)/.bub $(VENV)/.lint $(VENV)/.test ## mypy --strict over bub, the shipped plugins and the examples
 	$(PY) -m mypy
 
-pictures: $(VENV)/.bub $(VENV)/.test ## draw the pictures of the documentation anew
+pictures: $(VENV)/.bub $(VENV)/.test $(if $(shell command -v npm),tests/browser/node_modules) ## make the pictures of the documentation anew; screenshots if there is Chromium
 	PYTHONPATH=tests $(PY) -m pictures
 
 fuzz: $(VENV)/.bub $(VENV)/.test ## validate files nobody would write: make fuzz FUZZ_SECONDS=60
@@ -130,7 +133,7 @@ build: $(VENV)/.package ## wheel and source archive, in dist/
 	$(PY) -m build --no-isolation --outdir dist .
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) .venv .venv-3.* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) .venv .venv-3.* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis tests/browser/node_modules
 	find bub plugins tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp lies inside the environment that it speaks of, so removing the one removes the other.
@@ -175,6 +178,11 @@ $(VENV)/.compat: $(VENV)/.python pyproject.toml
 
 $(VENV)/.package: $(VENV)/.python pyproject.toml
 	$(STEP) "installing what makes packages" $(INSTALL) --group package
+	@touch $@
+
+# What drives a browser comes from npm; the browser itself is the machine's.
+tests/browser/node_modules: tests/browser/package.json
+	npm install --prefix tests/browser --no-package-lock --no-audit --no-fund
 	@touch $@
 
 # Into the environment, and not into the person's own folder with `bub local install`: `make clean` removes it, and tests find it.
