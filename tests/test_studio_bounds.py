@@ -248,7 +248,7 @@ async def test_pieces_of_a_text_come_as_one_and_who_reads_too_late_reads_the_tap
 async def test_a_browser_that_does_not_read_has_no_queue() -> None:
     world = World()
     known = SimpleNamespace(knows=lambda cookie: True)
-    looking = SimpleNamespace(describe=dict, looking=lambda: trio.CancelScope())
+    looking = SimpleNamespace(describe=dict, looking=trio.CancelScope, browsers=1)
     studio = SimpleNamespace(**{**vars(world), "access": known, "pulse": looking})
     sent: list[bytes] = []
     reading, told = trio.Event(), trio.Event()

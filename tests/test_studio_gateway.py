@@ -127,6 +127,9 @@ def test_what_is_typed_on_the_page_is_asked_about_and_answered_there(running: Ru
         events = feed.events("main", told["message_id"])
         assert any(kind == "message" and "the lamp is on in the hall" in data["content"] for kind, data in events)
         assert browser.get("approvals")["open"] == []
+        (turn,) = browser.get("turns", session="studio:main")["turns"]
+        (call,) = browser.get(f"turns/{turn['id']}")["activities"]
+        assert (call["kind"], call["name"], call["stage"], call["outcome"]) == ("tool", "lamp.on", "run_model", "ok")
     assert not browser.post("approvals/q4711", yes=True)["counts"]
     assert browser.send("approvals/q4711", yes="yes").status_code == 400
 

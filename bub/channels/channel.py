@@ -132,6 +132,8 @@ class Channel:
     """Whether `show_question` shows one, which is answered later; the turn waits for that, over a restart, too."""
     fills_forms: bool = False
     """Whether `fill` puts a form to a person; if not, only a form that wants a yes or a no is shown, as a question."""
+    has_schedules: bool = True
+    """Whether what the agent schedules for itself in a chat is fired by whoever runs the channel."""
     desk: Desk | None = None
     """Set while the channel runs."""
 

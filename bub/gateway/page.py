@@ -39,7 +39,7 @@ class Page:
                 help="run it in a terminal that you opened yourself, or take `gateway.studio` out",
             )
         self._chats = ChatLog()
-        self._channel = PageChannel(self._chats, lambda: framework.mask)
+        self._channel = PageChannel(self._chats, lambda: framework.mask, is_kept=not is_shared)
 
     @property
     def channels(self) -> Sequence[PageChannel]:

@@ -150,7 +150,8 @@ class Dispatcher:
         self._start_soon(self._see_to, taken)
 
     async def _see_to(self, batch: Batch) -> None:
-        current_schedules.set(SessionSchedules(self._mailbox, batch))
+        fires = self._channels[batch.message.channel].has_schedules
+        current_schedules.set(SessionSchedules(self._mailbox, batch, fires=fires))
         current_lease.set(self._lease_of(batch.ids[0]))
         try:
             with batch.scope:

@@ -58,7 +58,7 @@ async def serve_alone(
     settings = studio_settings(framework, listen=listen, write=write)
     async with framework.running(), trio.open_nursery() as tasks:
         chats, store = ChatLog(), Mailbox(None, framework.workspace)
-        channel = PageChannel(chats, lambda: framework.mask)
+        channel = PageChannel(chats, lambda: framework.mask, is_kept=False)
         manager = ChannelManager(framework, [], mailbox=store, counts=framework.counts, beside=[channel])
         desks = {"": _desk_of_workspace(framework), OWN: OwnDesk(manager, store)}
         server = StudioServer(framework, settings, Alone(framework), chats=chats, channel=channel, desks=desks)

@@ -138,6 +138,8 @@ class _Guard:
             raise RefusedRequestError(405, "only GET and POST")
         if not is_api:
             return
+        if request.method == "HEAD":
+            raise RefusedRequestError(405, "only GET and POST")
         if request.method == "POST":
             access.check_change(request.headers)
         else:
@@ -163,7 +165,8 @@ class _Answering:
                 _cookie_of(request, self._studio.access) or "",
             )
             said = await self._endpoint.answer(self._studio, asked)
-            response = _json(200, mask.value(said) if self._endpoint.covered else said)
+            shown = msgspec.to_builtins(said, enc_hook=str)
+            response = _json(200, mask.value(shown) if self._endpoint.covered else shown)
             if said is None:
                 response = Response(status_code=204)
         except RefusedRequestError as error:

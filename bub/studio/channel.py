@@ -26,7 +26,10 @@ _WRITER = "page"
 
 
 class PageChannel(OwnChannel):
-    """The chats of the page; `mask` gives what covers secrets, and `log` takes what browsers are to see."""
+    """The chats of the page; `mask` gives what covers secrets, and `log` takes what browsers are to see.
+
+    They end with the process unless they are kept (`is_kept`), in the inbox of a gateway.
+    """
 
     name = NAME
     role: Role = "interface"
@@ -34,8 +37,9 @@ class PageChannel(OwnChannel):
     surface = Surface.PAGE
     shows_questions = True
 
-    def __init__(self, log: ChatLog, mask: Callable[[], Redactor]) -> None:
+    def __init__(self, log: ChatLog, mask: Callable[[], Redactor], *, is_kept: bool) -> None:
         super().__init__()
+        self.has_schedules = is_kept
         self._log = log
         self._mask = mask
         self._waiting: Counter[str] = Counter()

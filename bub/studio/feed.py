@@ -1,7 +1,7 @@
 """What one browser is told as it happens: a batch is made when it can take one, of the state as it is then.
 
 So a browser that does not read costs what it was told last, and no queue. Batches are fewer if they are dear: making
-them takes a browser a fiftieth of a processor at most.
+them takes a fiftieth of a processor at most, however many browsers look.
 """
 
 from __future__ import annotations
@@ -114,8 +114,12 @@ class Feed:
             ending = scope.get("state", {}).get("ending")
             if ending is not None:
                 tasks.start_soon(_end_with, ending, tasks.cancel_scope)
-            with self._studio.pulse.looking():
-                await self._send_batches(cookie, send)
+            try:
+                with self._studio.pulse.looking():
+                    await self._send_batches(cookie, send)
+            finally:
+                if not self._studio.pulse.browsers:
+                    self._studio.live.forget()
             tasks.cancel_scope.cancel()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -129,7 +133,7 @@ class Feed:
                 text = b"event: batch\ndata: " + msgspec.json.encode(batch, enc_hook=str) + b"\n\n"
             elif trio.current_time() - last >= _KEPT_OPEN:
                 text = b": \n\n"
-            pause = max(_FASTEST, (thread_time() - began) * _SHARE)
+            pause = max(_FASTEST, (thread_time() - began) * _SHARE * self._studio.pulse.browsers)
             if text:
                 await send({"type": "http.response.body", "body": text, "more_body": True})
                 last = trio.current_time()

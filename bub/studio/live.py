@@ -41,6 +41,10 @@ class Live:
             self._sample, self._taken = self._take(), now
         return self._sample
 
+    def forget(self) -> None:
+        """Keep nothing of what was seen: nobody looks any more."""
+        self._sample, self._taken = Sample({}, {}, {}), -_AT_MOST_EVERY
+
     def _take(self) -> Sample:
         looks: dict[str, Look] = {}
         turns: dict[str, MessageTurn] = {}

@@ -30,7 +30,8 @@ class Pulse:
     def __init__(self, desks: Sequence[Desk], around: Surroundings) -> None:
         self._desks = desks
         self._around = around
-        self._browsers = 0
+        self.browsers = 0
+        """How many browsers look."""
         self._idle = trio.lowlevel.ParkingLot()
         self._approvals = 0
         self._entries = {"waiting": 0, "outgoing": 0, "dead": 0}
@@ -39,12 +40,12 @@ class Pulse:
     @contextmanager
     def looking(self) -> Iterator[None]:
         """Look around for a browser, as long as the block lasts."""
-        self._browsers += 1
+        self.browsers += 1
         self.look_again()
         try:
             yield
         finally:
-            self._browsers -= 1
+            self.browsers -= 1
 
     def look_again(self) -> None:
         """Look at once: something has been answered, dropped or tried again."""
@@ -67,7 +68,7 @@ class Pulse:
 
     async def _keep_looking(self, look: Callable[[], Awaitable[None]], pause: float) -> None:
         while True:
-            if not self._browsers:
+            if not self.browsers:
                 await self._idle.park()
             began = trio.current_time()
             try:

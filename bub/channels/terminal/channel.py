@@ -61,6 +61,7 @@ class Terminal(Channel):
     role: Role = "interface"
     when_busy: WhenBusy = "steer"
     can_ask = True
+    has_schedules = False
 
     def __init__(
         self,

@@ -10,7 +10,6 @@ from bub.inbox.batch import Batch
 from bub.inbox.schedules.own import OwnSchedule
 from bub.inbox.store import InboxStore
 from bub.pipeline.plan.schedules.moments import check_moments, shortest_pause
-from bub.plugins.shipped import TERMINAL
 
 SHORTEST_PAUSE = 900.0
 """How many seconds lie between two moments of a schedule that the agent has made, at least."""
@@ -20,11 +19,12 @@ LONGEST_MESSAGE = 4_000
 
 
 class SessionSchedules:
-    """The schedules of the session that a batch belongs to, in `store`."""
+    """The schedules of the session that a batch belongs to, in `store`; `fires` says whether anybody fires them."""
 
-    def __init__(self, store: InboxStore, batch: Batch) -> None:
+    def __init__(self, store: InboxStore, batch: Batch, *, fires: bool = True) -> None:
         self._store = store
         self._batch = batch
+        self._fires = fires
 
     async def add(self, cron: str, timezone: str, message: str, *, once: bool, most: int) -> OwnSchedule:
         """Keep a schedule for this session and the profile of this turn, which may have `most` of them.
@@ -34,7 +34,7 @@ class SessionSchedules:
         asked = self._batch.message
         if any(item.firing is not None for item in self._batch.items):
             raise BubError("a turn that a schedule began makes no schedules", help="let a person ask for it")
-        if asked.channel == TERMINAL:
+        if not self._fires:
             raise BubError("nothing fires schedules here", help="only a chat that a gateway serves can have schedules")
         if not message.strip() or len(message) > LONGEST_MESSAGE:
             raise BubError(f"the message has to have 1 to {LONGEST_MESSAGE} letters", help="say it in fewer words")
