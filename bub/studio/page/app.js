@@ -28,11 +28,18 @@ function takeToken() {
 }
 
 async function enter(token) {
+  isIn = false;
+  let isWrong = false;
   try {
-    if (token) await post("enter", { token });
+    if (token) {
+      await post("enter", { token }).catch((error) => {
+        if (!error.isStranger) throw error;
+        isWrong = true; // the browser may be known all the same
+      });
+    }
     know(await get("state"));
   } catch (error) {
-    if (error.isStranger) return askForToken(token ? "This token is not valid: Bub prints a new one each time it starts." : "");
+    if (error.isStranger) return askForToken(isWrong ? "This token is not valid: Bub prints a new one each time it starts." : "");
     put(main, h("h1", null, "Bub studio"), h("div", { class: "problem", role: "alert" }, h("strong", null, error.message), h("p", null, error.help ?? "")),
       button("Try again", () => enter(null)));
     return null;
