@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
-import sys
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,12 +12,14 @@ from typing import Any
 
 import httpx
 import openai
-import pexpect
 import pytest
-from fakes.command_line import ROOT, bub
 from fakes.openai_house import TOKENS, House, openai_house
 from fakes.scripted import OPENAI, Called, Script
 from openai import OpenAI
+
+from bub.approval import OPERATOR
+from bub.inbox.mailbox import inbox_file
+from bub.inbox.sqlite import SqliteInbox
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
 FUNCTION = {
@@ -69,6 +69,19 @@ def weather(city: str, id: str = "call_w") -> Called:  # noqa: A002
 
 def last_asked(house: House) -> dict[str, Any]:
     return house.asked()[-1]
+
+
+def say_yes(house: House) -> None:
+    """Answer the one question that waits, as `bub inbox approve` does beside the gateway."""
+    inbox = SqliteInbox(inbox_file(house.running.folder / "home"), house.running.folder)
+    inbox.open()
+    try:
+        [question] = house.running.until(inbox.questions.open, "a question")
+        assert (question.approval.session_id, question.channel) == ("http:ada:harbour", "http")
+        assert "a boat" in question.asked
+        assert inbox.questions.answer(question.id, True, OPERATOR)
+    finally:
+        inbox.close()
 
 
 # Models and who may ask
@@ -328,18 +341,8 @@ def test_in_a_session_what_needs_a_yes_waits_for_the_operator(house: House, ada:
         answer = threads.submit(
             lambda: ada.chat.completions.create(model="strict", user="harbour", messages=[asked]).choices[0]
         )
-        folder = house.running.folder
-        home = str(folder / "home")
         house.ended(before + 1)
-        house.running.until(lambda: "q1" in bub(folder, "inbox", "list", BUB_HOME=home).stdout, "a question")
-        env: Any = {**os.environ, "PYTHONPATH": str(ROOT), "BUB_HOME": home, "TERM": "xterm"}
-        terminal = pexpect.spawn(
-            sys.executable, ["-m", "bub", "inbox", "approve", "q1"], cwd=folder, env=env, encoding="utf-8", timeout=20
-        )
-        terminal.expect("item: a boat")
-        terminal.expect("Allow it")
-        terminal.send("y")
-        terminal.expect(pexpect.EOF)
+        say_yes(house)
         assert answer.result(30).message.content == "We have a boat."
     assert "bought a boat" in json.dumps(last_asked(house)["messages"])
 
@@ -468,6 +471,8 @@ def test_who_hangs_up_ends_a_turn_without_a_session_and_not_one_with(house: Hous
     next(iter(stream))
     stream.close()
     assert house.ended(before + 2)[-1] == "done"
+    house.running.wait_for_log(f"session=http:ada:{name}")
+    assert "delivery" not in house.running.log
     ada.chat.completions.create(model="default", user=name, messages=[user(OPENAI.answer("Yes."))])
     assert "Once upon a time." in json.dumps(last_asked(house)["messages"])
 

@@ -139,6 +139,15 @@ async def test_the_request_is_told_by_who_begins_the_turn_and_never_by_the_messa
     assert "evil" not in json.dumps(asked)
 
 
+def test_what_a_program_brings_is_kept_with_its_message() -> None:
+    request = ClientRequest(tools=(WEATHER,), results=(ClientResult("w1", "rain"),), max_tokens=7)
+    message = ChannelMessage("http", "ada:one", "Hello", request=request.as_dict())
+    again = ChannelMessage(**json.loads(json.dumps(message.as_dict())))
+    read = ClientRequest.read(again.request)
+    assert read is not None
+    assert json.dumps(read.as_dict()) == json.dumps(request.as_dict())
+
+
 # Tools of the program
 
 

@@ -66,9 +66,11 @@ class Serving:
         if await self.door.askers.was_told(reply):
             return
         webhook = webhook_of(reply.chat_id)
-        hook = self.door.settings.webhooks.get(webhook) if webhook else None
+        if webhook is None:
+            return  # the client has hung up: the answer is on the tape of its session, for its next request
+        hook = self.door.settings.webhooks.get(webhook)
         if hook is not None and hook.callback is not None:
-            await call_back(self._client, str(webhook), hook.callback, reply)
+            await call_back(self._client, webhook, hook.callback, reply)
         elif self._seen.answer_to(reply.answers) is None:
             raise UndeliverableError("no request waits for this reply any more")
 

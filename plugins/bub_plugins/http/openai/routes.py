@@ -25,7 +25,7 @@ from bub_plugins.http.openai.outcome import Outcome
 from bub_plugins.http.openai.responses import ResponseWriter
 from bub_plugins.http.openai.responses_request import read_response
 from bub_plugins.http.openai.stopping import Stopping
-from bub_plugins.http.openai.turns import Room, Tell, answer
+from bub_plugins.http.openai.turns import Room, Tell, answer, note_failure
 from bub_plugins.http.refusal import Refusal
 
 SESSION = "x-bub-session"
@@ -86,6 +86,10 @@ class _Api:
                 return stopping.cut(outcome)
             except Refusal as refusal:
                 raise _as_error(refusal) from None
+            except ApiError:
+                raise
+            except Exception as error:  # noqa: BLE001 (whatever it is, the client learns of it in its own shape)
+                raise note_failure(self._door, asked.session, error) from None
 
         return Answering(run, writer(asked), request_id, streams=asked.stream)
 

@@ -140,7 +140,7 @@ async def _answer_alone(door: Door, asked: Asked, message: ChannelMessage, tell:
         outcome = str(result.ended_by or "ok").partition(":")[0]
     except Exception as error:  # noqa: BLE001 (the client learns that it failed, and the log why)
         outcome = "failed"
-        raise _note_failure(door, message, error) from None
+        raise note_failure(door, message.session_id, error) from None
     finally:
         seconds = perf_counter() - began
         door.framework.counts.turn(asked.model, outcome, turn.trace, seconds)
@@ -149,12 +149,13 @@ async def _answer_alone(door: Door, asked: Asked, message: ChannelMessage, tell:
     return outcome_of(_text_of(replies, message), end, is_denied=outcome == _DENIED)
 
 
-def _note_failure(door: Door, message: ChannelMessage, error: Exception) -> ApiError:
+def note_failure(door: Door, session: str, error: Exception) -> ApiError:
+    """Note that a turn failed, and return what the client may know of it."""
     error_id = uuid4().hex[:8]
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     door.framework.counts.failure("turn")
-    log_exception("turn.failed", error, id=error_id, session=message.session_id)
+    log_exception("turn.failed", error, id=error_id, session=session)
     return explain_failure(error, error_id)
 
 
