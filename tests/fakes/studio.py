@@ -110,11 +110,11 @@ class StudioProcess:
 
 @contextmanager
 def bub_studio(
-    folder: Path, *options: str, environ: Mapping[str, str] | None = None, listen: str = "127.0.0.1:0"
+    folder: Path, *options: str, environ: Mapping[str, str] | None = None, write: bool = False
 ) -> Iterator[StudioProcess]:
     """Run `bub studio` in a folder until the block is left; its home is `home` there."""
     home = folder / "home"
-    command = [sys.executable, "-m", "bub", *options, "studio", "--listen", listen]
+    command = [sys.executable, "-m", "bub", *options, "studio", *(["--write"] if write else [])]
     environment = {**os.environ, "BUB_HOME": str(home), **(environ or {})}
     with (folder / "stderr").open("w") as errors:
         process = subprocess.Popen(

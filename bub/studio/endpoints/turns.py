@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import trio
 
 from bub.runtime.message_turn import MessageTurn
 from bub.studio.requests import Asked
@@ -19,6 +20,9 @@ _MOST = 500
 _MOST_SHOWN = 2_000
 """Of a turn that runs, how many activities are shown."""
 
+_AT_ONCE = 50
+"""How many rows are made before others have their turn."""
+
 _FIELDS = ("session", "channel", "profile", "outcome")
 
 
@@ -28,7 +32,9 @@ async def list_turns(studio: Studio, asked: Asked) -> dict[str, Any]:
     wanted = {field: asked.name(field, "") for field in _FIELDS}
     query = asked.name("query", "").casefold()
     found = []
-    for row in _rows(studio, state):
+    for number, row in enumerate(_rows(studio, state)):
+        if number % _AT_ONCE == _AT_ONCE - 1:
+            await trio.lowlevel.checkpoint()  # turns go on meanwhile
         texts = (row["text"], row["session"], row["chat"], row["sender"], row["id"])
         if any(text and row[field] != text for field, text in wanted.items()):
             continue
@@ -46,7 +52,7 @@ def _rows(studio: Studio, state: str) -> Iterator[dict[str, Any]]:
         for turn in reversed(list(studio.framework.turns_under_way)):
             yield row_of_live(turn, mask)
     if state != "running":
-        for past in studio.recorder.newest():
+        for past in list(studio.recorder.newest()):
             yield row_of_past(past, mask)
 
 
