@@ -28,6 +28,34 @@ def severities(text: str) -> list[str]:
     return [finding.severity for finding in leaks(text)]
 
 
+API = """
+extends: bub:default
+settings:
+  http:
+    clients: {ada: {token: "${file:token}", profiles: [default, other]}}
+    WEBHOOKS
+profiles:
+  default: {plugins: [http], tools: TOOLS}
+  other: {plugins: [local_model], tools: TOOLS}
+"""
+
+
+@pytest.mark.parametrize(
+    ("webhooks", "told"),
+    [
+        ("", []),
+        ("webhooks: {a: {clients: [ada]}}", [("default", "note")]),
+        ("webhooks: {a: {clients: [ada], profile: other}}", [("other", "note")]),
+        ("webhooks: {a: {clients: [ada], profile: other}, b: {clients: [ada]}}", [(None, "note")]),
+    ],
+)
+def test_what_a_webhook_passes_on_begins_a_way_and_a_client_begins_none(
+    webhooks: str, told: list[tuple[str | None, str]]
+) -> None:
+    found = leaks(API.replace("WEBHOOKS", webhooks).replace("TOOLS", ISSUE))
+    assert [(one.profile, one.severity) for one in found if "strangers on `http`" in one.message] == told
+
+
 HELP = "let a person be asked: `tools: {ask: [bash]}`, or deny it, or name who may write on `telegram`"
 ISSUE = "{allow: [web.fetch, fs.read, bash], ask: []}"
 

@@ -13,7 +13,7 @@ from bub.base.globs import matcher
 from bub.hookspecs import PERSONALITY_POINT
 from bub.labels import Labels
 from bub.pipeline.plan.plan import Plan
-from bub.pipeline.plan.scalars import text_of
+from bub.pipeline.plan.scalars import mappings_in, text_of
 from bub.pipeline.plan.ways.declared import DeclaredPlugin, declared_in
 from bub.pipeline.plan.ways.guests import GUESTS, Strangers, find_strangers
 from bub.pipeline.source.document import Node
@@ -21,7 +21,7 @@ from bub.pipeline.source.merge import DEFAULT_PROFILE
 from bub.pipeline.source.profiles import Effective, effective
 from bub.plugins.shipped import VOUCHED_IDS
 
-_TELEGRAM = "telegram"
+_TELEGRAM, _HTTP = "telegram", "http"
 _ALL, _LISTEN = "all", "listen"
 _CHANNEL, _PERSON = "channel", ("sender_id", "chat_id")
 
@@ -87,12 +87,22 @@ def _find_strangers(plugin: DeclaredPlugin, channel: str, section: Node | None) 
         return None
     if plugin.name == _TELEGRAM and (section is None or section.get("token") is None):
         return None
+    if plugin.name == _HTTP:  # its clients are known by their tokens
+        webhooks = section.get("webhooks") if section is not None else None
+        passed_on = "what a webhook passes on may be a stranger's"
+        if webhooks is None or not _entries(webhooks):
+            return None
+        return Strangers(webhooks.where, passed_on, is_certain=False)
     if plugin.name == _TELEGRAM or any(_elements(section.get(key)) for key in GUESTS if section is not None):
         return find_strangers(section)
     if labels is not None:
         return Strangers(plugin.place, "strangers may write there")
     listen = section.get(_LISTEN) if section is not None else None
     return Strangers(listen.where, "it listens for messages", is_certain=False) if listen is not None else None
+
+
+def _entries(node: Node | None) -> dict[str, Node]:
+    return dict(mappings_in(node))
 
 
 def _elements(node: Node | None) -> tuple[Node, ...]:
@@ -104,6 +114,13 @@ def _elements(node: Node | None) -> tuple[Node, ...]:
 
 def _lead(plan: Plan, entrance: Entrance, *, is_start: bool) -> Entrance | None:
     """An entrance with the route that leads strangers to the profile, if one does or none takes them elsewhere."""
+    if entrance.channel == _HTTP:
+        named = {text_of(node): node for node in _profiles_of_webhooks(plan)}
+        own = named.get(plan.profile)
+        if own is not None:
+            return replace(entrance, route=own.place)
+        if len(_profiles_of_webhooks(plan)) == len(_entries(plan.root.get("settings", _HTTP, "webhooks"))):
+            return None  # each leads to a profile of its own, whatever routes say
     for route in _elements(plan.root.get("routes")):
         match = route.get("match")
         if match is None or not match.is_mapping or not _may_take(match, entrance.channel):
@@ -122,8 +139,15 @@ def _choosing(plan: Plan) -> Place | None:
 
 
 def _leads_here(plan: Plan) -> bool:
-    """Whether some route leads to the profile."""
-    return any(text_of(route.get("profile")) == plan.profile for route in _elements(plan.root.get("routes")))
+    """Whether some route or webhook leads to the profile."""
+    named = [route.get("profile") for route in _elements(plan.root.get("routes"))]
+    return any(text_of(node) == plan.profile for node in [*named, *_profiles_of_webhooks(plan)])
+
+
+def _profiles_of_webhooks(plan: Plan) -> list[Node]:
+    """Where webhooks name the profiles that answer them."""
+    said = [webhook.get("profile") for webhook in _entries(plan.root.get("settings", _HTTP, "webhooks")).values()]
+    return [node for node in said if node is not None]
 
 
 def _may_take(match: Node, channel: str) -> bool:
