@@ -17,7 +17,7 @@ from bub.doctor.telemetry import look_at_telemetry
 from bub.errors import BubError
 from bub.streaming import AsyncStreamEvents
 from bub.telemetry.sampling import Sampler, read_sampler
-from bub.telemetry.settings import Destination, read_destination
+from bub.telemetry.settings import Destination, read_destination, secret_headers
 from bub.telemetry.wanted import is_wanted
 
 pytestmark = pytest.mark.anyio
@@ -126,6 +126,12 @@ def test_a_share_of_the_traces_is_that_share_and_the_same_as_the_sdk_takes() -> 
     taken = [own.takes(one, None) for one in ids]
     assert taken == [bool(sdk.should_sample(None, int(one, 16), "x").decision.value) for one in ids]
     assert 450 < sum(taken) < 750
+
+
+def test_a_header_is_secret_if_its_name_or_its_looks_say_so() -> None:
+    environ = {ENDPOINT: "http://a:1", "OTEL_EXPORTER_OTLP_HEADERS": "x-scope-orgid=main,api-key=t0p%20secret"}
+    secrets = secret_headers(read(environ), environ)
+    assert "t0p secret" in secrets and "main" not in secrets
 
 
 # Without the packages, and at the start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Annotated, TypeAlias
@@ -12,7 +13,8 @@ import msgspec
 from bub.base.duration import parse_duration
 from bub.errors import BubError
 from bub.plugins.section import HasSettings, Settings
-from bub.secrets.literals import credentials_in
+from bub.secrets.literals import credentials_in, looks_secret
+from bub.secrets.names import SECRET_HEADER
 from bub.telemetry.wanted import ENDPOINT, SIGNAL_ENDPOINTS, is_named_in_settings
 
 PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_METRICS_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
@@ -110,9 +112,15 @@ def read_destination(framework: HasSettings, environ: Mapping[str, str]) -> Dest
 
 
 def secret_headers(destination: Destination, environ: Mapping[str, str]) -> list[str]:
-    """What the values of the headers that are sent keep secret: each of them may be a key."""
-    told = [unquote(pair.partition("=")[2].strip()) for name in _HEADERS for pair in environ.get(name, "").split(",")]
-    return [secret for value in (*destination.headers.values(), *told) for secret in (value, *credentials_in(value))]
+    """What the headers that are sent keep secret: all of one whose name says so, of others what looks like a key."""
+    pairs = [pair.partition("=") for name in _HEADERS for pair in environ.get(name, "").split(",")]
+    told = [(name.strip(), unquote(value.strip())) for name, _, value in pairs]
+    return [
+        secret
+        for name, value in (*destination.headers.items(), *told)
+        if re.search(SECRET_HEADER, name) or looks_secret(value)
+        for secret in (value, *credentials_in(value))
+    ]
 
 
 def _require_protocol(environ: Mapping[str, str]) -> None:
