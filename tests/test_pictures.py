@@ -8,10 +8,11 @@ from xml.etree import ElementTree
 import pytest
 from fakes.command_line import ROOT
 from pictures import FOLDER, PICTURES
+from pictures.screens import LARGEST, SCREENS
 from pictures.terminal import CELL, draw_terminal
 
 _SVG = "{http://www.w3.org/2000/svg}"
-SHOWN = re.compile(r'(?:src="|\]\()[\w./-]*?pictures/([\w.-]+)')
+SHOWN = re.compile(r'(?:src(?:set)?="|\]\()[\w./-]*?pictures/([\w.-]+)')
 
 
 def read(name: str) -> str:
@@ -26,7 +27,16 @@ def test_a_picture_of_the_documentation_shows_what_is(name: str) -> None:
 def test_the_pages_show_every_picture_and_no_other() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     shown = {name for page in pages for name in SHOWN.findall(page.read_text(encoding="utf-8"))}
-    assert shown == set(PICTURES) == {file.name for file in FOLDER.iterdir()}
+    assert shown == {*PICTURES, *SCREENS} == {file.name for file in FOLDER.iterdir()}
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_screenshot_is_small_and_each_light_one_has_a_dark_one(name: str) -> None:
+    data = (FOLDER / name).read_bytes()
+    assert data.startswith(b"\x89PNG")
+    assert len(data) < LARGEST
+    pair = {name.replace("-dark", ""), name.replace("-dark", "").replace(".png", "-dark.png")}
+    assert pair <= set(SCREENS)
 
 
 @pytest.mark.parametrize("name", PICTURES)
