@@ -31,6 +31,9 @@ Tell = Callable[[str], None]
 _LOOK_AGAIN = 5.0
 """How often, in seconds, it is asked whether a message that waits may still be answered."""
 
+_DRAFT = "api"
+"""Where there is a draft, the end of a turn is told with a reply in any case, be it blank: nobody waits for ever."""
+
 _DENIED, _ERROR, _NOTE = "denied", "error", "note"
 _TEMPORARY = "temp/"
 
@@ -99,8 +102,11 @@ async def _answer_in_session(door: Door, asked: Asked, message: ChannelMessage, 
     failures = [reply.content for reply in replies if reply.kind == _ERROR]
     if failures:
         raise ApiError(500, failures[0], type=SERVER, code="internal_error")
-    if not replies and not end.data:
-        raise ApiError(500, "Nobody answered this message: a plugin dropped it.", type=SERVER, code="not_answered")
+    if not end.data and not any(reply.content for reply in replies):
+        problem = (
+            "Nobody answered this message here: a plugin dropped it, or another gateway has the calls of its tools."
+        )
+        raise ApiError(500, problem, type=SERVER, code="not_answered")
     denied = any(reply.kind == _DENIED for reply in replies)
     return outcome_of(_text_of(replies, message), end, is_denied=denied)
 
@@ -164,7 +170,7 @@ async def _deny(question: Any) -> NoReturn:
 
 
 def _with_request(message: ChannelMessage, asked: Asked) -> ChannelMessage:
-    return replace(message, request=asked.request.as_dict())
+    return replace(message, request=asked.request.as_dict(), draft=_DRAFT)
 
 
 def _text_of(replies: Sequence[ChannelMessage], asked: ChannelMessage) -> str:
