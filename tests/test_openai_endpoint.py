@@ -448,6 +448,12 @@ def test_a_failed_turn_has_an_id_and_tells_nothing_of_this_machine(house: House,
         ada.chat.completions.create(model="broken", user="broken", messages=[user(text="Hello")])
 
 
+def test_a_message_that_a_plugin_drops_is_not_waited_for_for_ever(ada: OpenAI) -> None:
+    with pytest.raises(openai.InternalServerError) as caught:
+        ada.chat.completions.create(model="default", user="dropped", messages=[user(text="drop me")])
+    assert caught.value.code == "not_answered"
+
+
 def test_a_stream_that_fails_in_the_middle_ends_with_an_error(ada: OpenAI) -> None:
     cut = [*OPENAI.beginning("Half of "), {"pause": 0.1}, {"cut": True}]
     for named in ({}, {"user": uuid.uuid4().hex}):

@@ -42,6 +42,10 @@ class Guard:
         return {"deny": "not that city"} if args.get("city") == "Atlantis" else None
 
     @hookimpl
+    def admit_message(self, message):
+        return "drop" if "drop me" in message.content else None
+
+    @hookimpl
     def judge(self, message):
         return {"deny": "that word is not allowed here"} if "forbidden" in message.content else None
 
