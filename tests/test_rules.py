@@ -475,6 +475,14 @@ MISTAKES = [
         ("defalt", "default"),
     ),
     Mistake(
+        "B162",
+        'extends: bub:default\nsettings: {http: {clients: {ada: {token: "${file:t}", profiles: [«defalt»]}}}}\n'
+        "profiles: {default: {plugins: [http]}}",
+        "`settings.http.clients.ada.profiles[0]` is profile `defalt`, which does not exist",
+        "did you mean `default`?",
+        ("defalt", "default"),
+    ),
+    Mistake(
         "B163",
         "extends: bub:default\nprofiles:\n  one: {extends: «one»}",
         "profiles extend each other in a circle: one → one",

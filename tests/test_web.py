@@ -81,6 +81,17 @@ async def test_requests_of_a_pooled_client_share_a_connection_that_is_not_cut_of
         assert "server" not in came.headers
 
 
+async def test_a_body_that_nobody_reads_cuts_no_pooled_client_off() -> None:
+    async with serving() as (server, address), httpx.AsyncClient() as client:
+        for _ in range(20):
+            came = await client.post(f"http://{address}/late", content=b"x" * 20_000)
+            assert (came.status_code, "connection" in came.headers) == (200, False)
+        assert server.connections == 1
+        for _ in range(3):
+            came = await client.post(f"http://{address}/late", content=b"x" * 2_000_000)
+            assert (came.status_code, came.headers["connection"]) == (200, "close")
+
+
 async def test_an_app_that_fails_is_500_and_the_next_request_is_answered(log: list[str]) -> None:
     async with serving() as (_, address), httpx.AsyncClient() as client:
         assert (await client.get(f"http://{address}/broken")).status_code == 500

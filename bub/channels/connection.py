@@ -28,6 +28,8 @@ _MOST_WAITING = 8
 _WRITTEN_AT_ONCE = 65_536
 _LINGER = 1.0
 """How long, in seconds, what nobody wants to read is thrown away, so that the answer reaches who is still sending."""
+_MOST_DROPPED = 65_536
+"""How much is read of a body that nobody wants, so that the connection can be kept."""
 _NEVER = 2**62
 
 
@@ -52,10 +54,13 @@ class _Events:
 
     def __init__(self) -> None:
         self._give, self._take = trio.open_memory_channel[Event](_MOST_WAITING)
+        self.is_whole = False
+        """Whether all of the request has come."""
 
     async def put(self, event: Event) -> None:
         """Hand an event over; wait while too many wait. What nobody will take any more is dropped."""
         if event["type"] == "http.request":
+            self.is_whole = not event["more_body"]
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await self._give.send(event)
         else:
@@ -68,10 +73,45 @@ class _Events:
         except (trio.EndOfChannel, trio.ClosedResourceError):
             return {"type": "http.disconnect"}
 
+    async def drop(self) -> None:
+        """Throw away what is left of a body that nobody wants, as long as that is little."""
+        dropped = 0
+        with trio.move_on_after(_LINGER):
+            while not self.is_whole and dropped < _MOST_DROPPED:
+                event = await self.get()
+                dropped += len(event.get("body", b"")) if event["type"] == "http.request" else _MOST_DROPPED
+
     def close(self) -> None:
         """Say that nothing will be taken any more."""
         self._take.close()
         self._give.close()
+
+
+class _Answer:
+    """The answer of an app on its way: one that comes before the whole request tells the client what follows.
+
+    A client keeps the connection, unless it is told otherwise: so what is left of a small body is read first, and of a
+    large one the client learns that the connection is to be closed.
+    """
+
+    def __init__(self, events: _Events, send: Callable[[Event | None], Awaitable[None]]) -> None:
+        self._events = events
+        self._send = send
+        self._head: Event | None = None
+
+    async def take(self, event: Event) -> None:
+        """Take what the app sends."""
+        if event["type"] == "http.response.start" and not self._events.is_whole:
+            self._head = event
+            return
+        head, self._head = self._head, None
+        if head is not None:
+            if not event.get("more_body"):
+                await self._events.drop()
+            if not self._events.is_whole:
+                head = {**head, "headers": [*head.get("headers", ()), (b"connection", b"close")]}
+            await self._send(head)
+        await self._send(event)
 
 
 class Connection:
@@ -192,7 +232,7 @@ class Connection:
     async def _answer(self, scope: Event, events: _Events, send: Callable[[Event | None], Awaitable[None]]) -> None:
         try:
             if scope["type"] == "http":
-                await self.app(scope, events.get, send)
+                await self.app(scope, events.get, _Answer(events, send).take)
         except Exception as error:  # noqa: BLE001 (it concerns this request alone)
             log_exception(f"{self._name}.failed", error)
         events.close()
