@@ -121,6 +121,7 @@ async function route() {
     if (isHere) anchor.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
   main.className = `view-${name}`;
+  main.tabIndex = ["approvals", "inbox", "health"].includes(name) ? 0 : -1; // these may have nothing else that keys can scroll from
   const module = await VIEWS[name]();
   if (mine !== visit) return null;
   put(main);
