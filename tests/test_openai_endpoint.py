@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import signal
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -559,3 +560,20 @@ def test_a_response_that_fails_in_the_middle_says_so(ada: OpenAI) -> None:
     cut = [*OPENAI.beginning("Half of "), {"pause": 0.1}, {"cut": True}]
     events = list(ada.responses.create(model="default", input=script(cut), stream=True))
     assert [event.type for event in events[-2:]] == ["error", "response.failed"]
+
+
+# A file that is loaded anew
+
+
+def test_a_reload_gives_a_token_another_profile(house: House, ada: OpenAI) -> None:
+    file = house.running.folder / "pipelines.yaml"
+    before = file.read_text()
+    more = before.replace("[default, strict, broken]", "[default, added]")
+    file.write_text(more.replace("profiles:\n  default:", "profiles:\n  added: {plugins: [http, guard]}\n  default:"))
+    house.running.send(signal.SIGHUP)
+    house.running.until(lambda: "added" in [model.id for model in ada.models.list()], "the other profile")
+    for named in ({}, {"user": "added"}):
+        said = ada.chat.completions.create(model="added", messages=[user(OPENAI.answer("New here."))], **named)
+        assert said.choices[0].message.content == "New here."
+    with pytest.raises(openai.NotFoundError):
+        ada.chat.completions.create(model="strict", messages=[user(text="Hello")])

@@ -76,7 +76,7 @@ class HttpApi(Channel):
         """Take over clients, webhooks and limits at once."""
         new = HttpSettings.of(framework)
         if self._serving is not None:
-            self._serving.take_over(new)
+            self._serving.take_over(new, framework)
         fixed = [f"http.{name}" for name in _FIXED if getattr(new, name) != getattr(self._settings, name)]
         self._settings = new
         return fixed

@@ -45,11 +45,14 @@ class Serving:
         """Take no request any more."""
         self._server.close()
 
-    def take_over(self, settings: HttpSettings) -> None:
-        """Take over clients, webhooks and limits. Raises `BubError`, and changes nothing, if they are wrong."""
+    def take_over(self, settings: HttpSettings, framework: Any) -> None:
+        """Take over clients, webhooks and limits, and what is loaded by now.
+
+        Raises `BubError`, and changes nothing, if they are wrong.
+        """
         rules = Rules(settings)
-        rules.check_profiles(self.door.framework.profiles)
-        self.door.rules = rules
+        rules.check_profiles(framework.profiles)
+        self.door.rules, self.door.framework = rules, framework
 
     def end(self, message: ChannelMessage, replies: Sequence[ChannelMessage]) -> None:
         """Tell the request that waits that its turn is over, and keep the answer of one that may come again."""
