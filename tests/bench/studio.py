@@ -1,0 +1,250 @@
+"""A thousand turns that stream at once, with the studio off, on, looked at, and with a browser that stops reading.
+
+A core does not carry 1,000 turns at 50 events a second each: the gateway is busy all the time, and what the studio
+takes makes turns slower by as much. Each round does the same work in every way, one after another, so that other work
+on the machine meets all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.bench._answers import ROOT, answering
+from tests.bench._line import Order, Result
+from tests.bench.scale import GATEWAY, Run
+
+sys.path.insert(0, str(ROOT / "tests"))
+from fakes.chromium import Page, chromium, find_chromium
+from fakes.studio_gateway import LINK, Visitor
+
+CHATS = int(os.environ.get("CHATS", "1000"))
+EVENTS, RATE = 100, 50
+ROUNDS = int(os.environ.get("ROUNDS", "5"))
+MINUTE = float(os.environ.get("SECONDS_STOPPED", "60"))
+VIEWS = ("Turns", "Approvals", "Health", "Plots", "Graph")
+
+PLUGIN = """
+from bub import hookimpl
+from tests.bench._line import Line
+
+class Streaming(Line):
+    def on_event(self, event, message):
+        pass
+
+@hookimpl
+def provide_channels(message_handler):
+    return [Streaming(message_handler)]
+"""
+
+PIPELINE = """
+version: 1
+extends: bub:default
+plugins: {{line: {{path: line.py}}}}
+profiles: {{default: {{plugins: [line]}}}}
+settings:
+  model: "test:bench"
+  providers: {{test: {{api: openai, api_base: "{model}", api_key: no-key}}}}
+  gateway: {{shutdown_grace: 5s{studio}}}
+"""
+STUDIO = ', studio: {listen: "127.0.0.1:0"}'
+
+
+@contextmanager
+def running(model: str, studio: str) -> Iterator[Run]:
+    """Run a gateway whose channel obeys orders, with the studio or without."""
+    with tempfile.TemporaryDirectory(prefix="studio-", ignore_cleanup_errors=True) as name:
+        folder = Path(name) / "0"
+        folder.mkdir()
+        (folder / "pipelines.yaml").write_text(PIPELINE.format(model=model, studio=studio), encoding="utf-8")
+        (folder / "line.py").write_text(PLUGIN, encoding="utf-8")
+        ours = {"BUB_HOME": str(folder / "home"), "BUB_TRUST_WORKSPACE": "1", "PYTHONPATH": str(ROOT)}
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                GATEWAY, cwd=folder, env={**os.environ, **ours, "BENCH_FOLDER": name}, stdout=log, stderr=log
+            )
+        try:
+            yield Run(Path(name), [process])
+        finally:
+            process.kill()
+            process.wait()
+
+
+def link_of(run: Run) -> tuple[str, str]:
+    """Return the address of the page, and the token."""
+    log = run.folder / "0" / "log"
+    run.wait_until(lambda: LINK.search(log.read_text(encoding="utf-8")) is not None)
+    found = LINK.search(log.read_text(encoding="utf-8"))
+    assert found is not None
+    return found[1], found[2]
+
+
+@contextmanager
+def reading(address: str, token: str, *, stops: bool = False) -> Iterator[list[int]]:
+    """Read the feed for as long as the block, or stop reading when it has begun; how much has come."""
+    with Visitor(address) as visitor:
+        assert visitor.post("enter", {"token": token}).status_code == 204
+        cookie = "; ".join(f"{name}={value}" for name, value in dict(visitor.cookies).items())
+    split = urlsplit(address)
+    with socket.socket() as line:
+        if stops:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        line.connect((split.hostname, split.port))
+        line.sendall(f"GET /api/feed HTTP/1.1\r\nHost: {split.netloc}\r\nCookie: {cookie}\r\n\r\n".encode())
+        came = [len(line.recv(1000))]
+
+        def read() -> None:
+            while data := line.recv(1 << 16):
+                came[0] += len(data)
+
+        thread = threading.Thread(target=read, daemon=True)
+        if not stops:
+            thread.start()
+        try:
+            yield came
+        finally:
+            line.shutdown(socket.SHUT_RDWR)
+            if not stops:
+                thread.join()
+
+
+@contextmanager
+def looking(address: str, token: str) -> Iterator[Page]:
+    """Let a browser look at the graph for as long as the block."""
+    with chromium() as browser:
+        page = browser.open()
+        page.go(f"{address}/#{token}")
+        page.see("svg .stage")
+        yield page
+
+
+@dataclass
+class Figures:
+    """What came of the rounds of one way."""
+
+    seconds: list[float] = field(default_factory=list)
+    spent: list[float] = field(default_factory=list)
+    took: list[float] = field(default_factory=list)
+
+    def add(self, result: Result, spent: float) -> None:
+        self.seconds.append(result.seconds)
+        self.spent.append(spent)
+        self.took.append(statistics.median(result.took))
+
+
+def measure_ways(off: Run, on: Run, link: tuple[str, str]) -> None:
+    """Print what the studio takes of the gateway's core, and by how much turns are slower, paired round by round."""
+    ways: dict[str, tuple[Run, Callable[[], Any]]] = {
+        "studio off": (off, nullcontext),
+        "studio on": (on, nullcontext),
+        "one reads the feed": (on, lambda: reading(*link)),
+    }
+    if find_chromium() is not None:
+        ways["a browser looks"] = (on, lambda: looking(*link))
+    all_figures = {name: Figures() for name in ways}
+    for run in (off, on):
+        run.order(Order(CHATS, 1, at_once=CHATS))
+    for number in range(ROUNDS):
+        names = list(ways) if number % 2 else list(reversed(ways))
+        for name in names:
+            run, look = ways[name]
+            with look():
+                before = run.processor
+                result = run.order(Order(CHATS, 1, at_once=CHATS))
+                all_figures[name].add(result, run.processor - before)
+    base = all_figures["studio off"]
+    heads = f"{'all done':>12}{'a turn':>10}{'processor':>12}{'share of a core':>18}{'more CPU':>12}{'slower':>9}"
+    print(f"{'':<20}{heads}")
+    for name, figures in all_figures.items():
+        seconds, took, spent = map(statistics.median, (figures.seconds, figures.took, figures.spent))
+        print(f"{name:<20}{seconds:>10.1f} s{took:>8.1f} s{spent:>10.2f} s", end="")
+        if figures is not base:
+            pairs = list(zip(figures.spent, base.spent, figures.seconds, base.seconds, strict=True))
+            share = statistics.median((mine - its) / seconds for mine, its, seconds, _ in pairs)
+            more = statistics.median(mine / its - 1 for mine, its, _, _ in pairs)
+            slower = statistics.median(mine / its - 1 for _, _, mine, its in pairs)
+            print(f"{share:>17.1%}{more:>12.1%}{slower:>9.1%}", end="")
+        print(flush=True)
+
+
+def measure_use(on: Run, link: tuple[str, str]) -> None:
+    """Print how long it takes, while all turns run, from a click until a view is there."""
+    with looking(*link) as page, working(on):
+        times = []
+        for name in VIEWS * 4:
+            began = time.perf_counter()
+            page.turn_to(name)
+            times.append(time.perf_counter() - began)
+            time.sleep(0.2)
+        usual, most = statistics.median(times) * 1e3, max(times) * 1e3
+        print(f"from a click until a view is there, while all turns run: {usual:.0f} ms (median of {len(times)}),")
+        print(f"{most:.0f} ms at most; what the page complained of: {page.problems or 'nothing'}")
+
+
+@contextmanager
+def working(run: Run) -> Iterator[None]:
+    """Let all turns run again and again for as long as the block."""
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.is_set():
+            run.order(Order(CHATS, 1, at_once=CHATS))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        time.sleep(2)
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def measure_stopped(on: Run, link: tuple[str, str]) -> None:
+    """Print what the gateway holds while a browser has stopped reading, for a minute at work."""
+    sizes: dict[str, tuple[float, float]] = {}
+    for name, look in (("nobody looks", nullcontext), ("one has stopped reading", lambda: reading(*link, stops=True))):
+        with look(), working(on):
+            time.sleep(5)
+            held = [on.memory]
+            end = time.monotonic() + MINUTE
+            while time.monotonic() < end:
+                time.sleep(0.5)
+                held.append(on.memory)
+            sizes[name] = (held[0], max(held))
+    for name, (first, most) in sizes.items():
+        print(f"{name:<26}{first:>8.0f} MB at first, {most:.0f} MB at most in {MINUTE:.0f} s")
+
+
+def measure() -> None:
+    """Print all of it."""
+    print(f"{CHATS:,} turns at once, {EVENTS} events each, {RATE} a second; {os.cpu_count()} cores for all;")
+    load = os.getloadavg()[0]
+    print(f"medians of {ROUNDS} rounds, each compared with its own round without the studio; load {load:.1f}")
+    with answering() as address, ExitStack() as stack:
+        model = f"{address}/{EVENTS}/{RATE}/v1"
+        off, on = (stack.enter_context(running(model, said)) for said in ("", STUDIO))
+        link = link_of(on)
+        parts = os.environ.get("PARTS", "ways use stopped").split()
+        if "ways" in parts:
+            measure_ways(off, on, link)
+        if "use" in parts and find_chromium() is not None:
+            measure_use(on, link)
+        if "stopped" in parts:
+            measure_stopped(on, link)
+
+
+if __name__ == "__main__":
+    measure()
