@@ -30,6 +30,8 @@ function takeToken() {
 async function enter(token) {
   isIn = false;
   let isWrong = false;
+  const [, wanted] = location.hash.split("/");
+  VIEWS[Object.hasOwn(VIEWS, wanted) ? wanted : "graph"]().catch(() => null); // its files come while the server looks who we are
   try {
     if (token) {
       await post("enter", { token }).catch((error) => {
