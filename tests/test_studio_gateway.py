@@ -231,8 +231,11 @@ def test_a_shared_page_tells_nothing_to_the_log(running: Running, browser: Brows
 
 
 def test_a_gateway_ends_in_time_whatever_browsers_do(tmp_path: Path) -> None:
-    folder = write(tmp_path)
-    with gateway(folder, BUB_HOME=str(folder / "home")) as running, Browser(url_of(running)).enter() as browser:
+    folder = write(tmp_path, PIPELINE.replace("default: {plugins", "default: {channels: [], plugins"))
+    said = {"BUB_HOME": str(folder / "home"), "OPENAI_API_KEY": SECRET}
+    with gateway(folder, **said) as running, Browser(url_of(running)).enter() as browser:
+        health = browser.get("health")
+        assert (health["status"], health["channels"]) == ("ok", {})  # the page alone is reason enough to run
         (cookie,) = browser.http.cookies.items()
         port = int(re.findall(r":(\d+)", browser.origin)[0])
         silent = socket.create_connection(("127.0.0.1", port))

@@ -257,7 +257,7 @@ class Gateway:
             status = "draining"
         elif not self._begun.is_so:
             status = "starting"
-        elif (sharing is None and "running" not in states.values()) or manager.refusal is not None:
+        elif (sharing is None and states and "running" not in states.values()) or manager.refusal is not None:
             status = "failing"
         return status in ("ok", "degraded"), {
             "status": status,
