@@ -7,9 +7,9 @@ them takes a hundredth of a processor at most, however many browsers look.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import thread_time
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import trio
@@ -18,6 +18,8 @@ from starlette.types import Receive, Scope, Send
 from bub.studio.live import Look
 from bub.studio.rows import row_of_live, row_of_past
 from bub.studio.studio import Studio
+
+_T = TypeVar("_T")
 
 MOST_ROWS = 60
 _MOST_STAGES = 64
@@ -41,13 +43,14 @@ class Reader:
         self._ended = max(0, studio.recorder.ended - MOST_ROWS)
         self._chat = studio.chats.end
         self._told: Mapping[str, Any] = {}
-        self._first = 0
+        self._next = 0
 
     def make_batch(self) -> dict[str, Any] | None:
         """Return what this browser does not know yet; None if there is nothing."""
         studio = self._studio
         sample = studio.live.look()
         state = {"running": sample.running, "live": len(sample.looks), **studio.pulse.describe()}
+        self._next += MOST_ROWS
         chat = studio.chats.since(self._chat)
         self._chat = studio.chats.end
         changed, gone = self._find_turns()
@@ -64,39 +67,42 @@ class Reader:
         sample, mask, recorder = studio.live.look(), studio.framework.mask, studio.recorder
         ended = {one.facts.id: one for one in recorder.since(self._ended)[:MOST_ROWS]}
         self._ended = recorder.ended
+        for name in ended:
+            self._looks.pop(name, None)
         gone = []
         for name in [name for name in self._looks if name not in sample.looks]:
-            past = ended.get(name) or recorder.find(name)
+            past = recorder.find(name)
             if past is None:
                 gone.append(name)
-            elif len(ended) < MOST_ROWS or name in ended:
+            elif len(ended) < MOST_ROWS:
                 ended[name] = past
             else:
                 continue  # it is told of in the next batch
             del self._looks[name]
         changed = [row_of_past(one, mask) for one in reversed(ended.values())]
         others = [name for name, look in sample.looks.items() if self._looks.get(name) != look and name not in ended]
-        room = MOST_ROWS - len(changed)
-        first = self._first % len(others) if len(others) > room else 0  # so that each has its turn if all are changing
-        for name in [*others[first:], *others[:first]][:room]:
+        for name in _some(others, MOST_ROWS - len(changed), self._next):
             self._looks[name] = sample.looks[name]
             if sample.turns[name].phase != "over":
                 changed.append(row_of_live(sample.turns[name], mask))
-        self._first += room
         return changed, gone
 
     def _find_numbers(self) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
-        left = _MOST_STAGES
-        for (profile, stage), numbers in self._studio.recorder.stages.items():
-            if self._counts.get((profile, stage), 0) == numbers.count:
-                continue
+        stages, found = self._studio.recorder.stages, dict[str, dict[str, Any]]()
+        others = [name for name, numbers in stages.items() if self._counts.get(name, 0) != numbers.count]
+        for profile, stage in _some(others, _MOST_STAGES, self._next):
+            numbers = stages[profile, stage]
             self._counts[profile, stage] = numbers.count
             found.setdefault(profile, {})[stage] = numbers.summary()
-            left -= 1
-            if not left:
-                break
         return found
+
+
+def _some(names: Sequence[_T], most: int, first: int) -> Sequence[_T]:
+    """Return some of many, from another place on each time, so that each has its turn if all are changing."""
+    if len(names) <= most:
+        return names
+    first %= len(names)
+    return [*names[first:], *names[:first]][:most]
 
 
 class Feed:
