@@ -445,8 +445,11 @@ def test_a_failed_turn_has_an_id_and_tells_nothing_of_this_machine(house: House,
     assert "127.0.0.1" not in str(caught.value)
     error_id = str(caught.value).rpartition("(error ")[2][:8]
     assert f"id={error_id}" in house.running.wait_for_log("turn.failed")
+    name, patient = uuid.uuid4().hex, ada.with_options(max_retries=2)
     with pytest.raises(openai.InternalServerError, match="error "):
-        ada.chat.completions.create(model="broken", user="broken", messages=[user(text="Hello")])
+        patient.chat.completions.create(model="broken", user=name, messages=[user(text="Hello")])
+    house.running.wait_for_log(f"turn.ended session=http:ada:{name}")
+    assert house.running.log.count(f"turn.ended session=http:ada:{name}") == 1  # what is kept is not sent again
 
 
 def test_a_message_that_a_plugin_drops_is_not_waited_for_for_ever(ada: OpenAI) -> None:

@@ -164,6 +164,8 @@ def error_response(error: ApiError, more: Mapping[str, str] = _NO_HEADERS) -> JS
     headers = {"cache-control": "no-store", **more}
     if error.retry_after is not None:
         headers["retry-after"] = str(max(1, round(error.retry_after)))
+    if error.is_kept:
+        headers["x-should-retry"] = "false"  # OpenAI's packages heed it
     if error.status == 401:
         headers["www-authenticate"] = "Bearer"
     return JSONResponse(error.as_dict(), error.status, headers=headers)

@@ -20,7 +20,10 @@ _OF_MODELS = {
 
 
 class ApiError(Exception):
-    """A request that is refused, or a turn that failed: what the client reads, and the status of the response."""
+    """A request that is refused, or a turn that failed: what the client reads, and the status of the response.
+
+    If its message `is_kept`, the same request again would be another message of the session.
+    """
 
     def __init__(
         self,
@@ -31,6 +34,7 @@ class ApiError(Exception):
         code: str | None = None,
         param: str | None = None,
         retry_after: float | None = None,
+        is_kept: bool = False,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -38,6 +42,7 @@ class ApiError(Exception):
         self.code = code
         self.param = param
         self.retry_after = retry_after
+        self.is_kept = is_kept
 
     def as_dict(self) -> dict[str, Any]:
         """Return the error as a body of JSON."""

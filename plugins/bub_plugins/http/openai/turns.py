@@ -101,12 +101,12 @@ async def _answer_in_session(door: Door, asked: Asked, message: ChannelMessage, 
         replies = asker.replies
     failures = [reply.content for reply in replies if reply.kind == _ERROR]
     if failures:
-        raise ApiError(500, failures[0], type=SERVER, code="internal_error")
+        raise ApiError(500, failures[0], type=SERVER, code="internal_error", is_kept=True)
     if not end.data and not any(reply.content for reply in replies):
         problem = (
             "Nobody answered this message here: a plugin dropped it, or another gateway has the calls of its tools."
         )
-        raise ApiError(500, problem, type=SERVER, code="not_answered")
+        raise ApiError(500, problem, type=SERVER, code="not_answered", is_kept=True)
     denied = any(reply.kind == _DENIED for reply in replies)
     return outcome_of(_text_of(replies, message), end, is_denied=denied)
 
