@@ -414,6 +414,12 @@ def test_every_setting_of_the_model_is_listed() -> None:
         f"tapes.{name}": [variable_of(("tapes", name))] for name in tapes
     }
     gateway = schema.pop("gateway")["properties"]
+    studio = gateway.pop("studio")["properties"]
+    tls = studio.pop("tls")["properties"]
+    places = [("studio", name) for name in studio] + [("studio", "tls", name) for name in tls]
+    assert {name: quoted(cells[0]) for name, cells in table("studio.md", "## Settings").items()} == {
+        ".".join(("gateway", *path)): [variable_of(("gateway", *path))] for path in places
+    }
     assert {name: quoted(cells[0]) for name, cells in table("gateway.md", "## Settings").items()} == {
         f"gateway.{name}": [variable_of(("gateway", name))] for name in gateway
     }
