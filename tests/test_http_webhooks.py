@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,6 +14,7 @@ import httpx
 import pytest
 import trio
 import trio.testing
+from fakes.certificates import make_certificate
 from fakes.toys import Toy, Workshop
 from fakes.web_channel import CLIENTS, SECRET, SETTINGS, TOKEN, WEBHOOKS, from_github, pipeline_of, served, signed
 
@@ -351,13 +353,24 @@ async def test_two_clients_may_use_the_same_key(workshop: Workshop) -> None:
 # Settings
 
 
+async def test_it_speaks_https_with_a_certificate_of_the_settings(workshop: Workshop) -> None:
+    certificate = make_certificate(workshop.folder)
+    tls = {"certificate": certificate.file, "key": certificate.key}
+    async with served(workshop, {**SETTINGS, "listen": "0.0.0.0:0", "tls": tls}) as door:
+        context = ssl.create_default_context(cafile=certificate.file)
+        async with httpx.AsyncClient(verify=context) as client:
+            url = f"https://127.0.0.1:{door.address.port}/hooks/open"
+            headers = {"authorization": f"Bearer {TOKEN}"}
+            assert texts(await client.post(url, json={"message": {"text": "hi"}}, headers=headers))
+
+
 async def test_settings_are_taken_over_at_once_and_an_address_needs_a_restart(workshop: Workshop) -> None:
     async with served(workshop) as door:
         new = json.loads(json.dumps(SETTINGS))
         new["listen"] = "127.0.0.1:8751"
         new["clients"]["ada"]["token"] = "new-0123456789abcdef"
         del new["webhooks"]["alarm"]
-        fixed = door.channel.reload(SimpleNamespace(settings={"http": new}))
+        fixed = door.channel.reload(SimpleNamespace(settings={"http": new}, profiles=door.framework.profiles))
         assert fixed == ["http.listen"]
         assert (await door.ask("a")).status_code == 401
         assert texts(await door.ask("a", token="new-0123456789abcdef"))
@@ -365,7 +378,7 @@ async def test_settings_are_taken_over_at_once_and_an_address_needs_a_restart(wo
         assert (await door.post("/hooks/alarm", content=body, headers=signed(body))).status_code == 404
         new["clients"]["bob"]["token"] = "new-0123456789abcdef"
         with pytest.raises(BubError, match="have the same token"):
-            door.channel.reload(SimpleNamespace(settings={"http": new}))
+            door.channel.reload(SimpleNamespace(settings={"http": new}, profiles=door.framework.profiles))
         assert texts(await door.ask("a", token="new-0123456789abcdef"))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
-import subprocess
+import struct
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
@@ -15,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 import trio
+from fakes.certificates import make_certificate
 from trio.testing import wait_all_tasks_blocked
 
 from bub.channels.web import Certificate, ListenAddress, WebLimits, WebServer, address_for
@@ -113,6 +115,21 @@ async def test_an_app_is_told_that_the_client_has_gone() -> None:
             await wait_all_tasks_blocked()
         await gone.wait()
         await none_open(server)
+
+
+BEGUN = b"POST /late HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nx"
+
+
+async def test_a_client_that_breaks_off_is_no_failure(log: list[str]) -> None:
+    async with serving() as (server, address):
+        for begun in (b"", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", BEGUN):
+            stream = await trio.open_tcp_stream(*address)
+            await stream.send_all(begun)
+            await wait_all_tasks_blocked()
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # it resets the connection
+            await trio.aclose_forcefully(stream)
+        await none_open(server)
+    assert [line for line in log if "failed" in line] == []
 
 
 async def test_nothing_of_a_request_gets_into_the_log(log: list[str], capfd: pytest.CaptureFixture[str]) -> None:
@@ -303,39 +320,7 @@ async def test_a_port_that_is_taken_and_an_extra_that_is_missing_are_told(monkey
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
-    folder = tmp_path_factory.mktemp("tls")
-    made = Certificate(str(folder / "cert.pem"), str(folder / "key.pem"))
-    command = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "ec",
-        "-pkeyopt",
-        "ec_paramgen_curve:P-256",
-        "-nodes",
-        "-days",
-        "2",
-    ]
-    try:
-        subprocess.run(
-            [
-                *command,
-                "-subj",
-                "/CN=x",
-                "-addext",
-                "subjectAltName=IP:127.0.0.1",
-                "-keyout",
-                made.key,
-                "-out",
-                made.file,
-            ],
-            check=True,
-            capture_output=True,
-        )
-    except FileNotFoundError:
-        pytest.skip("there is no openssl that could make a certificate")
-    return made
+    return make_certificate(tmp_path_factory.mktemp("tls"))
 
 
 async def test_with_a_certificate_it_speaks_tls_and_nothing_else(certificate: Certificate) -> None:

@@ -144,9 +144,9 @@ class Connection:
             if isinstance(self._stream, trio.SSLStream):
                 with trio.fail_after(self._limits.patience):
                     await self._stream.do_handshake()
+            self._protocol = begin(self)
             async with trio.open_nursery() as self._tasks:
-                self._protocol = begin(self)
-                with self._reading:
+                with self._reading, suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                     await self._read()
                 await self._tell_gone()
             if isinstance(self._stream, trio.SSLStream):
