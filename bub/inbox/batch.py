@@ -67,6 +67,11 @@ class Batch:
             taken.append(batch.turn.message)
         return taken
 
+    def stop_steering(self) -> None:
+        """Wait no more for the turn that may take it."""
+        if self.steers is not None and self in self.steers.steered:
+            self.steers.steered.remove(self)
+
     async def attend(self, channel: Channel, attending: Scope) -> None:
         """Let the channel show that somebody is at it; that it cannot does not keep the answer."""
         try:

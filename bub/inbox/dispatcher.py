@@ -274,8 +274,7 @@ class Dispatcher:
         await turn.hold(alone=True if waits else None, on_wait=partial(self._let_wait, batch))
         if self._is_closed:
             return False
-        if batch.steers is not None and batch in batch.steers.steered:
-            batch.steers.steered.remove(batch)
+        batch.stop_steering()
         if not batch.is_admitted:
             await self._refuse(batch.items)
             batch.is_done = True
@@ -344,8 +343,7 @@ class Dispatcher:
             let_in.remove(batch)
             if not let_in:
                 del self._let_in[batch.message.session_id]
-        if batch.steers is not None and batch in batch.steers.steered:
-            batch.steers.steered.remove(batch)
+        batch.stop_steering()
 
     async def _finish(self, batch: Batch) -> None:
         batch.is_over = True
