@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,8 +106,9 @@ def reading(address: str, token: str, *, stops: bool = False) -> Iterator[list[i
         came = [len(line.recv(1000))]
 
         def read() -> None:
-            while data := line.recv(1 << 16):
-                came[0] += len(data)
+            with suppress(ConnectionError):
+                while data := line.recv(1 << 16):
+                    came[0] += len(data)
 
         thread = threading.Thread(target=read, daemon=True)
         if not stops:
