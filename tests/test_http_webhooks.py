@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -417,6 +418,16 @@ async def test_settings_that_leave_something_open_keep_the_channel_from_beginnin
     view = SimpleNamespace(settings=said, profiles=framework.profiles, workspace=framework.workspace)
     with pytest.raises(BubError, match=says), trio.fail_after(5):
         await HttpApi(view, print).run()  # type: ignore[arg-type]
+
+
+async def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("bub_plugins.http.serving", "bub_plugins.http.app"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "starlette.applications", None)
+    channel = HttpApi(SimpleNamespace(settings={"http": SETTINGS}), print)  # type: ignore[arg-type]
+    with pytest.raises(BubError, match="the extra `web`") as caught:
+        await channel.run()
+    assert caught.value.help == "run `pip install 'bub-pipelines[web]'`"
 
 
 async def test_without_clients_and_webhooks_it_is_not_enabled(workshop: Workshop) -> None:

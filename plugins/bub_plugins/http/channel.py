@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # a channel that does not run loads no server
 _FIXED = ("listen", "public_url", "tls", "connections")
 """The settings that need a restart."""
 
+_EXTRA = ("hypercorn", "starlette")
 _NOT_LISTENING = 3.0
 
 
@@ -56,7 +57,9 @@ class HttpApi(Channel):
     async def _serve(self, task_status: trio.TaskStatus[None]) -> None:
         try:
             from bub_plugins.http.serving import open_serving
-        except ImportError:
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in _EXTRA:
+                raise
             problem = "the channel `http` needs the packages of the extra `web`, which are not installed"
             raise BubError(problem, help="run `pip install 'bub-pipelines[web]'`") from None
         opened = open_serving(self._framework, self._settings, self._hand_over, self.desk)
