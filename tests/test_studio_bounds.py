@@ -60,7 +60,12 @@ class FakeTurn:
 
 
 class FakePulse:
-    """What is at the page's edge does not change."""
+    """What is at the page's edge does not change; how often it was looked at is counted."""
+
+    looks = 0
+
+    def look_at_questions(self) -> None:
+        self.looks += 1
 
     def describe(self) -> dict[str, Any]:
         return {"approvals": 0}
@@ -127,6 +132,23 @@ async def test_a_turn_that_came_and_went_between_two_batches_is_told_once() -> N
     world.end(*world.begin(1, 2, 3))
     assert ids(reader.make_batch()) == [f"{number:016x}" for number in (1, 2, 3)]
     assert reader.make_batch() is None
+
+
+async def test_a_turn_that_asks_has_the_questions_looked_at() -> None:
+    world = World()
+    reader = world.reader()
+    (turn,) = world.begin(1)
+    reader.make_batch()
+    assert world.pulse.looks == 0
+    turn.phase = "asking"
+    for _ in range(10):
+        world.look_anew()
+        reader.make_batch()
+    assert world.pulse.looks == 3
+    turn.phase = "answering"
+    world.look_anew()
+    reader.make_batch()
+    assert world.pulse.looks == 4
 
 
 async def test_a_batch_has_a_bound_and_each_turn_has_its_turn() -> None:
@@ -248,7 +270,7 @@ async def test_pieces_of_a_text_come_as_one_and_who_reads_too_late_reads_the_tap
 async def test_a_browser_that_does_not_read_has_no_queue() -> None:
     world = World()
     known = SimpleNamespace(knows=lambda cookie: True)
-    looking = SimpleNamespace(describe=dict, looking=trio.CancelScope, browsers=1)
+    looking = SimpleNamespace(describe=dict, looking=trio.CancelScope, browsers=1, look_at_questions=list)
     studio = SimpleNamespace(**{**vars(world), "access": known, "pulse": looking})
     sent: list[bytes] = []
     reading, told = trio.Event(), trio.Event()

@@ -15,7 +15,7 @@ import msgspec
 import trio
 from starlette.types import Receive, Scope, Send
 
-from bub.studio.live import Look
+from bub.studio.live import Look, Sample
 from bub.studio.rows import row_of_live, row_of_past
 from bub.studio.studio import Studio
 
@@ -28,6 +28,9 @@ _MOST_STAGES = 64
 _FASTEST = 0.25
 _SHARE = 100
 """How long, in seconds, there is no batch after another, and how many times as long as it took to make that."""
+
+_LOOKS = 3
+"""In how many batches the stores are asked for questions, once other turns ask: a question is kept a moment later."""
 
 _KEPT_OPEN = 15.0
 """After how many seconds without a batch a line without a meaning is sent."""
@@ -44,11 +47,14 @@ class Reader:
         self._chat = studio.chats.end
         self._told: Mapping[str, Any] = {}
         self._next = 0
+        self._asking: frozenset[str] = frozenset()
+        self._looks_left = 0
 
     def make_batch(self) -> dict[str, Any] | None:
         """Return what this browser does not know yet; None if there is nothing."""
         studio = self._studio
         sample = studio.live.look()
+        self._notice(sample)
         state = {"running": sample.running, "live": len(sample.looks), **studio.pulse.describe()}
         self._next += MOST_ROWS
         chat = studio.chats.since(self._chat)
@@ -60,6 +66,14 @@ class Reader:
         self._told = state
         turns = {"changed": changed, "gone": gone}
         return {"at": time.time(), **state, "numbers": numbers, "turns": turns, "chat": chat}
+
+    def _notice(self, sample: Sample) -> None:
+        """Have the questions looked at, now and a moment later, if other turns ask than before."""
+        if sample.asking != self._asking:
+            self._asking, self._looks_left = sample.asking, _LOOKS
+        if self._looks_left:
+            self._looks_left -= 1
+            self._studio.pulse.look_at_questions()
 
     def _find_turns(self) -> tuple[list[dict[str, Any]], list[str]]:
         """Return the rows of turns that have changed, and the ids of those that are over and not remembered."""

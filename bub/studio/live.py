@@ -19,11 +19,15 @@ Look: TypeAlias = tuple[str, tuple[str, ...], int, int]
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """All turns under way as they were at one moment, by their ids; and how many are in each stage of each profile."""
+    """All turns under way as they were at one moment, by their ids; and how many are in each stage of each profile.
+
+    `asking` are those that wait for a person.
+    """
 
     looks: Mapping[str, Look]
     turns: Mapping[str, MessageTurn]
     running: Mapping[str, Mapping[str, int]]
+    asking: frozenset[str] = frozenset()
 
 
 class Live:
@@ -55,4 +59,4 @@ class Live:
             looks[name] = (turn.phase, stages, len(turn.trace), len(turn.activities.all))
             for stage in stages:
                 running[turn.profile.name][stage] += 1
-        return Sample(looks, turns, running)
+        return Sample(looks, turns, running, frozenset(name for name, look in looks.items() if look[0] == "asking"))

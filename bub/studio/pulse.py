@@ -32,7 +32,7 @@ class Pulse:
         self._around = around
         self.browsers = 0
         """How many browsers look."""
-        self._idle = trio.lowlevel.ParkingLot()
+        self._before_questions, self._before_entries = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()
         self._approvals = 0
         self._entries = {"waiting": 0, "outgoing": 0, "dead": 0}
         self._health = ""
@@ -49,7 +49,12 @@ class Pulse:
 
     def look_again(self) -> None:
         """Look at once: something has been answered, dropped or tried again."""
-        self._idle.unpark_all()
+        self.look_at_questions()
+        self._before_entries.unpark_all()
+
+    def look_at_questions(self) -> None:
+        """Look at once which questions there are."""
+        self._before_questions.unpark_all()
 
     def describe(self) -> dict[str, Any]:
         """Return what was seen last."""
@@ -63,13 +68,15 @@ class Pulse:
     async def run(self) -> None:
         """Look while there are browsers, until cancelled."""
         async with trio.open_nursery() as tasks:
-            tasks.start_soon(self._keep_looking, self._look_at_questions, _QUESTIONS_EVERY)
-            tasks.start_soon(self._keep_looking, self._count_entries, _ENTRIES_EVERY)
+            tasks.start_soon(self._keep_looking, self._count_questions, _QUESTIONS_EVERY, self._before_questions)
+            tasks.start_soon(self._keep_looking, self._count_entries, _ENTRIES_EVERY, self._before_entries)
 
-    async def _keep_looking(self, look: Callable[[], Awaitable[None]], pause: float) -> None:
+    async def _keep_looking(
+        self, look: Callable[[], Awaitable[None]], pause: float, lot: trio.lowlevel.ParkingLot
+    ) -> None:
         while True:
             if not self.browsers:
-                await self._idle.park()
+                await lot.park()
             began = trio.current_time()
             try:
                 await look()
@@ -77,9 +84,9 @@ class Pulse:
                 log_exception("studio.inbox_unreadable", error)
             longer = min((trio.current_time() - began) * _SHARE, pause * _SLOWEST)
             with trio.move_on_after(max(pause, longer)):
-                await self._idle.park()
+                await lot.park()
 
-    async def _look_at_questions(self) -> None:
+    async def _count_questions(self) -> None:
         self._health = str(self._around.describe_health().get("status", "ok"))
         self._approvals = sum([len(await desk.questions()) for desk in self._desks])
 
