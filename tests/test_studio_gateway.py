@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pexpect
 import pytest
 from fakes.gateway import FILES, ROOT, Running, gateway
 from fakes.redis_server import RedisServer
@@ -64,7 +66,7 @@ def write(folder: Path, pipeline: str = PIPELINE) -> Path:
 
 
 def url_of(running: Running) -> str:
-    return running.wait_for_log("the page is at ").rpartition(" ")[2]
+    return running.page()
 
 
 @pytest.fixture(scope="module")
@@ -223,11 +225,37 @@ def test_the_page_beside_a_gateway_answers_its_questions(running: Running, brows
 
 def test_a_shared_page_tells_nothing_to_the_log(running: Running, browser: Browser) -> None:
     (cookie,) = browser.http.cookies.values()
-    for file in (running.folder / "home").rglob("*"):
+    home = running.folder / "home"
+    for file in home.rglob("*"):
         if file.is_file():
-            assert browser.token.encode() not in file.read_bytes(), file
+            assert (browser.token.encode() in file.read_bytes()) is (file.parent == home / "pages"), file
             assert cookie.encode() not in file.read_bytes(), file
-    assert running.log.count(browser.token) == 1
+    assert browser.token not in running.log
+
+
+def test_the_address_of_a_service_is_in_a_file_for_its_owner_as_long_as_it_runs(tmp_path: Path) -> None:
+    folder = write(tmp_path)
+    with gateway(folder, BUB_HOME=str(folder / "home")) as running:
+        token = url_of(running).rpartition("#")[2]
+        (file,) = (folder / "home" / "pages").iterdir()
+        assert (stat.S_IMODE(file.stat().st_mode), stat.S_IMODE(file.parent.stat().st_mode)) == (0o600, 0o700)
+        assert running.end() == 0
+    assert not file.exists()
+    assert token not in running.log
+
+
+def test_at_a_terminal_the_address_is_printed_and_written_nowhere(tmp_path: Path) -> None:
+    folder = write(tmp_path)
+    environment = {**os.environ, "BUB_HOME": str(folder / "home"), "BUB_TRUST_WORKSPACE": "1", "PYTHONPATH": str(ROOT)}
+    terminal = pexpect.spawn(
+        sys.executable, ["-m", "bub", "gateway"], cwd=str(folder), env=environment, encoding="utf-8", timeout=30
+    )
+    terminal.expect(r"bub: the page is at http://127\.0\.0\.1:\d+/#\S+")
+    assert not (folder / "home" / "pages").exists()
+    terminal.sendintr()
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    assert terminal.exitstatus == 130
 
 
 def test_a_gateway_ends_in_time_whatever_browsers_do(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Event
 from types import FrameType, MappingProxyType
@@ -23,6 +22,7 @@ from bub.cli.findings import ShownPipelineError
 from bub.cli.gateway_status import show_status
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
+from bub.cli.page_address import handing_over
 from bub.errors import UsageError
 from bub.framework import BubFramework
 from bub.gateway.serving import Gateway
@@ -87,16 +87,17 @@ def gateway(
         wanted = listen or (framework.settings.get("gateway") or {}).get("listen")
         address = ListenAddress.of(wanted) if wanted else None
         names = _names_of(framework, enable_channel)
-        served = Gateway(
-            framework,
-            names,
-            listen=address,
-            watch=watch,
-            systemd=systemd,
-            roles=_ROLES_OF[roles],
-            announce=_announce,
-        )
-        ended_by = trio.run(served.run)
+        with handing_over(framework.home) as announce:
+            served = Gateway(
+                framework,
+                names,
+                listen=address,
+                watch=watch,
+                systemd=systemd,
+                roles=_ROLES_OF[roles],
+                announce=announce,
+            )
+            ended_by = trio.run(served.run)
     except KeyboardInterrupt:
         if terminated.is_set():
             return 0
@@ -155,11 +156,6 @@ def _channels_of_profile(framework: BubFramework) -> Sequence[str]:
         shown = framework.not_ignored(error.diagnostics)
         raise ShownPipelineError(error, framework.sources, shown) from error
     return framework.open_channels if framework.open_channels is not None else [ALL]
-
-
-def _announce(url: str) -> None:
-    """Print the address of the page with its token: for eyes, so it goes past the log."""
-    print(f"bub: the page is at {url}", file=sys.stderr, flush=True)
 
 
 def _log_warnings(warnings: Iterable[Diagnostic]) -> None:

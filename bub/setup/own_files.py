@@ -54,6 +54,7 @@ OWN_FILES = (
     ),
     OwnFiles("what you typed in bub chat", ("history/HASH",)),
     OwnFiles("a sign that bub chat or bub mcp serve runs", ("chats.lock",)),
+    OwnFiles("the address of a gateway's page, with its token", ("pages/*",), is_common=True),
     OwnFiles("the log", ("logs/bub.log", "logs/bub.log.N")),
     OwnFiles(
         "the small local model", ("local/lock", "local/engine-*/", "local/weights/", "local/new-*/"), is_common=True

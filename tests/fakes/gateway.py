@@ -121,6 +121,11 @@ class Running:
         """The last line of the log with these words, once there are so many."""
         return self.until(lambda: self._with(words)[times - 1 :], words)[-1]
 
+    def page(self) -> str:
+        """The address of its page with the token, out of the file that is for the operator alone."""
+        line = self.wait_for_log("studio.address ")
+        return Path(line.partition("with_token_in=")[2].split()[0]).read_text(encoding="utf-8").strip()
+
     def _with(self, words: str) -> list[str]:
         return [line for line in self.log.splitlines() if words in line]
 

@@ -148,7 +148,7 @@ class Studio(Running):
 
     @property
     def link(self) -> str:
-        """What the gateway printed for a person to open."""
+        """What the gateway wrote for a person to open."""
         return f"{self.address}/#{self.token}"
 
     def teach(self, words: str, *scripts: Script) -> None:
@@ -218,8 +218,8 @@ def studio(folder: Path, *arguments: str, **environment: str) -> Iterator[Studio
     """Run the gateway in a folder of `write_office` for as long as the block."""
     told = {"BUB_HOME": str(folder / "home"), "STUDIO_KEY": KEY, "STUDIO_PLANTED_KEY": PLANTED, **environment}
     with gateway(folder, *arguments, longest=600, **told) as running:
-        printed = folder / "stdout"
-        found = running.until(lambda: LINK.search(printed.read_text(encoding="utf-8") + running.log), "the link")
+        found = LINK.fullmatch(running.page())
+        assert found is not None
         opened = Studio(running.folder, running.process, address=found[1], token=found[2])
         try:
             yield opened
