@@ -42,12 +42,12 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
 def fill(running: Studio) -> None:
     """Let turns end well and badly, one ask for a yes, one wait and one be set aside."""
     secrets = f"{KEY} {PLANTED}"
-    running.say(f"{SCRIPT} {secrets}", sender_id=SCRIPT)
+    running.say(f"{secrets} {SCRIPT}", sender_id=f"{PLANTED} {SCRIPT}")
     running.teach("note it", calling("notes_add", {"text": f"{SCRIPT} {secrets}"}), OPENAI.answer(SCRIPT))
     running.say("note it", chat_id=SCRIPT)
     running.say(f"[fail] {SCRIPT} {secrets}", chat_id="3")
     running.say(f"a password {SCRIPT}", chat_id="4")
-    running.say("hello", chat_id="5", media=[{"kind": "document", "name": f"{SCRIPT}.txt", "mime_type": "text/plain"}])
+    running.say("hello", chat_id=f"5 {KEY}", media=[{"kind": "document", "name": f"{SCRIPT}.txt", "mime_type": "text/plain"}])
     running.reply(5)
     running.teach("call it", calling("bash", {"command": f"touch pwned # {SCRIPT} {secrets}"}))
     running.say("call it", chat_id="6")

@@ -27,7 +27,7 @@ def office(tmp_path_factory: pytest.TempPathFactory, model: str) -> Iterator[Stu
     file.write_text(file.read_text().replace("Talks to strangers, and touches nothing.", described))
     with studio(folder) as running:
         secrets = f"{KEY} {PLANTED}"
-        running.say(f"{SCRIPT} {secrets}", sender_id=SCRIPT, chat_id="1")
+        running.say(f"{secrets} {SCRIPT}", sender_id=f"{PLANTED} {SCRIPT}", chat_id="1")
         scripts = (calling("notes_add", {"text": f"{SCRIPT} {secrets}"}), OPENAI.answer(SCRIPT))
         running.teach(f"note {SCRIPT}", *scripts)
         running.say(f"note {SCRIPT}", chat_id=SCRIPT)
