@@ -47,7 +47,9 @@ def fill(running: Studio) -> None:
     running.say("note it", chat_id=SCRIPT)
     running.say(f"[fail] {SCRIPT} {secrets}", chat_id="3")
     running.say(f"a password {SCRIPT}", chat_id="4")
-    running.say("hello", chat_id=f"5 {KEY}", media=[{"kind": "document", "name": f"{SCRIPT}.txt", "mime_type": "text/plain"}])
+    running.say(
+        "hello", chat_id=f"5 {KEY}", media=[{"kind": "document", "name": f"{SCRIPT}.txt", "mime_type": "text/plain"}]
+    )
     running.reply(5)
     running.teach("call it", calling("bash", {"command": f"touch pwned # {SCRIPT} {secrets}"}))
     running.say("call it", chat_id="6")
