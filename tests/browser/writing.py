@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,6 +78,19 @@ def test_what_is_right_is_proved_and_loaded_and_the_graph_shows_it(editor: Page,
     editor.see('#stage-moderate:has-text("31s")')
     editor.turn_to("Health")
     editor.see('section:has(h2:text("Reloads")) li:has-text("ok")')
+
+
+def test_a_reload_that_was_refused_elsewhere_is_shown_with_its_finding(page: Page, office: Studio) -> None:
+    file = office.folder / "pipelines.yaml"
+    text = file.read_text(encoding="utf-8")
+    try:
+        file.write_text(text.replace("plugins: [post, office]", "plugins: [post, offise]", 1), encoding="utf-8")
+        office.send(signal.SIGHUP)
+        page.turn_to("Health")
+        shown = page.see('section:has(h2:text("Reloads")) li:has-text("refused") >> .finding')
+        assert "offise" in shown and "did you mean `office`" in shown
+    finally:
+        file.write_text(text, encoding="utf-8")
 
 
 @pytest.fixture
