@@ -207,18 +207,19 @@ def test_what_is_too_large_or_no_object_is_refused(browser: Browser) -> None:
     assert browser.get("state")
 
 
-def test_wrong_tokens_are_counted(page: StudioProcess) -> None:
+def test_wrong_tokens_are_counted_and_lock_nobody_out_who_has_the_right_one(page: StudioProcess) -> None:
     access = Access(read_settings({}, Path()), 9)
 
     async def guess() -> None:
         right = access.url.rpartition("#")[2]
         said = []
-        for token in [*(str(number) for number in range(12)), right]:
+        for number in range(12):
             try:
-                access.enter(token)
+                access.enter(str(number))
             except RefusedRequestError as error:
                 said.append(error.status)
-        assert said == [*[403] * 10, 429, 429, 429]
+        assert said == [*[403] * 10, 429, 429]
+        assert access.knows(access.enter(right))
 
     import trio
 

@@ -90,19 +90,25 @@ class Access:
     # Sessions.
 
     def enter(self, token: str) -> str:
-        """Return the value of a cookie for who has the token; raises `RefusedRequestError` (403, 429) for others."""
-        now = trio.current_time()
-        self._failures = [at for at in self._failures if now - at < _WINDOW]
-        if len(self._failures) >= _MOST_FAILURES:
-            raise RefusedRequestError(429, "too many wrong tokens", help=f"try again in {_WINDOW:.0f} seconds")
+        """Return the value of a cookie for who has the token; raises `RefusedRequestError` (403, 429) for others.
+
+        Who has the token gets in however many wrong ones others have tried: nobody locks the operator out.
+        """
         if not hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode()):
-            self._failures.append(now)
-            raise RefusedRequestError(403, "that is not the token", help="open the address that Bub has printed")
+            raise self._count_failure()
         value = token_urlsafe(_BYTES)
         self._sessions[_name_of(value)] = None
         while len(self._sessions) > _MOST_SESSIONS:
             self._sessions.popitem(last=False)
         return value
+
+    def _count_failure(self) -> RefusedRequestError:
+        now = trio.current_time()
+        self._failures = [at for at in self._failures if now - at < _WINDOW]
+        if len(self._failures) >= _MOST_FAILURES:
+            return RefusedRequestError(429, "too many wrong tokens", help=f"try again in {_WINDOW:.0f} seconds")
+        self._failures.append(now)
+        return RefusedRequestError(403, "that is not the token", help="open the address that Bub has printed")
 
     def leave(self, value: str) -> None:
         """Forget a session."""

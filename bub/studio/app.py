@@ -144,7 +144,7 @@ class _Guard:
             access.check_change(request.headers)
         else:
             access.check_site(request.headers)
-        if request.url.path != f"{_API}enter" and not access.knows(_cookie_of(request, access)):
+        if request.scope["path"] != f"{_API}enter" and not access.knows(_cookie_of(request, access)):
             raise RefusedRequestError(401, "nobody has entered here", help="open the address that Bub has printed")
 
 
