@@ -293,6 +293,11 @@ async def test_a_connection_too_many_takes_the_place_of_the_one_that_was_idle_fo
         (b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nxx", b"400"),
         (b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\nxx", b"400"),
         (b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: gzip\r\n\r\nxx", b"501"),
+        (
+            b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"
+            b"GET /smuggled HTTP/1.1\r\nhost: x\r\n\r\n",
+            b"400",
+        ),
     ],
 )
 async def test_what_is_no_sound_request_never_reaches_the_app(request_: bytes, status: bytes) -> None:

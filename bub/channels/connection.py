@@ -288,12 +288,22 @@ Begin: TypeAlias = Callable[[Connection], Any]
 def speak_http(limits: WebLimits) -> Begin:
     """Return what begins the protocol of a connection: Hypercorn's HTTP/1.1, which never becomes HTTP/2."""
     from hypercorn.config import Config
+    from hypercorn.events import Closed
     from hypercorn.protocol.h11 import H11Protocol
     from hypercorn.trio.worker_context import WorkerContext
 
     class Http1(H11Protocol):
         async def _check_protocol(self, event: Any) -> None:
             """An offer to go on with HTTP/2 is not taken, as any server may do (RFC 9110, 7.8)."""
+
+        async def _create_stream(self, request: Any) -> None:
+            """A request whose body has two lengths is refused: a proxy may see another end of it (RFC 9112, 6.3)."""
+            names = [name for name, _ in request.headers]
+            if b"content-length" in names and b"transfer-encoding" in names:
+                await self._send_error_response(400)
+                await self.send(Closed())
+                return
+            await super()._create_stream(request)
 
     config = Config()
     config.errorlog = config.accesslog = None
