@@ -121,6 +121,13 @@ _PROPERTIES = r"(?:[&!]\S*\s*)*"
 """What may stand before a value: its anchor and its tag."""
 
 
+_LIBYAMLS_LIMIT = "maximum nesting depth"
+"""What libyaml says from 0.2.6 on, which looks ahead for the `:` behind a key before it tells of any bracket."""
+
+_BRACKETS = r"""[\[\]{}]|"(?:\\.|[^"\\])*"|'[^']*'"""
+"""Brackets, and quoted texts, in which a bracket is none."""
+
+
 def _offsets(event: Any) -> tuple[int, int]:
     """Return where an event's text begins and ends, in code points; marks of both parsers carry it."""
     return event.start_mark.index, event.end_mark.index
@@ -176,6 +183,10 @@ class _NodeBuilder:
             return None if self._documents < 2 else self._mapping_root()
         # PyYAML's own parser lets an escape beyond Unicode through to `chr`, which raises the last two.
         except (yaml.YAMLError, ValueError, OverflowError) as error:
+            if _LIBYAMLS_LIMIT in str(error):
+                start = self._find_too_deep()
+                self._add_depth(self._place(start, start + 1))
+                return None
             fault = late.explain_error(error, self._text, self._innermost())
             if fault.code != "B003" or not self._tab_found:
                 self._add_fault(fault)
@@ -331,8 +342,20 @@ class _NodeBuilder:
 
     def _check_depth(self, height: int, place: Place) -> None:
         if len(self._open) + height > MAX_DEPTH:
-            self._add("B008", f"values are nested more than {MAX_DEPTH} deep", place, "flatten what is written here")
+            self._add_depth(place)
             raise _RefusedError
+
+    def _add_depth(self, place: Place) -> None:
+        self._add("B008", f"values are nested more than {MAX_DEPTH} deep", place, "flatten what is written here")
+
+    def _find_too_deep(self) -> int:
+        """Return where the first bracket is that is too deep, if libyaml has looked ahead over more than it bears."""
+        at, depth = self._open[-1].end if self._open else 0, len(self._open)
+        for found in re.compile(_BRACKETS).finditer(self._text, at):
+            depth += 1 if found[0] in "[{" else -1 if found[0] in "]}" else 0
+            if depth > MAX_DEPTH:
+                return found.start()
+        return at
 
     def _check_tab(self, start: int) -> None:
         # Inside brackets YAML itself allows a tab here; editors and people do not agree how wide it is.
