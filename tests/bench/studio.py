@@ -84,9 +84,10 @@ def running(model: str, studio: str) -> Iterator[Run]:
 
 def link_of(run: Run) -> tuple[str, str]:
     """Return the address of the page, and the token."""
-    log = run.folder / "0" / "log"
-    run.wait_until(lambda: LINK.search(log.read_text(encoding="utf-8")) is not None)
-    found = LINK.search(log.read_text(encoding="utf-8"))
+    pages = run.folder / "0" / "home" / "pages"
+    run.wait_until(lambda: any(LINK.search(file.read_text(encoding="utf-8")) for file in pages.glob("*")))
+    [file] = pages.iterdir()
+    found = LINK.search(file.read_text(encoding="utf-8"))
     assert found is not None
     return found[1], found[2]
 
