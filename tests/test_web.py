@@ -152,12 +152,15 @@ async def test_http_2_is_offered_in_vain() -> None:
         assert b"HTTP/1.1 400 " in preface
 
 
-async def test_a_web_socket_is_refused() -> None:
+async def test_a_web_socket_is_offered_in_vain(log: list[str]) -> None:
     head = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
     async with serving() as (server, address):
-        answer = await sent(address, head + b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
-        assert not answer.startswith(b"HTTP/1.1 101")
+        offer = head + b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        answer = await sent(address, offer + offer + b"\x81\x05hello\r\n\r\n")
+        assert answer.count(b"HTTP/1.1 200 ") == 2
+        assert b"HTTP/1.1 101" not in answer
         await none_open(server)
+    assert [line for line in log if "failed" in line] == []
 
 
 # How it ends

@@ -286,7 +286,8 @@ Begin: TypeAlias = Callable[[Connection], Any]
 
 
 def speak_http(limits: WebLimits) -> Begin:
-    """Return what begins the protocol of a connection: Hypercorn's HTTP/1.1, which never becomes HTTP/2."""
+    """Return what begins the protocol of a connection: Hypercorn's HTTP/1.1, which never becomes another one."""
+    import h11
     from hypercorn.config import Config
     from hypercorn.events import Closed
     from hypercorn.protocol.h11 import H11Protocol
@@ -294,7 +295,15 @@ def speak_http(limits: WebLimits) -> Begin:
 
     class Http1(H11Protocol):
         async def _check_protocol(self, event: Any) -> None:
-            """An offer to go on with HTTP/2 is not taken, as any server may do (RFC 9110, 7.8)."""
+            """Take no offer to go on with HTTP/2, as any server may do (RFC 9110, 7.8)."""
+
+        async def _create_stream(self, request: h11.Request) -> None:
+            """Nor one to go on with a web socket: the request is answered as any other."""
+            kept = [(name, value) for name, value in request.headers if name != b"upgrade"]
+            if len(kept) < len(request.headers):
+                method, target, version = request.method, request.target, request.http_version
+                request = h11.Request(method=method, target=target, headers=kept, http_version=version)
+            await super()._create_stream(request)
 
         async def _create_stream(self, request: Any) -> None:
             """A request whose body has two lengths is refused: a proxy may see another end of it (RFC 9112, 6.3)."""
