@@ -46,7 +46,7 @@ EMPTY = "B011"
 OF_KINDS = ("B113", "B114")
 """What the rules say of the keys and policies that a kind does not know."""
 
-EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", "30"))
+EXAMPLES = int(os.environ.get("SCHEMA_EXAMPLES", "15"))
 """How many files are made; `make fuzz` makes more, and others each time."""
 
 some = settings(
