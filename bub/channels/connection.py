@@ -298,20 +298,19 @@ def speak_http(limits: WebLimits) -> Begin:
             """Take no offer to go on with HTTP/2, as any server may do (RFC 9110, 7.8)."""
 
         async def _create_stream(self, request: h11.Request) -> None:
-            """Nor one to go on with a web socket: the request is answered as any other."""
-            kept = [(name, value) for name, value in request.headers if name != b"upgrade"]
-            if len(kept) < len(request.headers):
-                method, target, version = request.method, request.target, request.http_version
-                request = h11.Request(method=method, target=target, headers=kept, http_version=version)
-            await super()._create_stream(request)
+            """Begin to answer a request as any other, also one that offers to go on with a web socket.
 
-        async def _create_stream(self, request: Any) -> None:
-            """A request whose body has two lengths is refused: a proxy may see another end of it (RFC 9112, 6.3)."""
+            One whose body has two lengths is refused: a proxy may see another end of it (RFC 9112, 6.3).
+            """
             names = [name for name, _ in request.headers]
             if b"content-length" in names and b"transfer-encoding" in names:
                 await self._send_error_response(400)
                 await self.send(Closed())
                 return
+            if b"upgrade" in names:
+                kept = [(name, value) for name, value in request.headers if name != b"upgrade"]
+                method, target, version = request.method, request.target, request.http_version
+                request = h11.Request(method=method, target=target, headers=kept, http_version=version)
             await super()._create_stream(request)
 
     config = Config()
