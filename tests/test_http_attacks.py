@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from fakes.toys import Workshop
 from fakes.web_channel import OTHER_TOKEN, PROFILES, SECRET, SETTINGS, TOKEN, WEBHOOKS, from_github, served, signed
 
@@ -303,6 +304,23 @@ async def test_a_body_that_does_not_come_is_given_up(workshop: Workshop, monkeyp
             await stream.send_all(head.encode() + b"{")
             with trio.fail_after(10):
                 assert (await stream.receive_some()).startswith(b"HTTP/1.1 408 ")
+
+
+async def test_a_webhook_that_a_reload_takes_away_while_a_body_comes_is_not_there(workshop: Workshop) -> None:
+    async with served(workshop, run_model=never) as door:
+        head = "POST /hooks/alarm HTTP/1.1\r\nhost: x\r\n" + "".join(
+            f"{name}: {value}\r\n" for name, value in signed(BODY).items()
+        )
+        async with await trio.open_tcp_stream(*door.address) as stream:
+            await stream.send_all(f"{head}content-length: {len(BODY)}\r\n\r\n".encode() + BODY[:5])
+            await trio.testing.wait_all_tasks_blocked(0.05)  # the head has been read
+            webhooks = {name: hook for name, hook in WEBHOOKS.items() if name != "alarm"}
+            settings = {"http": {**SETTINGS, "webhooks": webhooks}}
+            door.channel.reload(SimpleNamespace(settings=settings, profiles=door.framework.profiles))
+            await stream.send_all(BODY[5:])
+            with trio.fail_after(10):
+                said = await stream.receive_some()
+        assert said.startswith(b"HTTP/1.1 404 "), said
 
 
 async def test_who_asks_too_often_waits_and_nobody_else_does(workshop: Workshop) -> None:

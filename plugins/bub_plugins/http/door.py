@@ -70,8 +70,14 @@ class Door:
         self._take(f"client.{client.id}", self.settings.clients[client.id].rate)
 
     def count_webhook(self, name: str) -> None:
-        """Count a request to a webhook. Raises `Refusal` (429) if it is asked too often."""
-        self._take(f"hook.{name}", self.settings.webhooks[name].rate)
+        """Count a request to a webhook.
+
+        Raises `Refusal`: 429 if it is asked too often, 404 if a reload took it away while the body came.
+        """
+        hook = self.settings.webhooks.get(name)
+        if hook is None:
+            raise Refusal(404, "there is nothing here")
+        self._take(f"hook.{name}", hook.rate)
 
     def _take(self, name: str, rate: RateSettings | None) -> None:
         wait = self._buckets.take(name, rate or self.settings.rate)
