@@ -134,9 +134,10 @@ async def test_a_failing_tool_a_denied_call_and_a_failing_turn_say_so_without_th
     calls = {one["attributes"]["gen_ai.tool.call.id"]: one for one in spans if one["name"] == "execute_tool math.add"}
     denied, ran = calls["call_1"], calls["call_2"]
     assert denied["attributes"]["bub.tool.denied"] is True and "bub.tool.denied" not in ran["attributes"]
-    verdict = named(spans, "bub.gate tool_gate")
-    assert verdict["parentSpanId"] == denied["spanId"]
-    assert verdict["attributes"]["bub.gate.reason"] == "no thirteens, by ***"
+    verdicts = {one["parentSpanId"]: one["attributes"] for one in spans if one["name"] == "bub.gate tool_gate"}
+    assert verdicts[denied["spanId"]]["bub.gate.verdict"] == "denied"
+    assert verdicts[denied["spanId"]]["bub.gate.reason"] == "no thirteens, by ***"
+    assert verdicts[ran["spanId"]]["bub.gate.verdict"] == "ok" and "bub.gate.reason" not in verdicts[ran["spanId"]]
     turns = [one for one in spans if is_turn(one)]
     assert turns[0]["status"] == {} and turns[1]["status"] == {"code": "STATUS_CODE_ERROR"}
     assert turns[1]["attributes"]["error.type"] == "request"

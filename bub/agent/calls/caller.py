@@ -21,7 +21,7 @@ from bub.agent.marks.flow import Flow
 from bub.agent.models.parts import Part, part_of
 from bub.agent.tools.unasked import find_unasked
 from bub.base.failures import flatten_error
-from bub.base.tracing.activity import Activity, begin, doing
+from bub.base.tracing.activity import Activity, doing
 from bub.base.waiting import split_cancelled
 from bub.errors import BubError
 from bub.hooks.frozen import freeze
@@ -325,9 +325,7 @@ class Caller(msgspec.Struct, frozen=True):
             log_exception("tool.gate_failed", error, tool=tool.name)
             verdict = {"deny": BROKEN_GATE}
         if verdict is not None:
-            reason = str(verdict["deny"])
-            begin("gate", "tool_gate", tool=tool.name, call_id=call.id, reason=self.cover(reason)).end("denied")
-            raise ToolError(reason, kind="denied")
+            raise ToolError(str(verdict["deny"]), kind="denied")
 
     async def observe(
         self, tool: Tool | None, arguments: Mapping[str, Any], outcome: ToolOutcome, paths: Iterable[str] = ()

@@ -7,14 +7,19 @@ from functools import partial
 from typing import Any
 
 from bub.base.diagnostics import did_you_mean
+from bub.base.tracing.activity import doing
 from bub.base.waiting import MovingDeadline, unlimited
 from bub.errors import BubError
 from bub.hooks.binding import Call
+from bub.hooks.kinds.gate import GATE
 from bub.hooks.kinds.stream import Pulled
 from bub.hooks.loops import explain
 from bub.pipeline.run.failures import MORE_TIME, TooSlowError
 from bub.pipeline.run.graph import FiredPoint, Step
 from bub.pipeline.run.state import TurnState
+
+_ABOUT = ("tool", "call_id")
+"""What of a payload is noted beside the verdict of a gate."""
 
 
 class Fire:
@@ -46,6 +51,17 @@ class Fire:
             raise BubError(f"stage `{step.id}` fires `{name}`, which this pipeline does not have", help=advice)
         if not point.implementations and name not in turn.registered:
             return point.kind.unanswered()
+        if point.kind is not GATE:
+            return await self._ask(point, payload)
+        about = {key: payload[key] for key in _ABOUT if isinstance(payload.get(key), str)}
+        with doing("gate", name, **about) as activity:
+            verdict = await self._ask(point, payload)
+            if verdict is not None:
+                activity.end("denied", reason=str(verdict["deny"]))
+            return verdict
+
+    async def _ask(self, point: FiredPoint, payload: dict[str, Any]) -> Any:
+        turn, step, name = self._turn, self._step, point.name
         seen = {value: turn.values[slot] for value, slot in step.sources.items()}
         values = {**seen, "fire": Fire(turn, step), **payload}
         calls = turn.calls_of_fired(point, values)
