@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -21,7 +22,7 @@ from bub.studio.access import Access, RefusedRequestError
 from bub.studio.settings import read_settings
 
 FOREIGN_HOSTS = ("evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "127.0.0.1.evil.example:{port}", "")
-GOOD = {"X-Bub": "1", "Content-Type": "application/json"}
+GOOD = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +102,23 @@ def test_a_cookie_of_another_page_is_none_here(page: StudioProcess, browser: Bro
         assert browser.get("state")
 
 
+def test_the_cookie_alone_is_worth_nothing_to_a_server_at_another_port(page: StudioProcess, browser: Browser) -> None:
+    """A browser sends it there: cookies know no ports, and `SameSite` neither."""
+    with Browser(page.url) as entered:
+        other = entered.enter().http.headers["X-Bub"]
+    for mark in ("", "1", "x", "\xe9", other, browser.token):
+        headers = [(b"X-Bub", mark.encode("latin-1")), (b"Origin", browser.origin.encode())]
+        for path in ("/api/state", "/api/feed", f"/api/feed?mark={quote(mark)}", f"/api/state?mark={quote(mark)}"):
+            assert browser.http.get(path, headers=headers).status_code == 401
+        answer = browser.http.post("/api/approvals/q1", json={"yes": True}, headers=headers)
+        assert answer.status_code in (401, 403)
+    own = browser.http.headers.pop("X-Bub")
+    assert browser.http.get("/api/state", params={"mark": own}).status_code == 401
+    with browser.http.stream("GET", "/api/feed", params={"mark": own}) as feed:
+        assert feed.status_code == 200
+    assert browser.token not in own
+
+
 @pytest.mark.parametrize("host", FOREIGN_HOSTS)
 def test_another_host_name_leads_nowhere(page: StudioProcess, browser: Browser, host: str) -> None:
     host = host.format(port=page.port)
@@ -146,9 +164,9 @@ def test_what_another_site_makes_a_browser_ask_is_refused(browser: Browser, site
     "media_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", None]
 )
 def test_a_form_changes_nothing(browser: Browser, media_type: str | None) -> None:
-    headers = {"Origin": browser.origin, "X-Bub": "1"} | ({"Content-Type": media_type} if media_type else {})
+    headers = {"Origin": browser.origin} | ({"Content-Type": media_type} if media_type else {})
     assert browser.http.post("/api/leave", content=b"{}", headers=headers).status_code == 415
-    del headers["X-Bub"]
+    headers["X-Bub"] = ""
     assert browser.http.post("/api/leave", content=b"{}", headers=headers).status_code == 403
     assert browser.get("state")
 
@@ -200,7 +218,8 @@ def test_what_is_too_large_or_no_object_is_refused(browser: Browser) -> None:
     ):
         assert browser.http.post("/api/leave", content=content, headers=right).status_code == status
     chunks = (b" " * 65_536 for _ in range(40))
-    with httpx.Client(base_url=browser.origin, cookies=browser.http.cookies) as other:
+    own = browser.http.headers["X-Bub"]
+    with httpx.Client(base_url=browser.origin, cookies=browser.http.cookies, headers={"X-Bub": own}) as other:
         with suppress(httpx.WriteError):  # it does not read on
             assert other.post("/api/leave", content=chunks, headers=right).status_code == 413
         assert browser.http.get("/", headers={"X-Long": "x" * 40_000}).status_code in (400, 431)
@@ -279,7 +298,7 @@ def test_behind_a_proxy_with_tls_the_cookie_is_for_that_alone() -> None:
     assert access.url.startswith("https://bub.example.org/#")
     assert access.set_cookie("x") == "__Host-bub-studio-9465=x; Path=/; HttpOnly; SameSite=Strict; Secure"
     access.check_host(["bub.example.org"])
-    access.check_change({**{k.lower(): v for k, v in GOOD.items()}, "origin": "https://bub.example.org"})
+    access.check_change({**{k.lower(): v for k, v in GOOD.items()}, "x-bub": "1", "origin": "https://bub.example.org"})
     for host in (["bub.example.org:9465"], ["0.0.0.0:9465"], ["bub.example.org", "bub.example.org"], []):
         with pytest.raises(RefusedRequestError):
             access.check_host(host)

@@ -268,7 +268,8 @@ def test_a_gateway_ends_in_time_whatever_browsers_do(tmp_path: Path) -> None:
         port = int(re.findall(r":(\d+)", browser.origin)[0])
         silent = socket.create_connection(("127.0.0.1", port))
         silent.sendall(
-            f"GET /api/feed HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncookie: {'='.join(cookie)}\r\n\r\n".encode()
+            f"GET /api/feed?mark={browser.http.headers['X-Bub']} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\n"
+            f"cookie: {'='.join(cookie)}\r\n\r\n".encode()
         )
         with browser.feed() as feed:
             feed.until(lambda batch: batch["health"])

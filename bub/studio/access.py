@@ -10,7 +10,7 @@ import hashlib
 import hmac
 from collections import OrderedDict
 from collections.abc import Mapping
-from secrets import token_urlsafe
+from secrets import token_bytes, token_urlsafe
 
 import trio
 
@@ -18,7 +18,10 @@ from bub.errors import BubError
 from bub.studio.settings import StudioSettings
 
 MARK = "x-bub"
-"""The header that a request which changes something carries; a form of a foreign page cannot."""
+"""The header that a request carries, and a form of a foreign page cannot.
+
+Who enters says anything there, and is given what all that they ask from then on has to say.
+"""
 
 _BYTES = 32
 _MOST_SESSIONS = 32
@@ -51,6 +54,7 @@ class Access:
         # Cookies are for a host, whatever the port: two pages of one machine must not take each other's.
         self.cookie = f"{'__Host-' if self._is_secure else ''}bub-studio-{port}"
         self._sessions: OrderedDict[bytes, None] = OrderedDict()
+        self._secret = token_bytes(_BYTES)
         self._failures: list[float] = []
 
     def __repr__(self) -> str:
@@ -82,8 +86,8 @@ class Access:
         self.check_site(headers)
         if headers.get("origin") not in self._origins:
             raise RefusedRequestError(403, "only this page may ask for that", help="send `Origin` with its address")
-        if headers.get(MARK) != "1":
-            raise RefusedRequestError(403, "only a script of this page may ask for that", help="send `X-Bub: 1`")
+        if not headers.get(MARK):
+            raise RefusedRequestError(403, "only a script of this page may ask for that", help="send `X-Bub`")
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise RefusedRequestError(415, "the body has to be JSON", help="send `Content-Type: application/json`")
 
@@ -121,6 +125,18 @@ class Access:
             return False
         self._sessions.move_to_end(name)
         return True
+
+    def mark_of(self, value: str) -> str:
+        """Return what a session has to say beside its cookie.
+
+        A browser sends the cookie to whatever listens at another port of the same host, such as a server that an agent
+        has begun. What a script keeps for its origin goes nowhere else.
+        """
+        return hmac.new(self._secret, value.encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+
+    def lets_in(self, value: str | None, mark: str) -> bool:
+        """Whether a request has the cookie of a session that is known, and what this has to say beside it."""
+        return self.knows(value) and hmac.compare_digest(self.mark_of(value or "").encode(), mark.encode())
 
     def set_cookie(self, value: str) -> str:
         """Return the header that gives a browser its session; with "" the one that takes it away."""

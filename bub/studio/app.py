@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bub.errors import BubError
 from bub.log import log_exception
-from bub.studio.access import Access, RefusedRequestError
+from bub.studio.access import MARK, Access, RefusedRequestError
 from bub.studio.endpoints import approvals, chat, entering, file, health, inbox, looking, pipelines, tapes, turns
 from bub.studio.feed import Feed
 from bub.studio.files import PageFile
@@ -25,6 +25,7 @@ from bub.studio.studio import Studio
 from bub.studio.views.loaded import ChangedError, NotThereError
 
 _API = "/api/"
+_FEED = f"{_API}feed"
 
 _HEADERS: Mapping[str, str] = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -92,7 +93,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 def make_app(studio: Studio, access: Access, files: Mapping[str, PageFile]) -> ASGIApp:
     """Return the application that serves the page of a runtime to who may ask."""
     routes = [Route(f"{_API}{one.path}", _Answering(studio, one), methods=[one.method]) for one in ENDPOINTS]
-    routes.append(Route(f"{_API}feed", _Feeding(studio), methods=["GET"]))
+    routes.append(Route(_FEED, _Feeding(studio), methods=["GET"]))
     routes.append(Route(f"{_API}enter", _Entering(access), methods=["POST"]))
     routes += [Route(path, _Serving(file), methods=["GET"]) for path, file in files.items()]
     app = Starlette(routes=routes, exception_handlers={404: _explain_404, 405: _explain_405})
@@ -144,7 +145,9 @@ class _Guard:
             access.check_change(request.headers)
         else:
             access.check_site(request.headers)
-        if request.scope["path"] != f"{_API}enter" and not access.knows(_cookie_of(request, access)):
+        if request.scope["path"] == f"{_API}enter":
+            return
+        if not access.lets_in(_cookie_of(request, access), _mark_of(request)):
             raise RefusedRequestError(401, "nobody has entered here", help="open the address that Bub has printed")
 
 
@@ -202,7 +205,8 @@ class _Entering:
         try:
             body = await read_object(receive, Request(scope).headers.get("content-length"))
             value = self._access.enter(Asked(body=body).text("token"))
-            response = Response(status_code=204, headers={"set-cookie": self._access.set_cookie(value)})
+            own = {"set-cookie": self._access.set_cookie(value), MARK: self._access.mark_of(value)}
+            response = Response(status_code=204, headers=own)
         except RefusedRequestError as error:
             response = _refusal(error)
         await response(scope, receive, send)
@@ -240,6 +244,12 @@ def _cookie_of(request: Request, access: Access) -> str | None:
     except CookieError:
         return None
     return found.value if found is not None else None
+
+
+def _mark_of(request: Request) -> str:
+    """Return what a request says beside its cookie; a browser can give the feed no header, so there it is a query."""
+    query = request.query_params.get("mark", "") if request.scope["path"] == _FEED else ""
+    return request.headers.get(MARK) or query
 
 
 def _refusal(error: RefusedRequestError, cover: Callable[[str], str] = str) -> Response:

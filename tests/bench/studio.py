@@ -96,14 +96,14 @@ def link_of(run: Run) -> tuple[str, str]:
 def reading(address: str, token: str, *, stops: bool = False) -> Iterator[list[int]]:
     """Read the feed for as long as the block, or stop reading when it has begun; how much has come."""
     with Visitor(address) as visitor:
-        assert visitor.post("enter", {"token": token}).status_code == 204
+        mark = visitor.post("enter", {"token": token}).headers["X-Bub"]
         cookie = "; ".join(f"{name}={value}" for name, value in dict(visitor.cookies).items())
     split = urlsplit(address)
     with socket.socket() as line:
         if stops:
             line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         line.connect((split.hostname, split.port))
-        line.sendall(f"GET /api/feed HTTP/1.1\r\nHost: {split.netloc}\r\nCookie: {cookie}\r\n\r\n".encode())
+        line.sendall(f"GET /api/feed?mark={mark} HTTP/1.1\r\nHost: {split.netloc}\r\nCookie: {cookie}\r\n\r\n".encode())
         came = [len(line.recv(1000))]
 
         def read() -> None:

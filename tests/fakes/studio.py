@@ -20,11 +20,14 @@ _PATIENCE = 25.0
 
 
 class Browser:
-    """What the script of the page does: it enters with the token, asks with the cookie, and says where it is from."""
+    """What the script of the page does: it enters with the token, and says where it is from.
+
+    Then it asks with the cookie, and with what it was given beside that.
+    """
 
     def __init__(self, url: str) -> None:
         self.origin, _, self.token = url.partition("/#")
-        self.http = httpx.Client(base_url=self.origin, timeout=20)
+        self.http = httpx.Client(base_url=self.origin, timeout=20, headers={"X-Bub": "1"})
 
     def __enter__(self) -> Browser:
         return self
@@ -51,7 +54,9 @@ class Browser:
         return answer.json()
 
     def send(self, path: str, **body: Any) -> httpx.Response:
-        return self.http.post(f"/api/{path}", json=body, headers={"X-Bub": "1", "Origin": self.origin})
+        answer = self.http.post(f"/api/{path}", json=body, headers={"Origin": self.origin})
+        self.http.headers["X-Bub"] = answer.headers.get("X-Bub") or self.http.headers["X-Bub"]
+        return answer
 
     def post(self, path: str, **body: Any) -> Any:
         answer = self.send(path, **body)

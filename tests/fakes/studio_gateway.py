@@ -192,7 +192,14 @@ class Visitor(httpx.Client):
     def post(self, what: str, body: Mapping[str, Any], **headers: str | None) -> httpx.Response:  # type: ignore[override]
         """Send a change as the page does; headers that are given are written over its own, and left out if `None`."""
         said = {**self.own, **{name.replace("_", "-"): value for name, value in headers.items()}}
-        return super().post(what, json=body, headers={name: one for name, one in said.items() if one is not None})
+        given = {name: one for name, one in said.items() if one is not None}
+        request = self.build_request("POST", what, json=body, headers=given)
+        for name in said.keys() - given.keys():
+            request.headers.pop(name, None)
+        answer = self.send(request)
+        if mark := answer.headers.get("X-Bub"):
+            self.headers["X-Bub"] = self.own["X-Bub"] = mark
+        return answer
 
 
 def calling(tool: str, arguments: Mapping[str, Any], *, id: str = "call_1") -> Script:  # noqa: A002

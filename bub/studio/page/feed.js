@@ -1,6 +1,6 @@
 // What happens now, as the server sends it: merged between two frames, kept in bounded tables, handed to who listens.
 
-import { get } from "./api.js";
+import { get, mark } from "./api.js";
 
 const MOST_TURNS = 1500;
 
@@ -80,7 +80,7 @@ function turnTo(state) {
 /** Begin to read; goes on by itself after a loss, and asks who we are if the server wants nothing of us. */
 export function connect() {
   source?.close();
-  source = new EventSource("api/feed");
+  source = new EventSource(`api/feed?mark=${mark()}`);
   source.onopen = () => {
     wait = 1000;
     isFirst = true; // what comes first has happened before
