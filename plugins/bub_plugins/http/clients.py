@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 
 import msgspec
@@ -42,12 +42,6 @@ class Clients:
             if known.id != name:
                 problem = f"the clients `{known.id}` and `{name}` have the same token"
                 raise BubError(problem, help="give each a token of its own")
-
-    def __len__(self) -> int:
-        return len(self._clients)
-
-    def __iter__(self) -> Iterable[Client]:
-        return iter(self._clients.values())
 
     def find(self, authorization: str) -> Client | None:
         """Return the client whose token the header `Authorization: Bearer TOKEN` has; None if nobody has it.
