@@ -232,6 +232,24 @@ Handle: TypeAlias = Callable[[Exchange], Awaitable[None]]
 """Answers one request."""
 
 
+async def listen_at(
+    address: ListenAddress,
+    name: str,
+    help: str,  # noqa: A002 (the reader's word)
+) -> tuple[ListenAddress, list[trio.SocketListener]]:
+    """Listen for a server of this name; return the address with the port that it got, and what accepts.
+
+    Raises `BubError`, with this `help`, if that cannot be.
+    """
+    try:
+        listeners = await trio.open_tcp_listeners(address.port, host=address.host)
+    except OSError as error:
+        raise BubError(f"cannot listen at {address}: {explain_os_error(error)}", help=help) from error
+    bound = ListenAddress(address.host, listeners[0].socket.getsockname()[1])
+    log_info(f"{name}.listening", address=bound)
+    return bound, listeners
+
+
 class HttpServer:
     """Has each request answered by `handle`; what fails there is logged as `NAME.failed`, and concerns no other."""
 
@@ -253,12 +271,7 @@ class HttpServer:
 
         Tells `task_status` where, once others can connect. Raises `BubError`, with this `help`, if it cannot listen.
         """
-        try:
-            listeners = await trio.open_tcp_listeners(address.port, host=address.host)
-        except OSError as error:
-            raise BubError(f"cannot listen at {address}: {explain_os_error(error)}", help=help) from error
-        bound = ListenAddress(address.host, listeners[0].socket.getsockname()[1])
-        log_info(f"{self._name}.listening", address=bound)
+        bound, listeners = await listen_at(address, self._name, help)
         task_status.started(bound)
         async with trio.open_nursery() as connections:
             with self._accepting:

@@ -15,9 +15,9 @@ import trio
 
 from bub.base.failures import explain_os_error
 from bub.channels.connection import App, Begin, Connection, WebLimits, speak_http
-from bub.channels.server import ListenAddress
+from bub.channels.server import ListenAddress, listen_at
 from bub.errors import BubError, UsageError
-from bub.log import log_exception, log_info
+from bub.log import log_exception
 
 __all__ = ["Certificate", "ListenAddress", "WebLimits", "WebServer", "address_for"]
 
@@ -101,12 +101,7 @@ class WebServer:
             problem = f"`{self._name}` needs the packages of the extra `web`, which are not installed"
             raise BubError(problem, help="run `pip install 'bub-pipelines[web]'`") from None
         context = self._certificate.open() if self._certificate is not None else None
-        try:
-            listeners = await trio.open_tcp_listeners(address.port, host=address.host)
-        except OSError as error:
-            raise BubError(f"cannot listen at {address}: {explain_os_error(error)}", help=help) from error
-        bound = ListenAddress(address.host, listeners[0].socket.getsockname()[1])
-        log_info(f"{self._name}.listening", address=bound)
+        bound, listeners = await listen_at(address, self._name, help)
         task_status.started(bound)
         async with trio.open_nursery() as connections:
             with self._accepting:
