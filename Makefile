@@ -60,7 +60,7 @@ foreign: $(VENV)/.bub $(VENV)/.test ## use Bub with clients and servers of MCP t
 	$(PY) -m pytest -p no:cacheprovider tests/foreign/*.py $(PYTEST_ARGS)
 
 browser: $(VENV)/.bub $(VENV)/.test tests/browser/node_modules ## use the studio's page in a headless Chromium: make browser PYTEST_ARGS="-k turn"; needs Node 20
-	$(PY) -m pytest -p no:cacheprovider tests/browser/*.py $(PYTEST_ARGS)
+	PYTHONPATH=tests $(PY) -m pytest -p fakes.browsing -p no:cacheprovider tests/browser/*.py $(PYTEST_ARGS)
 
 lint: $(VENV)/.lint ## ruff, rules and layout; words that make a reader stop
 	$(PY) -m ruff check .

@@ -43,7 +43,7 @@ def test_an_opened_stage_shows_what_explain_says_its_lines_its_implementers_and_
 def test_a_message_that_is_typed_in_shows_which_way_it_would_go_and_which_gates_would_be_asked(
     page: Page, office: Studio
 ) -> None:
-    page.write('role=textbox[name="A message"]', "hello")
+    page.write('role=textbox[name="A message"]', "which way is it")
     page.write('role=combobox[name="Channel"]', "post")
     page.write('role=textbox[name="Sender"]', "stranger")
     page.click('role=button[name="Show the way"]')
@@ -54,7 +54,7 @@ def test_a_message_that_is_typed_in_shows_which_way_it_would_go_and_which_gates_
     page.see('#stage-moderate[data-way="yes"]')
     page.click('role=button[name="Clear"]')
     page.miss("#stage-moderate[data-way]")
-    assert "hello" not in str(office.replies)  # nothing has run
+    assert "which way is it" not in str(office.replies)  # nothing has run
 
 
 def test_a_turn_that_is_opened_shows_its_stages_its_calls_its_tokens_and_its_tape(page: Page, office: Studio) -> None:
