@@ -132,6 +132,10 @@ class BubFramework(RuntimeView):
             await opened.enter_async_context(self._runtime.open(partial(hooks.call_first_sync, "provide_tape_store")))
             yield self
 
+    def keep_secret(self, texts: Iterable[str]) -> None:
+        """Cover texts that nobody may see from now on, in the log and in what is kept or shown of a turn."""
+        self._runtime.keep_secret(texts)
+
     def create_cli_app(self) -> Any:
         """A Typer application with Bub's own commands and those that the profile's plugins register.
 

@@ -41,7 +41,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Studio]:
 
 def fill(running: Studio) -> None:
     """Let turns end well and badly, one ask for a yes, one wait and one be set aside."""
-    secrets = f"{KEY} {PLANTED}"
+    secrets = f"{KEY} {PLANTED} {running.token}"
     running.say(f"{secrets} {SCRIPT}", sender_id=f"{PLANTED} {SCRIPT}")
     running.teach("note it", calling("notes_add", {"text": f"{SCRIPT} {secrets}"}), OPENAI.answer(SCRIPT))
     running.say("note it", chat_id=SCRIPT)

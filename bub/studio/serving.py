@@ -10,8 +10,6 @@ import trio
 
 from bub.channels.web import WebLimits, WebServer
 from bub.framework import BubFramework
-from bub.log import cover
-from bub.secrets.redactor import Redactor
 from bub.studio.access import Access
 from bub.studio.app import make_app
 from bub.studio.channel import PageChannel
@@ -69,7 +67,7 @@ class StudioServer:
                 help_ = "perhaps another program has the port; `gateway.studio.listen` or `--listen` chooses another"
                 bound = await tasks.start(partial(server.serve, self._settings.listen, help=help_))
                 access = Access(self._settings, bound.port)
-                cover(Redactor.of([access.url.rpartition("#")[2]]))
+                self._framework.keep_secret([access.url.rpartition("#")[2]])
                 studio = Studio(
                     self._framework,
                     self._settings,
