@@ -97,6 +97,7 @@ def test_a_turn_is_seen_moving(running: Running, browser: Browser) -> None:
         assert feed.batches[-1]["running"] == {"guest": {"run_model": 1}}
         assert feed.batches[-1]["live"] == 1
         assert browser.get("turns", state="running")["turns"][0]["id"] == row["id"]
+        assert browser.get("stage", profile="guest", stage="run_model")["numbers"]["running"] == 1
         stages = browser.get(f"turns/{row['id']}")["stages"]
         assert [stage["id"] for stage in stages] == ["resolve_session", "load_state", "build_prompt"]
         file.touch()

@@ -29,7 +29,9 @@ async def describe_stage(studio: Studio, asked: Asked) -> Any:
     shown = await trio.to_thread.run_sync(show_stage, framework.generation, profile, stage, framework.mask)
     numbers = studio.recorder.stages.get((profile, stage))
     count, failed, p50, p95, p99 = numbers.summary() if numbers is not None else (0, 0, None, None, None)
-    running = studio.live.look().running.get(profile, {}).get(stage, 0)
+    # Not what `live` saw: nobody may be looking, and it would keep these turns after their end.
+    under_way = (turn for turn in framework.turns_under_way if turn.profile.name == profile)
+    running = sum(list(turn.stages_now).count(stage) for turn in under_way)
     return {
         **shown,
         "errors": [msgspec.structs.asdict(one) for one in reversed(numbers.errors)] if numbers is not None else [],
