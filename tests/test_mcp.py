@@ -32,6 +32,7 @@ from bub.pipeline.source.merge import load_document
 from bub.plugins.servers import ServerSpec
 from bub.setup.locking.proposing import look
 from bub.setup.locking.toml import as_toml
+from bub.studio.endpoints.health import describe_servers
 from bub.tools import ToolError, ToolPolicy, ToolResult
 
 pytestmark = pytest.mark.anyio
@@ -122,6 +123,21 @@ async def test_a_turn_goes_on_without_a_server_that_cannot_be_used_and_says_so(t
     assert [event["text"] for event in talk.of_kind("notice")] == [
         "the server `gone`: `/no/such/program` cannot be started: no such file or directory"
     ]
+
+
+async def test_who_watches_sees_which_servers_run_and_why_one_does_not(talk: Talk) -> None:
+    more = f"mcp:\n{OFFICE}\n  gone: {{command: [/no/such/program]}}\n  idle: {{command: [/no/such/program]}}\n"
+    async with talk.open(tools='{allow: ["*", "mcp.gone.*", "mcp.office.*"]}', more=more):
+        framework = talk.framework
+        assert list(describe_servers(framework)) == [
+            {"name": name, "state": "not started", "tools": 0, "problem": ""} for name in ("office", "gone", "idle")
+        ]
+        await talk.say(OPENAI.answer("hello"))
+        office, gone, idle = describe_servers(framework)
+    assert (office["state"], office["problem"], office["tools"] > 5) == ("ready", "", True)
+    problem = "`/no/such/program` cannot be started: no such file or directory"
+    assert gone == {"name": "gone", "state": "failed", "tools": 0, "problem": problem}
+    assert idle["state"] == "not started"
 
 
 # Which tools are allowed.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -27,14 +27,25 @@ _TYPES: Mapping[str, Any] = {
 _ANYTHING: Mapping[str, Any] = {"type": "object", "properties": {}, "additionalProperties": True}
 
 
+class SeenServer(Protocol):
+    """A server as who watches sees it: whether it can be called now, and why not if it failed."""
+
+    @property
+    def is_open(self) -> bool: ...
+
+    failure: str
+
+
 class Served(msgspec.Struct):
     """The servers that a profile may use, and the tools that are known of them by now, by name.
 
-    Whoever runs the servers writes the tools; they are read by whoever asks what there is.
+    Whoever runs the servers writes the tools, and the servers that were `seen`; they are read by whoever asks what
+    there is.
     """
 
     specs: tuple[ServerSpec, ...] = ()
     tools: dict[str, Tool] = msgspec.field(default_factory=dict)
+    seen: dict[str, SeenServer] = msgspec.field(default_factory=dict)
     lock: Lock | None = None
     """What the tools of servers have to be, if that was locked."""
 

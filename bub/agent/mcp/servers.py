@@ -75,7 +75,7 @@ class Servers:
     ) -> None:
         why, connection = "", None
         try:
-            connection = await self.find(spec, folder)
+            connection = served.seen[spec.name] = await self.find(spec, folder)
             if connection.is_open or not connection.offered.tools:
                 with trio.move_on_after(max(connection.patience, 0.0)) as waiting:
                     await connection.open()

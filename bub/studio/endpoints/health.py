@@ -7,6 +7,7 @@ from typing import Any
 
 from bub.base.redis.settings import store_address
 from bub.errors import BubError
+from bub.framework import BubFramework
 from bub.inbox.shared.opening import overview_of
 from bub.pipeline.report.reloads import Reload
 from bub.pipeline.report.report import render_text
@@ -24,7 +25,7 @@ async def describe_health(studio: Studio, asked: Asked) -> dict[str, Any]:
         "schedules": {},
         **said,
         "reloads": [_describe_reload(reload) for reload in reversed(studio.around.reloads)],
-        "servers": list(_servers(studio)),
+        "servers": list(describe_servers(studio.framework)),
         "workers": await _list_workers(studio),
     }
 
@@ -58,12 +59,17 @@ def _describe_reload(reload: Reload) -> dict[str, Any]:
     return {"at": reload.at, "outcome": reload.outcome, "findings": shown or reload.findings}
 
 
-def _servers(studio: Studio) -> Iterator[dict[str, Any]]:
-    """Yield each MCP server that a profile may use, with the tools that are known of it by now."""
-    found: dict[str, int] = {}
-    for profile in studio.framework.generation.profiles.values():
-        for spec in profile.served.specs:
-            own = sum(name.startswith(f"mcp.{spec.name}.") for name in profile.served.tools)
-            found[spec.name] = max(found.get(spec.name, 0), own)
-    for name, tools in found.items():
-        yield {"name": name, "state": "ready" if tools else "not started", "tools": tools, "problem": ""}
+def describe_servers(framework: BubFramework) -> Iterator[dict[str, Any]]:
+    """Yield each MCP server that a profile may use: whether it runs, the tools that are known of it, why it failed."""
+    found: dict[str, dict[str, Any]] = {}
+    for profile in framework.generation.profiles.values():
+        served = profile.served
+        for spec in served.specs:
+            own = sum(name.startswith(f"mcp.{spec.name}.") for name in served.tools)
+            server = served.seen.get(spec.name)
+            problem = server.failure if server is not None else ""
+            state = "ready" if server is not None and server.is_open else "failed" if problem else "not started"
+            before = found.get(spec.name)
+            if before is None or before["state"] == "not started":
+                found[spec.name] = {"name": spec.name, "state": state, "tools": own, "problem": problem}
+    yield from found.values()
