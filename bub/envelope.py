@@ -71,6 +71,9 @@ FIELDS = frozenset(
         "answers",
         "draft",
         "output_channel",
+        "profile",
+        "request",
+        "trace",
         "lifespan",
         "origin",
     )

@@ -75,7 +75,7 @@ def test_what_holds_for_the_document_is_checked_once_however_many_profiles_it_ha
     own += ("model_setting_in_vain", "prompt_template", "approver_unknown", "taken_back", "unasked_entry")
     own += ("unasked_in_vain", "reach_of_no_folder", "reach_in_vain", "labels_in_vain", "strangers_leak")
     own += ("server_way", "server_in_vain", "schedule_unreadable", "schedule_without_channel")
-    own += ("unknown_profile.py:check_schedules",)
+    own += ("unknown_profile.py:check_schedules", "unknown_profile.py:check_served")
     if work is load:  # what needs the plugins is asked for each profile
         own += ("async_where", "both_twins", "empty_plugin", "hook_wrapper", "never_called", "nothing_implements")
         own += ("unknown_argument", "unknown_implementation", "argument_nobody_gives", "denial_in_vain")
