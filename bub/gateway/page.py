@@ -55,7 +55,7 @@ class Page:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve until cancelled; `announce` is told the address with the token before `task_status` is told.
+        """Serve until cancelled; `announce` gets the address with the token before `task_status` does.
 
         `manager` runs the gateway's channels, on `store`. Raises `BubError` if the port cannot be had.
         """

@@ -49,7 +49,7 @@ class Alone:
 async def serve_alone(
     framework: BubFramework, *, listen: str | None, write: bool, announce: Callable[[str], None]
 ) -> None:
-    """Run a framework with its page until cancelled; `announce` is told the address with the token.
+    """Run a framework with its page until cancelled; `announce` gets the address with the token.
 
     Its chats are in memory, as those of `bub chat`. The questions and dead letters are those of the workspace, too,
     which a gateway may be at work on. Raises `UsageError` for settings that contradict themselves, `BubError` if the

@@ -86,7 +86,7 @@ class _Life(msgspec.Struct, eq=False):
     """How many of these `offered` knows."""
 
     @property
-    def told(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """What a trace says of the connection: the version of the protocol, and the session if it has one."""
         version = self.client.protocol_version if self.client is not None else None
         return {"version": version, "session": self.traffic.session}
@@ -179,7 +179,7 @@ class Connection:
                 raise
             finally:
                 if self._life is not None:
-                    activity.data |= self._life.told
+                    activity.data |= self._life.facts
 
     @property
     def _way(self) -> dict[str, Any]:

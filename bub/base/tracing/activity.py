@@ -1,6 +1,6 @@
 """What a turn does inside its stages: requests to models, calls of tools, verdicts of gates; and how traces know it.
 
-Nothing here is told to anybody. Whoever watches turns reads it, while they run and when they are over.
+Nothing here is sent to anybody. Whoever watches turns reads it, while they run and when they are over.
 """
 
 from __future__ import annotations

@@ -103,9 +103,9 @@ class _Api:
 
 
 def _told(ask: Answer) -> Answer:
-    """Let what a route raises be told in OpenAI's shape."""
+    """Answer what a route raises in OpenAI's shape."""
 
-    async def told(request: Request) -> Any:
+    async def answer_or_explain(request: Request) -> Any:
         try:
             return await ask(request)
         except Refusal as refusal:
@@ -113,7 +113,7 @@ def _told(ask: Answer) -> Answer:
         except ApiError as error:
             return error_response(error)
 
-    return told
+    return answer_or_explain
 
 
 def _as_error(refusal: Refusal) -> ApiError:
