@@ -19,7 +19,7 @@ from bub.log import log_exception
 from bub.studio.access import MARK, Access, RefusedRequestError
 from bub.studio.endpoints import approvals, chat, entering, file, health, inbox, looking, pipelines, tapes, turns
 from bub.studio.feed import Feed
-from bub.studio.files import PageFile
+from bub.studio.files import Page, PageFile
 from bub.studio.requests import Asked, read_object
 from bub.studio.studio import Studio
 from bub.studio.views.loaded import ChangedError, NotThereError
@@ -28,7 +28,7 @@ _API = "/api/"
 _FEED = f"{_API}feed"
 
 _HEADERS: Mapping[str, str] = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src {style}; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'",
     "x-content-type-options": "nosniff",
@@ -38,7 +38,7 @@ _HEADERS: Mapping[str, str] = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "x-frame-options": "DENY",
 }
-"""What every answer carries."""
+"""What every answer carries; `{style}` is the style of the page, by its hash."""
 
 _STATUS: Mapping[type[BubError], int] = {NotThereError: 404, ChangedError: 409}
 """What an error for people is in HTTP; any other is 400."""
@@ -90,23 +90,25 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 """All that the page can ask for, beside `enter` and `feed`. Whoever adds one adds a line here."""
 
 
-def make_app(studio: Studio, access: Access, files: Mapping[str, PageFile]) -> ASGIApp:
+def make_app(studio: Studio, access: Access, page: Page) -> ASGIApp:
     """Return the application that serves the page of a runtime to who may ask."""
     routes = [Route(f"{_API}{one.path}", _Answering(studio, one), methods=[one.method]) for one in ENDPOINTS]
     routes.append(Route(_FEED, _Feeding(studio), methods=["GET"]))
     routes.append(Route(f"{_API}enter", _Entering(access), methods=["POST"]))
-    routes += [Route(path, _Serving(file), methods=["GET"]) for path, file in files.items()]
+    routes += [Route(path, _Serving(file), methods=["GET"]) for path, file in page.files.items()]
     app = Starlette(routes=routes, exception_handlers={404: _explain_404, 405: _explain_405})
     app.router.redirect_slashes = False
-    return _Guard(app, access)
+    headers = {name: value.replace("{style}", page.style) for name, value in _HEADERS.items()}
+    return _Guard(app, access, headers)
 
 
 class _Guard:
     """Lets pass what may be asked, and gives every answer the headers that bind a browser."""
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
+    def __init__(self, app: ASGIApp, access: Access, headers: Mapping[str, str]) -> None:
         self._app = app
         self._access = access
+        self._headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -121,7 +123,7 @@ class _Guard:
         async def send_strictly(message: Message) -> None:
             if message["type"] == "http.response.start":
                 caching = {"cache-control": "no-store" if is_api else "no-cache"}
-                more = [(name.encode(), value.encode()) for name, value in {**_HEADERS, **caching}.items()]
+                more = [(name.encode(), value.encode()) for name, value in {**self._headers, **caching}.items()]
                 message = {**message, "headers": [*message.get("headers", ()), *more]}
             await send(message)
 

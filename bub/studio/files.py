@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
+from base64 import b64encode
 from collections.abc import Mapping
+from hashlib import sha256
 from importlib.resources import files
 
 import msgspec
@@ -15,7 +16,8 @@ _TYPES: Mapping[str, str] = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_FIRST = "index.html"
+_FIRST, _STYLE = "index.html", "style.css"
+_LINK = b'<link rel="stylesheet" href="style.css">'
 
 
 class PageFile(msgspec.Struct, frozen=True):
@@ -27,15 +29,27 @@ class PageFile(msgspec.Struct, frozen=True):
     tag: str
 
 
-def read_files() -> Mapping[str, PageFile]:
-    """Return every file of the page by its path in an address; the page itself is `/`."""
-    found = {}
+class Page(msgspec.Struct, frozen=True):
+    """The page's files by their paths in an address, the page itself as `/`; `style` names its style to a policy."""
+
+    files: Mapping[str, PageFile]
+    style: str
+
+
+def read_page() -> Page:
+    """Return the page; its style is within it, so that a browser paints it with what comes first."""
     folder = files("bub.studio").joinpath("page")
-    for entry in folder.iterdir() if folder.is_dir() else ():
-        suffix = f".{entry.name.rpartition('.')[2]}"
-        if entry.is_file() and suffix in _TYPES:
-            body = entry.read_bytes()
-            tag = hashlib.sha256(body).hexdigest()[:16]
-            path = "/" if entry.name == _FIRST else f"/{entry.name}"
-            found[path] = PageFile(_TYPES[suffix], body, gzip.compress(body, mtime=0), f'"{tag}"')
-    return found
+    found = {one.name: one.read_bytes() for one in folder.iterdir() if _media_type(one.name) and one.is_file()}
+    style = found.pop(_STYLE)
+    found[_FIRST] = found[_FIRST].replace(_LINK, b"<style>%b</style>" % style)
+    by_path = {"/" if name == _FIRST else f"/{name}": _pack(name, body) for name, body in found.items()}
+    return Page(by_path, f"'sha256-{b64encode(sha256(style).digest()).decode()}'")
+
+
+def _pack(name: str, body: bytes) -> PageFile:
+    tag = sha256(body).hexdigest()[:16]
+    return PageFile(_media_type(name), body, gzip.compress(body, mtime=0), f'"{tag}"')
+
+
+def _media_type(name: str) -> str:
+    return _TYPES.get(f".{name.rpartition('.')[2]}", "")

@@ -15,7 +15,7 @@ from bub.studio.app import make_app
 from bub.studio.channel import PageChannel
 from bub.studio.chatlog import ChatLog
 from bub.studio.desks import Desk
-from bub.studio.files import read_files
+from bub.studio.files import read_page
 from bub.studio.live import Live
 from bub.studio.pulse import Pulse
 from bub.studio.recorder import Recorder
@@ -59,7 +59,7 @@ class StudioServer:
 
         Raises `BubError` if the port cannot be had.
         """
-        files = await trio.to_thread.run_sync(read_files)
+        page = await trio.to_thread.run_sync(read_page)
         server = WebServer("studio", self._answer, limits=_LIMITS, certificate=self._settings.certificate)
         recorder, pulse = Recorder(), Pulse(tuple(self._desks.values()), self._around)
         with self._framework.watch(recorder):
@@ -80,7 +80,7 @@ class StudioServer:
                     self._channel,
                     self._desks,
                 )
-                self._app = make_app(studio, access, files)
+                self._app = make_app(studio, access, page)
                 tasks.start_soon(pulse.run)
                 task_status.started(access.url)
 

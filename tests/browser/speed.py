@@ -32,7 +32,7 @@ def test_the_page_is_smaller_than_60_KB(office: Studio, figures: list[str]) -> N
     total = sum(sizes.values())
     figures.append(f"the page: {total:,} bytes in {len(sizes)} files, as they are sent (gzip); at most {LARGEST:,}")
     assert total < LARGEST, sizes
-    assert {"/app.js", "/style.css"} < set(sizes)
+    assert {"/app.js", "/turns.js"} < set(sizes)
 
 
 def test_the_first_paint_comes_within_a_fifth_of_a_second(
