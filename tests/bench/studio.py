@@ -1,8 +1,8 @@
 """A thousand turns that stream at once, with the studio off, on, looked at, and with a browser that stops reading.
 
 A core does not carry 1,000 turns at 50 events a second each: the gateway is busy all the time, and what the studio
-takes makes turns slower by as much. Each round does the same work in every way, one after another, so that other work
-on the machine meets all of them.
+takes makes turns slower by as much. A gateway with the studio works beside one without it, on the same core and at the
+same time, so that other work on the machine meets both.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.bench._answers import ROOT, answering
-from tests.bench._line import Order, Result
+from tests.bench._line import Order
 from tests.bench.scale import GATEWAY, Run
 
 sys.path.insert(0, str(ROOT / "tests"))
@@ -134,51 +135,49 @@ def looking(address: str, token: str) -> Iterator[Page]:
 
 @dataclass
 class Figures:
-    """What came of the rounds of one way."""
+    """What came of the rounds of one way: of the gateway with the studio, and of the one without it beside it."""
 
     seconds: list[float] = field(default_factory=list)
-    spent: list[float] = field(default_factory=list)
-    took: list[float] = field(default_factory=list)
+    took: list[tuple[float, float]] = field(default_factory=list)
+    spent: list[tuple[float, float]] = field(default_factory=list)
 
-    def add(self, result: Result, spent: float) -> None:
-        self.seconds.append(result.seconds)
-        self.spent.append(spent)
-        self.took.append(statistics.median(result.took))
+
+def work_beside(on: Run, off: Run, figures: Figures) -> None:
+    """Let both gateways do the same work at the same time, and note what each has spent on it."""
+    before = on.processor, off.processor
+    with ThreadPoolExecutor() as threads:
+        with_it, without = threads.map(lambda run: run.order(Order(CHATS, 1, at_once=CHATS)), (on, off))
+    figures.seconds.append(with_it.seconds)
+    figures.took.append((statistics.median(with_it.took), statistics.median(without.took)))
+    figures.spent.append((on.processor - before[0], off.processor - before[1]))
 
 
 def measure_ways(off: Run, on: Run, link: tuple[str, str]) -> None:
-    """Print what the studio takes of the gateway's core, and by how much turns are slower, paired round by round."""
-    ways: dict[str, tuple[Run, Callable[[], Any]]] = {
-        "studio off": (off, nullcontext),
-        "studio on": (on, nullcontext),
-        "one reads the feed": (on, lambda: reading(*link)),
-    }
+    """Print what the studio takes of the gateway's core, and by how much turns are slower.
+
+    Both gateways have the same core, so that whatever else slows this machine down, they are slowed down alike.
+    """
+    ways: dict[str, Callable[[], Any]] = {"nobody looks": nullcontext, "one reads the feed": lambda: reading(*link)}
     if find_chromium() is not None:
-        ways["a browser looks"] = (on, lambda: looking(*link))
-    all_figures = {name: Figures() for name in ways}
+        ways["a browser looks"] = lambda: looking(*link)
     for run in (off, on):
+        for process in run.processes:
+            os.sched_setaffinity(process.pid, {max(os.sched_getaffinity(0))})
         run.order(Order(CHATS, 1, at_once=CHATS))
-    for number in range(ROUNDS):
-        names = list(ways) if number % 2 else list(reversed(ways))
-        for name in names:
-            run, look = ways[name]
-            with look():
-                before = run.processor
-                result = run.order(Order(CHATS, 1, at_once=CHATS))
-                all_figures[name].add(result, run.processor - before)
-    base = all_figures["studio off"]
-    heads = f"{'all done':>12}{'a turn':>10}{'processor':>12}{'share of a core':>18}{'more CPU':>12}{'slower':>9}"
+    heads = f"{'a turn':>10}{'processor':>12}{'share of a core':>18}{'more CPU':>11}{'(the rounds)':>22}{'slower':>9}"
     print(f"{'':<20}{heads}")
-    for name, figures in all_figures.items():
-        seconds, took, spent = map(statistics.median, (figures.seconds, figures.took, figures.spent))
-        print(f"{name:<20}{seconds:>10.1f} s{took:>8.1f} s{spent:>10.2f} s", end="")
-        if figures is not base:
-            pairs = list(zip(figures.spent, base.spent, figures.seconds, base.seconds, strict=True))
-            share = statistics.median((mine - its) / seconds for mine, its, seconds, _ in pairs)
-            more = statistics.median(mine / its - 1 for mine, its, _, _ in pairs)
-            slower = statistics.median(mine / its - 1 for _, _, mine, its in pairs)
-            print(f"{share:>17.1%}{more:>12.1%}{slower:>9.1%}", end="")
-        print(flush=True)
+    for name, look in ways.items():
+        figures = Figures()
+        with look():
+            for _ in range(ROUNDS):
+                work_beside(on, off, figures)
+        more = [with_it / without - 1 for with_it, without in figures.spent]
+        share = statistics.median((with_it - its) / with_it for with_it, its in figures.spent)
+        slower = statistics.median(with_it / without - 1 for with_it, without in figures.took)
+        took, spent = (statistics.median(one for one, _ in pairs) for pairs in (figures.took, figures.spent))
+        rounds = f"({min(more):.1%} to {max(more):.1%})"
+        line = f"{share:>17.1%}{statistics.median(more):>11.1%}{rounds:>22}{slower:>9.1%}"
+        print(f"{name:<20}{took:>8.1f} s{spent:>10.2f} s{line}", flush=True)
 
 
 def measure_use(on: Run, link: tuple[str, str]) -> None:
@@ -234,7 +233,7 @@ def measure() -> None:
     """Print all of it."""
     print(f"{CHATS:,} turns at once, {EVENTS} events each, {RATE} a second; {os.cpu_count()} cores for all;")
     load = os.getloadavg()[0]
-    print(f"medians of {ROUNDS} rounds, each compared with its own round without the studio; load {load:.1f}")
+    print(f"medians of {ROUNDS} rounds, a gateway with the studio beside one without, on one core; load {load:.1f}")
     with answering() as address, ExitStack() as stack:
         model = f"{address}/{EVENTS}/{RATE}/v1"
         off, on = (stack.enter_context(running(model, said)) for said in ("", STUDIO))
