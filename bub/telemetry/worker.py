@@ -127,6 +127,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 (as above)
             log_exception("telemetry.failed", error)
             self._most = 0
+            self._waiting.clear()
         finally:
             with suppress(Exception):
                 self._sending.close()

@@ -69,8 +69,8 @@ class Seen:
 
     def note_answer(self, message: ChannelMessage, replies: Sequence[ChannelMessage]) -> None:
         """Keep the answer to a message that is taken once."""
-        text = msgspec.json.encode(shown_replies(replies)).decode()
-        kept = text if len(text) <= _LONGEST_ANSWER else ""
+        packed = msgspec.json.encode(shown_replies(replies))
+        kept = packed.decode() if len(packed) <= _LONGEST_ANSWER else ""
         self._answers[message.message_id] = kept
         self._forget(self._answers)
         self._remember(f"{_ANSWER}{message.message_id}", kept)
