@@ -47,7 +47,9 @@ def test_a_picture_is_light_and_dark_and_loads_nothing(name: str) -> None:
     assert "@import" not in text and "@font-face" not in text and "<script" not in text
 
 
-@pytest.mark.parametrize("name", ["turn.svg", "validate.svg", "diff.svg"])
+@pytest.mark.parametrize(
+    "name", ["turn.svg", "validate.svg", "diff.svg", "call.svg", "kept.svg", "way.svg", "kinds.svg"]
+)
 def test_no_text_leaves_its_picture(name: str) -> None:
     picture = ElementTree.fromstring(read(name))
     for text in picture.iter(f"{_SVG}text"):

@@ -12,6 +12,8 @@ from bub.pipeline.show.drawing import drawing_of
 from bub.pipeline.show.svg import svg
 from bub.pipeline.source.merge import DEFAULT_PROFILE, load_shipped
 
+from .kinds import draw_kinds
+from .ladders import CALL, KEPT, WAY, draw_ladder
 from .runs import dangers, mistake
 from .turn import draw_turn
 
@@ -29,6 +31,10 @@ def _draw_pipeline(name: str) -> str:
 PICTURES: Mapping[str, Callable[[], str]] = {
     **{f"{name}.svg": partial(_draw_pipeline, name) for name in shipped_pipelines()},
     "turn.svg": lambda: draw_turn(drawing_of(_plan("default"))),
+    "call.svg": partial(draw_ladder, "What a call of a tool passes before it runs", CALL),
+    "kept.svg": partial(draw_ladder, "Where a message is, and what follows if the process is killed there", KEPT),
+    "way.svg": partial(draw_ladder, "The modules that a message passes, from its channel to its reply", WAY),
+    "kinds.svg": draw_kinds,
     "validate.svg": mistake,
     "diff.svg": dangers,
 }

@@ -1,0 +1,101 @@
+"""The pages that explain Bub name modules, tests and drawings that are there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from pictures.ladders import WAY
+
+ROOT = Path(__file__).parent.parent
+PAGES = ROOT / "docs" / "explanation"
+if not PAGES.is_dir():
+    pytest.skip("the source archive carries no docs/ but one page", allow_module_level=True)
+
+_NAME = re.compile(r"`(bub(?:\.\w+)+)`")
+_TEST = re.compile(r"\btests/(test_\w+)\.py(?:::(test_\w+))?")
+
+
+def read(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def find(name: str) -> object:
+    """Return what a dotted name is, a module or what a module holds; raise if there is none."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            found: object = import_module(".".join(parts[:end]))
+        except ModuleNotFoundError as error:
+            if end == 1 or not name.startswith(str(error.name)):
+                raise
+            continue
+        for part in parts[end:]:
+            found = getattr(found, part)
+        return found
+    raise ModuleNotFoundError(name)
+
+
+def missing(names: set[str]) -> list[str]:
+    """The names of some that nothing has."""
+
+    def is_there(name: str) -> bool:
+        try:
+            find(name)
+        except (AttributeError, ModuleNotFoundError):
+            return False
+        return True
+
+    return [name for name in sorted(names) if not is_there(name)]
+
+
+def test_every_name_on_the_way_of_a_turn_is_one_of_the_code() -> None:
+    names = set(_NAME.findall(read(PAGES / "way-of-a-turn.md")))
+    assert len(names) > 30
+    assert missing(names) == []
+
+
+def test_a_name_that_nothing_has_is_noticed() -> None:
+    wrong = {"bub.inbox.legder", "bub.inbox.ledger.Ledger.finnish", "bub.framework.BubFrameworks"}
+    assert missing(wrong) == sorted(wrong)
+
+
+def test_the_drawing_of_the_way_has_names_of_the_code() -> None:
+    assert missing({f"{rung.name}.{called}" for rung in WAY for called in rung.beside}) == []
+
+
+@pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in sorted(PAGES.glob("*.md"))])
+def test_every_test_that_is_named_is_there(page: Path) -> None:
+    assert unknown_tests(read(page)) == []
+
+
+def unknown_tests(text: str) -> list[str]:
+    """The tests that a text names and nobody has written."""
+    unknown = []
+    for module, test in _TEST.findall(text):
+        file = ROOT / "tests" / f"{module}.py"
+        if not file.is_file():
+            unknown.append(module)
+        elif test and test not in functions_of(file):
+            unknown.append(f"{module}::{test}")
+    return unknown
+
+
+def functions_of(file: Path) -> set[str]:
+    """The functions at the top of a module."""
+    return {
+        node.name for node in ast.parse(read(file)).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+
+def test_a_test_that_nobody_has_written_is_noticed() -> None:
+    said = "tests/test_nothing.py and tests/test_explanation_pages.py::test_of_nothing"
+    assert unknown_tests(said) == ["test_nothing", "test_explanation_pages::test_of_nothing"]
+
+
+def test_every_page_is_listed() -> None:
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", read(PAGES / "README.md")))
+    assert listed == {page.name for page in PAGES.glob("*.md")} - {"README.md"}
