@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import io
 import json
 import os
 import re
@@ -13,15 +12,14 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 import yaml
 from fakes.checking import check_file
+from fakes.reader import matches, typed_here
 from typer._click.exceptions import ClickException, MissingParameter
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import Exit
@@ -29,8 +27,7 @@ from typer.exceptions import Exit
 from bub import BubFramework
 from bub.base.diagnostics import without_notes
 from bub.base.resources import shipped_schema
-from bub.cli.exits import exit_code
-from bub.cli.root import _app, command_line, command_of
+from bub.cli.root import _app, command_of
 from bub.cli.table import COMMANDS, load
 from bub.errors import BubError, ModelError
 from bub.hooks.facts import HOOK_KEYS, KIND_KEYS, KINDS, STAGE_KEYS, START_VALUES
@@ -123,7 +120,10 @@ FRAGMENTS = [
     and block.page.parent.parent != FOLDERS
 ]
 PYTHON = [block for block in blocks(*PAGES) if block.language == "python" and block.page.parent.parent != FOLDERS]
-CONSOLE = [block for block in blocks(*PAGES) if block.language == "console"]
+HOW_TOS = DOCS / "how-to"
+"""Pages that `test_how_tos.py` follows from top to bottom, with the servers that they need."""
+
+CONSOLE = [block for block in blocks(*PAGES) if block.language == "console" and block.page.parent != HOW_TOS]
 
 
 def commands(block: Block) -> list[tuple[str, str]]:
@@ -226,25 +226,10 @@ def run(command: str, folder: Path, *, alone: bool = False) -> str:
         words = words[1:]
     environment = {"PYTHONPATH": str(ROOT), "BUB_TRUST_WORKSPACE": "1", "COLUMNS": "100", **chosen}
     if words[0] == "bub" and not alone:
-        printed = printed_here(words[1:], folder, environment)
+        _, printed = typed_here(words[1:], folder, environment)
     else:
         printed = printed_by(words, folder, environment)
     return "\n".join(line.rstrip() for line in printed.rstrip().splitlines())
-
-
-def printed_here(arguments: list[str], folder: Path, environment: dict[str, str]) -> str:
-    """What `bub` prints in this process."""
-    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    with (
-        chdir(folder),
-        patch.dict(os.environ, environment),
-        patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO())),
-        redirect_stdout(printed),
-        redirect_stderr(printed),
-    ):
-        exit_code(lambda: command_line(arguments))
-        printed.flush()
-    return printed.buffer.getvalue().decode()  # type: ignore[attr-defined]
 
 
 def printed_by(words: list[str], folder: Path, environment: dict[str, str]) -> str:
@@ -260,15 +245,6 @@ def printed_by(words: list[str], folder: Path, environment: dict[str, str]) -> s
         timeout=60,
     )
     return done.stdout
-
-
-def matches(printed: str, shown: str) -> bool:
-    """Whether what was printed is what the page shows: `…` is anything on its line, and by itself any lines."""
-    lines = (
-        r"(?:.*\n)*" if line == "…" else ".*".join(re.escape(part) for part in line.split("…")) + r"\n"
-        for line in shown.splitlines()
-    )
-    return re.fullmatch("".join(lines), f"{printed}\n") is not None
 
 
 def command_lines(page: Path) -> list[list[str]]:
