@@ -16,6 +16,8 @@ if not PAGES.is_dir():
     pytest.skip("the source archive carries no docs/ but one page", allow_module_level=True)
 
 _NAME = re.compile(r"`(bub(?:\.\w+)+)`")
+SOURCE = re.compile(r"\]\(|`|README|the same (?:page|section|function|file)|exporter helper")
+"""What a line of the comparisons has to say of where it was read or how it was measured."""
 _TEST = re.compile(r"\btests/(test_\w+)\.py(?:::(test_\w+))?")
 
 
@@ -99,3 +101,24 @@ def test_a_test_that_nobody_has_written_is_noticed() -> None:
 def test_every_page_is_listed() -> None:
     listed = set(re.findall(r"\]\(([\w-]+\.md)\)", read(PAGES / "README.md")))
     assert listed == {page.name for page in PAGES.glob("*.md")} - {"README.md"}
+
+
+def rows_of(page: Path) -> list[list[str]]:
+    """The rows of all tables of a page, without heads and rules; each as its cells."""
+    found = re.findall(r"^\|(?! *-)(.*)\|\n(?!\|---)", read(page), re.MULTILINE)
+    return [[cell.strip() for cell in row.split(" | ")] for row in found]
+
+
+def test_each_line_of_the_comparisons_says_where_it_was_read_or_how_it_was_measured() -> None:
+    rows = rows_of(PAGES / "comparisons.md")
+    assert len(rows) > 30
+    assert {row[0] for row in rows} == {"same", "better", "worse"}
+    assert [
+        row for row in rows if len(row) != 3 or not re.search(r"\]\(|`|README|the same|there|exporter", row[2])
+    ] == []
+
+
+@pytest.mark.parametrize("system", re.findall(r"^## (?!What)(.*)$", read(PAGES / "comparisons.md"), re.MULTILINE))
+def test_each_system_is_worse_and_better_in_something(system: str) -> None:
+    section = read(PAGES / "comparisons.md").partition(f"## {system}\n")[2].partition("\n## ")[0]
+    assert {"same", "better", "worse"} == set(re.findall(r"^\| (same|better|worse) \|", section, re.MULTILINE))
