@@ -25,7 +25,12 @@ def write_page(page: Path, outcomes: Sequence[Outcome]) -> None:
     ]
     failed = [each for each in outcomes if not each.works]
     if failed:
-        lines += ["", "Why the others do not:", "", *(f"- `{each.trial.package}`: {reason(each)}" for each in failed)]
+        lines += [
+            "",
+            "Why the others do not work:",
+            "",
+            *(f"- `{each.trial.package}`: {reason(each)}" for each in failed),
+        ]
     text = page.read_text()
     table = f"{BEGIN}\n\n" + "\n".join(lines) + f"\n\n{END}"
     page.write_text(re.sub(f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: table, text, flags=re.DOTALL))

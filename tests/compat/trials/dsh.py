@@ -18,7 +18,7 @@ TRIAL = Trial(
     package="bub-dsh",
     plugin="dsh",
     does="the harness runs a turn of its own and streams the answer",
-    against="the harness' own runtime, out of its wheel (deepseek-harness-sdk 0.1.0rc7, as locked), with a fake model",
+    against="the harness' own runtime from its wheel (deepseek-harness-sdk 0.1.0rc7, as locked), with a fake model",
     needs=("deepseek-harness-sdk==0.1.0rc7",),
     hooks=("run_model_stream",),
     turn=turn,

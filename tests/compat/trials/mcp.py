@@ -47,6 +47,6 @@ TRIAL = Trial(
     beside={"bub-slack": {"bot_token": "xoxb-1", "app_token": "xapp-1"}},
     hooks=("load_state", "provide_channels", "register_cli_commands"),
     turn=turn,
-    known="it puts tools of servers into a table once these have answered, and Bub's tools are known when a profile is "
-    "loaded, so that the file can say which are allowed; `mcp:` of the pipeline file does the same",
+    known="it adds the tools of its servers after the servers have answered. Bub has to know all tools when it loads a "
+    "profile, because the file says which are allowed. Use `mcp:` of the pipeline file, which does the same",
 )
