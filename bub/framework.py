@@ -193,7 +193,7 @@ class BubFramework(RuntimeView):
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """What was found while compiling and does not keep anything from running, but for what the files ignore."""
+        """What was found while compiling and does not keep anything from running, except what the files ignore."""
         return without_notes(self.not_ignored(self.findings))
 
     @property

@@ -77,7 +77,7 @@ class HookRuntime:
                 skip_awaitable(call.hook, call.plugin, value)
 
     async def run_model(self, prompt: Any, session_id: str, state: dict[str, Any], **more: Any) -> str | None:
-        """The model's answer as one text, from whichever of `run_model` and `run_model_stream` answers first.
+        """The model's answer as one text, from `run_model` or `run_model_stream`: the one that answers first.
 
         Both points are asked together in priority order (BEHAVIOURS H25); a stream is collected into its text, and
         its `error` events are passed to `on_error` (H27). None when nobody answered.

@@ -33,7 +33,7 @@ class HookimplMarker:
 
     `tryfirst` and `trylast` change the order of the calls; `specname` is the point if the function has another name. If
     the implementation is `optional`, its point need not be declared: so a package can bring a point of its own, and
-    files that do not declare it stay valid. The other options are those of pluggy, as is what is thus marked.
+    files that do not declare it stay valid. The other options are those of pluggy, and so is the marked function.
     """
 
     project_name = BUB_HOOK_NAMESPACE

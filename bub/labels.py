@@ -36,7 +36,7 @@ def declare(
     brings: Brings | UnsetType | None = UNSET,
     reaches: Reaches | UnsetType | None = UNSET,
 ) -> Labels | None:
-    """Make the labels of what says at least one of the three, be it None; None of what says nothing.
+    """Make the labels of what says at least one of the three, also None; None of what says nothing.
 
     Raises `ValueError` for a word that no label knows.
     """

@@ -6,9 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.plain_english import ALLOWED, check_module, check_page, check_schema, check_text
+from tests.plain_english import (
+    ALLOWED,
+    MOST_WORDS,
+    NOT_YET,
+    ROOT,
+    check_module,
+    check_page,
+    check_schema,
+    check_text,
+    pages_of,
+)
 
-PLAIN = "If nobody answers, it is no. The folder where the file is stays. `stands` is quoted; `x` stands for a name."
+PLAIN = (
+    "If nobody answers, it is no. The folder where the file is stays. `stands` is quoted; `x` stands for a name. "
+    "Each plugin, all of which are listed, is asked, and so is Bub. It can be itself. Nothing is lost but one word."
+)
 
 
 @pytest.mark.parametrize(
@@ -20,6 +33,15 @@ PLAIN = "If nobody answers, it is no. The folder where the file is stays. `stand
         ("The model is told so.", ["is told"]),
         ("The answers come to stand in a file.", ["come to"]),
         ("A remark and two texts", ["remark", "texts"]),
+        ("It ends. Left out are folders. Known is one.", ["Left out are"]),
+        ("The log is cut, and so is what it quotes.", ["so is what"]),
+        ("It is cut; so is the log. As does the page.", ["so is", "As does the"]),
+        ("It is tried in whichever thread, anew.", ["whichever", "anew"]),
+        ("There are two, of which one is enough.", ["of which"]),
+        ("It changes nothing but\nthe value, the latter too.", ["nothing but", "the latter"]),
+        ("It is the same but for one name, and hence fine.", ["but for", "hence"]),
+        ("Write a name, e.g. x, or one's own.", ["e.g"]),
+        ("It is allowed in vain, and merely read.", ["in vain", "merely"]),
     ],
 )
 def test_a_word_that_makes_a_reader_stop_is_found(sentence: str, words: list[str]) -> None:
@@ -30,6 +52,43 @@ def test_plain_sentences_are_left_alone(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"{PLAIN}\n```text\nit stands in a block\n```\n", encoding="utf-8")
     assert list(check_page(page, "page.md")) == []
+
+
+def test_a_sentence_of_a_page_that_is_too_long_is_found_and_a_long_list_is_not(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    item = "word " * (MOST_WORDS - 5)
+    page.write_text(f"One. Two\nwords.\n\n{item}\n{item}.\n\n- {item}\n- {item}\n\n| {item} | {item} |\n", "utf-8")
+    assert [(find.line, find.words) for find in check_page(page, "page.md")] == [(4, "word word word word word word …")]
+
+
+def test_of_a_changelog_the_newest_part_is_read(tmp_path: Path) -> None:
+    page = tmp_path / "CHANGELOG.md"
+    page.write_text("# Changelog\n\n## [2]\n\nIt stands.\n\n## [1]\n\nIt stood.\n", "utf-8")
+    assert [find.words for find in check_page(page, "page.md")] == ["stands"]
+
+
+def test_examples_of_what_is_not_plain_are_left_alone(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- not plain: examples -->\n| It stands. |\n\nIt stood.\n", "utf-8")
+    assert [(find.line, find.words) for find in check_page(page, "page.md")] == [(4, "stood")]
+
+
+def test_every_page_in_english_is_read() -> None:
+    pages = set(pages_of(ROOT))
+    assert {"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/index.md", "docs/pipelines/ethos.md"} <= pages
+    assert "docs/hooks.zh.md" not in pages
+    assert set(NOT_YET) <= pages
+
+
+def test_docstrings_of_public_names_are_read(tmp_path: Path) -> None:
+    module = tmp_path / "names.py"
+    anew = '"""Made anew."""'
+    module.write_text(
+        f'"""Some, of which one."""\n\nclass Some:\n    {anew}\n\n    def read(self):\n        {anew}\n\n'
+        f"    def _read(self):\n        {anew}\n\nclass _Other:\n    {anew}\n    def read(self):\n        {anew}\n",
+        encoding="utf-8",
+    )
+    assert [find.line for find in check_module(module, "names.py")] == [1, 4, 7]
 
 
 def test_a_find_in_a_page_has_its_line(tmp_path: Path) -> None:

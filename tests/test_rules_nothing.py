@@ -634,7 +634,7 @@ MISTAKES = [
     Mistake(
         "B238",
         f"{HEAD}profiles: {{default: {{tools: {{allow: [fs.list, «fs.read»], deny: ['fs.r*']}}}}}}",
-        "`fs.read` is allowed in vain: `deny` has `fs.r*`, which comes first",
+        "`fs.read` is allowed without effect: `deny` has `fs.r*`, which comes first",
         "take out one of the two, `fs.read` or that",
         ("'fs.r*'", "'fs.w*'"),
         related="here",
@@ -643,7 +643,7 @@ MISTAKES = [
     Mistake(
         "B238",
         f"{HEAD}profiles: {{default: {{channels: [«cli», '!cli']}}}}",
-        "the channel `cli` is named in vain: `!cli` excludes it, which comes first",
+        "the channel `cli` is named without effect: `!cli` excludes it, which comes first",
         "take out one of the two, `cli` or that",
         (", '!cli'", ""),
         related="here",

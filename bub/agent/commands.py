@@ -44,7 +44,7 @@ def call_of(line: str, box: ToolBox) -> tuple[str, dict[str, Any]]:
     """The tool that a command calls, and its arguments, unchecked.
 
     A name that is no tool goes to the shell, the whole line as it is, if the profile allows `bash` by name; else
-    it is a `ToolError` with names that are close (BEHAVIOURS A2, decision 9). So is a slip for a tool's name.
+    it is a `ToolError` with names that are close (BEHAVIOURS A2, decision 9). A slip for a tool's name is one, too.
     """
     try:
         command = parse_command(line)

@@ -67,7 +67,7 @@ def _event_of(entry: TapeEntry) -> dict[str, Any] | None:
 
 
 _TYPES = {"run": "model", "command": "command"}
-"""The events of a tape that are runtime events, and of which type."""
+"""The events of a tape that are runtime events, and their type."""
 
 
 def _write(file: Path, events: Iterable[dict[str, Any]]) -> None:

@@ -225,7 +225,7 @@ class Run:
         await self._framework.tell(StreamEvent("notice", {"text": self._framework.mask.text(text)}))
 
     async def _begun(self) -> str:
-        """When the conversation began, which a reset begins anew; "" if nobody keeps it."""
+        """When the conversation began, which a reset begins again; "" if nobody keeps it."""
         first = await self._tape.fetch(self._tape.query().limit(1)) if self._tape is not None else []
         return first[0].date if first else ""
 

@@ -42,7 +42,7 @@ class Times:
 
 
 class Counts:
-    """The numbers of one runtime, from its start on. They only grow, but for what a gauge says.
+    """The numbers of one runtime, from its start on. They only grow, except what a gauge says.
 
     For one thread: that of the event loop.
     """

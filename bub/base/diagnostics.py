@@ -211,7 +211,7 @@ class Findings(msgspec.Struct):
         return ask_for(self.suggest(name, known))
 
     def suggest(self, name: str, known: Iterable[str]) -> str | None:
-        """As the function `suggest`, for the first names only: a file with more of them has no mere slips."""
+        """As the function `suggest`, for the first names only: a file with more of them has other mistakes."""
         self.guesses += 1
         return suggest(name, known) if self.guesses <= MOST_GUESSES else None
 
@@ -323,7 +323,7 @@ _SHORTEST_REPAIRED = 4
 def sure_repair(name: str, known: Iterable[str]) -> str | None:
     """The known name that `name` can only be a slip for, or None: sure enough to be written without being asked.
 
-    The same name but for case, `-` and `_`; or one letter put in, left out, changed or swapped, of a name of four
+    The same name with other case, `-` or `_`; or one letter put in, left out, changed or swapped, of a name of four
     letters or more that no other known name comes near. Names with different numbers are different things.
     """
     candidates = set(known)

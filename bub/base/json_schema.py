@@ -107,7 +107,7 @@ def speakers(schema: Any, whole: Schema) -> list[Schema]:
     """Every schema that may have a say about a value.
 
     That is `schema`, what its references lead to, and the parts of its `allOf`, `anyOf`, `oneOf`, `if`, `then`, `else`
-    and `dependentSchemas`, whichever of them hold in the end.
+    and `dependentSchemas`, whether they hold in the end or not.
     """
     found: dict[int, Schema] = {}
     waiting = [schema]

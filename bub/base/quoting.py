@@ -26,7 +26,7 @@ IN_QUERY = (
     r"(?i)(?<=[?&])[^=&#?\s]*(?:key|token|secret|password|passphrase|credentials?|signature|\bsig)="
     rf"(?!\$\{{)(?P<secret>[^&#\s\"'`<>{ELIDED}]+)"
 )
-"""What the query of an address calls a secret, but for a reference, which only stands for one."""
+"""What the query of an address calls a secret, except a reference, which only stands for one."""
 
 _CUT = rf"(?!\d+[/?#])(?:(?!://)[^\s\"'`<>{ELIDED}])*{ELIDED}|[^/?#\s@{ELIDED}]*{ELIDED}"
 _CUT_ADDRESS = (

@@ -135,7 +135,7 @@ class MovingDeadline:
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Let its time stand still in this block, in whichever task that is; such blocks may overlap."""
+        """Let its time stand still in this block, in any task; such blocks may overlap."""
         now, at = trio.current_time, self._at
         if self._stops == 0:
             self._stopped_at = now()

@@ -166,7 +166,7 @@ class Channel:
         await trio.sleep_forever()
 
     def reload(self, framework: HasSettings) -> Iterable[str] | None:
-        """Take over settings that were loaded anew, which `framework.settings` has: at once what makes it safer.
+        """Take over settings that were loaded again, which `framework.settings` has: at once what makes it safer.
 
         Called in between while it runs, so it must not wait. Return which settings differ and need a restart, such as
         `telegram.token`. None, as here, says that nothing is taken over: a channel is what it was made.

@@ -37,7 +37,7 @@ class WebLimits(msgspec.Struct, frozen=True):
     """What a server puts up with; times are seconds.
 
     `connections` may be open at once. One more takes the place of the one that has been idle for longest; if all are
-    busy, it is closed. The head of a request has `patience` to come in, as has each piece of an answer to be read. A
+    busy, it is closed. The head of a request has `patience` to come in, each piece of an answer to be read. A
     connection is kept for `idle` between two requests: longer than clients keep theirs, so that none is cut off.
     When the server closes, what is under way has `grace` to end.
     """

@@ -53,7 +53,7 @@ class ProfileChannels:
         return [name for name in self.offered if name in running or self.brought[name][0] in wanted]
 
     def find_unused_plugins(self, chosen: Iterable[str]) -> set[str]:
-        """Return the plugins of which every channel was turned down."""
+        """Return the plugins whose channels were all turned down."""
         plugins = {self.brought[name][0] for name in self.offered}
         return plugins - {self.brought[name][0] for name in chosen}
 

@@ -63,7 +63,7 @@ class IslandChannel(Channel):
             self._channel.desk = None
 
     def reload(self, framework: HasSettings) -> Iterable[str] | None:
-        """Take over settings that were loaded anew."""
+        """Take over settings that were loaded again."""
         if not self._has_own("reload"):
             return None
         fixed: Iterable[str] | None = self._island.call_now(self._channel.reload, framework, patience=_QUICKLY)

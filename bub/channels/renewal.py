@@ -1,4 +1,4 @@
-"""Settings that are loaded anew while channels run: each takes over what it can, the log names what needs a restart."""
+"""Settings that are loaded again while channels run: each takes over what it can, the log names the rest."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ class Exchange:
     async def read(self, most: int) -> Request:
         """Return the request with its body.
 
-        Raises `HttpError`: 413 for a body of more than `most` bytes, of which little more is read, 408 for one that
+        Raises `HttpError`: 413 for a body of more than `most` bytes (little more is read), 408 for one that
         takes too long.
         """
         length = self.request.headers.get("content-length", "0")

@@ -97,7 +97,7 @@ def _make(document: Document, options: Options, name: str | None) -> tuple[tuple
     except LockError as error:
         if name is not None:
             raise
-        print(printable(f"{error}: Bub makes it anew"), file=sys.stderr)
+        print(printable(f"{error}: Bub makes it again"), file=sys.stderr)
         old = None
     found = _look(document, options)
     with progress(f"asking where {len(found.wanted)} packages come from, second", None, sys.stderr) as tell:

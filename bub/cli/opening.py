@@ -75,7 +75,7 @@ def usual_file(options: Options) -> Path | None:
 
 
 def _tell_lost() -> None:
-    """Say in a line that packages that were added are gone, as after an upgrade that made the environment anew."""
+    """Say in a line that packages that were added are gone, as after an upgrade that made the environment again."""
     home = bub_home(os.environ)
     lost = load(LOST)(home) if (home / _ADDED).exists() else ""
     if lost:

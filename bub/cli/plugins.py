@@ -96,7 +96,7 @@ def remove_plugins(ctx: typer.Context, names: _AddedNames, yes: _Yes = False, dr
 
 @app.command("sync")
 def sync_plugins(names: _Added = None, yes: _Yes = False, dry_run: _DryRun = False) -> None:
-    """Install again what was added and is gone, as after an upgrade that made the environment anew: the same files.
+    """Install again what was added and is gone, as after an upgrade that made the environment again: the same files.
 
     Whatever an installation that was killed left behind is taken back, too.
     """

@@ -197,7 +197,7 @@ class _Outcome:
         return self._end.explain_cut()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what `bub run --json` says of it; null is what nobody knows, but for a `cost`, which is left out."""
+        """Return what `bub run --json` says of it; null is what nobody knows, except a `cost`, which is left out."""
         data = self._end.data
         told = {name: data.get(name) for name in ("finish_reason", "usage", "steps")}
         told["plan"] = steps_as_data(self._plan.steps)["steps"]

@@ -152,7 +152,7 @@ def surface_of(items: Sequence[Received]) -> Surface:
 
 
 def with_draft(replies: Sequence[ChannelMessage], asked: ChannelMessage) -> Sequence[ChannelMessage]:
-    """The replies to a message, of which the first one to its chat completes what was shown while it was made.
+    """The replies to a message; the first one to its chat completes what was shown while it was made.
 
     If there is none, a blank one takes its place, so that the channel puts away what was shown.
     """
@@ -168,7 +168,7 @@ def with_draft(replies: Sequence[ChannelMessage], asked: ChannelMessage) -> Sequ
 def may_steer(batch: Batch, other: Batch) -> bool:
     """Whether the turn of another batch may take a message: only if no check and no other profile would be passed by.
 
-    What a turn takes goes to the model as it is, so a message that a gate is to judge has a turn of its own; so has one
+    What a turn takes goes to the model as it is, so a message that a gate is to judge has a turn of its own, and one
     of a profile that may do less, or more, and one whose turn was interrupted, since calls are noted for it. A person
     and a schedule never share a turn, and neither do two programs, each of which waits for an answer of its own.
     """

@@ -136,7 +136,7 @@ class Ledger:
         self._settled()
 
     def let_go(self, is_meant: Callable[[Id], bool]) -> None:
-        """Forget messages that are about to be read again; those that have ended lately do not begin anew."""
+        """Forget messages that are about to be read again; those that have ended lately do not begin again."""
         for one in self._entries.here():
             if is_meant(one):
                 self._entries.forget(one)

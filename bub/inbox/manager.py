@@ -207,7 +207,7 @@ class ChannelManager:
         renew = partial(trio.lowlevel.current_trio_token().run_sync_soon, self._renewal.renew, idempotent=True)
         try:
             with self._framework.when_reloaded(renew):
-                self._renewal.renew()  # it may have been loaded anew since the channels were made
+                self._renewal.renew()  # it may have been loaded again since the channels were made
                 await self._run(task_status)
         finally:
             self._tasks = None

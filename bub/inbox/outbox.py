@@ -94,7 +94,7 @@ class Outbox:
 
     @property
     def is_settled(self) -> bool:
-        """Whether there is nothing to do now: no reply waits, but for those that are tried again later."""
+        """Whether there is nothing to do now: no reply waits, except those that are tried again later."""
         return all(lane.pauses for lane in self._lanes.values())
 
     def has_replies(self, message: ChannelMessage) -> bool:

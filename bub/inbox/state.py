@@ -39,7 +39,7 @@ class State(Enum):
     DELIVERED = "delivered"
     """A reply has arrived."""
     SET_ASIDE = "set aside"
-    """It is a dead letter. `bub inbox retry` lets it begin anew, as received or as answered."""
+    """It is a dead letter. `bub inbox retry` lets it begin again, as received or as answered."""
 
 
 TRANSITIONS: Mapping[State, frozenset[State]] = MappingProxyType(

@@ -44,7 +44,7 @@ class Errand:
     # In asyncio.
 
     async def answer(self) -> Any:
-        """What it comes to. If the asyncio task is cancelled, so is what runs in trio, and that has ended then."""
+        """Its result. If the asyncio task is cancelled, what runs in trio is cancelled, too, and has ended then."""
         try:
             value = await asyncio.shield(self._waiter)
         except asyncio.CancelledError:

@@ -95,8 +95,9 @@ class Island:
     def back(self, function: Callable[..., Awaitable[_T]]) -> Callable[..., Awaitable[_T]]:
         """The same function for code that runs on the loop: it runs in trio, with the caller's context variables.
 
-        If the asyncio task is cancelled, so is what runs in trio. What the task that answers a call awaits itself, runs
-        in the trio task that waits for the answer; all else in a task of its own. In trio it is the function itself.
+        If the asyncio task is cancelled, what runs in trio is cancelled, too. What the task that answers a call awaits
+        itself, runs in the trio task that waits for the answer; all else in a task of its own. In trio it is the
+        function itself.
         """
 
         @functools.wraps(function)

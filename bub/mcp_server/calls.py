@@ -1,4 +1,4 @@
-"""A call of a client, as long as it takes: it goes on while its person is asked, whichever request brings the answer.
+"""A call of a client, as long as it takes: it goes on while its person is asked, and any request may bring the answer.
 
 Until 2025-11-25 the server asks while the request is open. From 2026-07-28 on it answers the request with its question,
 and the client calls again with what the person said: the call has to outlive the request.

@@ -113,7 +113,7 @@ class Served:
         if params.request_state is not None:
             call = self._calls.take(params.request_state, name, arguments)
             if call is None:
-                raise MCPError(INVALID_PARAMS, "no such call waits for an answer: call the tool anew")
+                raise MCPError(INVALID_PARAMS, "no such call waits for an answer: call the tool again")
             call.answer(read_answer((params.input_responses or {}).get(ANSWER), _name_of(context)))
             return call
         trace = join_trace(dict(context.meta or {}))

@@ -46,7 +46,7 @@ def load_plugins(
     callable that has no hooks itself is called with `framework`, or with nothing when it takes nothing. What
     cannot be loaded becomes a finding and the others go on: B160 no such plugin, B161 one name or object twice,
     B200 it fails (a warning when it is optional). An optional plugin that is not there is no finding at all.
-    Only `KeyboardInterrupt` and its like pass.
+    Only `KeyboardInterrupt` and similar ones pass.
 
     `open_host` gives what a plugin runs on that says `runtime: asyncio`. Such a plugin that is written
     for the Bub on PyPI is adopted (`adoption.py`).

@@ -18,7 +18,7 @@ def collect_commands(profile: Profile, own: Iterable[str] = ()) -> tuple[Any, tu
     """A Typer application with the commands that the profile's plugins register, and warnings.
 
     Two commands of one name are a `PipelineError` that names both plugins; those that Bub has of its `own` count as
-    the builtin's (BEHAVIOURS O1). So is a plugin that fails, unless it is `optional`: then it is a warning.
+    the builtin's (BEHAVIOURS O1). A plugin that fails is an error, too, and a warning if it is `optional`.
     """
     import typer  # a command line is not always wanted
 

@@ -68,7 +68,7 @@ class Generation(msgspec.Struct, eq=False):
 
 
 class Loaded(msgspec.Struct):
-    """What is loaded now, and what lives as long as a runtime, whatever is loaded anew meanwhile.
+    """What is loaded now, and what lives as long as a runtime, whatever is loaded again meanwhile.
 
     `latest` is what new turns run on. `kept` are all that may be used, oldest first: the first of all, which channels
     and tapes live on, those with turns under way, and the latest one. `scope` and `tape_store` are there while the
@@ -104,7 +104,7 @@ class Loaded(msgspec.Struct):
         self.kept.append(generation)
 
     async def let_go(self) -> None:
-        """Close what was loaded before and has no turn under way any more, but for what was loaded first.
+        """Close what was loaded before and has no turn under way any more, except what was loaded first.
 
         This is done here and nowhere else, so that nothing comes between the moment a turn takes a generation and the
         moment it is counted there: `reload` may run in another thread.

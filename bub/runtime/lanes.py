@@ -112,7 +112,7 @@ class Lanes:
         self._give_room()
 
     def holders(self, lane: Hashable) -> tuple[Ticket, ...]:
-        """The places whose owners have a lane: they run, or wait for nothing but room."""
+        """The places whose owners have a lane: they run, or wait only for room."""
         return self._held.get(lane, ())
 
     def waiting(self, lane: Hashable) -> Collection[Ticket]:

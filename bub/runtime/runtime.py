@@ -112,7 +112,7 @@ class Runtime:
 
     @contextmanager
     def when_reloaded(self, tell: Callable[[], None]) -> Iterator[None]:
-        """Call `tell` after every reload until the block is left, in whichever thread it is that reloads."""
+        """Call `tell` after every reload until the block is left, in the thread that reloads."""
         self._told_of_reloads.append(tell)
         try:
             yield

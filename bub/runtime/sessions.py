@@ -214,7 +214,7 @@ class Sessions:
         return "new"
 
     def running(self, session_id: str) -> int:
-        """How many turns have a session: they run, or wait for nothing but room."""
+        """How many turns have a session: they run, or wait only for room."""
         return len(self._lanes.holders(session_id))
 
     def waiting(self, session_id: str) -> int:

@@ -53,7 +53,7 @@ def require_trust(found: Found, home: Path, environ: Mapping[str, str]) -> None:
 
 
 def trust(folder: Path, home: Path) -> None:
-    """Trust `folder` from now on. A damaged store is set aside as `trusted.json.damaged` and begun anew.
+    """Trust `folder` from now on. A damaged store is set aside as `trusted.json.damaged` and begun again.
 
     Raises `UsageError` when there is no such folder, `BubError` when the store cannot be written.
     """

@@ -195,7 +195,7 @@ class RuntimeView(TurnView, ABC):
         return bootstrap.provide_channels(self._get_profile(), message_handler)
 
     def when_reloaded(self, tell: Callable[[], None]) -> AbstractContextManager[None]:
-        """Call `tell` after every reload until the block is left, in whichever thread it is that reloads."""
+        """Call `tell` after every reload until the block is left, in the thread that reloads."""
         return self._living().when_reloaded(tell)
 
     def get_system_prompt(self, prompt: Any, state: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ _UV, _PIPX = "uv-receipt.toml", "pipx_metadata.json"
 
 
 def program_words() -> list[str]:
-    """Return the words that call this program, whichever folder somebody is in, and whatever lies in it."""
+    """Return the words that call this program from any folder, whatever lies in it."""
     script = Path(sys.executable).with_name("bub")
     # -P: a folder `bub` of the current folder is not meant.
     return [str(script)] if script.is_file() else [sys.executable, "-P", "-m", "bub"]

@@ -1,4 +1,4 @@
-"""The part of a set-up that is for a person, whichever folder they are in: the model, written to their own file."""
+"""The part of a set-up that is for a person, in every folder: the model, written to their own file."""
 
 from __future__ import annotations
 

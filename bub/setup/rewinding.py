@@ -1,4 +1,4 @@
-"""Going back a question in a set-up: it is begun anew, and the answers so far are given again, unasked."""
+"""Going back a question in a set-up: it is begun again, and the answers so far are given again, unasked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 class Rewinding:
     """A voice that remembers the answers of another one, so that its person can take the last one back.
 
-    A set-up writes nothing while it asks, so it can be begun anew at any question. As long as answers are given again,
+    A set-up writes nothing while it asks, so it can be begun again at any question. As long as answers are given again,
     nothing is told: it was told before.
     """
 
@@ -26,7 +26,7 @@ class Rewinding:
         """The question from which its person goes back."""
 
     def run(self, set_up: Callable[[], _T]) -> _T:
-        """Return what a set-up gives; it is begun anew whenever its person goes back."""
+        """Return what a set-up gives; it is begun again whenever its person goes back."""
         while True:
             self._at = 0
             try:

@@ -21,7 +21,7 @@ _LONGEST_SUMMARY = 60
 
 
 class ServedTools:
-    """Starts each server once, also if the set-up is begun anew, and asks which of its tools are to be allowed.
+    """Starts each server once, also if the set-up is begun again, and asks which of its tools are to be allowed.
 
     Only a person at a terminal is asked: starting a server runs a program, and what it offers is to be looked at.
     """

@@ -102,7 +102,7 @@ def plan_service(command: Sequence[str], workspace: Path, environ: Mapping[str, 
 
 
 def install_service(service: Service) -> None:
-    """Write the service's file and start it; one that runs is started anew.
+    """Write the service's file and start it; one that runs is started again.
 
     Raises `BubError` if that fails; a service that was not there before is then removed again.
     """

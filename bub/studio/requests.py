@@ -73,7 +73,7 @@ class Asked(NamedTuple):
 async def read_object(receive: Receive, length: str | None) -> Mapping[str, Any]:
     """Return the JSON object that the body of a request is, of the `length` that its header says.
 
-    Raises `RefusedRequestError`: 413 for a body that is too large, of which little more is read, 408 for one that takes
+    Raises `RefusedRequestError`: 413 for a body that is too large (little more is read), 408 for one that takes
     too long, 400 for what is no JSON object.
     """
     if length is not None and (not length.isdigit() or len(length) > 15 or int(length) > MOST_BYTES):

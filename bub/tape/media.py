@@ -53,7 +53,7 @@ def first_that_stays(sizes: Sequence[int]) -> int:
     """Tell how many of the oldest leave the conversation, of pictures and files with these sizes.
 
     If one more does not fit, so many leave at once that half of the room is free. So they leave seldom: each time the
-    provider has to read the conversation anew.
+    provider has to read the conversation again.
     """
     first = total = 0
     for last, size in enumerate(sizes):

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def as_input(messages: Iterable[Any]) -> list[dict[str, Any]]:
-    """The messages of a request, but for the system prompt, which has an attribute of its own."""
+    """The messages of a request, except the system prompt, which has an attribute of its own."""
     return [_as_message(one) for one in messages if isinstance(one, Mapping) and one.get("role") != "system"]
 
 

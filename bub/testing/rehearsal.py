@@ -1,4 +1,4 @@
-"""A runtime for one test: everything as in a run, but for the stages and hook points that are mocked."""
+"""A runtime for one test: everything as in a run, except the stages and hook points that are mocked."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def _unwrap_optional(schema: Mapping[str, Any], whole: Mapping[str, Any]) -> Map
 
 
 def _types(schema: Mapping[str, Any], whole: Mapping[str, Any]) -> frozenset[str]:
-    """Return the types of a setting, but for the text that a reference is, and for nothing at all."""
+    """Return the types of a setting, except the text that a reference is, and for nothing at all."""
     types = frozenset(types_of(schema, whole)) - {"null"}
     if not types and "enum" in schema:
         return frozenset({"string"})

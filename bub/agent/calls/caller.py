@@ -121,7 +121,7 @@ class _Announced(msgspec.Struct, frozen=True):
 
 
 class _Stopwatch(msgspec.Struct):
-    """How long a call has taken since `began`, but for the blocks in which it was stopped."""
+    """How long a call has taken since `began`, except the blocks in which it was stopped."""
 
     began: float
 

@@ -41,7 +41,7 @@ class ProgramTool(Tool, frozen=True):
 
 
 class ProgramBox(ToolBox, frozen=True):
-    """The tools of a profile, and beside them those of the `program` that asks. Sub-agents have none of the latter."""
+    """The tools of a profile, and beside them those of the `program` that asks; sub-agents do not have these."""
 
     program: Mapping[str, ProgramTool] = {}
 

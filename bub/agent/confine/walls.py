@@ -25,7 +25,7 @@ _OF_PROGRAMS = (
     *("pki/ca-trust/extracted", "profile", "profile.d", "protocols", "python3", "redhat-release", "resolv.conf"),
     *("rpc", "services", "shells", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone", "xattr.conf"),
 )
-"""Files and folders of `/etc` that programs read, and none of which holds a key."""
+"""Files and folders of `/etc` that programs read; none of them holds a key."""
 
 _OF_THE_MACHINE = ("/sys/devices/system",)
 """What tells programs how many processors there are."""
@@ -39,7 +39,7 @@ class UnconfinableError(BubError):
 
 
 class Walls(msgspec.Struct, frozen=True):
-    """What holds for one command: real paths of what is there, but for links in `/etc`, and for Bub's own folder.
+    """What holds for one command: real paths of what is there, except links in `/etc` and Bub's own folder.
 
     What may be written may be read. Every command may read `programs`, and `settings`, which lie in `/etc`. `hidden`
     are folders and files that none sees, and `kept` those that none writes, although they lie in what may be written.

@@ -143,7 +143,7 @@ class Budget:
     def note_outcomes(self, outcomes: Sequence[ToolOutcome]) -> None:
         """Note what the calls of a step came to.
 
-        One that came to something else than last time was no mere repetition. One that nobody was against ends a row of
+        One that came to something else than last time was no repetition. One that nobody was against ends a row of
         denials.
         """
         for outcome in outcomes:

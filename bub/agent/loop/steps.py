@@ -204,7 +204,7 @@ class Loop(Run):
         self._reading, self._next = aiter(came), self._take_answer
 
     async def _go_on_after(self, error: Exception) -> None:
-        """Where the context was too long for the model, begin anew, once; any other failure is raised."""
+        """Where the context was too long for the model, begin again, once; any other failure is raised."""
         if self._budget.ended_by is not None:
             raise self._budget.ended_by from error
         answer = self._answer

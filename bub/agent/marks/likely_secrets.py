@@ -8,7 +8,7 @@ from pathlib import PurePath
 from bub.agent.tools.search import SECRETS, is_likely_secret
 
 _KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----\s+(?:[\w-]+: [^\n]*\n)*\s*[A-Za-z0-9+/=]{16}")
-"""A key as people keep it, and not a mere mention of its first line."""
+"""A key as people keep it, and more than a mention of its first line."""
 
 _NAME = re.compile(rf"(?i)(?<![\w.-])(?:{'|'.join(map(re.escape, sorted(SECRETS)))})(?![\w.-])")
 

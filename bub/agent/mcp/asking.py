@@ -38,7 +38,7 @@ class _Request(msgspec.Struct, eq=False):
 
 
 class Interview:
-    """What a server asks in one call. `limit` bounds the call, but for the time in which a person thinks."""
+    """What a server asks in one call. `limit` bounds the call, except the time in which a person thinks."""
 
     def __init__(self, asker: str, limit: trio.CancelScope, call: RunningCall | None) -> None:
         self._asker = asker

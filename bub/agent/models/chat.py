@@ -141,7 +141,7 @@ class Chat:
 async def stream_chat(client: httpx.AsyncClient, endpoint: Endpoint, request: ChatRequest) -> AsyncStreamEvents:
     """The model's answer, once it has begun: `text` and `reasoning`, each `tool_call`, `usage` if counted, `final`.
 
-    `final` carries the `finish_reason`, in OpenAI's words whichever API is asked. Until the answer has begun, what may
+    `final` carries the `finish_reason`, in OpenAI's words for every API. Until the answer has begun, what may
     pass is tried again as often as the endpoint allows; afterwards nothing is. Close the stream to leave early: its
     connection ends at once, and with it the server's work. Every failure is one `ModelError`, raised here or while
     iterating; `state.error` keeps it.

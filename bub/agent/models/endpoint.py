@@ -239,7 +239,7 @@ def _unknown_provider(wanted: str, name: str) -> ModelError:
         problem = f"`model: {wanted}` does not say which provider to ask"
         example = did_you_mean(wanted.partition("/")[0], known) or f"write `openrouter:{wanted}`"
         return config_error(name, problem, f"{example}, one of {', '.join(known)}, or set `api_base`")
-    guess = did_you_mean(name, known) or f"known are {', '.join(known)}"
+    guess = did_you_mean(name, known) or f"it is one of {', '.join(known)}"
     return config_error(
         name, f"the provider of `model: {wanted}` is not known", f"{guess}; for any other server set `api_base`"
     )

@@ -19,7 +19,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
 class ChatRequest(msgspec.Struct, frozen=True):
     """What a model is asked: the messages, and what this request wants other than its endpoint says.
 
-    `messages` have the form of OpenAI's chat completions, whichever API is asked. `tools` are offered in this order;
+    `messages` have the form of OpenAI's chat completions for every API. `tools` are offered in this order;
     `tool_choice` is "auto", "required", "none" or the dotted name of one of them, None leaves it to the provider.
     `reasoning` is how much the model is to think: a level, or a number of tokens.
     """

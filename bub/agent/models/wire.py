@@ -1,4 +1,4 @@
-"""What goes over the wire, whichever API is asked: JSON that may hold half a character, and text made whole again."""
+"""What goes over the wire, for every API: JSON that may hold half a character, and text made whole again."""
 
 from __future__ import annotations
 

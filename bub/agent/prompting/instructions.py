@@ -33,7 +33,7 @@ SMALL_TEMPLATE = _SHIPPED / "local.md"
 
 
 class Text(msgspec.Struct, frozen=True):
-    """The text of a file, of which `size` bytes there are; `text` may be its beginning only."""
+    """The text of a file that has `size` bytes; `text` may be its beginning only."""
 
     text: str
     size: int

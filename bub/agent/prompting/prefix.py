@@ -1,7 +1,7 @@
 """Whether each request of a session begins with the one before it, as a provider's cache wants it; if not, who did it.
 
 Bub's own requests only grow at their end until an anchor. Plugins can change what was said before: then the provider
-reads everything anew, at the full price. The first time a plugin does so, a line of the log names it.
+reads everything again, at the full price. The first time a plugin does so, a line of the log names it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Prefixes:
         others = self._find_others()
         at = _parting(before.own[1:], now.own[1:])  # the system prompt is compared as a text
         if at is not None:
-            # The conversation began anew, as it does at an anchor; if it has the same beginning, somebody chose.
+            # The conversation began again, as it does at an anchor; if it has the same beginning, somebody chose.
             if at > 0 and "build_tape_context" in others:
                 self._tell("build_tape_context", others["build_tape_context"], f"message {at + 2}", session_id)
             return
@@ -96,7 +96,7 @@ class Prefixes:
             hook=hook,
             at=where,
             session=session_id,
-            help="what a plugin changes of earlier messages is read anew, uncached; put what changes at the end",
+            help="what a plugin changes of earlier messages is read again, uncached; put what changes at the end",
         )
 
 

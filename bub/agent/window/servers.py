@@ -1,7 +1,7 @@
 """Asking a server how large the window of a model is: those that people start themselves know it best.
 
 Ollama cuts what is too long from the front and says nothing. The size it runs a model with depends on the machine, on a
-variable and on the model's file, so nobody but the server knows it.
+variable and on the model's file, so only the server knows it.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ class Split(msgspec.Struct, frozen=True):
 def split(messages: Sequence[Message], words: Collection[int], room: int, *, keeps_step: bool = True) -> Split:
     """Split a conversation: what is newest stays, as much as fits into `room` tokens, and never a call without results.
 
-    `words` are the places of what a person said in the turn under way: that stays, however old. So does the last step
-    with its results, which the model has not read yet, unless `keeps_step` is False.
+    `words` are the places of what a person said in the turn under way: that stays, however old. The last step stays
+    with its results, too, which the model has not read yet, unless `keeps_step` is False.
     """
     begins = min(words, default=len(messages))
     first, left, has_step = len(messages), room, False

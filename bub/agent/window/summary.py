@@ -35,7 +35,7 @@ class Room(msgspec.Struct, frozen=True):
 
     @classmethod
     def within(cls, window: int, correction: float) -> Room:
-        """The room in a window of so many tokens, of which a quarter is kept for the answer."""
+        """The room in a window of so many tokens; a quarter of it is kept for the answer."""
         summary = min(max(window // 8, 128), 4_000)
         around = tokens_of_text(read_prompt()) + summary + 100
         return cls(max(int((window * 3 // 4) / correction) - around, 256), summary)

@@ -27,7 +27,7 @@ CONNECTING = 3.0
 """How long, in seconds, a connection may take to be there."""
 
 ANSWERING = 10.0
-"""How long, in seconds, an answer is waited for, but for one that is meant to wait."""
+"""How long, in seconds, an answer is waited for, except one that is meant to wait."""
 
 OLDEST = (6, 2)
 """The version of Redis that is needed at least."""

@@ -44,7 +44,7 @@ class Leases(Protocol):
         """Let somebody else take it at once; nothing if it was lost."""
 
     async def wait_for_release(self) -> None:
-        """Wait until somebody, be it this worker, has released a lease since this was last asked."""
+        """Wait until somebody, perhaps this worker, has released a lease since this was last asked."""
 
     async def holders(self) -> dict[str, str]:
         """Return the worker that has each lease, by its name."""

@@ -73,7 +73,7 @@ class RedisLeases:
         await self._redis.run(_RELEASE, keys, [lease.token, lease.name])
 
     async def wait_for_release(self) -> None:
-        """Wait until somebody, be it this worker, has released a lease since this was last asked."""
+        """Wait until somebody, perhaps this worker, has released a lease since this was last asked."""
         if not self._seen:
             newest = await self._redis.ask(self._redis.client.xrevrange(self._released, count=1))
             self._seen = newest[0].identifier if newest else b"0-0"

@@ -21,7 +21,7 @@ Look: TypeAlias = Literal[
     "markdown", "plain", "thought", "tool", "failed", "error", "note", "said", "asked", "edit", "step", "plan"
 ]
 """How a piece is shown. What a command did is `plain`: it was not written as Markdown. What is `asked` about is for a
-person to judge, and shown letter by letter; so is an `edit`, whose lines that go and come have a colour. A `step` is
+person to judge, and shown letter by letter, and so an `edit`, whose lines that go and come have a colour. A `step` is
 what has changed of a plan, for those who do not draw the plan; a `plan` is all of it, at the end."""
 
 

@@ -40,7 +40,7 @@ class Blocks:
             yield from self._begin(self._line)
 
     def finish(self) -> str:
-        """Return the rest, which is thereby finished; "" if there is none."""
+        """Return the rest, which is finished then; "" if there is none."""
         rest = self.rest
         Blocks.__init__(self)
         return rest

@@ -160,7 +160,7 @@ class Terminal(Channel):
         """Put a question on the surface; a yes "for this session" holds for this tool with just these arguments.
 
         It is for what the person types here: what others hand over in the name of this channel is asked about each
-        time, and so is what a tool makes another turn do.
+        time, and about what a tool makes another turn do.
         """
         with self._answer_to(message).answer.asking(question.call_id):
             return await self._ask(question)

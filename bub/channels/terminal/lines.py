@@ -78,7 +78,7 @@ class _PrintingSurface:
 
 
 class LineSurface(_PrintingSurface):
-    """A terminal on which nothing can be drawn (`TERM=dumb`), or of which the output goes elsewhere."""
+    """A terminal on which nothing can be drawn (`TERM=dumb`), or whose output goes elsewhere."""
 
     def __init__(self, person: Person) -> None:
         super().__init__(person)
@@ -93,7 +93,7 @@ class LineSurface(_PrintingSurface):
             nursery.cancel_scope.cancel()
 
     async def ask(self, question: str, more: Sequence[str] = ()) -> str:
-        """Ask, and return what the next line answers; anything but a clear yes, such as words to the agent, is a no."""
+        """Ask, and return what the next line answers; all except a clear yes is a no, such as words to the agent."""
         self._end_line()
         self._answering, answers = trio.open_memory_channel[str](1)
         try:

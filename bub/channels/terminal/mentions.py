@@ -35,7 +35,7 @@ class Typed:
 
 
 def read_mentions(line: str, workspace: Path) -> Typed:
-    """Find the files that a line names. A folder is just named; so is what only looks like a path."""
+    """Find the files that a line names. A folder, and what only looks like a path, is just named."""
     files: dict[str, None] = {}
     unknown: dict[str, None] = {}
 

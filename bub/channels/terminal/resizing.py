@@ -20,7 +20,7 @@ def rows_taken(cells: int, columns: int) -> int:
 def rows_above(widths: Iterable[int], cursor: int, columns: int) -> int:
     """Return how far above the cursor the first row is, if the terminal has broken the rows at a new width.
 
-    `widths` are those of the rows above the cursor's own, of which `cursor` cells are before it.
+    `widths` are those of the rows above the cursor's own, which has `cursor` cells before it.
     """
     return sum(rows_taken(width, columns) for width in widths) + cursor // max(columns, 1)
 

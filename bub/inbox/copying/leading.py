@@ -142,7 +142,7 @@ async def _list_more(target: Side, pairs: list[tuple[str, str]]) -> list[str]:
 
 
 async def _copy_tape(source: Side, target: Side, tape: str, name: str, tell: Callable[[int], None]) -> None:
-    """Write what is missing at the end of a tape; one that has something else is written anew."""
+    """Write what is missing at the end of a tape; one that has something else is written again."""
     done = await _count_equal(source, target, tape, name)
     if done is None:
         await target.tapes.reset(name)

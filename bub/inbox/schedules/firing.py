@@ -9,7 +9,7 @@ from bub.base.surfaces import Surface
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """The moment `at`, a Unix time, of a schedule: it is claimed once, by whichever process is first.
+    """The moment `at`, a Unix time, of a schedule: it is claimed once, by the first process.
 
     `profile` takes the turn; if it is None, routes choose. `is_own` is whether the agent made the schedule.
     """

@@ -71,7 +71,7 @@ class Sharing:
         self._settled = trio.lowlevel.ParkingLot()
         self._unknown: set[str] = set()
         self._going_back: dict[Lease, set[Id]] = {}
-        """The partitions that are begun anew, and the messages of which an attempt does not count."""
+        """The partitions that are begun again, and the messages of which an attempt does not count."""
 
     @property
     def holder(self) -> Holder:
@@ -118,7 +118,7 @@ class Sharing:
         return self._holder.lease_of(f"partition:{partition_of_id(id)}")
 
     def may_begin(self, id: Id) -> bool:  # noqa: A002 (as above)
-        """Return whether a message may begin here now: its partition is ours, and is not about to be read anew."""
+        """Return whether a message may begin here now: its partition is ours, and is not about to be read again."""
         lease = self.lease_of(id)
         return lease is not None and lease not in self._going_back
 
@@ -223,7 +223,7 @@ class Sharing:
         return True
 
     def _go_back(self, partition: int, begun: Sequence[Id]) -> None:
-        """Begin with a partition anew as soon as the store is back: what waits there overtakes no turn that failed.
+        """Begin with a partition again as soon as the store is back: what waits there overtakes no turn that failed.
 
         Turns under way go on. Of `begun` messages, the attempt does not count.
         """

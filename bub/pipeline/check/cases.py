@@ -78,7 +78,7 @@ class Case(msgspec.Struct, frozen=True):
         return turns_of(self.node)
 
     def messages(self) -> Iterator[Mapping[str, Any]]:
-        """The messages, each from where the one before came from, but for what it says itself."""
+        """The messages, each from where the one before came from, except what it says itself."""
         message: Mapping[str, Any] = {}
         for _, turn in self.turns():
             written = turn.get("message")
@@ -129,7 +129,7 @@ def answers_of(mock: Node) -> Iterator[tuple[str, Node]]:
 
 
 def carry_on(before: Mapping[str, Any], message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message that comes from where the one before came from, but for what it says itself."""
+    """A message that comes from where the one before came from, except what it says itself."""
     return {**{name: before[name] for name in _CARRIED if name in before}, **message}
 
 

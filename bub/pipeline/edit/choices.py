@@ -26,7 +26,7 @@ _OVERLAY = ("settings", "stages", "hooks")
 """What a profile says in the words of the file itself."""
 
 _SECTION = "plugin section"
-"""The title of what the schema says of a section of which it knows nothing."""
+"""The title of what the schema says of a section that it does not know."""
 
 _MOST_NAMED = 20
 _NOWHERE = Place("")

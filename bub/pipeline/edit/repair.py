@@ -51,7 +51,7 @@ def repair_file(path: Path, *, profiles: Sequence[str] | None = None, likely: bo
 
     With `likely`, what has one that is probably meant is repaired, too.
 
-    Only this file is written, never one that it extends, and only with a text that says the same but for the repairs,
+    Only this file is written, never one that it extends, and only with a text that says the same except the repairs,
     in which their findings are gone and no error is new. Raises `UsageError` for a shipped file and for one that
     cannot be read, `BubError` for one that cannot be written; the file is untouched then.
     """

@@ -21,7 +21,7 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def render_value(value: Any, like: str = "") -> str:
-    """Return a value as YAML in one line: text, numbers and such, lists `[a, b]`, mappings `{a: b}`.
+    """Return a value as YAML in one line: text, numbers, booleans, lists `[a, b]`, mappings `{a: b}`.
 
     Text has quotes only if it needs them, or if `like`, the text that the value is to replace, has some: then it keeps
     them if it can.

@@ -71,10 +71,10 @@ class Provider(msgspec.Struct, frozen=True):
 
     `base_url` is its address; if `is_own`, everybody has another, and words in capitals stand for what is different.
     `key_variable` is the environment variable in which people usually keep its key, None if it needs none, and
-    `key_header` the header that carries it. `api` is one of `APIS`. The rest matters for OpenAI's chat completions, but
-    for `untempered`, a pattern of the models that refuse a temperature: `limit_field` is its word for the longest
+    `key_header` the header that carries it. `api` is one of `APIS`. The rest matters for OpenAI's chat completions,
+    except `untempered`, a pattern of the models that refuse a temperature: `limit_field` is its word for the longest
     answer, `asks_for_usage` says whether token counts must be asked for, and `call_ids` is a pattern of the ids of tool
-    calls that it accepts. `thinking` are the kinds of its models, of which the first that fits counts; one that fits
+    calls that it accepts. `thinking` are the kinds of its models: the first that fits counts; one that fits
     none has no setting for how much to think. `echo` is the field in which thoughts go back with what was said, "" if
     they do not, and `wants_echo` a pattern of the models that refuse a tool call without it. `blind` is a pattern of
     the models that take no pictures, `readers` one of those that take PDFs.

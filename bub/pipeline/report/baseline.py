@@ -112,5 +112,5 @@ def _read(file: Path) -> tuple[_Entry, ...]:
             f"{file} is not a baseline", help="name one that --write-baseline wrote, or a new file"
         ) from None
     if written.version != 1:
-        raise UsageError(f"{file} is of a newer version of Bub", help="write it anew with --write-baseline") from None
+        raise UsageError(f"{file} is of a newer version of Bub", help="write it again with --write-baseline") from None
     return written.findings

@@ -1,4 +1,4 @@
-"""Loading the pipeline file anew while turns run, and what became of it."""
+"""Loading the pipeline file again while turns run, and what became of it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Reload(msgspec.Struct, frozen=True):
 
 
 class Reloadable(Protocol):
-    """What can be loaded anew (`BubFramework`)."""
+    """What can be loaded again (`BubFramework`)."""
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]: ...

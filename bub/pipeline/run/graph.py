@@ -35,8 +35,8 @@ def template(pattern: Any, sources: Mapping[str, int], message: int, *, in_words
     """Compile a `default`: any YAML value, in whose strings `{name}` stands for a value or a field of the message.
 
     `sources` are the slots of the values that can be seen, `message` that of the current message. A lone `{name}`
-    keeps its type; if it is absent (or None) its key or list item is dropped, and it is "" by itself. So is the address
-    of a message that came without one: a reply to it has none either. `{{name}}` stands for `{name}`. If the value
+    keeps its type; if it is absent (or None) its key or list item is dropped, and it is "" by itself. The address
+    of a message that came without one is "", too: a reply to it has none. `{{name}}` stands for `{name}`. If the value
     has to be `in_words`, the text of the message is taken for a prompt that is a list of parts (BEHAVIOURS T12).
     """
     fill = _template(pattern, sources, message)
@@ -130,8 +130,8 @@ def _text(pattern: str, sources: Mapping[str, int], message: int) -> Fill:
 class Step(msgspec.Struct, frozen=True):
     """A stage, ready to run. `sources` says in which slot of the turn each value stands that the stage can see.
 
-    `offered` are those of them that its hook may name, `allowed` the plugins of whom handlers that are registered at
-    run time are called too. `into` is the slot of its result, `changes` the values a modifying stage may set as (name,
+    `offered` are those of them that its hook may name, `allowed` the plugins whose handlers, registered at
+    run time, are called too. `into` is the slot of its result, `changes` the values a modifying stage may set as (name,
     slot to read, slot to write), `makes` all that it makes as (name, slot). `fire` is the slot of its own `fire`,
     where an implementation names it.
     """
@@ -286,7 +286,7 @@ class Graph(msgspec.Struct, frozen=True):
 
     `nodes` stand in run order, `waits` says for each which nodes (by index) it waits for. What runs one after another
     (chains, steps that run item by item, and nodes side by side) is `arriving` up to the stage that makes the session's
-    id, and `answering` from there on; `arrival` are the nodes of the former. `slots` is how many values a turn has room
+    id, and `answering` from there on; `arrival` are the nodes of `arriving`. `slots` is how many values a turn has room
     for, `start` where those of its beginning stand, `arrived` where each value stands when the session is known, and
     `values` where at the end.
     """
@@ -298,7 +298,7 @@ class Graph(msgspec.Struct, frozen=True):
     arrival: tuple[GraphNode, ...]
     arrived: Mapping[str, int]
     looks_early: bool
-    """Whether a plugin is called above the session but for finding it, or a `default` makes another message there."""
+    """Whether a plugin is called above the session except to find it, or a `default` makes another message there."""
     risks_early: bool
     """Whether code that is not Bub's own is called above the session."""
     waits: tuple[frozenset[int], ...]

@@ -1,4 +1,4 @@
-"""Handing a turn that has arrived from one graph to another: its session chose a profile, or all was loaded anew."""
+"""Handing a turn that has arrived from one graph to another: its session chose a profile, or all was loaded again."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ async def catch_up(turn: TurnState, strand: Strand, kept: dict[str, Any], *, is_
     """Run what is still owed above the session of a turn, where `kept` has each value as it stands by now.
 
     What makes the message or the session's id does not run again. Of the other stages those run that did not run
-    before, and of those that did the plugins are asked that were not. A gate or claim is asked anew as a whole, since
-    its plugins have the settings of their own profile, unless it `is_same` and all of them were asked; so is a stage
-    with a clean-up, since its clean-up has run.
+    before, and of those that did the plugins are asked that were not. A gate or claim is asked again as a whole, since
+    its plugins have the settings of their own profile, unless it `is_same` and all of them were asked; a stage
+    with a clean-up is, too, since its clean-up has run.
     """
     values = turn.values
     for name, slot in turn.graph.arrived.items():

@@ -225,7 +225,7 @@ class GraphLayout(msgspec.Struct):
         return sources[name]
 
     def _renew_value(self, name: str, stage: StagePlan, sources: dict[str, int]) -> int:
-        # The item of a list is one slot that each of its stages may set anew; the list itself is kept apart.
+        # The item of a list is one slot that each of its stages may set again; the list itself is kept apart.
         if stage.each is not None and name == "message":
             return sources["message"]
         return self._add_value(name, sources)

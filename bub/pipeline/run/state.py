@@ -208,7 +208,7 @@ class TurnState:
                 await self._hand_over(event, self.values[step.message], step.id)
 
     async def tell_at_once(self, event: StreamEvent) -> None:
-        """Hand on an event, of which no stream is read now, such as what a tool tells while it runs.
+        """Hand on an event that comes while no stream is read, such as what a tool tells while it runs.
 
         It waits as an event of a stream does. Raises `ValueError` for words of an answer: these come with a stream.
         """

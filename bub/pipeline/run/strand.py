@@ -247,6 +247,6 @@ def with_session(message: Envelope, session_id: str) -> Envelope:
     if is_dataclass(message) and not isinstance(message, type) and hasattr(message, SESSION):
         try:
             return replace(message, **{SESSION: session_id})
-        except (TypeError, ValueError):  # it will not be made anew with another session
+        except (TypeError, ValueError):  # it will not be made again with another session
             return message
     return message

@@ -129,7 +129,7 @@ def group_changes(comparison: Comparison) -> list[tuple[str, bool, list[str]]]:
 def render_comment(comparison: Comparison, title: str) -> str:
     """Return the changes in Markdown: the dangerous as a list, the others folded away.
 
-    What comes from the files stands between backticks, of which there are more than in the text itself: it is neither
+    What comes from the files stands between backticks, more of them than are in the text itself: it is neither
     formatted nor linked, and names nobody.
     """
     told = _each_once(comparison)

@@ -16,7 +16,7 @@ def cover_unknown(lookup: Lookup, origin: Origin, steps: Steps) -> Origin:
 
 
 def is_unknown(lookup: Lookup, steps: Steps) -> bool:
-    """Whether a path leads into a section of the settings of which no schema says anything."""
+    """Whether a path leads into a section of the settings that no schema describes."""
     setting = setting_of(steps)
     return bool(setting and setting[1:] and setting[0] not in lookup.settings["properties"])
 

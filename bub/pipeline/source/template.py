@@ -46,7 +46,7 @@ class TemplateMistake(msgspec.Struct, frozen=True):
 def fill_template(template: str, values: Mapping[str, str], tools: Iterable[str]) -> str:
     """Put values in the place of their names, and leave out lines that begin with `{{with …}}` if no tool is meant.
 
-    After `with` are names or globs of tools, of which one is enough. What is no placeholder, or names no value, stays
+    After `with` are names or globs of tools: one of them is enough. What is no placeholder, or names no value, stays
     as it is. No value is read as a template.
     """
     kept, names = [], list(tools)

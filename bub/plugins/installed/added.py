@@ -90,7 +90,7 @@ def read_added(home: Path) -> tuple[Added, ...]:
 def find_lost(
     added: Iterable[Added], prefix: str, version_of: Callable[[str], str | None] | None = None
 ) -> list[Added]:
-    """Return what was added to an environment, or to one that is no more, and is not in this one: it was made anew.
+    """Return what was added to an environment, or to one that is no more, and is not in this one: it was made again.
 
     `version_of` finds what is installed by its name; by default, in the environment of this process.
     """

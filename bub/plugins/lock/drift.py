@@ -17,7 +17,7 @@ UNDECLARED = "undeclared"
 
 
 class Drift(msgspec.Struct, frozen=True):
-    """One difference: of which plugin, server or package, and what; `before` and `after` if they can be shown.
+    """One difference: the plugin, server or package, and what; `before` and `after` if they can be shown.
 
     `tool` is the name of the tool that it is about, "" if it is about none.
     """

@@ -86,7 +86,7 @@ def origin_of(installed: Installed) -> Mapping[str, object]:
 
 
 def _files(info: Path) -> Iterator[_Recorded]:
-    """What RECORD says of the package's files, but for what is another one on each machine."""
+    """What RECORD says of the package's files, except what is another one on each machine."""
     own = f"{info.name}/"
     for line in _read(info / "RECORD").decode(errors="replace").splitlines():
         path, _, rest = line.rpartition(",")[0].rpartition(",")

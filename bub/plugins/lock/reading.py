@@ -16,7 +16,7 @@ from bub.plugins.lock.facts import VERSION, Lock
 _OURS = b"\n[tool.bub]\n"
 """What is written above Bub's own part of a lock."""
 
-_REMAKE = "`bub lock` makes it anew"
+_REMAKE = "`bub lock` makes it again"
 
 
 class LockError(BubError):
@@ -74,7 +74,7 @@ def lock_in(data: Mapping[str, Any], file: Path) -> Lock:
     if said.get("version") != VERSION:
         raise LockError(
             f"{file} has the form {said.get('version')!r}, and this Bub knows form {VERSION}",
-            help=f"use the Bub that made it, or let this one make it anew: {_REMAKE}",
+            help=f"use the Bub that made it, or let this one make it again: {_REMAKE}",
         )
     try:
         return msgspec.convert(said, Lock)

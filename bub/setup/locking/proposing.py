@@ -61,7 +61,7 @@ def read_old(file: Path) -> Old | None:
 def look(document: Document, workspace: Path, environ: Mapping[str, str], tell: Callable[[int], None]) -> Found:
     """Load all profiles of a document one by one, and find what their plugins bring; `tell` is told how many are done.
 
-    Servers of which a profile allows a tool are started, and ended again. Raises `PipelineError` for a document that
+    Servers with a tool that a profile allows are started, and ended again. Raises `PipelineError` for a document that
     does not compile, and `BubError` for a server that cannot be asked.
     """
     snapshots = []

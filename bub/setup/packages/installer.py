@@ -94,7 +94,7 @@ class Installer(msgspec.Struct, frozen=True):
         found = self._report([*newer, *words], roots)
         names = {name_in(root) for root in roots}
         absent = names - {canonical(item["metadata"]["name"]) for item in found}
-        if absent:  # what is installed already is to be installed anew
+        if absent:  # what is installed already is to be installed again
             lone = self._report(["--no-deps", "--ignore-installed", "-r", "roots.txt"], roots)
             found += [item for item in lone if canonical(item["metadata"]["name"]) in absent]
         return [_pin_of_report(item) for item in _without_other(found, names)]

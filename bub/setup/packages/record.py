@@ -86,7 +86,7 @@ def record(
 
 
 def without(added: Sequence[Added], others: Sequence[Added]) -> list[Added]:
-    """Return what was added but for the packages of the same names in the same environments."""
+    """Return what was added except the packages of the same names in the same environments."""
     gone = {(one.key, one.environment) for one in others}
     return [one for one in added if (one.key, one.environment) not in gone]
 

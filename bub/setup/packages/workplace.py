@@ -77,7 +77,7 @@ def is_cut_short(environment: Environment) -> bool:
 
 
 def plan_moves(environment: Environment, out: Sequence[str], into: Sequence[str]) -> Moves:
-    """Plan to take files `out` and to put others `into` the environment; of the former, those that are there."""
+    """Plan to take files `out` and to put others `into` the environment; of those `out`, the ones that are there."""
     there = [path for path in dict.fromkeys(out) if os.path.lexists(environment.prefix / path)]
     folders = {parent.as_posix() for path in into for parent in Path(path).parents}
     missing = [folder for folder in folders - {"."} if not (environment.prefix / folder).is_dir()]
@@ -111,7 +111,7 @@ def move(moves: Moves, environment: Environment, workplace: Path) -> None:
 
 
 def _remove_empty(folders: Iterable[Path], environment: Environment) -> None:
-    """Remove folders below the prefix if nothing is in them any more, but for those that every environment has."""
+    """Remove folders below the prefix if nothing is in them any more, except those that every environment has."""
     site = environment.site.relative_to(environment.prefix)
     for folder in sorted(folders, key=lambda one: -len(one.parts)):
         if folder not in (site, *site.parents) and folder.as_posix() not in ("bin", "Scripts"):

@@ -114,7 +114,7 @@ class _Walk:
                 return "no", _NOBODY
             why = why or f"{_NOBODY}, so its `default` counts"
         if each is not None:
-            once = f"once for each of {each}, of which there may be none"
+            once = f"once for each of {each}, if there are any"
             return "depends", f"{why}, and {once}" if why else once
         return verdict, why
 

@@ -52,7 +52,7 @@ class RedisTapeSide:
                 return sorted(found)
 
     def is_own(self, tape: str) -> bool:
-        """Return True: nobody but the agent has anything there."""
+        """Return True: only the agent has something there."""
         return True
 
     async def count(self, tape: str) -> int:

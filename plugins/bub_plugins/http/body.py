@@ -1,4 +1,4 @@
-"""The body of a request, of which no stranger can send too much or too slowly."""
+"""The body of a request: no stranger can send too much, or too slowly."""
 
 from __future__ import annotations
 

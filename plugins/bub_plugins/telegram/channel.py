@@ -99,7 +99,7 @@ class TelegramChannel(Channel):
             raise refusal
 
     def reload(self, framework: Any) -> Collection[str]:
-        """Take over who may talk to the bot, and all else that it need not connect anew for."""
+        """Take over who may talk to the bot, and all else that it need not connect again for."""
         new, own = TelegramSettings.of(framework), self._settings
         kept = {name: getattr(own, name) for name in _CONNECTED_WITH}
         self._settings = msgspec.structs.replace(new, **kept)

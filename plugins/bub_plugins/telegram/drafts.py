@@ -18,7 +18,7 @@ from bub_plugins.telegram.markup import Styled, end_of, render
 from bub_plugins.telegram.writing import PLACEHOLDER, GoneError, Writer, may_have_arrived
 
 FIRST_AFTER = 1.0
-"""After how many seconds a draft is begun: an answer that is quicker than that is simply sent."""
+"""After how many seconds a draft is begun: an answer that is quicker than that is sent at once."""
 
 EVERY = 1.0
 EVERY_IN_GROUPS = 3.0

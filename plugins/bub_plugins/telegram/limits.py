@@ -81,7 +81,7 @@ class _Chat:
 
 
 class Pace:
-    """Gives each call its time. Chats do not wait for each other, but for the limit over all, in the order they came.
+    """Gives each call its time. Chats do not wait for each other, except the limit over all, in the order they came.
 
     Times are those of trio's clock. Calls that can be left out are `spare`: they leave room for those that cannot.
     """

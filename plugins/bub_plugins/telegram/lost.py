@@ -66,8 +66,8 @@ class KnownMessages:
     what the next one is to know, and has it on the disk before anything else is kept, so that what an earlier process
     sent is never taken for a message that was lost.
 
-    What the bot has sent is kept with `settle`, in one step with what is noted of the answer or reply that it is: were
-    it on the disk before that, an answer would be looked for everywhere but where it is.
+    What the bot has sent is kept with `settle`, in one step with what is noted of the answer or reply that it is: if
+    it were on the disk before that, an answer would be looked for everywhere but where it is.
     """
 
     def __init__(self, notes: Mapping[str, str], keep: Callable[[str, str], None]) -> None:
@@ -118,7 +118,7 @@ class KnownMessages:
         self._keep(chat, str(self._newest.get(chat, message_id)))
 
     def lost(self, chat: str) -> Lost | None:
-        """Return how to find a message that is about to be sent, should it be lost; None if the chat is not known."""
+        """Return how to find a message that is about to be sent, if it is lost; None if the chat is not known."""
         newest = self._newest.get(chat)
         if newest is None:
             return None

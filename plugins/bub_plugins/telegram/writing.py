@@ -56,7 +56,7 @@ class Upload:
 
 
 class Writer:
-    """Writes to chats. What Telegram refuses is raised as the library's own errors, but for what is put right here."""
+    """Writes to chats. What Telegram refuses is raised as the library's own errors, except what is put right here."""
 
     def __init__(self, bot: Bot, pace: Pace, known: KnownMessages) -> None:
         self._bot = bot
@@ -73,7 +73,7 @@ class Writer:
         self._known.note_sent(self._now_at(where).chat, message_id)
 
     def lost(self, where: ChatAddress) -> Lost | None:
-        """Return how to find a message that is about to be sent, should it be lost; None if too little is known."""
+        """Return how to find a message that is about to be sent, if it is lost; None if too little is known."""
         return self._known.lost(self._now_at(where).chat)
 
     def settle(self, where: ChatAddress) -> None:
@@ -83,7 +83,7 @@ class Writer:
     async def find(self, where: ChatAddress, lost: Lost, styled: Styled) -> int | None:
         """Return the id of a message that was lost, if it has arrived; it then says this text.
 
-        Should it fail, it goes on behind what it has looked at when it is called again.
+        If it fails, it goes on behind what it has looked at when it is called again.
         """
         chat = self._now_at(where).chat
         looked_at = self._looked_at.setdefault((chat, lost), set())

@@ -88,7 +88,7 @@ class AdoptedFramework(BubFramework):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[AsyncExitStack]:
-        """Bub runs already, but for a command; the plugin's inbox for steering is open as long as the block lasts."""
+        """Bub runs already, except a command; the plugin's inbox for steering is open as long as the block lasts."""
         async with AsyncExitStack() as stack:
             if self._lent is not None:
                 self._beside = await stack.enter_async_context(Beside(self._view))

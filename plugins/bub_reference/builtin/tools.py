@@ -56,7 +56,7 @@ def fs_edit(path: str, old: str, new: str, start: int = 0, *, context: ToolConte
 
 @tool(name="tape.handoff", context=True)
 async def tape_handoff(name: str = "handoff", summary: str = "", *, context: ToolContext) -> str:
-    """Begin anew behind this step, with a summary."""
+    """Begin again behind this step, with a summary."""
     await context.tape.handoff(name=name, state={"summary": summary})
     return f"anchor added: {name}"
 

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API: a conversation as items, of which nothing is stored there, and its answers.
+"""OpenAI's Responses API: a conversation as items, and its answers. Nothing is stored there.
 
 Since nothing is stored, what the model thinks comes sealed, and goes back as it came before the calls that it led to.
 """

@@ -1,4 +1,4 @@
-"""What a copy carries of an inbox, as commands that make it anew in an empty Redis."""
+"""What a copy carries of an inbox, as commands that make it again in an empty Redis."""
 
 from __future__ import annotations
 

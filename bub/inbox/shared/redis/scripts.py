@@ -352,7 +352,7 @@ end
 return number
 """
 )
-"""Let a dead letter wait again, behind all others, with the calls noted for it; its session is found anew.
+"""Let a dead letter wait again, behind all others, with the calls noted for it; its session is found again.
 
 KEYS: counter, stream, the dead, the noted calls. ARGV: number.
 """

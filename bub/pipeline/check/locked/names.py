@@ -16,7 +16,7 @@ from bub.pipeline.plan.scalars import mappings_in
 from bub.plugins.lock.facts import Lock, PluginFacts
 from bub.plugins.shipped import SHIPPED_TOOLS
 
-_TAKE_OUT = "take it out; or, if a plugin brings it by now, `bub lock` makes the lock anew"
+_TAKE_OUT = "take it out; or, if a plugin brings it by now, `bub lock` makes the lock again"
 
 
 def check_locked(plan: Plan, cases: Iterable[Case], lock: Lock) -> None:
@@ -94,7 +94,7 @@ def _tell_hook(plan: Plan, what: str, name: str, place: Place, path: str, misspe
         place,
         path=path,
         profile=plan.profile,
-        help=plugin or f"list a plugin with `{name}`, or switch it off; `bub lock` makes the lock anew",
+        help=plugin or f"list a plugin with `{name}`, or switch it off; `bub lock` makes the lock again",
     )
 
 

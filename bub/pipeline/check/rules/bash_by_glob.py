@@ -33,5 +33,5 @@ def check(plan: Plan) -> None:
 
 
 def looks_meant(glob: str) -> bool:
-    """Return whether a glob would be for `bash`, and is not merely for everything."""
+    """Return whether a glob would be for `bash`, and not only for everything."""
     return is_glob(glob) and glob not in _ALL and fnmatchcase(BY_NAME, glob)

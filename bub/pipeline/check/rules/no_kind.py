@@ -1,4 +1,4 @@
-"""Every stage and every hook of one's own has a kind."""
+"""Every stage and every hook of the file's own has a kind."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ CODE = "B110"
 
 
 def check(plan: Plan) -> None:
-    """Find stages and hooks of which nobody says how they are called.
+    """Find stages and hooks if nobody says how they are called.
 
-    A hook of one's own without a kind is told for all stages that call it, unless one of them says a kind.
+    A hook of the file's own without a kind is told for all stages that call it, unless one of them says a kind.
     """
     unsaid = {name for name, hook in plan.hooks.items() if _is_unsaid(plan, name, hook)}
     for stage in plan.stages:

@@ -52,8 +52,8 @@ class _Asking(msgspec.Struct, frozen=True):
 def check(plan: Plan, offers: Offers) -> None:
     """Find an `only` whose plugins do not implement the hook: an error for a gate, which then lets everything pass.
 
-    A plugin that implements nothing there while another one of them does is a note, and so is one that implements a
-    gate and is not asked.
+    A plugin that implements nothing there while another one of them does is a note. A plugin that implements a gate and
+    is not asked is one, too.
     """
     if offers.are_broken:
         return

@@ -1,4 +1,4 @@
-"""The address of a store that gateways share can be read, holds no password, and leaves no other setting in vain."""
+"""The address of a store that gateways share can be read, holds no password, and makes no other setting useless."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check_stores(outline: Outline) -> None:
 
 
 def _addresses(said: dict[str | None, Node]) -> Iterator[tuple[str | None, Node, str]]:
-    """Yield what each profile says, but for what is no address at all: the schema has told that."""
+    """Yield what each profile says, except what is no address at all: the schema has told that."""
     for profile, settings in said.items():
         node = settings.get(*_KEY)
         text = str(node.value) if node is not None and isinstance(node.value, str) else ""

@@ -41,7 +41,7 @@ def _tools(profile: Node) -> Iterator[tuple[str, str, Place, Place, str]]:
     for name, place in names_of(profile.get("tools", "allow")):
         by = next(((glob, where) for glob, where in denied if "${" not in glob + name and covers(glob, name)), None)
         if by is not None:
-            yield "tools.allow", name, place, by[1], f"`{name}` is allowed in vain: `deny` has `{by[0]}`"
+            yield "tools.allow", name, place, by[1], f"`{name}` is allowed without effect: `deny` has `{by[0]}`"
 
 
 def _channels(profile: Node) -> Iterator[tuple[str, str, Place, Place, str]]:
@@ -49,5 +49,5 @@ def _channels(profile: Node) -> Iterator[tuple[str, str, Place, Place, str]]:
     excluded = {name.removeprefix(_EXCEPT): place for name, place in said if name.startswith(_EXCEPT)}
     for name, place in said:
         if name in excluded:
-            what = f"the channel `{name}` is named in vain: `!{name}` excludes it"
+            what = f"the channel `{name}` is named without effect: `!{name}` excludes it"
             yield "channels", name, place, excluded[name], what

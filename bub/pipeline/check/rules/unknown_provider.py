@@ -21,7 +21,7 @@ def check(plan: Plan) -> None:
     """Find models that nobody can be asked for, as far as is known here.
 
     A slip for a known provider is a warning. Any other is a note: a person's own file, a variable or a plugin may tell
-    where it is asked. So is a slip beside a plugin that did not come with Bub, which may answer for it.
+    where it is asked. A slip beside a plugin is a note, too, that did not come with Bub, which may answer for it.
     """
     known = {*PROVIDERS, LOCAL}
     for path, node, model in _models(plan):

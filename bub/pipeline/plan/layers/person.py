@@ -75,7 +75,7 @@ class Person(msgspec.Struct, frozen=True):
 
 
 class Inherited(msgspec.Struct, frozen=True):
-    """Settings with those of a person among them; `left_out` are the person's providers of which nothing is used."""
+    """Settings with those of a person among them; `left_out` are the person's providers that are not used."""
 
     settings: Mapping[str, Any]
     left_out: tuple[str, ...]
@@ -241,7 +241,7 @@ def entry_of(settings: Mapping[str, Any], provider: str) -> Mapping[str, Any]:
 
 
 def with_person(document: Document, person: Person, left_out: Iterable[str]) -> Document:
-    """The document with the person's layer in its place among the others, but for the providers that are left out.
+    """The document with the person's layer in its place among the others, except the providers that are left out.
 
     It is for readers that show who says what: references in the layer are those of the person's own file.
     """

@@ -37,7 +37,7 @@ class Said(msgspec.Struct, frozen=True):
     is_assumed: bool = False
 
     def sets(self, name: str) -> bool:
-        """Whether it says something of a setting, be it a reference that stands for nothing."""
+        """Whether it says something of a setting, also a reference that stands for nothing."""
         return name in self.settings or (self.node is not None and self.node.get(name) is not None)
 
     @property

@@ -46,7 +46,7 @@ class Schedule(msgspec.Struct, frozen=True):
 
     @property
     def rule(self) -> str:
-        """Name its moments: with another rule it is followed anew, and what was missed before is nothing to it."""
+        """Name its moments: with another rule it is followed again, and what was missed before is nothing to it."""
         return f"{' '.join(self.cron.split())} {self.timezone}"
 
 

@@ -24,7 +24,7 @@ _MOST_BYTES = 1_000_000
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """What cuts a way. It is not certain if it is a gate, of which only the loaded plugins tell who judges there."""
+    """What cuts a way. It is not certain if it is a gate, since only the loaded plugins tell who judges there."""
 
     words: str
     place: Place | None = None

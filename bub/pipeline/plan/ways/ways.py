@@ -13,7 +13,7 @@ from bub.pipeline.plan.ways.doers import Doer, doers_of
 from bub.pipeline.plan.ways.entrances import Entrance, entrances_of
 
 _FILES = ("fs.read", "fs.view", "fs.list", "fs.search")
-"""The tools of which Bub asks before they touch what looks like a secret."""
+"""The tools that Bub asks about before they touch what looks like a secret."""
 
 
 class Step(msgspec.Struct, frozen=True):

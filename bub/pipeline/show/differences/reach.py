@@ -247,4 +247,4 @@ _BY_NAME: Mapping[str, tuple[str, Judge]] = MappingProxyType(
         ),
     }
 )
-"""What the last key of a setting says, in the section of whichever plugin."""
+"""What the last key of a setting says, in the section of any plugin."""

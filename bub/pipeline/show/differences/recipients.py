@@ -18,7 +18,7 @@ _UNKNOWN = "custom"
 
 
 def opens_model(models: Plain, old: Plan, new: Plan) -> str:
-    """Return why models, of which at least one is chosen newly, are dangerous, if they are."""
+    """Return why models, at least one of them chosen newly, are dangerous, if they are."""
     asked = {_address_of(provider, old) or provider for provider in _providers_in(old)}
     for provider in _providers_of(models):
         address = _address_of(provider, new)

@@ -32,7 +32,7 @@ class _Route(NamedTuple):
 
 
 def compare(old: Document, new: Document, samples: Iterable[Routed], stronger: Stronger, changes: Changes) -> None:
-    """Tell which messages get another profile; dangerous is one that may do more, but for who sits at the machine."""
+    """Tell which messages get another profile; dangerous is one that may do more, except who sits at the machine."""
     before, after = _routes(old), _routes(new)
     dangers = _Dangers(samples, stronger)
     for match, route in after.items():

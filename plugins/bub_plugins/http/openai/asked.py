@@ -1,4 +1,4 @@
-"""What a request asks for, whichever API it came through."""
+"""What a request asks for, through either API."""
 
 from __future__ import annotations
 

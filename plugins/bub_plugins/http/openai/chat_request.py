@@ -34,7 +34,7 @@ _REFUSED = {
 def read_chat(said: Mapping[str, Any], session: str) -> Asked:
     """Read a request; `session` names the session that it belongs to, "" for none. Raises `ApiError`.
 
-    What changes the meaning of the answer and cannot be honoured is refused; what merely tunes it is ignored.
+    What changes the meaning of the answer and cannot be honoured is refused; what only tunes it is ignored.
     """
     refuse_asked(said, _REFUSED)
     if number(said, "n", int, 1, 128) not in (None, 1):

@@ -32,7 +32,7 @@ _LOOK_AGAIN = 5.0
 """How often, in seconds, it is asked whether a message that waits may still be answered."""
 
 _DRAFT = "api"
-"""Where there is a draft, the end of a turn is told with a reply in any case, be it blank: nobody waits for ever."""
+"""If there is a draft, the end of a turn comes with a reply in any case, also a blank one: nobody waits for ever."""
 
 _DENIED, _ERROR, _NOTE = "denied", "error", "note"
 _TEMPORARY = "temp/"
