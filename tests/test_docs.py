@@ -57,6 +57,9 @@ PAGES = sorted(
 FOLDERS = DOCS / "examples"
 """Folders to copy, each with its page; that what a page shows stands in its files is held by `test_examples.py`."""
 
+TUTORIAL = DOCS / "tutorial"
+"""Pages that build on each other: `test_tutorial.py` follows them."""
+
 BLOCK = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 ASSIGNMENT = re.compile(r"([A-Z_]+)=(.*)", re.DOTALL)
@@ -118,6 +121,7 @@ FRAGMENTS = [
     and not block.text.startswith("version:")
     and block.page != MISTAKES
     and block.page.parent.parent != FOLDERS
+    and block.page.parent != TUTORIAL
 ]
 PYTHON = [block for block in blocks(*PAGES) if block.language == "python" and block.page.parent.parent != FOLDERS]
 HOW_TOS = DOCS / "how-to"
@@ -132,7 +136,7 @@ def commands(block: Block) -> list[tuple[str, str]]:
     return [(command, output.rstrip("\n")) for command, output in found if output.strip()]
 
 
-SESSIONS = [block for block in CONSOLE if commands(block)]
+SESSIONS = [block for block in CONSOLE if commands(block) and block.page.parent != TUTORIAL]
 
 
 def test_there_are_examples() -> None:

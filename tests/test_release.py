@@ -32,6 +32,7 @@ USED = {
     "pyproject.toml": {"address", "release"},
     "README.md": {"address", "action", "release"},
     "docs/ci.md": {"address", "action", "release"},
+    "docs/tutorial/7-prove-and-ci.md": {"action", "release"},
     "docs/examples/ci/.pre-commit-config.yaml": {"address", "release"},
     "docs/examples/ci/.github/workflows/pipelines.yaml": {"address", "release"},
 }
