@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import trio
+from fakes import systemctl
 from fakes.line import opened
 from fakes.reader import Reader
 from fakes.scripted import serving
@@ -17,7 +24,8 @@ from bub import BubFramework
 from bub.channels import ChannelManager
 from bub.inbox.mailbox import Mailbox, inbox_file
 
-HOW_TOS = Path(__file__).parent.parent / "docs" / "how-to"
+ROOT = Path(__file__).parent.parent
+HOW_TOS = ROOT / "docs" / "how-to"
 if not HOW_TOS.is_dir():
     pytest.skip("the how-tos are part of a checkout only", allow_module_level=True)
 
@@ -146,3 +154,73 @@ def test_friends_are_answered_with_less_and_strangers_are_not(reader: Reader, te
     assert telegram.said(BOB["id"]) == ["done"]
     assert telegram.said(EVE["id"]) == ["I may not talk to you. Your Telegram id is 9."]
     assert not note.exists()
+
+
+@pytest.mark.skipif(find_spec("mcp") is None, reason="needs the extra `mcp`")
+def test_a_tool_of_a_server_is_called(reader: Reader) -> None:
+    reader.answers["pip install"] = lambda _: ""
+    reader.follow(HOW_TOS / "mcp-server.md")
+
+
+def test_a_schedule_fires_in_its_chat(reader: Reader, telegram: BotServer) -> None:
+    reader.answers["bub gateway"] = lambda _: ""  # it runs below, and finds what was to fire
+    reader.follow(HOW_TOS / "schedule.md")
+
+    telegram.say("/start")  # no bot begins a chat
+
+    async def main(manager: ChannelManager) -> None:
+        await telegram.until(lambda: "done" in telegram.said(ADA["id"]))
+        await manager.settled()
+
+    while_at_work(reader, main)
+
+
+def test_the_cost_of_an_answer_is_told(reader: Reader, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BUB_PROVIDERS_DEEPSEEK_API_BASE", f"{address}/v1")
+    monkeypatch.setenv("DEEPSEEK_API_KEY", "sk-0123456789abcdef")
+    reader.follow(HOW_TOS / "cost.md")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="units are systemd's")
+def test_a_service_runs_and_is_removed(
+    reader: Reader, telegram: BotServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs, state = tmp_path / "bin", tmp_path / "state"
+    for folder in (programs, state, Path.home()):
+        folder.mkdir()
+    (programs / "systemctl").write_text(f'#!/bin/sh\nexec {sys.executable} {systemctl.__file__} "$@"\n')
+    (programs / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("SYSTEMCTL_STATE", str(state))
+    reader.variables["PATH"] = f"{programs}:/usr/bin:/bin"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        listen = f"127.0.0.1:{free.getsockname()[1]}"
+    reader.means["127.0.0.1:9464"] = listen
+
+    def keep(line: str) -> str:
+        printed = reader.bub(*line.split()[1:], given=TOKEN)
+        with (reader.folder / ".env").open("a") as file:
+            file.write(f"BUB_TELEGRAM_BASE_URL={telegram.address}\n")
+        return printed
+
+    reader.answers["bub config set telegram.token"] = keep
+    reader.answers["bub gateway --install"] = lambda line: reader.bub(*line.split()[1:], "--yes")
+    reader.answers["sudo loginctl"] = lambda _: ""
+    try:
+        reader.follow(HOW_TOS / "service.md")
+        (unit,) = Path.home().glob(".config/systemd/user/*.service")
+        assert complaints_about(unit) == ""
+    finally:
+        gone = reader.bub("gateway", "--uninstall", "--yes")
+    assert "is stopped and removed" in gone
+    assert not unit.exists()
+
+
+def complaints_about(unit: Path) -> str:
+    """Return what systemd says of a unit; nothing if the machine has no systemd, or likes it."""
+    if shutil.which("systemd-analyze") is None:
+        return ""
+    command = ["systemd-analyze", "verify", "--user", str(unit)]
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(unit.parent)}
+    done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, timeout=20)
+    return "\n".join(line for line in done.stderr.splitlines() if unit.stem in line)  # it names the machine's, too
