@@ -34,7 +34,7 @@ from fakes.telegram import TOKEN, BotServer, Json
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
 
-READER = {"id": 815, "is_bot": False, "first_name": "Rita"}
+READER: Json = {"id": 815, "is_bot": False, "first_name": "Rita"}
 
 _BLOCK = re.compile(r"^(?:<!-- (\w+)(?:: (\S+))? -->\n)?```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _COMMAND = re.compile(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
