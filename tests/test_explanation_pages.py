@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from importlib import import_module
+from inspect import getsource
 from pathlib import Path
 
 import pytest
 from pictures.ladders import WAY
+
+from bub.hook_runtime import HookRuntime
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "explanation"
@@ -122,3 +125,51 @@ def test_each_line_of_the_comparisons_says_where_it_was_read_or_how_it_was_measu
 def test_each_system_is_worse_and_better_in_something(system: str) -> None:
     section = read(PAGES / "comparisons.md").partition(f"## {system}\n")[2].partition("\n## ")[0]
     assert {"same", "better", "worse"} == set(re.findall(r"^\| (same|better|worse) \|", section, re.MULTILINE))
+
+
+HOOK_RUNTIME = ROOT / "docs" / "hook-runtime.md"
+
+
+def test_the_reference_of_the_hook_runtime_has_each_method_with_its_signature() -> None:
+    (runtime,) = ast.parse(getsource(HookRuntime)).body
+    assert isinstance(runtime, ast.ClassDef)
+    written = {section: signatures(text) for section, text in sections(read(HOOK_RUNTIME)).items()}
+    assert written.pop("HookRuntime") == {"__init__": shape(public_methods(runtime, "__init__")["__init__"])}
+    methods = public_methods(runtime)
+    assert written == {name: {name: shape(method)} for name, method in methods.items()}
+
+
+def sections(text: str) -> dict[str, str]:
+    """The sections of a page whose headings are names in backquotes."""
+    parts = re.split(r"^### `(\w+)`$", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def python_blocks(text: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+
+
+def signatures(section: str) -> dict[str, str]:
+    """The methods whose signature the first block of a section shows."""
+    (node,) = ast.parse(python_blocks(section)[0]).body
+    found = node.body if isinstance(node, ast.ClassDef) else [node]
+    return {one.name: shape(one) for one in found if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def shape(method: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """How a method is written up to its colon."""
+    returned = ast.unparse(method.returns) if method.returns else ""
+    return f"{'async ' * isinstance(method, ast.AsyncFunctionDef)}({ast.unparse(method.args)}) -> {returned}"
+
+
+def public_methods(owner: ast.ClassDef, *more: str) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+    found = [node for node in owner.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return {one.name: one for one in found if one.name in more or not one.name.startswith("_")}
+
+
+def test_each_example_of_the_hook_runtime_runs() -> None:
+    shown = [block for block in python_blocks(read(HOOK_RUNTIME)) if not block.rstrip().endswith("...")]
+    assert len(shown) > 11
+    names: dict[str, object] = {}
+    for block in shown:
+        exec(compile(block, HOOK_RUNTIME.name, "exec"), names)

@@ -20,9 +20,9 @@ if not (ROOT / "docs" / "index.md").exists():
 RELEASE = f"v{__version__}"
 
 WRITTEN = {
-    "address": r"https://(?!pypi\.org/)[\w.-]+(?:/[\w.-]+)*/bub(?:\.git)?(?=[@/#\s\"'`)>,]|$)",
+    "address": r"https://(?!pypi\.org/|github\.com/bubbuild/)[\w.-]+(?:/[\w.-]+)*/bub(?:\.git)?(?=[@/#\s\"'`)>,]|$)",
     "action": r"\buses: ([\w.-]+/bub)@",
-    "release": r"(?:\buses: [\w.-]+/bub@|\brev: |/bub(?:\.git)?@|/bub/(?:blob|raw|tree)/)([\w.-]+)",
+    "release": r"(?:\buses: [\w.-]+/bub@|\brev: |/bub(?:\.git)?@|(?<!/bubbuild)/bub/(?:blob|raw|tree)/)([\w.-]+)",
 }
 """How the address of the project, its name on GitHub and its release are written."""
 
