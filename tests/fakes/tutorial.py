@@ -151,8 +151,13 @@ class Reader:
 
     def _gateway(self, block: Block) -> None:
         [(command, _, shown)] = block.commands
-        where = {"HOME": str(self.home), "BUB_TELEGRAM_BASE_URL": self.bots.address, "BUB_TRUST_WORKSPACE": ""}
-        running = gateway(self.folder, *shlex.split(command)[2:], **where)
+        running = gateway(
+            self.folder,
+            *shlex.split(command)[2:],
+            HOME=str(self.home),
+            BUB_TELEGRAM_BASE_URL=self.bots.address,
+            BUB_TRUST_WORKSPACE="",  # only what `bub trust` did counts
+        )
         self._running = self._page.enter_context(running)
         assert is_shown(self._running.log, shown), self._running.log
 
