@@ -33,7 +33,7 @@ export SAY := $(value MESSAGE)
 # Tests start Bub hundreds of times: a process that may not keep bytecode compiles every module anew, at twice the cost.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test matrix conformance foreign browser lint types pictures fuzz promise planted crash load cluster copy beside soak local bench installs packages journey compat build clean
+.PHONY: help run test matrix conformance foreign browser lint types pictures docs fuzz promise planted crash load cluster copy beside soak local bench installs packages journey compat build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -72,6 +72,11 @@ types: $(VENV)/.bub $(VENV)/.lint $(VENV)/.test ## mypy --strict over bub, the s
 
 pictures: $(VENV)/.bub $(VENV)/.test $(if $(shell command -v npm),tests/browser/node_modules) ## make the pictures of the documentation anew; screenshots if there is Chromium
 	PYTHONPATH=tests $(PY) -m pictures
+
+docs: $(VENV)/.bub $(VENV)/.docs ## build the site of the documentation in site/, and check its links: make docs SERVE=8000 shows it
+	$(PY) -m sphinx -q -W --keep-going -c tests/website -d build/site . site
+	$(PY) -m tests.website.links site
+	$(if $(SERVE),$(PY) -m http.server --bind 127.0.0.1 --directory site $(SERVE))
 
 fuzz: $(VENV)/.bub $(VENV)/.test ## validate files nobody would write: make fuzz FUZZ_SECONDS=60
 	$(PY) -m tests.fuzz.validate
@@ -133,7 +138,7 @@ build: $(VENV)/.package ## wheel and source archive, in dist/
 	$(PY) -m build --no-isolation --outdir dist .
 
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) .venv .venv-3.* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis tests/browser/node_modules
+	rm -rf $(VENV) .venv .venv-3.* dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis tests/browser/node_modules
 	find bub plugins tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp lies inside the environment that it speaks of, so removing the one removes the other.
@@ -150,6 +155,10 @@ $(VENV)/.bub: $(VENV)/.python pyproject.toml
 
 $(VENV)/.test: $(VENV)/.python pyproject.toml
 	$(STEP) "installing what tests need" $(INSTALL) --group test
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.python pyproject.toml
+	$(STEP) "installing what makes the site" $(INSTALL) --group docs
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.python pyproject.toml

@@ -50,7 +50,7 @@ def uses(root: Path) -> Iterator[Use]:
     """Every place below a folder that says the address, the name on GitHub or a release; tests say others, too."""
     for path in sorted(root.rglob("*")):
         inside = path.relative_to(root)
-        apart = {"tests", "build", "dist", "__pycache__", "node_modules", ".git"} | {
+        apart = {"tests", "build", "dist", "site", "__pycache__", "node_modules", ".git"} | {
             part for part in inside.parts if part.startswith((".venv", ".mypy", ".ruff", ".pytest", ".hypothesis"))
         }
         if apart & set(inside.parts) or not path.is_file() or path.suffix in (".pyc", ".svg", ".png"):

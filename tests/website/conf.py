@@ -1,0 +1,119 @@
+"""How Sphinx makes the site of the pages: `make docs`. A page is plain Markdown, and knows nothing of the site."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from html import escape
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from website.navigation import HOME, INDEX, ROOT, Entry, all_pages, missing_pages, read_navigation
+from website.search_index import words_of
+
+project = html_title = "Bub"
+extensions = ["myst_parser"]
+include_patterns = all_pages()
+exclude_patterns = [".*", "bub", "build", "dist", "pipelines", "plugins", "schemas", "site", "tests"]
+root_doc = HOME.removesuffix(".md")
+source_suffix = {".md": "markdown"}
+smartquotes = False
+suppress_warnings = ["misc.highlighting_failure"]  # pages show files with mistakes, too
+
+myst_heading_anchors = 6
+"""The anchors are those of GitHub, down to this level."""
+
+html_theme = "furo"
+html_copy_source = html_show_sourcelink = False
+html_use_index = False
+html_additional_pages = {"search": "search.html"}
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_js_files = ["keys.js"]
+templates_path = ["templates"]
+pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-contrast-dark"
+
+NAVIGATION = read_navigation((ROOT / INDEX).read_text(encoding="utf-8"), include_patterns)
+if nowhere := missing_pages(NAVIGATION, include_patterns):
+    raise SystemExit(f"no row of {INDEX} leads to: {', '.join(nowhere)}")
+
+
+def contents(name: str, entries: list[Entry]) -> str:
+    """Return the directive that puts pages into the navigation."""
+    lines = [f"{entry.title} <{doc_of(entry.page)}>" if entry.title else doc_of(entry.page) for entry in entries]
+    caption = [f":caption: {name}"] if name else []
+    return "\n".join(["", "", "```{toctree}", ":hidden:", ":titlesonly:", *caption, "", *lines, "```", ""])
+
+
+def doc_of(page: str) -> str:
+    """Return what Sphinx calls a page; a home page that lists itself is `self`."""
+    return "self" if page == HOME else f"/{page.removesuffix('.md')}"
+
+
+GROUPS = {
+    name: [*entries, *([Entry("All pages", INDEX)] if name == "Start" else [])] for name, entries in NAVIGATION.items()
+}
+BELOW = {entry.page: entry.below for entries in NAVIGATION.values() for entry in entries if entry.below}
+
+
+def add_navigation(app: Any, doc: str, source: list[str]) -> None:
+    """Let the home page hold the groups, and a page those below it."""
+    page = f"{doc}.md"
+    if page == HOME:
+        for name, entries in GROUPS.items():
+            source[0] += contents(name, entries)
+    if page in BELOW:
+        source[0] += contents("", BELOW[page])
+
+
+def show_page(app: Any, doc: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """Say which pages are in Chinese, and draw the navigation; Sphinx would do that from all pages, for each page."""
+    if doc.endswith(".zh"):
+        context["language"] = "zh-CN"
+    context["toctree"] = lambda **_: "".join(
+        f'<p class="caption"><span class="caption-text">{escape(name)}</span></p>{draw(app, doc, entries)}'
+        for name, entries in GROUPS.items()
+    )
+
+
+def draw(app: Any, doc: str, entries: list[Entry], level: int = 1) -> str:
+    """Return a list of links as Sphinx writes them, which is what the theme makes its navigation of."""
+    items = []
+    for entry in entries:
+        name = entry.page.removesuffix(".md")
+        title = entry.title or app.env.titles[name].astext()
+        here = name == doc or any(one.page == f"{doc}.md" for one in entry.below)
+        style = "current reference internal" if name == doc else "reference internal"
+        link = f'<a class="{style}" href="{app.builder.get_relative_uri(doc, name)}">{escape(title)}</a>'
+        below = draw(app, doc, entry.below, level + 1) if entry.below else ""
+        items.append(f'<li class="toctree-l{level}{" current" * here}">{link}{below}</li>')
+    return f"<ul>{''.join(items)}</ul>"
+
+
+def leave_out_search(app: Any) -> None:
+    """Make no index of Sphinx's own search, which knows no numbers, and no word but those that all pages have."""
+    app.builder.search = False
+
+
+def finish(app: Any, failed: Exception | None) -> None:
+    """Write what the search reads, the pictures that pages show as HTML, and the home page under the name of one."""
+    if failed:
+        return
+    to = Path(app.outdir)
+    shutil.copytree(ROOT / "docs" / "pictures", to / "docs" / "pictures", dirs_exist_ok=True)
+    shutil.copy(to / f"{root_doc}.html", to / "index.html")
+    found = [one for doc in sorted(app.env.found_docs) for one in words_of(doc, app.env.get_doctree(doc))]
+    data = re.sub("<(?=[/!])", r"\\u003c", json.dumps(found, ensure_ascii=False, separators=(",", ":")))
+    (to / "_static" / "words.js").write_text(f"window.bubWords = {data};\n", encoding="utf-8")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("source-read", add_navigation)
+    app.connect("builder-inited", leave_out_search)
+    app.connect("html-page-context", show_page, priority=100)  # before the theme
+    app.connect("build-finished", finish)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
