@@ -16,9 +16,11 @@ import pytest
 import trio
 from fakes import systemctl
 from fakes.line import opened
+from fakes.packages import make_request
 from fakes.reader import Reader
 from fakes.scripted import serving
 from fakes.telegram import ADA, BOB, TOKEN, BotServer, private, serving_bots
+from hatchling.builders.wheel import WheelBuilder
 
 from bub import BubFramework
 from bub.channels import ChannelManager
@@ -224,3 +226,34 @@ def complaints_about(unit: Path) -> str:
     environment = {**os.environ, "XDG_RUNTIME_DIR": str(unit.parent)}
     done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, timeout=20)
     return "\n".join(line for line in done.stderr.splitlines() if unit.stem in line)  # it names the machine's, too
+
+
+def test_a_package_is_built_installed_and_listed(
+    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = make_request(tmp_path, monkeypatch).environment
+
+    def build(_: str) -> str:
+        (wheel,) = WheelBuilder(str(reader.folder)).build(directory=str(reader.folder / "dist"), versions=["standard"])
+        return str(wheel)
+
+    def elsewhere(line: str) -> str:
+        """Type it with the Bub of an environment to install packages in."""
+        command = [environment.python, "-m", *line.split()]
+        said = {**os.environ, **reader.environment}
+        return subprocess.run(
+            command, cwd=reader.folder, env=said, stdout=subprocess.PIPE, text=True, check=True
+        ).stdout
+
+    reader.answers["python -m build"] = build
+    reader.answers["twine upload"] = lambda _: ""
+    reader.answers["cd ../elsewhere"] = lambda _: reader.move(tmp_path / "elsewhere", reader.home)
+    reader.answers["bub plugins add"] = lambda line: elsewhere(f"{line} --yes")
+    reader.answers["bub plugins"] = elsewhere
+    reader.follow(HOW_TOS / "publish-a-plugin.md")
+
+
+def test_a_plugin_that_was_written_for_the_other_bub_answers(reader: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])  # which finds names of the other Bub for the plugin
+    reader.answers["pip install"] = lambda _: ""
+    reader.follow(HOW_TOS / "reference-plugin.md")
