@@ -18,6 +18,10 @@ PAGES = ROOT / "docs" / "explanation"
 if not PAGES.is_dir():
     pytest.skip("the source archive carries no docs/ but one page", allow_module_level=True)
 
+SECURITY = ROOT / "docs" / "security.md"
+NAMING_TESTS = (SECURITY, ROOT / "docs" / "invocation.md")
+"""Pages elsewhere that name tests."""
+
 _NAME = re.compile(r"`(bub(?:\.\w+)+)`")
 SOURCE = re.compile(r"\]\(|`|README|the same (?:page|section|function|file)|exporter helper")
 """What a line of the comparisons has to say of where it was read or how it was measured."""
@@ -72,7 +76,9 @@ def test_the_drawing_of_the_way_has_names_of_the_code() -> None:
     assert missing({f"{rung.name}.{called}" for rung in WAY for called in rung.beside}) == []
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in sorted(PAGES.glob("*.md"))])
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, id=page.name) for page in [*sorted(PAGES.glob("*.md")), *NAMING_TESTS]]
+)
 def test_every_test_that_is_named_is_there(page: Path) -> None:
     assert unknown_tests(read(page)) == []
 
@@ -90,10 +96,10 @@ def unknown_tests(text: str) -> list[str]:
 
 
 def functions_of(file: Path) -> set[str]:
-    """The functions at the top of a module."""
-    return {
-        node.name for node in ast.parse(read(file)).body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
+    """The functions of a module, at its top or in a class."""
+    top = ast.parse(read(file)).body
+    inner = [node for owner in top if isinstance(owner, ast.ClassDef) for node in owner.body]
+    return {node.name for node in [*top, *inner] if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
 def test_a_test_that_nobody_has_written_is_noticed() -> None:
@@ -173,3 +179,19 @@ def test_each_example_of_the_hook_runtime_runs() -> None:
     names: dict[str, object] = {}
     for block in shown:
         exec(compile(block, HOOK_RUNTIME.name, "exec"), names)
+
+
+def test_each_threat_says_who_enforces_what_and_names_the_test_that_tries_to_break_it() -> None:
+    rows = rows_of(SECURITY)
+    assert len(rows) > 25
+    assert [row for row in rows if len(row) not in (4, 5) or not (row[0] and row[1] and row[2])] == []
+    by_nobody = [row[0] for row in rows if re.search(r"Bub|Redis", row[2]) and not _TEST.search(row[2])]
+    assert by_nobody == []
+
+
+def test_who_finds_a_hole_is_told_where_to_report_it_and_no_address_is_made_up() -> None:
+    short = read(ROOT / "SECURITY.md")
+    for text in (short, read(SECURITY)):
+        assert "Report a vulnerability" in text
+        assert re.findall(r"[\w.]+@[\w.]+\.\w+|https?://", text) == []
+    assert "](docs/security.md)" in short
