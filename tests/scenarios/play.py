@@ -24,8 +24,9 @@ MARKED = re.compile(r"(?<=<!-- scenarios -->\n\n).*?(?=\n<!-- /scenarios -->)", 
 
 SECTION = """## What goes wrong, under each
 
-The same plugins and the same message, played under all three. A turn that fails tells the sender so; what is left out
-is told to `on_error`. The table is what came of it when it was played last (`python -m tests.scenarios --write`).
+This table shows the same plugins and the same message under all three pipelines. If a turn fails, the sender gets a
+message about it. Bub calls `on_error` with what failed or was left out. The table is generated from real runs
+(`python -m tests.scenarios --write`).
 
 <!-- scenarios -->
 
@@ -95,7 +96,7 @@ async def _play(scenario: Scenario, pipeline: str, folder: Path) -> str:
         replies = ", ".join(f"`{content_of(reply)}`" for reply in result.outbounds or ())
         said = [f"{'claimed, ' if result.ended_by else ''}replies {replies}"]
     if told:
-        said.append(f"`on_error` is told `{'`, `'.join(told)}`")
+        said.append(f"`on_error` gets `{'`, `'.join(told)}`")
     return "; ".join([*said, *notes])
 
 
