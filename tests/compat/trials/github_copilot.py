@@ -47,7 +47,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-github-copilot",
     plugin="github-copilot",
-    does="a session that cannot be resumed begins anew, and answers",
+    does="if a session cannot be resumed, another one begins and answers",
     against="a fake of the program `copilot` (JSON-RPC), named by `cli_path`; github-copilot-sdk speaks to it",
     hooks=("run_model",),
     turn=turn,
