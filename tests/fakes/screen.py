@@ -100,6 +100,12 @@ class Sitting:
         return [*above, *self.rows]
 
     @property
+    def letters(self) -> list[list[pyte.screens.Char]]:
+        """The letters of each row, with their looks; what has left the screen is first."""
+        rows = [*self._screen.history.top, *(self._screen.buffer[at] for at in range(self._screen.lines))]
+        return [[row[at] for at in range(self._screen.columns)] for row in rows]
+
+    @property
     def text(self) -> str:
         """What is on the screen and above it, as one text."""
         return "\n".join(self.scrolled)

@@ -12,6 +12,7 @@ from bub.pipeline.show.drawing import drawing_of
 from bub.pipeline.show.svg import svg
 from bub.pipeline.source.merge import DEFAULT_PROFILE, load_shipped
 
+from .commands import COMMANDS
 from .kinds import draw_kinds
 from .ladders import CALL, KEPT, WAY, draw_ladder
 from .runs import dangers, mistake
@@ -37,5 +38,6 @@ PICTURES: Mapping[str, Callable[[], str]] = {
     "kinds.svg": draw_kinds,
     "validate.svg": mistake,
     "diff.svg": dangers,
+    **COMMANDS,
 }
 """What draws each picture, by the name of its file."""
