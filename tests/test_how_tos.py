@@ -7,17 +7,20 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import trio
 from fakes import systemctl
+from fakes.gateway import Running, gateway
 from fakes.line import opened
 from fakes.packages import make_request
 from fakes.reader import Reader
+from fakes.redis_server import RedisServer
 from fakes.scripted import serving
 from fakes.telegram import ADA, BOB, TOKEN, BotServer, private, serving_bots
 from hatchling.builders.wheel import WheelBuilder
@@ -257,3 +260,63 @@ def test_a_plugin_that_was_written_for_the_other_bub_answers(reader: Reader, mon
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])  # which finds names of the other Bub for the plugin
     reader.answers["pip install"] = lambda _: ""
     reader.follow(HOW_TOS / "reference-plugin.md")
+
+
+def test_a_session_goes_on_at_another_machine(
+    reader: Reader, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUB_MODEL", "openai:echo")
+    monkeypatch.setenv("BUB_PROVIDERS_OPENAI_API_BASE", f"{address}/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef")
+    reader.bub("run", "Our cat is called Otto.")
+    new = tmp_path / "new"
+
+    def carry(_: str) -> str:
+        return str(shutil.copytree(reader.folder, new / "agent"))
+
+    reader.answers["rsync"] = carry
+    reader.answers["ssh"] = lambda _: reader.move(new, tmp_path / "new-home")
+    reader.follow(HOW_TOS / "move-a-session.md")
+    assert "You said: What is it called?" in reader.bub("run", "What is it called?")
+    assert "Our cat is called Otto." in reader.bub("tape", "show", "cli:local")
+
+
+def test_a_gateway_goes_on_for_the_other(reader: Reader, telegram: BotServer, redis: RedisServer) -> None:
+    reader.means["redis://redis.example:6379/0"] = redis.address
+    reader.means["redis://redis.example:6379"] = redis.address
+    gateways: list[Running] = []
+
+    with ExitStack() as machines:
+
+        def start(_: str) -> str:
+            for name in ("one", "two"):
+                folder = shutil.copytree(reader.folder, reader.folder.parent / name)
+                gateways.append(machines.enter_context(gateway(folder, **reader.variables)))
+            return ""
+
+        def look(*shares: int) -> str:
+            """Type it once the partitions are shared out like that, and the channel runs."""
+            gateways[-1].until(lambda: shares_in(redis) == [*shares], f"{shares}")
+            gateways[-1].until(lambda: redis.ask("KEYS", "*:lease:channel:telegram"), "the channel runs")
+            return reader.bub("gateway", "status")
+
+        def end_one_and_look(_: str) -> str:
+            if len([line for line in reader.typed if line == "bub gateway status"]) == 1:
+                return look(16, 16)
+            first = gateways.pop(0)
+            first.end()
+            telegram.say("hello")
+            gateways[0].until(lambda: telegram.said(ADA["id"]) == ["done"], "the other one answers")
+            return look(32)
+
+        reader.answers |= dict.fromkeys(("redis-server", "pip install"), lambda _: "")
+        reader.answers["bub gateway status"] = end_one_and_look
+        reader.answers["bub gateway"] = start
+        reader.follow(HOW_TOS / "two-machines.md")
+
+
+def shares_in(redis: RedisServer) -> list[int]:
+    """Return how many partitions each gateway has."""
+    keys = [key for key in redis.ask("KEYS", "*:lease:partition:*") if not key.endswith(b":epoch")]
+    tokens = [token for key in keys if (token := redis.ask("GET", key))]
+    return [*Counter(token.partition(b":")[2] for token in tokens).values()]
