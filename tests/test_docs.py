@@ -109,10 +109,13 @@ def params(found: Iterable[Block]) -> list[object]:
 MISTAKES = DOCS / "diagnostics.md"
 """The page of mistakes, whose examples `test_diagnostics_page.py` checks."""
 
+TROUBLES = DOCS / "troubleshooting.md"
+"""A page of symptoms: `test_troubleshooting.py` provokes them with its files, some of which are wrong on purpose."""
+
 EXAMPLES = [
     block
     for block in blocks(*PAGES)
-    if block.language == "yaml" and block.text.startswith("version:") and block.page != MISTAKES
+    if block.language == "yaml" and block.text.startswith("version:") and block.page not in (MISTAKES, TROUBLES)
 ]
 FRAGMENTS = [
     block
@@ -127,7 +130,11 @@ PYTHON = [block for block in blocks(*PAGES) if block.language == "python" and bl
 HOW_TOS = DOCS / "how-to"
 """Pages that `test_how_tos.py` follows from top to bottom, with the servers that they need."""
 
-CONSOLE = [block for block in blocks(*PAGES) if block.language == "console" and block.page.parent != HOW_TOS]
+CONSOLE = [
+    block
+    for block in blocks(*PAGES)
+    if block.language == "console" and block.page.parent != HOW_TOS and block.page != TROUBLES
+]
 
 
 def commands(block: Block) -> list[tuple[str, str]]:
