@@ -164,7 +164,7 @@ class BubHookSpecs:
     def normalize_inbound(
         self, message: Envelope, inbound: Envelope, profile: str, workspace: Path, fire: Fire
     ) -> Result[Envelope]:
-        """Called first where the pipeline has it, with the message as it came in.
+        """Called first, if the pipeline has it, with the message as it came in.
 
         Return the message to work on, or None.
         """
@@ -215,7 +215,7 @@ class BubHookSpecs:
     ) -> Result[Prompt]:
         """Called to turn the message into a prompt.
 
-        Return text or a list of content parts; falsy: the message's content.
+        Return text or a list of content parts. If it is empty, the prompt is the message's content.
         """
 
     @_point("broadcast", returns=(str,), sync_only=True)
@@ -321,7 +321,7 @@ class BubHookSpecs:
     ) -> Result[None]:
         """Called when the model stage is over, whether it answered, failed or was cancelled. Returns nothing.
 
-        `model_output` is the text so far, "" when there is none.
+        `model_output` is the text so far, "" if there is none.
         """
 
     @_point("broadcast")
@@ -348,13 +348,13 @@ class BubHookSpecs:
     def before_dispatch(
         self, message: Envelope, session_id: str, inbound: Envelope, profile: str, workspace: Path, fire: Fire
     ) -> Result[dict[str, Any]]:
-        """Called for each reply before it is dispatched. Return `{"handled": True}` when you have delivered it."""
+        """Called for each reply before it is dispatched. Return `{"handled": True}` if you have delivered it."""
 
     @_point("broadcast")
     def dispatch_outbound(
         self, message: Envelope, session_id: str, inbound: Envelope, profile: str, workspace: Path, fire: Fire
     ) -> Result[bool]:
-        """Called once for each reply, with the reply as `message`. Return True when you have sent it."""
+        """Called once for each reply, with the reply as `message`. Return True if you have sent it."""
 
     @_point("void", "observer")
     def message_sent(
