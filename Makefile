@@ -33,7 +33,7 @@ export SAY := $(value MESSAGE)
 # Tests start Bub hundreds of times: a process that may not keep bytecode compiles every module anew, at twice the cost.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test matrix conformance foreign browser lint types pictures docs fuzz promise planted crash load cluster copy beside soak local bench installs packages journey compat build clean
+.PHONY: help run test matrix conformance foreign browser lint types pictures docs look fuzz promise planted crash load cluster copy beside soak local bench installs packages journey compat build clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -77,6 +77,9 @@ docs: $(VENV)/.bub $(VENV)/.docs ## build the site of the documentation in site/
 	$(PY) -m sphinx -q -W --keep-going -c tests/website -d build/site . site
 	$(PY) -m tests.website.links site
 	$(if $(SERVE),$(PY) -m http.server --bind 127.0.0.1 --directory site $(SERVE))
+
+look: docs tests/browser/node_modules ## open each page of the site in a headless Chromium, wide and narrow, light and dark, and ask its search; needs Node 20
+	PYTHONPATH=tests $(PY) -m pytest -p no:cacheprovider tests/website/browsing.py $(PYTEST_ARGS)
 
 fuzz: $(VENV)/.bub $(VENV)/.test ## validate files nobody would write: make fuzz FUZZ_SECONDS=60
 	$(PY) -m tests.fuzz.validate

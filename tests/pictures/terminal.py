@@ -68,6 +68,7 @@ def read_screen(rows: Iterable[Sequence[Char]], shown: Callable[[str], str]) -> 
             text = "".join(letter.data for letter in letters)
             for part in re.finditer(r"\S+(?: \S+)*", text):
                 runs.append(Run(column + cells(text[: part.start()]), shown(part[0]), look))
+                column += cells(runs[-1].text) - cells(part[0])
             column += cells(text)
         lines.append(runs)
     while lines and not lines[-1]:

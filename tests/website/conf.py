@@ -57,12 +57,14 @@ def doc_of(page: str) -> str:
 GROUPS = {
     name: [*entries, *([Entry("All pages", INDEX)] if name == "Start" else [])] for name, entries in NAVIGATION.items()
 }
+PICTURE = re.compile(r'^(<img src="[^"]*pictures/[^>]+>)$', re.MULTILINE)
 BELOW = {entry.page: entry.below for entries in NAVIGATION.values() for entry in entries if entry.below}
 
 
-def add_navigation(app: Any, doc: str, source: list[str]) -> None:
-    """Let the home page hold the groups, and a page those below it."""
+def prepare(app: Any, doc: str, source: list[str]) -> None:
+    """Give each picture a frame; let the home page hold the groups of the navigation, and a page those below it."""
     page = f"{doc}.md"
+    source[0] = PICTURE.sub(r'<div class="picture">\1</div>', source[0])
     if page == HOME:
         for name, entries in GROUPS.items():
             source[0] += contents(name, entries)
@@ -112,7 +114,7 @@ def finish(app: Any, failed: Exception | None) -> None:
 
 
 def setup(app: Any) -> dict[str, bool]:
-    app.connect("source-read", add_navigation)
+    app.connect("source-read", prepare)
     app.connect("builder-inited", leave_out_search)
     app.connect("html-page-context", show_page, priority=100)  # before the theme
     app.connect("build-finished", finish)

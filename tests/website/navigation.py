@@ -64,7 +64,7 @@ def _add_new(groups: Navigation, pages: list[str]) -> None:
 
 def all_pages() -> list[str]:
     """Return the pages that the site is made of."""
-    found = [*ROOT.glob("README*.md"), ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")]
+    found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     return [str(page.relative_to(ROOT)) for page in found]
 
 
