@@ -35,7 +35,7 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_js_files = ["keys.js"]
 templates_path = ["templates"]
-pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-contrast-dark"
+pygments_style, pygments_dark_style = "github-light-high-contrast", "github-dark-high-contrast"
 
 NAVIGATION = read_navigation((ROOT / INDEX).read_text(encoding="utf-8"), include_patterns)
 if nowhere := missing_pages(NAVIGATION, include_patterns):
@@ -57,14 +57,22 @@ def doc_of(page: str) -> str:
 GROUPS = {
     name: [*entries, *([Entry("All pages", INDEX)] if name == "Start" else [])] for name, entries in NAVIGATION.items()
 }
-PICTURE = re.compile(r'^(<img src="[^"]*pictures/[^>]+>)$', re.MULTILINE)
+PICTURE = re.compile(r'^(<img src="[^"]*pictures/[^>]+ width="(\d+)">)$', re.MULTILINE)
+PHONE = 420
+"""How many pixels wide a picture may be to be made smaller on a phone."""
+
 BELOW = {entry.page: entry.below for entries in NAVIGATION.values() for entry in entries if entry.below}
+
+
+def frame(picture: re.Match[str]) -> str:
+    """Return a picture in its frame, which scrolls on a phone if the picture is much wider."""
+    return f'<div class="picture{" wide" if int(picture[2]) > PHONE else ""}">{picture[1]}</div>'
 
 
 def prepare(app: Any, doc: str, source: list[str]) -> None:
     """Give each picture a frame; let the home page hold the groups of the navigation, and a page those below it."""
     page = f"{doc}.md"
-    source[0] = PICTURE.sub(r'<div class="picture">\1</div>', source[0])
+    source[0] = PICTURE.sub(frame, source[0])
     if page == HOME:
         for name, entries in GROUPS.items():
             source[0] += contents(name, entries)
@@ -87,7 +95,7 @@ def draw(app: Any, doc: str, entries: list[Entry], level: int = 1) -> str:
     items = []
     for entry in entries:
         name = entry.page.removesuffix(".md")
-        title = entry.title or app.env.titles[name].astext()
+        title = "Home" if entry.page == HOME else entry.title or app.env.titles[name].astext()
         here = name == doc or any(one.page == f"{doc}.md" for one in entry.below)
         style = "current reference internal" if name == doc else "reference internal"
         link = f'<a class="{style}" href="{app.builder.get_relative_uri(doc, name)}">{escape(title)}</a>'

@@ -90,10 +90,11 @@ const search = (typed, index) => {
     pages.get(page).push({ score, section: one.section });
   }
   // A page is as good as its best section, and a little better for each other that fits.
-  return [...pages.values()]
+  const rated = [...pages.values()]
     .map((hits) => hits.sort((a, b) => b.score - a.score))
     .map((hits) => ({ hits, score: hits.reduce((sum, hit, at) => sum + hit.score / 4 ** at, 0), asked }))
     .sort((a, b) => b.score - a.score);
+  return rated.filter(({ score }) => score > rated[0].score / 8);
 };
 
 // What a reader sees.
@@ -103,7 +104,8 @@ const piece = (text, asked) => {
   const hit = parts.find(([word]) => asked.some((one) => stem(word.toLowerCase()).startsWith(one) || one.startsWith(word)));
   const from = Math.max((hit?.index ?? 0) - 60, 0);
   const begin = from ? text.indexOf(" ", from) + 1 : 0;
-  return (begin ? "… " : "") + text.slice(begin, begin + 200).trimEnd() + (begin + 200 < text.length ? " …" : "");
+  const end = begin + 200 < text.length ? text.lastIndexOf(" ", begin + 200) : text.length;
+  return (begin ? "… " : "") + text.slice(begin, end).trimEnd() + (end < text.length ? " …" : "");
 };
 
 const marked = (text, asked) => {
