@@ -28,12 +28,12 @@ SHOWN = (
 SHOWN += ("docs/testing", "docs/pipelines/default", "docs/pipeline-file", "docs/explanation/comparisons", "docs/compat")
 LEADING = 3
 QUESTIONS = {
-    "my gate is not asked": {"docs/troubleshooting", "docs/faq", "docs/kinds"},
+    "my gate is not asked": {"docs/troubleshooting"},
     "exit code 3": {"docs/cli", "docs/files"},
     "telegram token": {"docs/channels", "docs/tutorial/8-telegram", "docs/onboarding"},
     "local model": {"docs/models"},
     "hook order": {"docs/invocation", "docs/plugins"},
-    "dead letter": {"docs/channels", "docs/cli", "docs/gateway"},
+    "dead letter": {"docs/troubleshooting", "docs/channels"},
     "two machines": {"docs/scale", "docs/how-to/two-machines"},
     "approve a tool": {"docs/how-to/ask-before-a-tool", "docs/tools"},
     "where is the tape": {"docs/tapes", "docs/files"},

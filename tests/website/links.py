@@ -9,7 +9,9 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from html.parser import HTMLParser
+from os.path import normpath
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -60,7 +62,7 @@ def find_faults(site: Path) -> Iterator[str]:
     pages = read_site(site)
     for file, page in pages.items():
         name = file.relative_to(site)
-        for link in page.links:
+        for link in dict.fromkeys(page.links):
             if (why := _fault_of(link, file, site, pages)) is not None:
                 yield f"{name}: {link}: {why}"
         for load in page.loads:
@@ -79,14 +81,19 @@ def _file_of(link: str, page: Path) -> Path | None:
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
         return None
-    return (page.parent / unquote(parts.path)).resolve() if parts.path else page
+    return Path(normpath(page.parent / unquote(parts.path))) if parts.path else page
+
+
+@cache
+def _is_there(file: Path, site: Path) -> bool:
+    return file.is_relative_to(site) and file.is_file()
 
 
 def _fault_of(link: str, page: Path, site: Path, pages: dict[Path, Page]) -> str | None:
     file = _file_of(link, page)
     if file is None:
         return None
-    if not file.is_relative_to(site) or not file.is_file():
+    if not _is_there(file, site):
         return "there is no such file"
     anchor = unquote(urlsplit(link).fragment)
     if anchor and (file not in pages or anchor not in pages[file].ids):
@@ -100,7 +107,7 @@ def _fault_of_load(load: str, page: Path, site: Path) -> str | None:
     file = _file_of(load, page)
     if file is None:
         return "it is loaded from elsewhere"
-    return None if file.is_relative_to(site) and file.is_file() else "there is no such file"
+    return None if _is_there(file, site) else "there is no such file"
 
 
 if __name__ == "__main__":

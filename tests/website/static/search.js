@@ -10,6 +10,8 @@ const stem = (word) => {
   return word.replace(/ies$/, "y").replace(/(?<=[a-z]{3})(?:ing|ed|es|s|e)$/, "").replace(/([b-df-hj-km-np-rt-z])\1$/, "$1");
 };
 
+const STEMMED = new Set([...STOP].map(stem));
+
 // The words of a text, in their order; Chinese has no spaces, so each two signs of it are one.
 const words = (text) => {
   const found = [];
@@ -26,7 +28,7 @@ const CALLED = [
   [/\b(approve|approval|permission)s?\b/, "approve ask"],
   [/\bdocker\b/, "docker container"],
   [/\b(crash|crashed)\b/, "crash killed"],
-  [/\b(price|costs?)\b/, "cost spending"],
+  [/\bprices?\b/, "cost"],
   [/\bservers\b/, "machines"],
   [/\b(login|credentials?|secrets?)\b/, "key secret token"],
 ];
@@ -37,15 +39,21 @@ const count = (list, into = new Map(), weight = 1) => {
   return into;
 };
 
+// Pages that seldom answer a question: the list of all pages, and the history of this one.
+const SELDOM = { "docs/index.html": 0.3, "CHANGELOG.html": 0.4, "docs/decisions.html": 0.5 };
 const WEIGHTS = { page: 4, head: 6, text: 1 };
+
+// A title without the number of its step, which says nothing of what it is about.
+const withoutNumbers = (title) => title.replace(/(^|: )\d+\. /g, "$1");
 
 const makeIndex = (sections) => {
   const known = sections.map((section) => {
-    const titles = words(section.head || section.page);
+    const [page, head] = [section.page, section.head].map(withoutNumbers);
+    const titles = words((head || page).split(": ").at(-1)).filter((word) => !STEMMED.has(word));
     const text = words(section.text);
     const times = count(text);
-    count(words(section.head), times, WEIGHTS.head);
-    count(words(section.page), times, WEIGHTS.page);
+    count(words(head), times, WEIGHTS.head);
+    count(words(page), times, WEIGHTS.page);
     return { section, titles, times, length: text.length };
   });
   const average = known.reduce((sum, one) => sum + one.length, 0) / known.length;
@@ -61,7 +69,7 @@ const rate = (one, asked, { known, average, spread }, last) => {
     let times = one.times.get(word) ?? 0;
     let seen = spread.get(word) ?? 0;
     if (word === last) for (const [other, more] of one.times) if (other !== word && other.startsWith(word)) times += more / 2;
-    const rare = Math.log(1 + (known.length - seen + 0.5) / (seen + 0.5));
+    const rare = Math.log(1 + (known.length - seen + 0.5) / (seen + 0.5)) / (/^\d+$/.test(word) ? 3 : 1);
     weights += rare;
     if (!times) continue;
     met += rare;
@@ -69,15 +77,13 @@ const rate = (one, asked, { known, average, spread }, last) => {
   }
   if (!met) return 0;
   const titled = asked.filter((word) => one.titles.includes(word)).length / Math.max(asked.length, one.titles.length);
-  return sum * (met / weights) ** 2 * (1 + titled);
+  return sum * (met / weights) ** 2 * (1 + 1.5 * titled) * (one.section.head ? 1 : 1.3);
 };
 
 const search = (typed, index) => {
   const question = translate(typed);
   const all = words(question);
-  const plain = question.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
-  const stops = new Set(plain.filter((word) => STOP.has(word)).map(stem));
-  const kept = [...new Set(all.filter((word) => !stops.has(word)))];
+  const kept = [...new Set(all.filter((word) => !STEMMED.has(word)))];
   const asked = kept.length ? kept : [...new Set(all)];
   if (!asked.length) return [];
   const last = /\s$/.test(question) ? null : asked.at(-1);
@@ -92,7 +98,10 @@ const search = (typed, index) => {
   // A page is as good as its best section, and a little better for each other that fits.
   const rated = [...pages.values()]
     .map((hits) => hits.sort((a, b) => b.score - a.score))
-    .map((hits) => ({ hits, score: hits.reduce((sum, hit, at) => sum + hit.score / 4 ** at, 0), asked }))
+    .map((hits) => {
+      const often = SELDOM[hits[0].section.at.split("#")[0]] ?? 1;
+      return { hits, score: often * hits.reduce((sum, hit, at) => sum + hit.score / 4 ** at, 0), asked };
+    })
     .sort((a, b) => b.score - a.score);
   return rated.filter(({ score }) => score > rated[0].score / 8);
 };
