@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from fakes.command_line import ROOT
 from pictures import FOLDER, PICTURES
+from pictures.ladders import HOUSE
 from pictures.screens import LARGEST, SCREENS
 from pictures.terminal import CELL, draw_terminal
 
@@ -85,3 +86,13 @@ def test_a_terminal_is_drawn_in_its_colours_each_run_at_its_column() -> None:
 def test_what_is_more_than_lines_in_colour_is_refused(sign: str) -> None:
     with pytest.raises((ValueError, KeyError)):
         draw_terminal("bub x", f"one{sign}two")
+
+
+def test_the_folders_and_modules_of_the_house_exist() -> None:
+    named = {
+        place
+        for rung in HOUSE
+        for place in re.findall(r"[a-z_]+/(?:[a-z_]+/)*(?:\w+\.py)?", " ".join([*rung[:2], *rung[2]]))
+    }
+    assert len(named) >= 10
+    assert [name for name in named if not list((ROOT / "bub").glob(f"**/{name.rstrip('/')}"))] == []

@@ -14,7 +14,7 @@ from bub.pipeline.source.merge import DEFAULT_PROFILE, load_shipped
 
 from .commands import COMMANDS
 from .kinds import draw_kinds
-from .ladders import CALL, KEPT, WAY, draw_ladder
+from .ladders import CALL, HOUSE, KEPT, WAY, draw_ladder
 from .runs import dangers, mistake
 from .turn import draw_turn
 
@@ -35,6 +35,7 @@ PICTURES: Mapping[str, Callable[[], str]] = {
     "call.svg": partial(draw_ladder, "What a call of a tool passes before it runs", CALL),
     "kept.svg": partial(draw_ladder, "Where a message is, and what follows if the process is killed there", KEPT),
     "way.svg": partial(draw_ladder, "The modules that a message passes, from its channel to its reply", WAY),
+    "house.svg": partial(draw_ladder, "A turn's way through the folders of the code", HOUSE),
     "kinds.svg": draw_kinds,
     "validate.svg": mistake,
     "diff.svg": dangers,

@@ -70,6 +70,45 @@ WAY = (
 """The modules that a message passes, and what is called in each."""
 
 
+HOUSE = (
+    Rung(
+        "pipeline/source/, plan/, check/",
+        "before a turn: runtime/loader.py",
+        ("text to nodes with places; what it means", "for a profile; findings"),
+    ),
+    Rung(
+        "pipeline/run/compiler.py",
+        "with what plugins/ brings",
+        ("the file and the plugins that the profile", "lists: a graph"),
+    ),
+    Rung("runtime/snapshot.py", "a snapshot", ("in use until the next one",), "gate"),
+    Rung("channels/", "a message comes in", ("bub run, a program or a bus begin", "at `arrive`, two steps below")),
+    Rung("inbox/intake.py", "kept on the disk, debounced", ("then inbox/dispatcher.py",)),
+    Rung(
+        "runtime/message_turn.py: arrive",
+        "with the snapshot",
+        ("stages up to the one that finds the session",),
+        "stream",
+    ),
+    Rung("admission", "of the profile that the session chose", ("drop, steer, queue or run",), "paper"),
+    Rung("runtime/sessions.py", "the one queue of the session"),
+    Rung(
+        "runtime/message_turn.py: answer",
+        "when it is its turn",
+        ("the stages that are left, on the same values",),
+        "stream",
+    ),
+    Rung(
+        "pipeline/run/, hooks/kinds/",
+        "run the stages, call the hooks",
+        ("agent/ is what the builtin plugin", "does in them"),
+    ),
+    Rung("inbox/outbox.py", "replies, in order for each chat"),
+    Rung("channels/", "the reply goes out"),
+)
+"""A turn's way through the folders of the code, and what is made before it."""
+
+
 def draw_ladder(title: str, rungs: Sequence[Rung]) -> str:
     """Draw steps from top to bottom, with arrows between them."""
     body: list[str] = []
