@@ -260,6 +260,21 @@ def test_the_agent_does_not_write_what_it_may_do(call: Call, workspace: Path) ->
         assert call("fs.read", path=path) == "version: 1\n"
 
 
+def test_the_agent_makes_no_lock_and_is_told_why_it_writes_no_parent_and_no_plugin(workspace: Path) -> None:
+    for name in ("parent.yaml", "plugin.py"):
+        (workspace / name).write_text("", "utf-8")
+    (workspace / "link.py").symlink_to("plugin.py")
+    own = (workspace / "parent.yaml", workspace / "link.py")
+    write = {tool.name: tool for tool in files.file_tools()}["fs.write"]
+    for name in ("pylock.bub.toml", "PYLOCK.bub-team.toml", "parent.yaml", "plugin.py", "link.py"):
+        with pytest.raises(ToolError, match="says what the agent may do") as caught:
+            trio.run(
+                write.call, write.check({"path": name, "content": "x"}), ToolContext("s", workspace, own_files=own)
+            )
+        assert caught.value.kind == "denied"
+    assert not (workspace / "pylock.bub.toml").exists()
+
+
 def test_what_is_no_file_is_refused_at_once(call: Call, workspace: Path) -> None:
     os.mkfifo(workspace / "pipe")
     (workspace / "folder").mkdir()

@@ -63,6 +63,12 @@ def lock_of(pipeline: Path) -> Path:
     return pipeline.with_name(f"pylock.bub{stem}.toml")
 
 
+def is_lock(name: str) -> bool:
+    """Whether a file of this name is the lock of a pipeline file, also if a disk takes capitals for small letters."""
+    folded = name.casefold()
+    return folded.startswith("pylock.bub") and folded.endswith(".toml")
+
+
 def remedy_for(path: Path | None, remedy: str) -> str:
     """What to do about a file that cannot be written: a `remedy`, and for one of Bub's own files another folder too."""
     try:

@@ -13,7 +13,7 @@ import msgspec
 
 from bub.agent.tools.search import holds_keys
 from bub.base.failures import explain_os_error
-from bub.base.locate import DOTENV, FILE_NAME, bub_home
+from bub.base.locate import DOTENV, FILE_NAME, bub_home, is_lock
 from bub.tools import ToolContext, ToolError
 
 _OF_THE_SYSTEM = ("/proc", "/sys", "/dev")
@@ -228,13 +228,20 @@ class Reach(msgspec.Struct, frozen=True):
                 help="a person can list this very file in the settings, under `files.folders`",
                 kind="denied",
             )
-        # Compared as a disk does that takes capitals for small letters, as that of a Mac.
-        if writing and path.name.casefold() == FILE_NAME and path.parent == self.workspace:
+        if writing and self._says_what_may_be_done(path):
             raise ToolError(
                 f"{given} says what the agent may do, so the agent does not write it",
                 help="tell the person what to change",
                 kind="denied",
             )
+
+    def _says_what_may_be_done(self, path: Path) -> bool:
+        # Compared as a disk does that takes capitals for small letters, as that of a Mac. A lock need not be there, for
+        # whoever makes one has the next start refused.
+        is_named_so = path.name.casefold() == FILE_NAME or is_lock(path.name)
+        if is_named_so and path.parent == self.workspace:
+            return True
+        return any(path == Path(os.path.realpath(own)) for own in self.own)
 
     def _find_forbidden(self, root: Path, *, writing: bool) -> frozenset[Identity]:
         """What may be entered or opened only by who begins inside, or whose settings list that very file or folder."""
