@@ -220,13 +220,19 @@ def test_a_page_is_for_a_terminal(code: str) -> None:
         assert textwrap.indent(block["text"].rstrip("\n"), "    ") in page
 
 
+def test_a_list_has_an_item_a_line_and_its_lines_are_as_wide_as_those_of_a_paragraph() -> None:
+    page = page_of("B177") or ""
+    assert [line.split()[1] for line in page.splitlines() if line.startswith("- ")] == ["The", "The", "Each"]
+    assert max(len(line) for line in page.splitlines()) <= 80
+
+
 def test_a_page_has_its_explanation_and_both_examples() -> None:
     assert page_of("B104") == textwrap.dedent(
         """\
         B104: a duration is not written as one
 
-        Error. A duration has its unit with it: `500ms`, `30s`, `2m`, `1h`. A bare
-        number could be seconds or milliseconds.
+        Error. Write a duration with its unit: `500ms`, `30s`, `2m`, `1h`. A bare number
+        could be seconds or milliseconds.
 
         Bad:
 

@@ -53,11 +53,15 @@ def page_of(code: str) -> str | None:
 
 
 def _fill_paragraphs(prose: str) -> list[str]:
-    """Return the paragraphs of a text, each wrapped, with its links as their words."""
+    """Return the paragraphs and lists of a text, wrapped, with its links as their words."""
     import textwrap
 
+    def fill(item: str) -> str:
+        indent = "  " if item.startswith("- ") else ""
+        return textwrap.fill(" ".join(item.split()), _WIDTH, subsequent_indent=indent, break_on_hyphens=False)
+
     plain = re.sub(_LINK, r"\1", prose).strip()
-    return [textwrap.fill(part, _WIDTH, break_on_hyphens=False) for part in plain.split("\n\n") if part]
+    return ["\n".join(map(fill, re.split(r"\n(?=- )", part))) for part in plain.split("\n\n") if part]
 
 
 @cache
