@@ -24,6 +24,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -130,9 +131,9 @@ class Reader:
         [(command, _, shown)] = block.commands
         with self._sit_down(command) as terminal:
             terminal.see_prompt()
-            for said in re.findall(r"^> (.*)$", shown, re.MULTILINE):
+            for said, answer in re.findall(r"^> (.*)\n\n(.*)$", shown, re.MULTILINE):
                 terminal.say(said)
-                terminal.see(f"> {said}\n\n")
+                terminal.see(f"> {said}\n\n{answer}")
                 terminal.see_prompt()
             assert terminal.leave(CTRL_D) == 0
             assert is_shown(terminal.text, shown), terminal.text
@@ -159,23 +160,26 @@ class Reader:
             BUB_TRUST_WORKSPACE="",  # only what `bub trust` did counts
         )
         self._running = self._page.enter_context(running)
-        assert is_shown(self._running.log, shown), self._running.log
+        begun = self._running
+        begun.until(lambda: any(is_shown(line, shown) for line in begun.log.splitlines()), shown)
 
     def _telegram(self, block: Block) -> None:
         assert self._running is not None
         heard = len(self.bots.said(READER["id"]))
         for who, words in _talk(block.text):
             if who == "bot":
+                self._running.until(partial(self._has_said, heard, words), words)
                 heard += 1
-                self._running.until(lambda: len(self.bots.said(READER["id"])) >= heard, words)  # noqa: B023
-                said = self.bots.said(READER["id"])[heard - 1]
-                assert said == words, said
             elif words.startswith("press "):
                 self._press(words.removeprefix("press "))
             else:
                 self.bots.say(words, user=READER)
 
     # How it is done.
+
+    def _has_said(self, number: int, words: str) -> bool:
+        """Whether this message of the bot has these words by now; what is being made has others."""
+        return self.bots.said(READER["id"])[number : number + 1] == [words]
 
     def _press(self, name: str) -> None:
         message: Json = self.bots.messages(READER["id"])[-1]["message"]
