@@ -20,7 +20,7 @@ from fakes.gateway import Running, gateway
 from fakes.line import opened
 from fakes.packages import make_request
 from fakes.reader import Reader
-from fakes.redis_server import RedisServer
+from fakes.redis_server import RedisServer, serving_redis
 from fakes.scripted import serving
 from fakes.telegram import ADA, BOB, TOKEN, BotServer, private, serving_bots
 from hatchling.builders.wheel import WheelBuilder
@@ -130,6 +130,8 @@ def test_a_tool_waits_for_a_yes_of_who_may_say_it(
         question = await telegram.until(
             lambda: [one["message"] for one in telegram.messages(BOB["id"]) if one["message"].get("reply_markup")]
         )
+        listed = await trio.to_thread.run_sync(reader.bub, "inbox", "list")
+        assert "q1" in listed and "fs.write" in listed
         button = question[0]["reply_markup"]["inline_keyboard"][0][0]["callback_data"]
         telegram.press(BOB["id"], question[0]["message_id"], button, BOB)
         await telegram.until(lambda: telegram.calls("answerCallbackQuery"))
@@ -235,24 +237,22 @@ def test_a_package_is_built_installed_and_listed(
     reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     environment = make_request(tmp_path, monkeypatch).environment
+    monkeypatch.syspath_prepend(str(environment.site))  # so that `bub` of this process has what was installed there
 
     def build(_: str) -> str:
         (wheel,) = WheelBuilder(str(reader.folder)).build(directory=str(reader.folder / "dist"), versions=["standard"])
         return str(wheel)
 
-    def elsewhere(line: str) -> str:
-        """Type it with the Bub of an environment to install packages in."""
-        command = [environment.python, "-m", *line.split()]
+    def install(line: str) -> str:
+        command = [environment.python, "-m", *line.split(), "--yes"]
         said = {**os.environ, **reader.environment}
-        return subprocess.run(
-            command, cwd=reader.folder, env=said, stdout=subprocess.PIPE, text=True, check=True
-        ).stdout
+        done = subprocess.run(command, cwd=reader.folder, env=said, stdout=subprocess.PIPE, text=True, check=True)
+        return done.stdout
 
-    reader.answers["python -m build"] = build
-    reader.answers["twine upload"] = lambda _: ""
+    reader.answers["pipx run build"] = build
+    reader.answers["pipx run twine"] = lambda _: ""
     reader.answers["cd ../elsewhere"] = lambda _: reader.move(tmp_path / "elsewhere", reader.home)
-    reader.answers["bub plugins add"] = lambda line: elsewhere(f"{line} --yes")
-    reader.answers["bub plugins"] = elsewhere
+    reader.answers["bub plugins add"] = install
     reader.follow(HOW_TOS / "publish-a-plugin.md")
 
 
@@ -281,12 +281,10 @@ def test_a_session_goes_on_at_another_machine(
     assert "Our cat is called Otto." in reader.bub("tape", "show", "cli:local")
 
 
-def test_a_gateway_goes_on_for_the_other(reader: Reader, telegram: BotServer, redis: RedisServer) -> None:
-    reader.means["redis://redis.example:6379/0"] = redis.address
-    reader.means["redis://redis.example:6379"] = redis.address
+def test_a_gateway_goes_on_for_the_other(reader: Reader, telegram: BotServer) -> None:
     gateways: list[Running] = []
-
-    with ExitStack() as machines:
+    with serving_redis(password="long-and-secret") as redis, ExitStack() as machines:
+        reader.means["redis.example:6379"] = f"127.0.0.1:{redis.port}"
 
         def start(_: str) -> str:
             for name in ("one", "two"):
@@ -300,17 +298,16 @@ def test_a_gateway_goes_on_for_the_other(reader: Reader, telegram: BotServer, re
             gateways[-1].until(lambda: redis.ask("KEYS", "*:lease:channel:telegram"), "the channel runs")
             return reader.bub("gateway", "status")
 
-        def end_one_and_look(_: str) -> str:
-            if len([line for line in reader.typed if line == "bub gateway status"]) == 1:
+        def look_again_without_one(_: str) -> str:
+            if reader.typed.count("bub gateway status") == 1:
                 return look(16, 16)
-            first = gateways.pop(0)
-            first.end()
+            gateways.pop(0).end()
             telegram.say("hello")
             gateways[0].until(lambda: telegram.said(ADA["id"]) == ["done"], "the other one answers")
             return look(32)
 
         reader.answers |= dict.fromkeys(("redis-server", "pip install"), lambda _: "")
-        reader.answers["bub gateway status"] = end_one_and_look
+        reader.answers["bub gateway status"] = look_again_without_one
         reader.answers["bub gateway"] = start
         reader.follow(HOW_TOS / "two-machines.md")
 
