@@ -15,7 +15,7 @@ Check: TypeAlias = Callable[[str], str | None]
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One of the answers to choose from, and what a person reads of it: the value itself where `title` is empty."""
+    """One of the answers to choose from. A person reads `title`, or the value itself if `title` is empty."""
 
     value: str
     title: str = ""
@@ -26,10 +26,10 @@ Choices: TypeAlias = Sequence[Choice | str] | Callable[[], Sequence[Choice | str
 
 
 class Query(msgspec.Struct, frozen=True):
-    """One question of a set-up, whoever it is put to.
+    """One question of a set-up, for a person or a script.
 
     `name` is dotted and stays the same (`model.provider`): an answers file and the environment answer by it. An empty
-    answer takes `default`; where that is None there has to be an answer. `hint` says what an empty one does.
+    answer takes `default`; if that is None, the question needs an answer. `hint` says what an empty one does.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Query(msgspec.Struct, frozen=True):
 
 
 class Form(msgspec.Struct, frozen=True):
-    """What somebody else than Bub asks a person while a tool runs, such as "the server `docs`": in words of their own.
+    """A question of somebody else than Bub, in their own words, while a tool runs: of "the server `docs`", for example.
 
     What the person answers is for `asker` alone. Without `queries` it wants a yes or a no. `address` is what they are
     to open, which nobody does for them.
@@ -65,49 +65,49 @@ class Form(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """All that somebody reads who can only say yes or no."""
+        """What a person reads who can only say yes or no."""
         return "\n".join(filter(None, (self.message, self.address, *(query.title for query in self.queries))))
 
     def fill(self, is_yes: bool) -> Mapping[str, Any] | None:
-        """The answers that a yes or a no is; None if it declines, since there was nothing to say no to."""
+        """Return the answers that a yes or a no means; None if it declines, since there was nothing to say no to."""
         if not self.queries:
             return {} if is_yes else None
         return {self.queries[0].name: is_yes}
 
 
 class BackError(KeyboardInterrupt):
-    """A person goes back a question. Hooks let it pass, as they do with what Ctrl-C raises."""
+    """A person goes back a question. Do not catch it in a hook, nor what Ctrl-C raises."""
 
 
 class Telling(Protocol):
-    """Who hears what is done: a person at a terminal, or whoever reads what a script prints."""
+    """Where a set-up says what it does: a terminal, or the output of a script."""
 
     def say(self, text: str) -> None:
         """Say something that needs no answer."""
 
     def progress(self, text: str) -> AbstractContextManager[Callable[[str], None]]:
-        """Say what takes its time, as long as the block lasts; the function that it gives says how far it has come."""
+        """Show what takes time as long as the block runs; call the function that it gives to say how far it is."""
 
 
 class Voice(Telling, Protocol):
     """Who answers the questions of a set-up: a person at a terminal, or a script that knows the answers."""
 
     def put(self, query: Query) -> Any:
-        """The answer, checked: a text, a truth value for `confirm`, a list of texts for `checkbox`."""
+        """Put a question; return its checked answer: a string, for `confirm` a boolean, for `checkbox` a list."""
 
     def knows(self, prefix: str) -> bool:
-        """Whether an answer is there already to a question whose name begins with this."""
+        """Whether there is an answer already to a question whose name begins with this."""
 
 
 class Asking(Telling, Protocol):
     """What a hook that names `ask` can ask; a terminal, an answers file and the environment answer alike.
 
     Each question has a dotted `name` that never changes, such as `telegram.token`. A `default` of None means that there
-    has to be an answer. Whoever leaves the set-up raises `KeyboardInterrupt`, which hooks let pass.
+    has to be an answer. If a person leaves the set-up, a question raises `KeyboardInterrupt`; do not catch it.
     """
 
     def text(self, name: str, title: str, *, default: str | None = None, check: Check | None = None) -> str:
-        """A line of text."""
+        """Ask for a line of text."""
 
     def secret(
         self,
@@ -120,25 +120,25 @@ class Asking(Telling, Protocol):
         check: Check | None = None,
         hint: str = "",
     ) -> str | None:
-        """A reference to a secret, such as `${env:NAME}`: to be put into the configuration, and for `resolve`.
+        """Ask for a secret; return a reference to it, such as `${env:NAME}`, for the configuration and for `resolve`.
 
         An empty answer gives `kept`, what the configuration says so far; with `optional` there may be none. A new
         secret is kept in `.env` beside the file under the name `variable` once all questions are answered.
         """
 
     def confirm(self, name: str, title: str, *, default: bool = True) -> bool:
-        """Yes or no."""
+        """Ask for a yes or a no."""
 
     def select(self, name: str, title: str, choices: Choices, *, default: str | None = None) -> str:
-        """One of the choices."""
+        """Ask for one of the choices, and return its value."""
 
     def checkbox(self, name: str, title: str, choices: Choices, *, default: Sequence[str] = ()) -> list[str]:
-        """Any of the choices, in their order."""
+        """Ask for any of the choices, and return their values in the order of the choices."""
 
     def autocomplete(
         self, name: str, title: str, choices: Choices, *, default: str | None = None, check: Check | None = None
     ) -> str:
-        """A line of text, with choices that it may be."""
+        """Ask for a line of text, and suggest choices."""
 
     def resolve(self, text: str) -> str | None:
-        """What a text with references stands for, secrets that were just given included; None for one that is unset."""
+        """Return a text with its references resolved, new secrets too; None if one is unset."""

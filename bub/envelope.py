@@ -12,7 +12,7 @@ Envelope = Any
 def field_of(message: Envelope, name: str, default: Any = None) -> Any:
     """Read one field of a message, whatever the message is made of (BEHAVIOURS T13).
 
-    Mappings are read by key, everything else by attribute; `default` stands in for a field that is absent.
+    It reads a mapping by key, everything else by attribute, and returns `default` if there is no such field.
     """
     # Nearly every message is a dict, and asking for the abstract class costs more than the look-up.
     if type(message) is dict or isinstance(message, Mapping):
@@ -21,15 +21,15 @@ def field_of(message: Envelope, name: str, default: Any = None) -> Any:
 
 
 def content_of(message: Envelope) -> str:
-    """The text of a message; "" when it has none (so `content: None` is never the text "None", T13)."""
+    """Return the text of a message; "" if it has none (so `content: None` is never the text "None", T13)."""
     content = field_of(message, "content")
     return "" if content is None else str(content)
 
 
 def normalize_envelope(message: Envelope) -> dict[str, Any]:
-    """A new dict with the fields of a message; a bare string becomes its `content`.
+    """Return a new dict with the fields of a message; a bare string becomes its `content`.
 
-    The caller's object is never changed (BEHAVIOURS T6).
+    It never changes the caller's object (BEHAVIOURS T6).
     """
     if isinstance(message, Mapping):
         return dict(message)
@@ -84,7 +84,7 @@ FIELDS = frozenset(
 def add_address(message: Envelope) -> Envelope:
     """Give a message a `channel` and a `chat_id`, `default` if it has none, as a turn works on it.
 
-    A mapping, a text or an object without them becomes a new dict; an object that has both stays what it is.
+    A mapping, a text, or an object that lacks one becomes a new dict; an object that has both stays as it is.
     """
     if type(message) is dict:
         fields = message.copy()
@@ -99,7 +99,7 @@ def add_address(message: Envelope) -> Envelope:
 
 
 def keep_address(message: Envelope, before: Envelope) -> Envelope:
-    """Fill in the address of a message that replaces the one `before`: whatever it does not say is as it was there."""
+    """Fill in the address of a message that replaces the one `before`: what it does not say, it takes from there."""
     if not isinstance(message, Mapping):
         return add_address(message)
     kept = {name: field_of(before, name) for name in (*ADDRESS, "session_id") if message.get(name) is None}
@@ -107,9 +107,9 @@ def keep_address(message: Envelope, before: Envelope) -> Envelope:
 
 
 def unpack_batch(batch: Any) -> list[Envelope]:
-    """The envelopes of one outbound batch: None is none, a list or tuple its items, anything else one.
+    """Return the envelopes of one outbound batch: None has none, a list or tuple its items, anything else is one.
 
-    An item that is None is no envelope and is left out (BEHAVIOURS T24, T25).
+    It leaves out items that are None (BEHAVIOURS T24, T25).
     """
     if batch is None:
         return []

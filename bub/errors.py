@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class BubError(Exception):
-    """Something a person can act on: `str(error)` says what is wrong, `help` what to do about it.
+    """A problem that a person can solve: `str(error)` says what is wrong, `help` what to do about it.
 
     The command line prints both in one line and ends with `exit_code`; no traceback is shown.
     """
@@ -71,7 +71,7 @@ class HookTypeError(HookError, TypeError):
 
 
 class ModelError(BubError):
-    """A model provider could not answer: names the provider, the host of its URL and what to do.
+    """A model did not answer: the error names the provider, the host of its URL and what to do.
 
     `kind` is one of `config`, `unreachable`, `refused_key`, `rate_limited`, `server`, `request`,
     `cut_stream`, `bad_answer`, `timeout`, `context_overflow`.

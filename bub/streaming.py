@@ -1,4 +1,4 @@
-"""Model output as a stream of events, and how a plain text becomes one."""
+"""Model output as a stream of events, also if the model returns a plain text."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ class StreamEvent(msgspec.Struct, frozen=True):
 
     @classmethod
     def text(cls, delta: str) -> StreamEvent:
-        """A piece of the answer."""
+        """Return an event for a piece of the answer."""
         return cls("text", {"delta": delta})
 
     def explain_cut(self) -> str | None:
-        """Why the answer that ends with this event is not whole, for people; None if it is, or does not end here."""
+        """Say to people why the answer that ends with this event is not whole; None if it is, or does not end here."""
         if self.kind != "final":
             return None
         return self.data.get("cut") or _CUT.get(str(self.data.get("finish_reason")))
 
 
 class StreamState(msgspec.Struct):
-    """What is known about a stream beside its events, filled in by the one who produces it."""
+    """What is known about a stream beside its events. The producer of the stream fills it in."""
 
     error: BaseException | None = None
     usage: dict[str, Any] | None = None
@@ -71,16 +71,16 @@ class AsyncStreamEvents:
 
     @classmethod
     def of_text(cls, text: str) -> AsyncStreamEvents:
-        """A stream of one `text` event, as a plain answer is told (BEHAVIOURS H27)."""
+        """Return a stream of one `text` event, for a plain answer (BEHAVIOURS H27)."""
         return cls(_OneText(text))
 
     def __aiter__(self) -> AsyncIterator[StreamEvent]:
         return self._iterator
 
     def bound_silence(self, seconds: float) -> bool:
-        """Have whoever produces the events give up a model that is silent for so long; false if nobody there does.
+        """Let the producer of the events give up a model that is silent for so long; False if it cannot.
 
-        What is not the model's silence, such as a tool that runs, only its producer knows.
+        Only the producer knows whether a silence is the model's, or that of a tool that runs.
         """
         bound = getattr(self._iterator, "bound_silence", None)
         if bound is None:
@@ -89,7 +89,7 @@ class AsyncStreamEvents:
         return True
 
     async def aclose(self) -> None:
-        """Close what produces the events; harmless when it is exhausted or closed already."""
+        """Close the producer of the events; harmless if it is exhausted or closed already."""
         close = getattr(self._iterator, "aclose", None)
         if close is not None:
             await close()

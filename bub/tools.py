@@ -61,24 +61,24 @@ class ToolResult(msgspec.Struct, frozen=True):
 
 
 class AgentTurn(Protocol):
-    """What a tool can ask of the turn that calls it."""
+    """The turn that calls a tool, as the tool may use it."""
 
     def hand_off(self, name: str, state: Mapping[str, Any]) -> None:
-        """Start over behind this step: the context has only `state` from then on."""
+        """Start the context over after this step: from then on it has only `state`."""
 
     async def delegate(self, prompt: str, *, session: str, tools: Sequence[str] | None) -> str:
         """Let another agent work on a prompt, and return its answer."""
 
 
 class ToolContext(msgspec.Struct, frozen=True):
-    """What a tool may know of the call: name a parameter `context` to be given it.
+    """What a tool may know of its call. A tool gets it if it has a parameter `context`.
 
     `policy` says which tools may be used here. `tape` is the session's record, `archive` the folder for copies of it.
-    `own_files` say what the agent may do, so that it does not write them. Commands reach what `confinement` says,
-    whatever the person reaches if it is None.
+    `own_files` say what the agent may do, so the agent does not write them. Commands reach what `confinement` says;
+    if it is None, what the person reaches.
     `from_person` is True for a command that the operator typed, `may_approve` if who wrote may say yes to calls.
-    `turn` is None if no agent calls. `fire` calls the points that the pipeline declares. `words` are those of a command
-    that `unasked` lets through: just these run, and no shell.
+    `turn` is None if no agent calls. `fire` calls the points that the pipeline declares. If `unasked` lets a command
+    through, `words` are its words: only these run, and no shell.
     """
 
     session_id: str
@@ -102,12 +102,12 @@ class ToolContext(msgspec.Struct, frozen=True):
 class Tool(msgspec.Struct, frozen=True):
     """A function that a model or a person may call by its dotted name.
 
-    `parameters` is the JSON Schema of its arguments. One that only reads is allowed if a profile does not say which
-    tools it wants. `path` names the argument that is the file it works on. One that is `for_people` is a command, and
-    no model sees it. If the process ends while one that is to be called `once` runs, it is never called again for that,
-    whoever would say yes. `labels` are None if it does not declare what it does to information. One that `counts_as`
-    others is denied if one of them is, and asked about if one of them is. `command` names the argument that is a
-    command for a shell; if a profile lets it through without a question, the tool runs the `words` of its context.
+    `parameters` is the JSON Schema of its arguments, `path` the argument that is the file it works on. If a profile
+    does not say which tools it wants, it has those that are `read_only`. A tool that is `for_people` is a command, and
+    no model sees it. If the process ends while a tool with `once` runs, Bub never calls it again for that message, even
+    if a person says yes. `labels` are None if the tool does not declare what it does to information. If it `counts_as`
+    others, a rule that denies or asks about one of them holds for it, too. `command` is the argument that is a command
+    for a shell; if a profile lets it through without a question, the tool runs the `words` of its context.
     """
 
     name: str
@@ -127,8 +127,8 @@ class Tool(msgspec.Struct, frozen=True):
     def check(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Check the arguments of a call and give them as the function takes them (BEHAVIOURS A17).
 
-        What is left out has its default. Numbers and truths may come as text. Raises `ToolError` (`invalid_input`) that
-        says what is wrong.
+        An argument that is missing gets its default. Numbers and booleans may be strings. Raises `ToolError`
+        (`invalid_input`), which says what is wrong.
         """
         try:
             known = msgspec.convert(dict(given), self.arguments, strict=False)
@@ -139,7 +139,7 @@ class Tool(msgspec.Struct, frozen=True):
     def from_words(self, positional: Sequence[str], named: Mapping[str, str]) -> dict[str, Any]:
         """Read the arguments of a command line, unchecked; a list is written with commas (BEHAVIOURS A3, A4).
 
-        If its only argument is a text, that may have several words.
+        If its only argument is a text, the text may have several words.
 
         Raises `ToolError` (`invalid_input`) for more arguments than there are, and for one that is given twice.
         """
@@ -172,17 +172,17 @@ class Tool(msgspec.Struct, frozen=True):
         return await result if inspect.isawaitable(result) else result
 
     def bind(self, *given: Any) -> Tool:
-        """Make the same tool of its function with what is `given` for the parameters before its `/`."""
+        """Return the same tool with what is `given` for the parameters before the `/` of its function."""
         return replace(self, function=partial(self.function, *given))
 
     @property
     def assumed_labels(self) -> Labels:
-        """Its labels; if it declares nothing, those that it counts with all the same."""
+        """The labels that count: its own, or if it declares none, those of a tool about which nothing is known."""
         return UNDECLARED if self.labels is None else self.labels
 
     @property
     def usage(self) -> str:
-        """How the tool is written as a command, such as `fs.read path [offset=…]`."""
+        """How a person writes the tool as a command, such as `fs.read path [offset=…]`."""
         required = set(self.parameters.get("required", ()))
         words = [name if name in required else f"[{name}=…]" for name in self.arguments.__struct_fields__]
         return " ".join([self.name, *words])
@@ -245,20 +245,20 @@ def tool(
 
     Its name (`name`, else the function's own) is lower case, with dots between its parts. Its docstring tells the model
     what it does, its type hints what it takes; `Annotated[str, "what it is"]` describes an argument. The function may
-    be `def` or `async def`; a parameter `context` is given the `ToolContext`. What it returns is the result: a text, a
+    be `def` or `async def`; a parameter `context` gets the `ToolContext`. What it returns is the result: a text, a
     `ToolResult` with pictures, or anything that can be written as JSON. Raise `ToolError`, or any exception, to tell
     the model that it failed.
 
-    Whether a call took effect is not known if the process ends during it. The turn is taken again then, and a tool that
-    is not `read_only` is called for it only after a person's new yes; one that is to be called `once` never.
+    If the process ends during a call, nobody knows whether the call took effect. Bub takes the turn again then. It
+    calls a tool that is not `read_only` for that turn only after a person's new yes, and one with `once` never.
 
-    `reads="private"`, `brings="untrusted"` and `reaches="outside"` declare what it does to information (`Labels`). Who
-    gives one of the three declares them all: `reaches=None` alone is a tool that does nothing of that.
+    `reads="private"`, `brings="untrusted"` and `reaches="outside"` declare what it does to information (`Labels`).
+    One of the three declares them all: `reaches=None` alone says that the tool does nothing of that.
 
-    One that `counts_as` other tools can do what they do: who denies one of those, or wants to be asked about it, means
-    this one, too.
+    Use `counts_as` for a tool that can do what other tools do: if a profile denies one of those, or asks about it, that
+    holds for this tool, too.
 
-    One that is `bound` is made once, and handed by `Tool.bind` what differs from profile to profile: the parameters
+    A tool that is `bound` is made once. `Tool.bind` gives it what differs from profile to profile: the parameters
     before its `/`, which are no arguments.
     """
 
@@ -286,9 +286,9 @@ class ToolPolicy(msgspec.Struct, frozen=True):
 
     A tool of a server is allowed only by an entry that names the server, such as `mcp.time.*`.
 
-    `allow` is None if the profile does not say: then those that only read. What is denied is denied, whatever is
-    allowed. `within` are policies that have to agree, so that a sub-agent never may more than who called it. `unasked`
-    are beginnings of commands, each with its tool, for which nobody is asked.
+    If the profile does not say, `allow` is None, and the tools that only read may be used. What `deny` names may not be
+    used, even if `allow` names it. The policies `within` have to agree, so that a sub-agent may never do more than its
+    caller. `unasked` are beginnings of commands, each with its tool, that need no question.
     """
 
     allow: tuple[str, ...] | None = None
@@ -307,7 +307,7 @@ class ToolPolicy(msgspec.Struct, frozen=True):
         return cls(named, deny, ask, unasked=tuple(read_entries(given.get("unasked") or {})))
 
     def permits(self, tool: Tool) -> bool:
-        """Whether a tool may be used; also if a person is asked first."""
+        """Whether a tool may be used, also if only after a person's yes."""
         if any(_fits(glob, name) for glob in self.deny for name in (tool.name, *tool.counts_as)):
             return False
         if self.allow is None:
@@ -319,7 +319,7 @@ class ToolPolicy(msgspec.Struct, frozen=True):
         return allowed and all(outer.permits(tool) for outer in self.within)
 
     def asks(self, tool: Tool) -> bool:
-        """Whether a person has to say yes first."""
+        """Whether a person has to say yes before each call."""
         return self._asks_itself(tool) or any(outer.asks(tool) for outer in self.within)
 
     def find_beginning(self, tool: Tool, words: Words) -> Words:
@@ -330,7 +330,7 @@ class ToolPolicy(msgspec.Struct, frozen=True):
         return min(found, key=len, default=())
 
     def narrow(self, names: Iterable[str] | None, *, without: Iterable[str] = ()) -> ToolPolicy:
-        """Make a policy for somebody who may use at most what this one allows; of that only `names`, if given."""
+        """Return a policy that allows at most what this one allows; of that only `names`, if given."""
         allow = self.allow if names is None else tuple(names)
         return ToolPolicy(allow, tuple(without), (), (self,))
 
@@ -372,13 +372,13 @@ class ToolBox(msgspec.Struct, frozen=True):
         return sorted(name for name, tool in self.tools.items() if self.policy.permits(tool))
 
     def for_model(self) -> ToolBox:
-        """Make the box without what is for people only: a model that guesses such a name finds nothing."""
+        """Return the box without the tools for people: a model that guesses such a name finds nothing."""
         return replace(self, tools={name: tool for name, tool in self.tools.items() if not tool.for_people})
 
     def narrow(self, names: Sequence[str] | None, *, without: Iterable[str] = ()) -> ToolBox:
         """Make a box for a sub-agent.
 
-        A name may be written as models write it, in any case. Raises `ToolError` for one that is unknown.
+        Names may be in any case, as models write them. Raises `ToolError` for a name that no tool has.
         """
         known = {self._normalize(name): name for name in self.usable()}
         known |= {name: name for name in self.usable()}  # of two that are spelt alike, the one that is meant
