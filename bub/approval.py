@@ -81,14 +81,14 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Question(msgspec.Struct, frozen=True):
-    """Whether a tool may be called: its name, and the very arguments that it would be called with.
+    """A question whether a tool may be called: its name, and the very arguments that it would get.
 
     `is_typed` is false if somebody else than the person who is asked may have said what the call comes from: another
     channel in the name of theirs, or a turn that a tool has started. What they allow for good, they allow for their own
     words. `call_id` is the `id` of the events of the call. `approval` is what a yes is bound to. `stretch` names the
     time that a yes "for this session" is good for: it is another after a reset, a reload and a restart; "" if there is
     none. With a `form` it is not about a call: somebody else asks what is in it, and only an `Answer` with `content`
-    counts. Whoever cannot put one to a person raises `CannotAskError`.
+    counts. If nobody can be asked, raise `CannotAskError`.
     """
 
     session_id: str

@@ -1,4 +1,4 @@
-"""A bus: messages wait here for their turns, and replies for whoever sends them."""
+"""A bus: messages wait here for their turns, and replies for the one who sends them."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ class BusProtocol(Protocol):
         """Hand over a reply that is to be sent; waits for room."""
 
     async def next_inbound(self, timeout_seconds: float | None = None) -> Envelope | None:
-        """The next message, or None when none has come in time; None as the time waits, 0 does not."""
+        """Return the next message, or None if none has come in time; a time of None waits, 0 does not."""
 
     async def next_outbound(self, timeout_seconds: float | None = None) -> Envelope | None:
-        """The next reply, as `next_inbound` gives messages."""
+        """Return the next reply, as `next_inbound` returns messages."""
 
 
 @runtime_checkable
 class KeepingBus(BusProtocol, Protocol):
-    """A bus that takes a message back whose turn did not come to its end; with a `def` or an `async def`."""
+    """A bus that takes back a message whose turn did not end; its methods are `def` or `async def`."""
 
     def requeue_inbound(self, message: Envelope) -> Awaitable[None] | None:
         """Put a message before all others, so that it is the next one."""
 
     def set_aside(self, message: Envelope, error: Exception) -> Awaitable[None] | None:
-        """Keep a message whose turn failed, for somebody to look at."""
+        """Keep a message whose turn failed, so that somebody can look at it."""
 
 
 BUS_METHODS = ("publish_inbound", "publish_outbound", "next_inbound", "next_outbound")
 
 
 def check_bus(provided: Any, plugin: str) -> BusProtocol:
-    """Give back what a plugin provided, if it is a bus.
+    """Return what a plugin provided, if it is a bus.
 
     Raises `HookTypeError` that says which methods are missing (BEHAVIOURS U4, U5).
     """
@@ -74,10 +74,10 @@ class SetAside(NamedTuple):
 
 
 class MessageBus:
-    """A bus in memory: two bounded queues, first in, first out. Who publishes to a full one waits (BEHAVIOURS U2).
+    """A bus in memory: two bounded queues, first in, first out. To publish to a full one waits (BEHAVIOURS U2).
 
-    `room` is how many messages wait on each side. What is on it ends with the process; messages of channels that must
-    survive it are kept by the channels' own mailbox.
+    `room` is how many messages wait on each side. They are lost when the process ends; channels keep those that must
+    survive in a mailbox of their own.
     """
 
     def __init__(self, room: int = ROOM) -> None:
@@ -97,27 +97,27 @@ class MessageBus:
         await self._outbound.put(message)
 
     async def next_inbound(self, timeout_seconds: float | None = None) -> Envelope | None:
-        """The message that has waited longest; None when there is none for `timeout_seconds`.
+        """Return the message that has waited longest; None if there is none for `timeout_seconds`.
 
-        A message that is there is returned whatever the time; 0 does not wait (BEHAVIOURS U3), None waits for ever.
+        A message that is there is returned at once. A time of 0 does not wait (BEHAVIOURS U3), None waits for ever.
         """
         return await self._inbound.take(timeout_seconds)
 
     async def next_outbound(self, timeout_seconds: float | None = None) -> Envelope | None:
-        """The reply that has waited longest, as `next_inbound` gives messages."""
+        """Return the reply that has waited longest, as `next_inbound` returns messages."""
         return await self._outbound.take(timeout_seconds)
 
     # Messages whose turns did not come to their end.
 
     def requeue_inbound(self, message: Envelope) -> None:
-        """Put a message before all others, where room for it or not: it had a place here before."""
+        """Put a message before all others, even if the queue is full: it had a place here before."""
         self._inbound.put_back(message)
 
     def set_aside(self, message: Envelope, error: Exception) -> None:
         """Keep a message whose turn failed in `aside` (BEHAVIOURS U7).
 
-        Where `room` messages are kept already, it becomes the next one again: nothing is lost, and those behind it wait
-        until somebody has looked at the ones that are kept.
+        If `room` messages are kept already, it becomes the next one again. Nothing is lost: those after it wait until
+        somebody has looked at the ones that are kept.
         """
         if len(self._aside) < self._room:
             self._aside.append(SetAside(message, f"{type(error).__name__}: {error}"))
@@ -127,7 +127,7 @@ class MessageBus:
 
     @property
     def aside(self) -> tuple[SetAside, ...]:
-        """The messages whose turns failed, in the order they did."""
+        """The messages whose turns failed, in the order in which they failed."""
         return tuple(self._aside)
 
     def take_aside(self) -> tuple[SetAside, ...]:
@@ -173,7 +173,7 @@ class _Queue:
 
 
 class Answered(Protocol):
-    """What a turn came to, as far as a bus wants to know."""
+    """The result of a turn, as far as a bus needs it."""
 
     @property
     def outbounds(self) -> Iterable[Envelope] | None: ...
@@ -185,10 +185,10 @@ _Result = TypeVar("_Result", bound=Answered)
 async def handle_once(
     bus: BusProtocol, turn: Callable[[Envelope], Awaitable[_Result]], timeout_seconds: float | None = None
 ) -> _Result | None:
-    """Take one message off the bus, carry it through a `turn` and publish every reply; None when no message came.
+    """Take one message off the bus, carry it through a `turn` and publish every reply; None if no message came.
 
-    A turn that fails raises its error here, and its message is set aside; one that is cancelled puts it back in front.
-    So no message is lost, whatever becomes of its turn (BEHAVIOURS U6, U7).
+    If the turn fails, its error is raised here and its message set aside. If it is cancelled, the message is the next
+    one again. So no message is lost (BEHAVIOURS U6, U7).
     """
     message = await bus.next_inbound(timeout_seconds)
     if message is None:

@@ -7,9 +7,9 @@ from typing import Any
 
 
 def merge(base: Mapping[str, Any], incoming: Mapping[str, Any]) -> dict[str, Any]:
-    """A new dict with `incoming` laid over `base`: dicts merge by key, everything else replaces (BEHAVIOURS O9).
+    """Return a new dict with `incoming` laid over `base`: dicts merge by key, everything else replaces (BEHAVIOURS O9).
 
-    Where the two are of different shape, `incoming` wins. Neither is changed, and nothing of them is shared.
+    If the two are of different shape, `incoming` wins. Neither is changed, and the result shares nothing with them.
     """
     merged = {key: _copy(value) for key, value in base.items()}
     for key, value in incoming.items():

@@ -1,4 +1,4 @@
-"""`BubFramework`: from a pipeline file and its plugins to turns. Here everything is put together."""
+"""`BubFramework` makes turns of a pipeline file and its plugins: here everything is put together."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ class BubFramework(RuntimeView):
     def load_hooks(self) -> None:
         """Find the pipeline file, load the plugins of its profiles and compile; once, later calls do nothing.
 
-        Raises `UsageError` when a named file does not exist, `NotTrustedError` when the workspace's file may not be
-        used yet, and `PipelineError` with every finding when the pipeline does not compile.
+        Raises `UsageError` if a named file does not exist, `NotTrustedError` if the workspace's file may not be used
+        yet, and `PipelineError` with every finding if the pipeline does not compile.
         """
         self._runtime.load()
 
@@ -133,11 +133,11 @@ class BubFramework(RuntimeView):
             yield self
 
     def keep_secret(self, texts: Iterable[str]) -> None:
-        """Cover texts that nobody may see from now on, in the log and in what is kept or shown of a turn."""
+        """From now on, cover these texts in the log and in what is kept or shown of a turn."""
         self._runtime.keep_secret(texts)
 
     def create_cli_app(self) -> Any:
-        """A Typer application with Bub's own commands and those that the profile's plugins register.
+        """Return a Typer application with Bub's own commands and those that the profile's plugins register.
 
         Bub's own use the file, the workspace and the profile of this framework unless a command line names others.
         Raises `PipelineError` if two commands have one name (`collect_commands`).
@@ -176,12 +176,12 @@ class BubFramework(RuntimeView):
 
     @property
     def generation(self) -> Generation:
-        """What turns that begin now run on: the pipeline as it was loaded last."""
+        """The pipeline as it was loaded last, on which turns that begin now run."""
         return self._in_use().loaded.current
 
     @property
     def schedules(self) -> tuple[Schedule, ...]:
-        """The schedules of the profile chosen at start, in the order of the file, as they are loaded now."""
+        """The schedules of the profile chosen at start, as they are loaded now, in the order of the file."""
         latest = self._runtime.loaded.latest
         return latest.snapshot.schedules if latest is not None else ()
 
@@ -193,17 +193,17 @@ class BubFramework(RuntimeView):
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
-        """What was found while compiling and does not keep anything from running, except what the files ignore."""
+        """The findings that keep nothing from running, without those that the files ignore."""
         return without_notes(self.not_ignored(self.findings))
 
     @property
     def findings(self) -> tuple[Diagnostic, ...]:
-        """The `warnings`, and notes: what may well be meant so."""
+        """The `warnings`, and notes about what may be intended."""
         latest = self._runtime.loaded.latest
         return latest.warnings if latest is not None else ()
 
     def not_ignored(self, findings: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-        """Those of some findings that no remark in the files silences; errors are never silenced."""
+        """Return the findings that no comment in the files silences; errors are never silenced."""
         document = self._runtime.document
         return settle(findings, ignores_of(document) if document is not None else ())
 

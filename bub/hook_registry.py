@@ -149,7 +149,7 @@ class HookRegistry:
         return remove
 
     def unregister_plugin(self, plugin: str) -> None:
-        """Take back all that a plugin has registered (BEHAVIOURS E15); built-in handlers belong to none and stay."""
+        """Remove all that a plugin has registered (BEHAVIOURS E15); built-in handlers belong to no plugin and stay."""
         if plugin not in _NOBODY:
             for name in tuple(self._handlers):
                 self._keep(name, lambda one: one.plugin != plugin)
@@ -162,7 +162,7 @@ class HookRegistry:
             self._handlers.pop(name, None)
 
     def has_handlers(self, name: str) -> bool:
-        """Whether anything is registered on a point, no matter which plugins are allowed (BEHAVIOURS E15)."""
+        """Whether anything is registered on a point, even by plugins that are not allowed (BEHAVIOURS E15)."""
         self._find_kind(name, "")
         return name in self._handlers
 
@@ -176,9 +176,9 @@ class HookRegistry:
     async def fire_modifying(
         self, name: str, payload: Any, allowed_plugins: Collection[str] | None = None
     ) -> dict[str, Any]:
-        """What the handlers want changed: per key the first value that is not None (BEHAVIOURS E5-E8).
+        """Return what the handlers want changed: for each key the first value that is not None (BEHAVIOURS E5-E8).
 
-        Each is given the same payload, whose dicts and lists cannot be changed.
+        Each gets the same payload, whose dicts and lists cannot be changed.
         """
         self._expect(name, "modifying", "fire")
         handlers = self.handlers(name, allowed_plugins)

@@ -31,23 +31,23 @@ class HookRuntime:
         self._manager = plugin_manager
 
     async def call_first(self, hook_name: str, **kwargs: Any) -> Any:
-        """The first result that is not None; None when there is none (BEHAVIOURS H6, H7)."""
+        """Return the first result that is not None; None if there is none (BEHAVIOURS H6, H7)."""
         value, _ = await firstresult(*self._bind(hook_name, kwargs), unlimited, _raise)
         return value
 
     async def call_many(self, hook_name: str, **kwargs: Any) -> list[Any]:
-        """The results of all implementations in call order, None included (BEHAVIOURS H8)."""
+        """Return the results of all implementations in call order, None included (BEHAVIOURS H8)."""
         return await broadcast(*self._bind(hook_name, kwargs), unlimited, _raise)
 
     def call_first_sync(self, hook_name: str, **kwargs: Any) -> Any:
-        """Like `call_first` without waiting: what would have to be awaited is skipped with a warning (H11)."""
+        """Like `call_first`, without waiting: an async implementation is skipped with a warning (H11)."""
         for _, value in self._sync_results(hook_name, kwargs):
             if value is not None:
                 return value
         return None
 
     def call_many_sync(self, hook_name: str, **kwargs: Any) -> list[Any]:
-        """Like `call_many` without waiting: what would have to be awaited is skipped with a warning (H11)."""
+        """Like `call_many`, without waiting: an async implementation is skipped with a warning (H11)."""
         return [value for _, value in self.call_each_sync(hook_name, **kwargs)]
 
     def call_each_sync(self, hook_name: str, **kwargs: Any) -> list[tuple[str, Any]]:
@@ -77,7 +77,7 @@ class HookRuntime:
                 skip_awaitable(call.hook, call.plugin, value)
 
     async def run_model(self, prompt: Any, session_id: str, state: dict[str, Any], **more: Any) -> str | None:
-        """The model's answer as one text, from `run_model` or `run_model_stream`: the one that answers first.
+        """Return the model's answer as one text, from `run_model` or `run_model_stream`: the one that answers first.
 
         Both points are asked together in priority order (BEHAVIOURS H25); a stream is collected into its text, and
         its `error` events are passed to `on_error` (H27). None when nobody answered.
@@ -96,9 +96,9 @@ class HookRuntime:
     async def run_model_stream(
         self, prompt: Any, session_id: str, state: dict[str, Any], **more: Any
     ) -> AsyncStreamEvents | None:
-        """The model's answer as a stream, a plain text as a stream of one event; None when nobody answered.
+        """Return the model's answer as a stream, a plain text as a stream of one event; None if nobody answered.
 
-        Whoever calls this closes the stream.
+        The caller closes the stream.
         """
         kwargs = {"prompt": prompt, "session_id": session_id, "state": state, **more}
         calls, values = self._bind("run_model_stream", kwargs, twin="run_model")

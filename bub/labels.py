@@ -14,12 +14,12 @@ Reaches: TypeAlias = Literal["outside"]
 
 
 class Labels(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What something does to information at most; a single call may do less.
+    """The most that a tool or a channel does to information; a single call may do less.
 
     It `reads` what is private if it can give what not everybody may see. It `brings` what is untrusted if strangers may
     have written what it gives. It `reaches` outside if what it is given can leave this machine.
 
-    `Labels()` is declared to do nothing of that. What declares nothing has None instead.
+    `Labels()` declares that it does nothing of that. If something declares nothing, it has None instead.
     """
 
     reads: Reads | None = None
@@ -36,7 +36,7 @@ def declare(
     brings: Brings | UnsetType | None = UNSET,
     reaches: Reaches | UnsetType | None = UNSET,
 ) -> Labels | None:
-    """Make the labels of what says at least one of the three, also None; None of what says nothing.
+    """Return the labels of something that gives at least one of the three, even as None; None if it gives none.
 
     Raises `ValueError` for a word that no label knows.
     """

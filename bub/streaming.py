@@ -25,7 +25,7 @@ class StreamEvent(msgspec.Struct, frozen=True):
     A `text` or `reasoning` event carries `{"delta": str}`, an `error` event `{"message": str, …}`, a `usage`
     event the provider's counts, a `waiting` event for how many `seconds` the model is not asked again and the
     `reason`, a `compaction` event the tokens `before` and `after` the conversation was summed up and a `text` that
-    says so, a `notice` event a `text` that says what the turn goes on without, a `final` event
+    says so, a `notice` event a `text` for the person, such as what is wrong with a server, a `final` event
     `{"finish_reason": str | None}`; that of the agent has `steps`, `ok`, and for the whole
     turn `usage` and `cost`, if they are known; if a limit ended the turn, `cut` says which, and
     `compaction` if the conversation was summed up; `calls` go back to a program that asks as it would ask a model, and

@@ -39,19 +39,19 @@ class TapeContext:
     state: dict[str, Any] = field(default_factory=dict)
 
     def build_query(self, query: TapeQuery) -> TapeQuery:
-        """The question for the entries of this context."""
+        """Return the query for the entries of this context."""
         if isinstance(self.anchor, str):
             return query.after_anchor(self.anchor)
         return query if self.anchor is None else query.last_anchor()
 
     def messages(self, entries: Sequence[TapeEntry]) -> list[dict[str, Any]]:
-        """The messages of some entries; those whose `meta` says `context: False` are never among them."""
+        """Return the messages of some entries, without those whose `meta` says `context: False`."""
         wanted = [entry for entry in entries if entry.meta.get("context") is not False]
         return [dict(message) for message in (self.select(wanted, self) if self.select else messages_of(wanted))]
 
 
 def messages_of(entries: Iterable[TapeEntry]) -> list[dict[str, Any]]:
-    """Messages as OpenAI's chat format has them (BEHAVIOURS P13, P14).
+    """Return messages as OpenAI's chat format has them (BEHAVIOURS P13, P14).
 
     A result belongs to the call whose id it names, wherever it stands; a call without a result gets one that says so,
     and a result without a call is left out. System prompts, events and errors are not part of a conversation, and

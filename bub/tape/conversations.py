@@ -1,4 +1,4 @@
-"""The conversations of a workspace: when each went on last, how long it is, and what it began with."""
+"""The conversations of a workspace: when somebody last spoke in each, how long it is, and what it began with."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Conversation(msgspec.Struct, frozen=True):
 async def conversations(
     store: Store, workspace: Path, *, most: int, other_than: Sequence[str] = ()
 ) -> list[Conversation]:
-    """The conversations of a workspace, the one that went on last first.
+    """Return the conversations of a workspace, the latest first.
 
-    Left out are those of sub-agents, and sessions that begin with one of `other_than`.
+    It leaves out those of sub-agents, and sessions that begin with one of `other_than`.
     """
     found: list[Conversation] = []
     sessions = await _sessions(store, workspace)
