@@ -1,4 +1,4 @@
-"""The builtin plugin: what happens at each step of a turn when no other plugin has a say."""
+"""The builtin plugin: what happens at each step of a turn if no other plugin does it."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ class BuiltinPlugin:
 
     @hookimpl
     def normalize_inbound(self, message: Envelope) -> dict[str, Any] | None:
-        """What a program hands over as an object or a bare text, as a dict; None for what is one, or is a channel's."""
+        """Return a program's message, an object or a bare text, as a dict; None if it is one, or a channel's."""
         return None if isinstance(message, dict | ChannelMessage) else normalize_envelope(message)
 
     @hookimpl
     def resolve_session(self, message: Envelope) -> str:
-        """The message's own session where it names one, else its channel and chat (BEHAVIOURS T5)."""
+        """Return the session that the message names, else its channel and chat (BEHAVIOURS T5)."""
         own = str(field_of(message, SESSION) or "").strip()
         return own or f"{field_of(message, 'channel', 'default')}:{field_of(message, 'chat_id', 'default')}"
 
     @hookimpl
     def load_state(self, workspace: Path | None = None) -> dict[str, Any] | None:
-        """Where the agent works, and what comes for it while it does, where something can (BEHAVIOURS T7).
+        """Return where the agent works, and, if messages can come meanwhile, where it reads them (BEHAVIOURS T7).
 
         Nothing in a pipeline that does not tell the workspace.
         """
@@ -81,7 +81,7 @@ class BuiltinPlugin:
 
     @hookimpl
     def build_prompt(self, message: Envelope) -> str | list[Part] | None:
-        """The message below the context that its channel gave it, with its media; None where it is bare (T33).
+        """Return the message below its channel's context, with its media; None if it has neither (T33).
 
         A command is its bare content, whatever came with it.
         """
@@ -92,7 +92,7 @@ class BuiltinPlugin:
 
     @hookimpl
     def system_prompt(self) -> str:
-        """The template, what the workspace says in its `AGENTS.md` (BEHAVIOURS T35), and which skills there are."""
+        """Return the template, the `AGENTS.md` of the workspace (BEHAVIOURS T35), and which skills there are."""
         parts = (self._template.fill(self._framework.tools.usable()), self._instructions.read(), self._list_skills())
         return "\n\n".join(filter(None, parts))
 
@@ -106,7 +106,7 @@ class BuiltinPlugin:
         message: Envelope,
         fire: Fire | None,
     ) -> AsyncStreamEvents:
-        """The agent's answer: what a comma command did, or what the model says when its tools have run.
+        """Return the agent's answer: the result of a comma command, or what the model says after its tools.
 
         Below a prompt that mentions a skill as `$name` stands what the skill says (BEHAVIOURS A29). A pipeline that
         makes no prompt asks what the message says.
@@ -137,7 +137,7 @@ class BuiltinPlugin:
 
     @hookimpl
     def dispatch_outbound(self, message: Envelope) -> Awaitable[bool] | bool:
-        """Hand the reply to who asked for the turn, such as the channel its message came from."""
+        """Hand the reply to the one who asked for the turn, such as the channel of its message."""
         # Nothing to await if nobody takes it, so that a turn without a channel needs no scope for a time-out here.
         return self._framework.dispatch(message) if self._framework.takes_replies else False
 
@@ -179,7 +179,7 @@ class BuiltinPlugin:
 
     @hookimpl
     def onboard_config(self, current_config: dict[str, Any], ask: Asking | None) -> dict[str, Any] | None:
-        """The model that answers, and its key (BEHAVIOURS O17); nothing where nobody can be asked."""
+        """Ask for the model that answers, and its key (BEHAVIOURS O17); nothing if nobody can be asked."""
         if ask is None:
             return None
         local = self._framework.call_model if self._framework.implementations("call_model") else None
@@ -188,12 +188,12 @@ class BuiltinPlugin:
 
     @hookimpl
     def provide_tape_store(self) -> TapeStoreManager:
-        """Where tapes are kept: below Bub's own folder (DESIGN §6), or where several gateways share them."""
+        """Return where tapes are kept: below Bub's own folder (DESIGN §6), or in the store that gateways share."""
         return open_tapes(self._framework.home, self._framework.workspace, self._framework.settings)
 
     @hookimpl
     def build_tape_context(self) -> TapeContext:
-        """What a model is sent of a tape: all since the last anchor (BEHAVIOURS P12)."""
+        """Return what Bub sends to a model of a tape: all since the last anchor (BEHAVIOURS P12)."""
         return TapeContext()
 
     def _completions(self) -> terminal.Completions:

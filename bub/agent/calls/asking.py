@@ -1,4 +1,4 @@
-"""The call that runs: whom the tool can ask something meanwhile, in the name of who serves it."""
+"""The call that runs, and how its tool can ask the person something meanwhile, in the name of its server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tool calls of one step: amended, judged, asked about, run, and told of, each by itself."""
+"""The tool calls of one step: each is amended, judged, asked about, run and reported by itself."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from bub.tools import Tool, ToolBox, ToolContext, ToolError, ToolResult
 
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """A call as it was asked for: `arguments` is None where what was `written` is no JSON object."""
+    """A call as the model wrote it: `arguments` is None if what was `written` is no JSON object."""
 
     id: str
     name: str
@@ -68,7 +68,7 @@ NOT_YET = "not called yet: what else you called was dealt with first; call it ag
 
 
 class ToolOutcome(msgspec.Struct, frozen=True):
-    """What came of a call: the text that the model gets.
+    """The outcome of a call: the text that the model gets.
 
     `took` is how long it took, in seconds, without the time that a person thought about the question.
     """
@@ -169,7 +169,7 @@ class Caller(msgspec.Struct, frozen=True):
                     await carry_out()
 
     async def call(self, call: ToolCall, done: Callable[[ToolOutcome], None]) -> ToolOutcome:
-        """Run one call through all that has a say in it, in the order of DESIGN §3 (BEHAVIOURS A21)."""
+        """Run one call through hooks, gates and questions, in the order of DESIGN §3 (BEHAVIOURS A21)."""
         return await self._carry_out(await self._announce(call), done)
 
     async def _announce(self, call: ToolCall) -> _Announced:
@@ -330,7 +330,7 @@ class Caller(msgspec.Struct, frozen=True):
     async def observe(
         self, tool: Tool | None, arguments: Mapping[str, Any], outcome: ToolOutcome, paths: Iterable[str] = ()
     ) -> None:
-        """Tell the observers of a call, once, also where it was denied or failed (BEHAVIOURS A22)."""
+        """Tell the observers of a call, once, also if it was denied or failed (BEHAVIOURS A22)."""
         fire, call = self.fire, outcome.call
         if fire is None:
             return
@@ -375,7 +375,7 @@ async def _run_side_by_side(functions: Iterable[Callable[[], Awaitable[object]]]
 
 
 def as_text(value: Any) -> str:
-    """What a tool returned as the text that the model gets."""
+    """Return the text that the model gets of what a tool returned."""
     if value is None:
         return "done"
     if isinstance(value, ToolResult):

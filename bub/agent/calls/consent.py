@@ -124,7 +124,7 @@ class Consent(msgspec.Struct, frozen=True):
             raise ToolError(f"the yes to `{tool.name}` does not count: {error}", kind="denied") from None
 
     async def end(self, tool: Tool, call_id: str, arguments: Mapping[str, Any]) -> None:
-        """Note that a call has ended, whatever came of it. That it cannot be noted keeps no result."""
+        """Note that a call has ended, however it did. If that cannot be noted, the call keeps its result."""
         notes = self.notes()
         if notes is None or tool.read_only:
             return

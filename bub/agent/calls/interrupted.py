@@ -9,7 +9,7 @@ NOT_RUN = "not run: the process ended while this was waiting for a person's yes"
 
 
 async def note_interrupted(tape: Tape, notes: CallNotes | None) -> None:
-    """Give those calls a result that surely did not run; of one that had begun, the outcome stays unknown."""
+    """Give a result to the calls that surely did not run; the outcome of a call that had begun stays unknown."""
     earlier = notes.earlier if notes is not None else ()
     begun = {call.call_id for call in earlier if call.has_begun}
     waiting = {call.call_id: call.tool for call in earlier if not call.has_begun and call.call_id not in begun}

@@ -101,7 +101,7 @@ class Budget:
         return any(self._used[limit] >= self._limits.get(limit, math.inf) for limit in _ASKING)
 
     def take_step(self) -> str | None:
-        """Count that the model is asked once more; return what it has to hear of the limits.
+        """Count that the model is asked once more; return what it has to read about the limits.
 
         Before a limit ends the turn, `ended_by` is set: the model sums up, and may call nothing. Raises `BudgetError`
         if it may not be asked at all.
@@ -141,7 +141,7 @@ class Budget:
         self._spend("identical_calls")
 
     def note_outcomes(self, outcomes: Sequence[ToolOutcome]) -> None:
-        """Note what the calls of a step came to.
+        """Note the outcomes of the calls of a step.
 
         One that came to something else than last time was no repetition. One that nobody was against ends a row of
         denials.

@@ -48,7 +48,7 @@ class Documents:
         self._limiter = trio.CapacityLimiter(_AT_ONCE)
 
     async def fit(self, messages: Sequence[Message], taken: Taken, tape: Tape | None) -> Sequence[Message]:
-        """The messages with what the model takes, and text for what it does not.
+        """Return the messages with the media that the model takes, and text in the place of others.
 
         What is too long lies beside the `tape` then, and a line says how to read on. The same messages make the same
         text each time, so that a request begins as the one before it.

@@ -1,4 +1,4 @@
-"""Asking the model beside the conversation: the person does not hear the answer, but it is on the bill."""
+"""Asking the model beside the conversation: the person does not see the answer, but it is on the bill."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Aside:
         """After how many seconds without a word the model is given up."""
 
     async def ask(self, messages: Sequence[Mapping[str, Any]], chosen: Mapping[str, Any], step: int) -> ModelAnswer:
-        """The whole answer of the model that the session has `chosen`. Raises BubError if there is none."""
+        """Return the whole answer of the model that the session has `chosen`. Raises BubError if there is none."""
         request = new_request(chosen, [dict(message) for message in messages], step)
         request, finish = await amend_request(request, self._hooks.fire)
         if finish is not None:

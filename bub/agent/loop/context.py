@@ -46,7 +46,7 @@ class Context:
         await self._journal.note_message(self._asked, **self._moment)
 
     async def answer_calls(self, outcomes: Sequence[ToolOutcome]) -> None:
-        """Add what the program that asks says came of its calls, each behind the call."""
+        """Add the results of its calls that the program reports, each after its call."""
         await self.note_results(outcomes)
         given = {one.call.id: {"role": "tool", "tool_call_id": one.call.id, "content": one.as_read} for one in outcomes}
         told = [given.pop(str(message.get("tool_call_id")), message) for message in self.messages]
@@ -112,7 +112,7 @@ class Context:
     async def begin_anew(
         self, name: str, state: Mapping[str, Any], kept: Sequence[dict[str, Any]] | None = None
     ) -> None:
-        """Set an anchor, behind which the context has `state` and the messages that are `kept`.
+        """Set an anchor, after which the context has `state` and the messages that are `kept`.
 
         Left out, that is what a person said in this turn.
         """

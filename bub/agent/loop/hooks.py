@@ -31,12 +31,12 @@ class LoopHooks:
         return amended, finish
 
     async def observe(self, answer: ModelAnswer, error: Exception | None = None) -> None:
-        """Tell of an answer, or of why there is none, once (BEHAVIOURS A22)."""
+        """Report an answer, or why there is none, once (BEHAVIOURS A22)."""
         if not answer.is_observed:
             answer.is_observed = True
             await self.fire("after_llm_call", request=copy_request(answer.request), response=answer.as_response(error))
 
     async def ask_to_go_on(self, step: int) -> str | None:
-        """Return what the model is asked behind the results of a step, if a plugin wants it to go on."""
+        """Return what the model is asked after the results of a step, if a plugin wants it to go on."""
         said = await self.fire("continue_prompt", step=step)
         return str(said) if said else None

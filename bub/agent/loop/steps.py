@@ -380,11 +380,11 @@ class Loop(Run):
     # What tools ask of the turn (`AgentTurn`).
 
     def hand_off(self, name: str, state: Mapping[str, Any]) -> None:
-        """Start over behind this step."""
+        """Start the context over after this step."""
         self._anew = partial(self._context.begin_anew, name, state)
 
     async def delegate(self, prompt: str, *, session: str, tools: Sequence[str] | None) -> str:
-        """Let an agent of its own work on a prompt; it may at most what this one may, and starts none itself (A25)."""
+        """Let another agent work on a prompt; it may do at most what this one may, and starts none itself (A25)."""
         return await self._subagents.run(prompt, session=session, tools=tools)
 
     def _start_subagent(self, framework: ProfileView, task: Task, box: ToolBox, *, inherits: bool) -> Run:

@@ -42,7 +42,7 @@ class Subagents:
         self._named_sessions: dict[str, trio.Lock] = {}
 
     async def run(self, prompt: str, *, session: str, tools: Sequence[str] | None) -> str:
-        """Let an agent of its own work on a prompt and return what it says.
+        """Let another agent work on a prompt and return what it says.
 
         `session` is `temp`, `inherit` or the name of a session below that of the turn. The sub-agent may at most what
         the agent of the turn may, of that the `tools` if they are given, and it starts no others. Raises ToolError if a

@@ -17,7 +17,7 @@ def new_tally() -> dict[str, Any]:
 
 
 def count_call(tally: dict[str, Any], outcome: ToolOutcome) -> None:
-    """Count a call that has come to something."""
+    """Count a call that has an outcome."""
     tally["tool_calls"] += 1
     tally["successful_tool_calls"] += not outcome.is_error
     if outcome.call.name not in tally["tools"]:

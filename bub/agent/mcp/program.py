@@ -1,4 +1,4 @@
-"""A server that is a program: started with little, heard line by line, and ended with all that it has started."""
+"""A server that is a program: started with few variables, read line by line, and ended with all that it has started."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Program(msgspec.Struct):
         return f"{how}: {self.last_words[-1]}" if self.last_words else how
 
     async def end(self) -> None:
-        """End it with all that it has started: nobody talks to it, it is asked to end, it is killed."""
+        """End it with all that it has started: first close its input, then ask it to end, then kill it."""
         with trio.CancelScope(shield=True):
             for step in (self._hang_up, self._ask_to_end, self._kill):
                 await step()

@@ -62,7 +62,7 @@ class Servers:
         return known
 
     async def close(self) -> None:
-        """Close all servers, also where that is cancelled."""
+        """Close all servers, also if that is cancelled."""
         with trio.CancelScope(shield=True):
             async with trio.open_nursery() as nursery:
                 for connection in self._connections:

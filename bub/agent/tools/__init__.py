@@ -1,1 +1,1 @@
-"""The tools that every agent has; which of them one may use, its profile says."""
+"""The tools that every agent has; the profile says which of them an agent may use."""

@@ -62,10 +62,10 @@ def is_public(address: Address) -> bool:
 
 
 def literal(host: str) -> Address | None:
-    """The address that a host is written as, None for a name.
+    """Return the address that a host is written as, None for a name.
 
     Raises ValueError for a number that is no address as people write it: `127.1` and `0x7f000001` are addresses to
-    some programs and names to others, and whoever writes one wants to be misunderstood.
+    some programs and names to others, and a person who writes one wants to be misunderstood.
     """
     try:
         return ipaddress.ip_address(host)

@@ -1,4 +1,4 @@
-"""Changing the text of a file: what is read of it first, what takes the place of what, and one after another."""
+"""Changing the text of a file: reads it, makes the edits one after another, and says where they are."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def with_plain_ends(self) -> Edit:
-        """It with line ends that are one letter; raises `ToolError` if it would change nothing."""
+        """The edit with line ends of one letter; raises `ToolError` if it would change nothing."""
         old, new = (text.replace("\r\n", "\n") for text in (self.old, self.new))
         if not old:
             raise ToolError("`old` is empty", help="fs.write writes a whole file", kind="invalid_input")
@@ -41,7 +41,7 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def make_edits(name: str, text: str, edits: Sequence[Edit]) -> tuple[str, str]:
-    """The text with all edits made in their order, and where that was; raises `ToolError` if one does not fit."""
+    """Return the text with all edits made in their order, and where; raises `ToolError` if one does not fit."""
     done, problems = [], []
     for number, edit in enumerate(edits, 1):
         try:
@@ -59,7 +59,7 @@ def make_edits(name: str, text: str, edits: Sequence[Edit]) -> tuple[str, str]:
 
 
 def replace_text(name: str, text: str, edit: Edit) -> tuple[str, list[int]]:
-    """The text with the new text for the old one, and where that was (BEHAVIOURS A27).
+    """Return the text with `new` in the place of the old text, and where that was (BEHAVIOURS A27).
 
     A line of the old text may end in the file as it does on Windows; the new text then does, too.
     """
@@ -89,7 +89,7 @@ def ends_as_windows(text: str) -> bool:
 
 
 def lines_of(text: str, places: list[int]) -> str:
-    """The first few places in words, as the numbers of their lines."""
+    """Return the first few places in words, as the numbers of their lines."""
     if len(places) == 1:
         return f"line {text.count(chr(10), 0, places[0]) + 1}"
     shown = ", ".join(str(text.count("\n", 0, place) + 1) for place in places[:10])
@@ -97,7 +97,7 @@ def lines_of(text: str, places: list[int]) -> str:
 
 
 def read_whole(place: AllowedPath, folder: int) -> bytes:
-    """All bytes of a file that is to be changed; `ToolError` if it is too large for that."""
+    """Return all bytes of a file that is to be changed; `ToolError` if it is too large for that."""
     file, status = place.open(folder)
     with file:
         if status.st_size > LARGEST_EDIT:
@@ -106,7 +106,7 @@ def read_whole(place: AllowedPath, folder: int) -> bytes:
 
 
 def encode(text: str) -> bytes:
-    """The bytes of a text that a model wrote."""
+    """Return the bytes of a text that a model wrote."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError:

@@ -54,7 +54,7 @@ _ENDING = 1.0
 
 
 class Guard:
-    """Watches over the groups of commands. It begins with the first one, and again should somebody have ended it."""
+    """Watches over the groups of commands. It begins with the first one, and begins again if somebody has ended it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -72,7 +72,7 @@ class Guard:
         return [_SHELL, "-c", _ANNOUNCED, "sh", *command]
 
     def pipe(self) -> int:
-        """Return the pipe that commands are announced with. Raises OSError when the guard cannot begin."""
+        """Return the pipe that commands are announced with. Raises OSError if the guard cannot begin."""
         if self._process is None or self._process.poll() is not None or self._pipe is None:
             self.close()
             self._begin()

@@ -43,7 +43,7 @@ class ShellProcess(msgspec.Struct):
 
     @classmethod
     async def start(cls, launch: Launch, guard: Guard) -> ShellProcess:
-        """Start a program; `ToolError` when that is not possible. Nothing can be typed into it."""
+        """Start a program; `ToolError` if that is not possible. Nothing can be typed into it."""
         words, env, mark = launch.words, dict(launch.env), ""
         if launch.confined is None:
             mark = env[OF_COMMAND] = guard.make_mark()
@@ -112,9 +112,9 @@ class ShellProcess(msgspec.Struct):
         return has_come
 
     async def end(self) -> None:
-        """End it with all of its group: asked first, and killed when it takes longer than `GRACE`.
+        """End it with all of its group: Bub asks it to end, and kills it after `GRACE`.
 
-        A cancelled turn waits for it, which is bounded: nothing that was cancelled goes on in secret.
+        A cancelled turn waits for it, for a bounded time: nothing that was cancelled goes on in secret.
         """
         with trio.CancelScope(shield=True):
             if self.process.returncode is None:

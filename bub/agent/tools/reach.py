@@ -33,8 +33,8 @@ Identity = tuple[int, int]
 class AllowedPath(msgspec.Struct, frozen=True):
     """A path that may be touched: real, so without a link in it, and below the folder that allows it.
 
-    `shown` is how it is told of: from the workspace where it lies in there. `kept` are folders that the way from
-    `root` must not lead through, and files that it must not lead to.
+    `shown` is its name for people and models: from the workspace on, if it is in there. `kept` are folders that the
+    way from `root` must not lead through, and files that it must not lead to.
     """
 
     path: Path
@@ -44,7 +44,7 @@ class AllowedPath(msgspec.Struct, frozen=True):
 
     @property
     def is_folder(self) -> bool:
-        """Whether it is a folder by now."""
+        """Whether it is a folder now."""
         return os.path.isdir(self.path)  # noqa: PTH112 (raises nothing)
 
     @contextmanager
@@ -60,7 +60,7 @@ class AllowedPath(msgspec.Struct, frozen=True):
             yield folder
 
     def open(self, folder: int) -> tuple[BinaryIO, os.stat_result]:
-        """The file, opened for reading in its opened folder; `ToolError` when it is not a regular one."""
+        """Open the file for reading in its opened folder; `ToolError` if it is not a regular one."""
         with self._explain_failure():
             self._check(os.stat(self.path.name, dir_fd=folder, follow_symlinks=False))
             file = os.fdopen(os.open(self.path.name, os.O_RDONLY | _FILE, dir_fd=folder), "rb")
@@ -73,7 +73,7 @@ class AllowedPath(msgspec.Struct, frozen=True):
             return file, found
 
     def status(self, folder: int) -> os.stat_result | None:
-        """What is known of the file, None when there is none; `ToolError` when it cannot be written."""
+        """Return what is known of the file, None if there is none; `ToolError` if it cannot be written."""
         with self._explain_failure():
             try:
                 found = os.stat(self.path.name, dir_fd=folder, follow_symlinks=False)
@@ -186,7 +186,7 @@ class Reach(msgspec.Struct, frozen=True):
         return cls(workspace, tuple(listed), _home(), context.own_files)
 
     def place(self, given: str, *, writing: bool = False) -> AllowedPath:
-        """The place that a path leads to, which need not exist; `ToolError` (`denied`) when it is out of reach.
+        """The place that a path leads to, which need not exist; `ToolError` (`denied`) if it is out of reach.
 
         Links are followed before anything is judged, and a relative path begins in the workspace (BEHAVIOURS A27).
         """
@@ -303,7 +303,7 @@ def regular_file(path: str | Path, *, within: Path | None = None) -> tuple[Path,
 
 
 def identity(found: os.stat_result) -> Identity:
-    """By what a file or folder is known under any name."""
+    """Return what identifies a file or folder, under any name."""
     return found.st_dev, found.st_ino
 
 

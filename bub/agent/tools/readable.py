@@ -15,7 +15,7 @@ _HEADINGS = {f"h{level}": f"{'#' * level} " for level in range(1, 7)} | {"li": "
 
 
 def readable(page: str) -> str:
-    """The text of an HTML page.
+    """Return the text of an HTML page.
 
     It is read once from left to right, and each search ends or gets further, so that a hostile page takes no longer
     than an honest one of its length; the parser of the standard library can take hours for a megabyte.

@@ -38,14 +38,14 @@ _NOT_FOR_CHILDREN = frozenset({"BASH_ENV", "ENV"})
 
 
 def find_shell() -> str:
-    """The program that commands are handed to."""
+    """Return the program that runs commands."""
     return shutil.which("bash") or "/bin/sh"
 
 
 def child_environment(environ: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, str]:
-    """The environment for a command: without Bub's own variables and without what can be a key (BEHAVIOURS A26).
+    """Return the environment for a command: without Bub's own variables, and without keys (BEHAVIOURS A26).
 
-    Left out are names such as `…_KEY` and `…_TOKEN`, addresses with a password, and whatever holds a secret of the
+    It leaves out names such as `…_KEY` and `…_TOKEN`, addresses with a password, and values that hold a secret of the
     settings. The setting `bash.env` lists names that are passed on all the same.
     """
     let_through = set((settings.get("bash") or {}).get("env") or ())
@@ -75,7 +75,7 @@ class Shells(msgspec.Struct):
     _changing: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
     async def start(self, session_id: str, launch: Launch) -> str:
-        """Start a program in the background and return its id; `ToolError` when too many run already."""
+        """Start a program in the background and return its id; `ToolError` if too many run already."""
         # One after another, as the calls of a step come all at once: whoever is counted is known, and will be ended.
         async with self._changing:
             own = self._commands.setdefault(session_id, {})
@@ -94,7 +94,7 @@ class Shells(msgspec.Struct):
             return f"b{self._started}"
 
     def find(self, session_id: str, key: str) -> ShellProcess:
-        """A command of this session; `ToolError` when it has none of that id."""
+        """Return a command of this session; `ToolError` if it has none of that id."""
         own = self._commands.get(session_id, {})
         if key not in own:
             there = ", ".join(own) or "none"
@@ -109,7 +109,7 @@ class Shells(msgspec.Struct):
             await trio.to_thread.run_sync(self.rooms.leave, session_id)
 
     async def close(self) -> None:
-        """End all commands of all sessions, also where that is cancelled."""
+        """End all commands of all sessions, also if that is cancelled."""
         with trio.CancelScope(shield=True):
             async with self._changing:
                 commands = [command for own in self._commands.values() for command in own.values()]

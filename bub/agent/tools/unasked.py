@@ -1,4 +1,4 @@
-"""Commands that run without a question, since the profile lists how they begin: which words they come to.
+"""Commands that run without a question, since the profile lists how they begin: which words run.
 
 What is compared is what runs: a program that was looked up, with these words, and no shell reads them once more.
 """
@@ -24,7 +24,7 @@ _PIECES = re.compile(r"[:,]")
 
 
 async def find_unasked(tool: Tool, arguments: Mapping[str, Any], policy: ToolPolicy, context: ToolContext) -> Words:
-    """Return the words to run if nobody has to be asked about a command; none if a person has to be."""
+    """Return the words to run if a command needs no question; none if it needs one."""
     words = read_command(str(arguments.get(tool.command) or "")) if tool.command is not None else None
     if words is None:
         return ()

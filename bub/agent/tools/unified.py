@@ -1,4 +1,4 @@
-"""Unified diffs as models write them: read without trust in their numbers, and applied only where every line fits."""
+"""Unified diffs as models write them: Bub does not trust their numbers, and applies a hunk only if every line fits."""
 
 from __future__ import annotations
 
@@ -227,9 +227,9 @@ def _unquote(name: str) -> str:
 
 
 def apply_hunks(text: str, hunks: Sequence[Hunk]) -> tuple[str, list[int]]:
-    """The text with all hunks applied, and the line of each; raises `DiffError` with a problem for each misfit.
+    """Return the text with all hunks applied, and the line of each; raises `DiffError` with each that does not fit.
 
-    Every line that a hunk does not change has to be there exactly. Where that is in several places, its number decides.
+    Every line that a hunk does not change has to be there exactly. If that is in several places, its number decides.
     """
     pieces = re.findall(r"[^\n]*\n|[^\n]+", text)
     bodies = [_body(piece) for piece in pieces]

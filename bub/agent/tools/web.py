@@ -42,13 +42,13 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 async def resolve_name(host: str, port: int) -> list[str]:
-    """The addresses of a name, as the system knows them; raises OSError or UnicodeError when it knows none."""
+    """Return the addresses of a name, as the system knows them; raises OSError or UnicodeError if it knows none."""
     found = await trio.socket.getaddrinfo(host, port, type=trio.socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[4][0]) for address in found))
 
 
 def web_tools(resolve: Resolve = resolve_name, permits: Callable[[Address], bool] = is_public) -> list[Tool]:
-    """The tools for the web. `permits` says which addresses may be connected to where no settings allow more."""
+    """The tools for the web. `permits` says which addresses may be connected to if the settings allow no more."""
     return [fetch.bind(resolve, permits)]
 
 
