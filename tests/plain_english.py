@@ -35,7 +35,7 @@ COMMANDS = "bub/cli"
 SCHEMA = "schemas/pipeline.schema.json"
 """The descriptions of keys, which `bub explain` and editors show."""
 MOST_WORDS = 45
-"""How many words a sentence of a page may have; quoted code counts as one."""
+"""How many words a sentence of a page may have; quoted code and a link count as one each."""
 
 
 class Rule(NamedTuple):
@@ -68,7 +68,7 @@ TOLD = (
     _rule(" told", "(?:is|are|was|were|be|been|being) told", "say who says it: `Bub prints`, `the model reads`"),
     _rule("stand|stood", "stands?(?! (?:in )?for)|stood|standing", "`is`, `is set in`, `is written`"),
     _rule("come to|comes to|came to", "(?:comes?|came) to(?! an end)", "`is`, `becomes`, `gives`"),
-    _rule("where", f"{_OPENING}where", _CONDITION),
+    _rule("where", rf"{_OPENING}where(?!\s*\|)", _CONDITION),
     _rule("where", "where (?:nobody|none|nothing|no|there is|left out|it is not)", _CONDITION),
     _rule("remark", "remarks?", "`comment`"),
     _rule("texts", "texts", "`strings`, or say which: `messages`, `answers`"),
@@ -119,6 +119,7 @@ _LEFT_OUT = re.compile(r"<!-- not plain: .*?\n\n|<[a-z]+\s[^>]*>", re.DOTALL)
 _LATER = re.compile(r"(?<=\n)## \[.*?\n## \[", re.DOTALL)
 _BREAK = re.compile(r"(?<=[.!?])[)\"*]*\s|\n\s*\n|\||\n(?= *(?:[-*>#]|\d+\.) )|\Z")
 """Where a sentence ends: an item of a list and a cell of a table have sentences of their own."""
+_LINK = re.compile(r"\[[^\]]*\]``")
 _DESCRIPTION = re.compile(r' *"(?:description|title)": "(.*)",?$')
 _NO_PROSE = re.compile(r"\s*(?:select|insert|update|delete|create) ")
 """How the strings begin that a database reads, in which `where` is a word of its language."""
@@ -165,7 +166,7 @@ def _check_lengths(prose: str, file: str) -> Iterator[Find]:
     """Yield each sentence that is too long."""
     start = 0
     for end in _BREAK.finditer(prose):
-        sentence = prose[start : end.start()]
+        sentence = _LINK.sub("``", prose[start : end.start()])
         if (words := len(sentence.split())) > MOST_WORDS:
             line = 1 + prose.count("\n", 0, start + len(sentence) - len(sentence.lstrip()))
             yield Find(file, line, f"{' '.join(sentence.split()[:6])} …", f"{words} words: two sentences, or a list")
