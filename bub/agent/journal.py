@@ -70,7 +70,7 @@ class Journal:
         return [{**each, "line": name_part(placed[each["place"]])} for each in await self.keep(placed)]
 
     async def note_system(self, system: str) -> None:
-        """Hold the system prompt, unless it stands behind the last anchor already: it is kept once, not at every turn.
+        """Hold the system prompt, unless it is behind the last anchor already: it is kept once, not at every turn.
 
         What came before the anchor is not looked through, however long it is.
         """

@@ -53,7 +53,7 @@ def ask_for_model(current: Mapping[str, Any], ask: Asking, *, local: CallModel |
 
 
 class _Chosen(msgspec.Struct, frozen=True):
-    """A model and where it is asked; `base`, `key` (a reference) and `api` are None where nothing is said of them."""
+    """A model and where it is asked; `base`, `key` (a reference) and `api` are None if nothing is said of them."""
 
     provider: str
     model: str
@@ -156,7 +156,7 @@ def _usual_provider(ask: Asking) -> str:
 
 
 def _ask_for_base(provider: str, known: _Chosen, ask: Asking) -> str | None:
-    """The address, asked for where it is not the same for everybody; None for the usual one."""
+    """The address, asked for if it is not the same for everybody; None for the usual one."""
     there = PROVIDERS.get(provider)
     if there is not None and there.key_variable is not None and not there.is_own and known.base is None:
         return None

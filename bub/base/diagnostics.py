@@ -38,7 +38,7 @@ START = Range(Position(1, 1), Position(1, 1))
 
 
 NO_FILE = "the environment"
-"""The file of a finding about a variable of the environment: it stands in none."""
+"""The file of a finding about a variable of the environment: it is in none."""
 
 STDIN = "<stdin>"
 """What findings call the file that is piped in."""

@@ -154,7 +154,7 @@ class Exchange:
         self._deadline = trio.current_time() + limits.patience
 
     async def begin(self) -> bool:
-        """Receive the head of the request; False where none came in time."""
+        """Receive the head of the request; False if none came in time."""
         head = None
         with trio.move_on_at(self._deadline):
             head = await self._next_event()

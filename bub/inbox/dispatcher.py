@@ -366,7 +366,7 @@ class Dispatcher:
     # Replies.
 
     async def _take_reply(self, batch: Batch, reply: Envelope) -> bool:
-        """A reply of a turn: it is sent once the turn is over. False where nobody could deliver it (C26)."""
+        """A reply of a turn: it is sent once the turn is over. False if nobody could deliver it (C26)."""
         message, asked = ChannelMessage.of(reply), batch.message
         goes_back = (message.channel, message.chat_id) == (asked.channel, asked.chat_id)
         target = message.output_channel or (asked.output_channel if goes_back else "") or message.channel

@@ -172,7 +172,7 @@ class ChannelManager:
 
     @property
     def schedules(self) -> Mapping[str, Mapping[str, Any]]:
-        """How each schedule is (`Scheduler.states`); nothing where none fire."""
+        """How each schedule is (`Scheduler.states`); nothing if none fire."""
         return self._scheduler.states if self._scheduler is not None else {}
 
     @property

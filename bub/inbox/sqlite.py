@@ -86,7 +86,7 @@ class SqliteInbox:
     # The file.
 
     def open(self, *, is_half: bool = False) -> None:
-        """Open the file, which is made, as its folder is, where it is not there; it is for its owner only.
+        """Open the file, which is made, as its folder is, if it is not there; it is for its owner only.
 
         Only who goes on with a copy opens one that may be half (`is_half`).
         """

@@ -114,7 +114,7 @@ def _find_cursor(lines: list[str], at: Position, before: int, behind: int) -> _C
 
 
 def _open_brackets(lines: Iterable[str]) -> list[str]:
-    """Return the brackets that are open behind these lines; quotes and remarks are passed over."""
+    """Return the brackets that are open behind these lines; quotes and comments are passed over."""
     found: list[str] = []
     for line in lines:
         plain = re.sub(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|(?:^|\s)#.*", "", line)

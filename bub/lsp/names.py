@@ -124,7 +124,7 @@ def _add(edits: dict[str, _Edits], pipeline: Open, place: Place, text: str, enco
 
 
 def _in_quotes(pipeline: Open, place: Place, name: str) -> str:
-    """Return a name in the quotes that stand around the old one."""
+    """Return a name in the quotes that are around the old one."""
     lines = re.split(r"\r\n|\r|\n", pipeline.document.sources.get(place.file, ""))
     start = place.range.start
     line = lines[start.line - 1] if start.line <= len(lines) else ""

@@ -16,7 +16,7 @@ DENY = "deny"
 
 
 class Denial(NamedTuple):
-    """A `{"deny": …}` in the text of a function, where it stands in its file, and whether it is returned."""
+    """A `{"deny": …}` in the text of a function, where it is in its file, and whether it is returned."""
 
     range: Range
     is_returned: bool

@@ -54,7 +54,7 @@ class Settings(msgspec.Struct, metaclass=_SettingsMeta):
     def of(cls, framework: HasSettings) -> Self:
         """Read the section from the settings that `framework` has for its profile.
 
-        A text may stand for a number or a truth value.
+        A text may stand for a number or a boolean.
 
         Raises `BubError` with the path of the setting that is missing, unknown or of a wrong type, never with a value.
         """

@@ -100,7 +100,7 @@ class MessageTurn(WatchedTurn):
 
     @property
     def session_id(self) -> str:
-        """The session that was found; where no stage makes one, it is where the message comes from."""
+        """The session that was found; if no stage makes one, it is where the message comes from."""
         found = self._turn.session_id if self._turn is not None else None
         return found if found is not None else origin_of(self._current)
 
@@ -198,7 +198,7 @@ class MessageTurn(WatchedTurn):
         return Admission(running > 0, running, sessions.waiting(session_id) - steering, steering)
 
     async def admit(self, busy: Admission) -> str | None:
-        """What becomes of the message, by the hook `admit_message`; None where no plugin says (BEHAVIOURS C18).
+        """What becomes of the message, by the hook `admit_message`; None if no plugin says (BEHAVIOURS C18).
 
         A plugin that fails, or says what nobody knows, has no say: `on_error` is told (C20).
         """

@@ -32,9 +32,9 @@ class TurnUnderWay:
     """A turn as its session sees it: its places in line, what it keeps open, and the turn it was started from.
 
     `lifespan` is what its message brought along to be open while it runs; what is no context manager is left alone.
-    `ask` puts a question to who sent the message, None where nobody can be asked. `dispatch` takes its replies, None
-    where nobody does. `steering` holds what comes while it runs, None where nothing can. `loaded` is what it runs on.
-    `notes` keeps which of its calls have begun, None where nobody does.
+    `ask` puts a question to who sent the message, None if nobody can be asked. `dispatch` takes its replies, None
+    if nobody does. `steering` holds what comes while it runs, None if nothing can. `loaded` is what it runs on.
+    `notes` keeps which of its calls have begun, None if nobody does.
     `typed` is the text of the message if the operator handed it over, else None. `writers` tells who wrote what it
     answers, by now. `request` is what a program brings that asks as it would ask a model.
     """
@@ -114,7 +114,7 @@ class TurnUnderWay:
 class Sessions:
     """Keeps the turns of one session apart, and those of different sessions side by side within `limit`.
 
-    There is one queue for each session (BEHAVIOURS T40). Messages of one origin stand in line until they stand in that
+    There is one queue for each session (BEHAVIOURS T40). Messages of one origin stand in line until they are in that
     of their session, so that they keep their order even if finding the session takes time.
     """
 

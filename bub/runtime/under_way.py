@@ -47,7 +47,7 @@ async def _ask(turn: TurnUnderWay, ask: Ask, is_own: bool, question: Question) -
 
 
 def notes_under_way() -> CallNotes | None:
-    """Keeps which calls of the turn under way, or of one it was started from, have begun; None where nobody does."""
+    """Keeps which calls of the turn under way, or of one it was started from, have begun; None if nobody does."""
     turn = current_turn.get()
     return next((one.notes for one in turn.chain() if one.notes is not None), None) if turn is not None else None
 
@@ -71,7 +71,7 @@ def request_under_way() -> ClientRequest | None:
 
 
 def steering_under_way() -> Steering | None:
-    """What comes for the turn under way while it runs; None where nothing can."""
+    """What comes for the turn under way while it runs; None if nothing can."""
     turn = current_turn.get()
     return turn.steering if turn is not None and turn.runs else None
 
@@ -94,7 +94,7 @@ def receiver_under_way() -> Dispatch | None:
 async def dispatch_reply(reply: Envelope) -> bool:
     """Hand a reply to who asked for the turn under way, or for the one it was started from.
 
-    False where nobody takes it.
+    False if nobody takes it.
     """
     receiver = receiver_under_way()
     return receiver is not None and await receiver(reply)

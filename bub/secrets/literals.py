@@ -1,4 +1,4 @@
-"""Secrets that stand in a text as they are: which parts of it may be one, as far as the text alone can tell."""
+"""Secrets that are in a text as they are: which parts of it may be one, as far as the text alone can tell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bub.base.quoting import IN_QUERY
 from bub.secrets.names import SECRET_IN_ADDRESS, SECRET_WORDS
 
 SHORTEST_UNMARKED = 8
-"""A text of fewer characters is no secret where nobody marked it as one, nor is such a part of a secret."""
+"""A text of fewer characters is no secret if nobody marked it as one, nor is such a part of a secret."""
 
 _NO_KEY = r"\d{1,15}|[^\W\d_]?(?:[a-z]{1,20}|[A-Z]{1,20})|(?=.{1,7}$)[a-z]+\d+"
 

@@ -23,7 +23,7 @@ SECRET_HEADER = r"(?i)auth|key|token|secret|password|cookie|credential|signature
 """The name of an HTTP header that may hold a secret; the schema of `providers.NAME.headers` says the same."""
 
 SECRET_IN_ADDRESS = f"{IN_ADDRESS}@"
-"""An address with a password, or for the web with what stands in the place of a user, which is a token."""
+"""An address with a password, or for the web with what is in the place of a user, which is a token."""
 
 
 _SLIPS_FOR = ("key", "token", "secret", "password", "passphrase", "credential", "apikey")

@@ -23,7 +23,7 @@ SHORTEST = 4
 class Redactor(msgspec.Struct, frozen=True):
     """Covers secrets in texts and values; `Redactor.of` makes one.
 
-    `secrets` are the texts to cover as they stand, the longest first.
+    `secrets` are the texts to cover as they are, the longest first.
     """
 
     secrets: tuple[str, ...]

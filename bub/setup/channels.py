@@ -49,7 +49,7 @@ def ask_for_profiles(
     """Where in the file the routes change, by the profile that is to answer on each channel.
 
     Asked is for the messages that no narrower route takes. The route that is for just this channel gets another
-    profile; where there is none, one is put before the first that would take all of its messages, else at the end.
+    profile; if there is none, one is put before the first that would take all of its messages, else at the end.
     """
     if len(profiles) < 2:
         return {}

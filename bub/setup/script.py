@@ -56,7 +56,7 @@ class Script:
         return cls(_read_answers(file) if file is not None else {}, environ, tell)
 
     def put(self, query: Query) -> Any:
-        """The answer as it was given, else the default. Raises `UsageError` for a wrong one and where there is none."""
+        """The answer as it was given, else the default. Raises `UsageError` for a wrong one and if there is none."""
         name = query.name
         if name in self.asked:
             again = f"the answers lead back to `{name}`"

@@ -29,7 +29,7 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 def read_servers(text: str) -> Imported:
-    """Read the servers of an `mcp.json`, which may have remarks. No secret of it is kept. Raises `UsageError`."""
+    """Read the servers of an `mcp.json`, which may have comments. No secret of it is kept. Raises `UsageError`."""
     try:
         bare = _TRAILING.sub(lambda found: found[1] or "", _REMARK.sub(lambda found: found[1] or "", text))
         said = msgspec.json.decode(bare.encode(errors="replace"))

@@ -14,7 +14,7 @@ THOUGHTS = "thoughts"
 _MEDIA = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,")
 
 REPEATED = "repeated"
-"""The key of `meta` that is true for what stands behind an anchor once more, since it stays in the conversation."""
+"""The key of `meta` that is true for what is behind an anchor once more, since it stays in the conversation."""
 
 _WITHIN_A_TURN = ("continued", "steered", REPEATED)
 """What the notes of a message say that did not begin a turn."""

@@ -15,7 +15,7 @@ Fetch = Callable[[TapeQuery], Awaitable[list[TapeEntry]]]
 
 
 class Fork:
-    """What a turn has written so far. `last` is the newest entry of the tape that it stands on, or nothing."""
+    """What a turn has written so far. `last` is the newest entry of the tape that it is on, or nothing."""
 
     def __init__(self, tape: str, last: Sequence[TapeEntry]) -> None:
         self._tape = tape

@@ -38,7 +38,7 @@ def is_long(text: str) -> bool:
 
 
 async def spill(tape: Tape, text: str) -> Spilled:
-    """Put a text aside and return what stands in its place (BEHAVIOURS P22). Raises TapeError as `Tape.append`."""
+    """Put a text aside and return what is in its place (BEHAVIOURS P22). Raises TapeError as `Tape.append`."""
     text = mend(text)
     handle = hashlib.sha256(text.encode()).hexdigest()[:12]
     parts = list(parts_of(text)) or [text]

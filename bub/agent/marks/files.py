@@ -27,7 +27,7 @@ _MOST_LISTED = 10_000
 
 
 class FileMarks:
-    """The marks of files, by their real paths; where no tape is kept, none are."""
+    """The marks of files, by their real paths; if no tape is kept, none are."""
 
     def __init__(self, store: TapeStore | AsyncTapeStore | None) -> None:
         self._tape = Tape(_FILES, store) if store is not None else None

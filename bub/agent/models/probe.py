@@ -59,7 +59,7 @@ class Served(msgspec.Struct, frozen=True):
 async def ask_for_models(client: httpx.AsyncClient, endpoint: Endpoint, patience: float) -> Served:
     """What the server of an endpoint says when it is asked for its models, within `patience` seconds.
 
-    Raises `ModelError` where nothing answers.
+    Raises `ModelError` if nothing answers.
     """
     import httpx
 

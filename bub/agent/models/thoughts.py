@@ -52,7 +52,7 @@ def put_in_place(others: list[dict[str, Any]], blocks: Sequence[Mapping[str, Any
 class ThoughtSplitter:
     """Tells thoughts from words in a text that begins with `<think>`, as servers send it that do not tell them apart.
 
-    Only what stands at the beginning is a thought: a model may speak of such a tag anywhere else.
+    Only what is at the beginning is a thought: a model may speak of such a tag anywhere else.
     """
 
     __slots__ = ("_held", "_is_thinking", "_is_trimming", "is_settled")

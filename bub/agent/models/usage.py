@@ -26,7 +26,7 @@ class Tokens(msgspec.Struct, frozen=True):
 
 
 def tokens_of(usage: Mapping[str, Any] | None) -> int:
-    """All tokens of a `usage` event, sent and received, cached ones counted once; 0 where nothing was counted.
+    """All tokens of a `usage` event, sent and received, cached ones counted once; 0 if nothing was counted.
 
     OpenAI's `prompt_tokens` hold the cached ones already and its total is their sum with the completion. Anthropic
     counts what was read from the cache, what was written to it, and what passed it by, each on its own.
@@ -40,13 +40,13 @@ def tokens_of(usage: Mapping[str, Any] | None) -> int:
 
 
 def count_directions(usage: Mapping[str, Any] | None) -> tuple[int, int]:
-    """The tokens of a `usage` event by direction, cached ones counted as sent; zeros where nothing was counted."""
+    """The tokens of a `usage` event by direction, cached ones counted as sent; zeros if nothing was counted."""
     counted = count_tokens(usage)
     return counted.sent, counted.received
 
 
 def count_tokens(usage: Mapping[str, Any] | None) -> Tokens:
-    """The tokens of a `usage` event; zeros where nothing was counted.
+    """The tokens of a `usage` event; zeros if nothing was counted.
 
     OpenAI's APIs, and those like them, say in details, or in a field beside it (DeepSeek), how many of what was sent
     they had in their cache.

@@ -19,9 +19,9 @@ _TEXTS = frozenset({"application/json", "application/toml", "application/xml", "
 
 
 def prompt_of(message: Envelope) -> str | list[Part]:
-    """A message as the model reads it (BEHAVIOURS T33): text, or a list of parts where there is more than text.
+    """A message as the model reads it (BEHAVIOURS T33): text, or a list of parts if there is more than text.
 
-    Images, audio, video and PDFs become parts. A document that is text stands in the text; anything else is named
+    Images, audio, video and PDFs become parts. A document that is text is in the text; anything else is named
     there, so that the model knows of it.
     """
     text = content_of(message)

@@ -17,7 +17,7 @@ KEPT_OUTPUT = 1024 * 1024
 
 
 class _Wait(msgspec.Struct, eq=False):
-    """Somebody waits for output from byte `offset` on, or for a `text` in it; `searched` is up to where it is not."""
+    """Somebody waits for output from byte `offset` on, or for a `text` in it; `searched` is up to if it is not."""
 
     offset: int
     text: bytes

@@ -9,7 +9,7 @@ from bub.channels.terminal.escaping import escape_controls
 
 _NAME = re.compile(r"\S+ {2,}(?=\S)")
 _BELOW = 4
-"""How far, in cells, words are indented that stand below the name that they are about."""
+"""How far, in cells, words are indented that are below the name that they are about."""
 _FURTHER = 6
 """How far, in cells, the further rows of a line are indented that is shown letter by letter."""
 
@@ -51,7 +51,7 @@ def _wrap(line: str, width: int) -> list[str]:
 def hang(text: str, width: int) -> str:
     """Return a list of names, each with words about it at the same place, so that the words stay below each other.
 
-    In a narrow window they stand below the name. Any other text is returned as it is.
+    In a narrow window they are below the name. Any other text is returned as it is.
     """
     found = [(line, _NAME.match(line)) for line in text.split("\n")]
     places = {match.end() if match is not None else 0 for _, match in found}

@@ -54,7 +54,7 @@ _ROWS_BESIDE = 8
 _MOST_THOUGHTS = 4
 _MOST_STEPS = 8
 _SPARE = 1
-"""How many rows more the line and what stands beside it may take in a narrower window."""
+"""How many rows more the line and what is beside it may take in a narrower window."""
 _GROUPS: dict[Look, int] = {"tool": 2, "failed": 2, "note": 3}
 """What is printed below its like without an empty row between."""
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

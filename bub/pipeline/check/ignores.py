@@ -21,25 +21,25 @@ UNUSED, NAMELESS = "B041", "B042"
 
 _IGNORE = r"#\s*bub:\s*ignore\b(?:\s*\[(?P<codes>[^\]\n]*)\])?.*"
 _HINT = "ignore"
-"""What every such remark holds: most files have none, and are not looked through."""
+"""What every such comment holds: most files have none, and are not looked through."""
 
 _OF_THE_MACHINE = frozenset({"B014", "B031", "B032", "B033", "B034", "B035", "B106", "B160", "B161"})
-"""What is found on one machine and not on another: a remark about it may be needed elsewhere."""
+"""What is found on one machine and not on another: a comment about it may be needed elsewhere."""
 _OF_PLUGINS = "B200"
 """From this code on, findings need the plugins loaded."""
 
 
 class Named(msgspec.Struct, frozen=True):
-    """A code that a remark names, and where."""
+    """A code that a comment names, and where."""
 
     code: str
     range: Range
 
 
 class Ignore(msgspec.Struct, frozen=True):
-    """A remark that silences the warnings with these codes that begin on one `line`; 0 if no line follows it.
+    """A comment that silences the warnings with these codes that begin on one `line`; 0 if no line follows it.
 
-    `range` is that of the whole remark; one that has a line of its own is `apart`.
+    `range` is that of the whole comment; one that has a line of its own is `apart`.
     """
 
     file: str
@@ -50,7 +50,7 @@ class Ignore(msgspec.Struct, frozen=True):
 
 
 def ignores_of(document: Document) -> list[Ignore]:
-    """Return the remarks in the files of a document that are not Bub's own."""
+    """Return the comments in the files of a document that are not Bub's own."""
     return [
         ignore
         for layer in document.layers
@@ -60,7 +60,7 @@ def ignores_of(document: Document) -> list[Ignore]:
 
 
 def check_ignores(document: Document) -> list[Diagnostic]:
-    """Each remark that names no code, or one that there is not, as a warning."""
+    """Each comment that names no code, or one that there is not, as a warning."""
     findings = Findings()
     for ignore in ignores_of(document):
         if not ignore.codes:
@@ -79,10 +79,10 @@ def check_ignores(document: Document) -> list[Diagnostic]:
 def settle(
     findings: Iterable[Diagnostic], ignores: Iterable[Ignore], *, complete: bool = False, loaded: bool = False
 ) -> tuple[Diagnostic, ...]:
-    """Return findings, sorted, without the warnings and notes that remarks silence.
+    """Return findings, sorted, without the warnings and notes that comments silence.
 
     Remarks in plugins' own `.py` files count for what is found there. If the check was `complete`, which means for all
-    profiles, each remark that silences nothing is a warning; `loaded` says that the plugins were, too.
+    profiles, each comment that silences nothing is a warning; `loaded` says that the plugins were, too.
     """
     found, remarks = sort_diagnostics(findings), list(dict.fromkeys(ignores))
     python = dict.fromkeys(item.file for item in found if item.file.endswith(".py") and item.severity != "error")
@@ -102,7 +102,7 @@ def settle(
 
 
 class _Spot(msgspec.Struct, frozen=True):
-    """Where a remark and a finding meet."""
+    """Where a comment and a finding meet."""
 
     file: str
     line: int
@@ -114,7 +114,7 @@ def _spot_of(item: Diagnostic) -> _Spot:
 
 
 def _tell_idle(ignore: Ignore, severities: Mapping[_Spot, set[Severity]], loaded: bool, findings: Findings) -> None:
-    """Tell what a remark names and does not silence, unless it may be found elsewhere, or with the plugins loaded."""
+    """Tell what a comment names and does not silence, unless it may be found elsewhere, or with the plugins loaded."""
     unused = []
     for named in ignore.codes:
         found = severities.get(_Spot(ignore.file, ignore.line, named.code))
@@ -153,7 +153,7 @@ def _in_yaml(file: str, text: str, root: Node) -> Iterator[Ignore]:
 
 
 def _in_python(file: str) -> Iterator[Ignore]:
-    """Yield the remarks of a plugin's file; none of what cannot be read, or was installed: others have written that."""
+    """Yield the comments of a plugin; none of what cannot be read, or was installed: others have written that."""
     import tokenize  # only if something was found in such a file
 
     if "site-packages" in re.split(r"[/\\]", file):
@@ -203,7 +203,7 @@ def _split(text: str) -> list[str]:
 
 
 class _Texts:
-    """The texts of a file, in which a `#` begins no remark."""
+    """The texts of a file, in which a `#` begins no comment."""
 
     def __init__(self, root: Node, file: str, lines: Sequence[str]) -> None:
         spans = [place.range for _, node in walk(root) for place in _places_of(node) if place.file == file]
@@ -223,7 +223,7 @@ def _places_of(node: Node) -> Iterator[Place]:
 
 
 def _inside(span: Range, lines: Sequence[str]) -> Range:
-    """The range of a text without the line that opens a block, on which a remark may stand."""
+    """The range of a text without the line that opens a block, on which a comment may stand."""
     first = lines[span.start.line - 1][span.start.column - 1 :]
     opens = re.match(r"[|>]", first) and span.end.line > span.start.line
     return Range(Position(span.start.line + 1, 1), span.end) if opens else span

@@ -1,4 +1,4 @@
-"""What a check imports when it first needs it: most files have no mistake, settings, schedules, tests or remarks."""
+"""What a check imports when it first needs it: most files have no mistake, settings, schedules, tests or comments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets that stand in a file as plain text."""
+"""Secrets that are in a file as plain text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bub.secrets.verdict import is_marked
 
 
 def literal_secrets(root: Node, sections: Mapping[str, Schema] | None = None) -> list[Diagnostic]:
-    """A warning for each secret that stands in the file itself instead of a reference to it.
+    """A warning for each secret that is in the file itself instead of a reference to it.
 
     A secret is here what a schema marks as one; `sections` holds the schemas of the plugins' settings by plugin. The
     secret is never part of the finding.

@@ -91,7 +91,7 @@ def _explain_error(
     homes: Mapping[str, tuple[str, ...]],
     is_hidden: Callable[[Path], bool],
 ) -> Iterator[Diagnostic]:
-    """The findings about one error at `node`, which stands in `around`."""
+    """The findings about one error at `node`, which is in `around`."""
     schema: Schema = error.schema if isinstance(error.schema, Mapping) else {}
     said = schema.get("errorMessage")
     rule = error.validator

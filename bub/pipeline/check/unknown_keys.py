@@ -18,7 +18,7 @@ from bub.pipeline.source.schemas import Schema, names_of_settings, pipeline_sche
 
 @cache
 def homes_of_keys() -> Mapping[str, tuple[str, ...]]:
-    """Where each key of the file belongs, for the hint that a key stands in the wrong place."""
+    """Where each key of the file belongs, for the hint that a key is in the wrong place."""
     schema = pipeline_schema()
     homes: dict[str, tuple[str, ...]] = {}
     for owner in ("stage", "hook", "plugin", "server", "profile", "route", "test"):
@@ -39,7 +39,7 @@ def find_unknown_keys(schema: Schema, node: Node) -> list[str]:
 
 
 def find_sure_keys(node: Node, known: list[str]) -> dict[str, str]:
-    """The keys of a mapping that can only be slips for a known one, each with that one, where it is not there already.
+    """The keys of a mapping that can only be slips for a known one, each with that one, if it is not there already.
 
     Of two that would become the same key neither is sure.
     """

@@ -39,7 +39,7 @@ from bub.pipeline.source.profiles import Effective
 from bub.plugins.finding import PYTHON, Declared, EntryPoints, find_plugins, read_entry_points
 
 READ_OTHERWISE = "B012"
-"""The warning about a word such as `yes`, which is text here and a truth value in other tools."""
+"""The warning about a word such as `yes`, which is text here and a boolean in other tools."""
 
 
 UNREADABLE_LOCK = "B246"

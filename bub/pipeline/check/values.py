@@ -1,4 +1,4 @@
-"""Values that a schema does not allow: what stands there, what has to, and what to write instead."""
+"""Values that a schema does not allow: what is there, what has to, and what to write instead."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def describe(path: Path) -> str:
 
 
 def may_be_told(path: Path) -> bool:
-    """Whether a message may name what stands at a path: no setting, and nothing that is named like a secret.
+    """Whether a message may name what is at a path: no setting, and nothing that is named like a secret.
 
     In the place of a setting there may be a key that was pasted there.
     """

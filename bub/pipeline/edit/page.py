@@ -15,7 +15,7 @@ from bub.pipeline.source.line_index import LineIndex
 from bub.pipeline.source.splice import Edit
 
 _PROPERTIES = re.compile(r"(?:&\S+(?:\s|#[^\r\n]*)*)?")
-"""What may stand before a value: its anchor, and a remark."""
+"""What may stand before a value: its anchor, and a comment."""
 
 _BREAK = r"(?>\r\n|\r|\n)"
 _LINE_END = re.compile(_BREAK)
@@ -98,7 +98,7 @@ class YamlPage:
         return found.start() if found else len(self.text)
 
     def _behind(self, offset: int, indent: int) -> int:
-        """Return where the next entry of a block begins: behind the last one's line and the remarks that trail it."""
+        """Return where the next entry of a block begins: behind the last one's line and the comments that trail it."""
         remark = rf"{_BREAK}(?:[ \t]*+{_BREAK})*+ {{{indent},}}#[^\r\n]*"
         found = re.compile(f"(?:{remark})*").match(self.text, self._line_end(offset))
         assert found is not None  # it matches "" as well
@@ -227,7 +227,7 @@ class YamlPage:
         return self._replace(above[-2], holder, {}) if len(above) > 1 else [self._edit(*entries[0], "{}")]
 
     def _replace_items(self, old: Node, new: Sequence[Any]) -> list[Edit]:
-        """Make one list of another; what stays keeps its place, remarks and all."""
+        """Make one list of another; what stays keeps its place, comments and all."""
         items = old.elements()
         before, after = [repr(item.plain()) for item in items], [repr(value) for value in new]
         edits: list[Edit] = []
@@ -280,7 +280,7 @@ class YamlPage:
         return edits
 
     def _is_alone(self, entry: _Span, *, in_list: bool) -> bool:
-        """Return whether nothing but a remark shares the lines of an entry."""
+        """Return whether nothing but a comment shares the lines of an entry."""
         before = self.text[self._line_start(entry.start) : entry.start]
         dash = r"-?" if in_list else ""
         rest = _REST_IN_BRACKETS.match(self.text, entry.end)

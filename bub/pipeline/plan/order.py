@@ -29,7 +29,7 @@ class StageLayer(msgspec.Struct, frozen=True):
     """The stages that one file or profile names, and all that it can set them beside: its own and inherited ones.
 
     `inherited` is None for the layer that extends nothing; there the order written is the order. `heirs` are, for each
-    inherited stage that is replaced, the inherited ones that stand for it: what is set beside it stands beside them.
+    inherited stage that is replaced, the inherited ones that stand for it: what is set beside it is beside them.
     `name` is as in `Place.layer`.
     """
 
@@ -82,7 +82,7 @@ def last_of(replacing: Mapping[str, tuple[str, ...]], name: str) -> tuple[str, .
 
 
 def order_stages(layers: Iterable[StageLayer], merged: Mapping[str, Node]) -> tuple[list[str], frozenset[str]]:
-    """The ids of all stages in the order they stand in once every layer has placed its own, and those adrift.
+    """The ids of all stages in the order they are in once every layer has placed its own, and those adrift.
 
     A layer sets new stages beside others and moves inherited ones by `before` and `after`. What cannot be placed
     (a circle, an unknown name) stands at the end, so that the rest can still be read.

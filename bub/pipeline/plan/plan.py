@@ -82,7 +82,7 @@ class Plan(msgspec.Struct, frozen=True):
     tools: Node | None = None
 
     def above(self, stage: StagePlan) -> tuple[StagePlan, ...]:
-        """The stages that stand above one, in order."""
+        """The stages that are above one, in order."""
         return self.stages[: self.position[stage.id]]
 
     def waits_for(self, stage: StagePlan) -> frozenset[str]:

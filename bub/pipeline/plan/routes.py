@@ -67,7 +67,7 @@ class RouteTable:
 class Routing(msgspec.Struct, frozen=True):
     """What became of a message: the profile it gets, and the `routes` in order, each with the field that refused it.
 
-    `taken` is the route that matched, None where none did; those behind it are not asked.
+    `taken` is the route that matched, None if none did; those behind it are not asked.
     """
 
     message: Mapping[str, Any]
@@ -77,7 +77,7 @@ class Routing(msgspec.Struct, frozen=True):
 
     @property
     def session_id(self) -> str:
-        """The session that the message belongs to, where no plugin says another."""
+        """The session that the message belongs to, if no plugin says another."""
         own = str(field_of(self.message, SESSION) or "").strip()
         return own or ":".join(str(field_of(self.message, name)) for name in ADDRESS)
 

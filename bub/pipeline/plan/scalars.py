@@ -18,7 +18,7 @@ def text_of(node: Node | None) -> str | None:
 
 
 def flag_of(node: Node | None) -> bool | None:
-    """A truth value (also one that a reference gave as text), or None."""
+    """A boolean (also one that a reference gave as text), or None."""
     if node is None:
         return None
     return {True: True, False: False, "true": True, "false": False}.get(node.value if _hashable(node.value) else None)

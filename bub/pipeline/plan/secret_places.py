@@ -67,7 +67,7 @@ def leaves_below(node: Node, steps: Steps = ()) -> Iterator[tuple[Steps, Node]]:
 def secret_places(root: Node) -> Iterator[tuple[Place, str]]:
     """The places in a file that hold secrets, and the text of each; what only a schema marks is not among them.
 
-    That is what stands below a name that says so, except a reference, and what `secrets_within` finds in a text.
+    That is what is below a name that says so, except a reference, and what `secrets_within` finds in a text.
     """
     for steps, node in leaves_below(root):
         value = node.value

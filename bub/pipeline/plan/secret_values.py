@@ -33,8 +33,8 @@ def secret_values(document: Document, environment: Environment, settings: Mappin
 
     - what `bub.secrets.verdict` says of the settings, also of those in the file that no profile in force has;
     - what stands elsewhere in the file below a name that says so, when it `looks_secret`;
-    - what stands behind a reference of the settings, whatever it is;
-    - what stands behind any other reference, and in a variable named like a secret, when it `looks_secret`; a file of
+    - what is behind a reference of the settings, whatever it is;
+    - what is behind any other reference, and in a variable named like a secret, when it `looks_secret`; a file of
       prose does not, nor does the default of a variable that is not named like one;
     - the passwords of the addresses in the file, its names included, and in variables.
     """

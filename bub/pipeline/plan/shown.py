@@ -18,13 +18,13 @@ from bub.secrets.within import hide_within
 
 
 def plan_to_show(plan: Plan) -> Plan:
-    """The plan of the document as it may be shown; the plan itself where nothing is to hide."""
+    """The plan of the document as it may be shown; the plan itself if nothing is to hide."""
     document = document_to_show(plan.document)
     return plan if document is plan.document else make_plan(document, plan.profile)
 
 
 def document_to_show(document: Document) -> Document:
-    """The document with an ellipsis for each of them, in names too; itself where there is none."""
+    """The document with an ellipsis for each of them, in names too; itself if there is none."""
     roots = [_hide(layer.root) for layer in document.layers]
     if all(root is layer.root for root, layer in zip(roots, document.layers, strict=True)):
         return document
@@ -33,7 +33,7 @@ def document_to_show(document: Document) -> Document:
 
 
 def value_to_show(value: Plain) -> Plain:
-    """A plain value without them, and without what stands below a key named like a secret."""
+    """A plain value without them, and without what is below a key named like a secret."""
     if isinstance(value, str):
         return hide_within(value)
     if isinstance(value, list):
@@ -46,7 +46,7 @@ def value_to_show(value: Plain) -> Plain:
 
 
 def _hide(node: Node) -> Node:
-    """The node with what is secret hidden; itself where nothing is."""
+    """The node with what is secret hidden; itself if nothing is."""
     value: Any = node.value
     if isinstance(value, str):
         shown = hide_within(value)

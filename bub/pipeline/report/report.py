@@ -141,7 +141,7 @@ def _where(file: str, span: Range) -> str:
 
 
 class _Excerpt(msgspec.Struct, frozen=True):
-    """A range to show, and the remark that stands behind its carets."""
+    """A range to show, and the comment that is behind its carets."""
 
     file: str
     range: Range
@@ -234,7 +234,7 @@ def printable_line(text: str) -> str:
 
 
 def _no_command(text: str) -> str:
-    """Return the text without what the runner of a GitHub workflow takes for a command wherever it stands in a line."""
+    """Return the text without what the runner of a GitHub workflow takes for a command wherever it is in a line."""
     return text.replace("##[", "#\ufffd[")
 
 

@@ -36,7 +36,7 @@ def values_kept(turn: TurnState) -> dict[str, Any]:
 
 
 async def catch_up(turn: TurnState, strand: Strand, kept: dict[str, Any], *, is_same: bool = False) -> None:
-    """Run what is still owed above the session of a turn, where `kept` has each value as it stands by now.
+    """Run what is still owed above the session of a turn, where `kept` has each value as it is by now.
 
     What makes the message or the session's id does not run again. Of the other stages those run that did not run
     before, and of those that did the plugins are asked that were not. A gate or claim is asked again as a whole, since

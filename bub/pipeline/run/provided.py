@@ -47,7 +47,7 @@ NOBODYS_CHANNEL = "B218"
 """A condition asks for a channel that no plugin brings."""
 
 ALL, EXCEPT = "all", "!"
-"""Every channel that can run, and what stands before the name of one that is left out (BEHAVIOURS C3)."""
+"""Every channel that can run, and what is before the name of one that is left out (BEHAVIOURS C3)."""
 
 
 class BroughtTool(msgspec.Struct, frozen=True):

@@ -120,7 +120,7 @@ def _legend(drawing: Drawing, width: int) -> list[Line]:
 
 
 class _Row(NamedTuple):
-    """One line of the drawing: its lanes, and the stage or the frame of a group that stands behind them."""
+    """One line of the drawing: its lanes, and the stage or the frame of a group that is behind them."""
 
     lanes: str
     box: Box | None = None

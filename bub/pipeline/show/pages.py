@@ -53,7 +53,7 @@ def _pipeline(facts: PipelineFacts, width: int) -> Iterator[Line]:
 
 
 def _steps(facts: PipelineFacts, width: int) -> Iterator[Line]:
-    """Yield the stages and the points that are fired inside them, in columns where there is room for them."""
+    """Yield the stages and the points that are fired inside them, in columns if there is room for them."""
     number = len(str(len(facts.stages)))
     rows = [
         [

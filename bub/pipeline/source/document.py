@@ -1,4 +1,4 @@
-"""YAML read with places: every key and value knows the file, line and column it stands at."""
+"""YAML read with places: every key and value knows the file, line and column it is at."""
 
 from __future__ import annotations
 

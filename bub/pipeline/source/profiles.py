@@ -66,7 +66,7 @@ def effective(document: Document, profile: str) -> Effective:
 
 
 def profile_of(place: Place) -> str | None:
-    """The profile that says what stands at a place; None if the file says it for all of them."""
+    """The profile that says what is at a place; None if the file says it for all of them."""
     return place.layer.removeprefix(_LAYER) if place.layer.startswith(_LAYER) else None
 
 

@@ -68,7 +68,7 @@ def settings_schema_with(sections: Mapping[str, Schema], *, pointer: str = "#") 
 
 
 def embed_section(schema: Schema, pointer: str) -> dict[str, Any]:
-    """Make a section's schema part of another one, in which it stands at `pointer` (`#/properties/telegram`)."""
+    """Make a section's schema part of another one, in which it is at `pointer` (`#/properties/telegram`)."""
     moved: dict[str, Any] = _move_references(schema, pointer)
     return {**{keyword: value for keyword, value in moved.items() if keyword != "$schema"}, "type": "object"}
 

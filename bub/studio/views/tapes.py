@@ -105,7 +105,7 @@ async def search_tapes(
 ) -> dict[str, Any]:
     """Return the newest entries of the agent's tapes that have a text, in whatever case, or of one `session`.
 
-    Each is a row with its `session`, and `text` is what stands around the place. `partial` says that not all tapes were
+    Each is a row with its `session`, and `text` is what is around the place. `partial` says that not all tapes were
     looked through: that took too long.
     """
     count, wanted = max(1, min(most, MOST_ON_A_PAGE)), text.strip()

@@ -27,7 +27,7 @@ VERSION = "2023-06-01"
 """The version of the API that is asked for; it is the newest, and has stayed so since."""
 
 DEFAULT_MAX_TOKENS = 8192
-"""The longest answer where nobody says another: this API wants to be told one."""
+"""The longest answer if nobody says another: this API wants to be told one."""
 
 HIGHEST_TEMPERATURE = 1.0
 
@@ -48,7 +48,7 @@ Block = dict[str, Any]
 
 
 def headers(endpoint: Endpoint) -> dict[str, str]:
-    """The version of the API, and the key where there is one."""
+    """The version of the API, and the key if there is one."""
     key = {} if endpoint.api_key is None else {"x-api-key": endpoint.api_key}
     return {"anthropic-version": VERSION, **key}
 

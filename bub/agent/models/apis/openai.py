@@ -59,7 +59,7 @@ _decoder = msgspec.json.Decoder(Completion)
 
 
 def headers(endpoint: Endpoint) -> dict[str, str]:
-    """How the key is sent, where there is one."""
+    """How the key is sent, if there is one."""
     if endpoint.api_key is None:
         return {}
     own = endpoint.quirks.key_header

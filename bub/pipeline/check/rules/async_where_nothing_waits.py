@@ -1,4 +1,4 @@
-"""A hook that is called where nothing can be awaited is implemented by plain functions."""
+"""A hook that is called if nothing can be awaited is implemented by plain functions."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ CODE = "B154"
 
 
 def check(plan: Plan, case: Case) -> None:
-    """Find `streamed` where no stage streams: nothing is ever shown before the reply (warnings)."""
+    """Find `streamed` if no stage streams: nothing is ever shown before the reply (warnings)."""
     stream = KINDS["stream"]
     if any(stage.enabled and (stage.kind is None or stage.kind is stream) for stage in plan.stages):
         return

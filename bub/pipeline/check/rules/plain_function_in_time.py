@@ -31,7 +31,7 @@ class _Timed(msgspec.Struct, frozen=True):
 
 
 def check(plan: Plan, offers: Offers) -> None:
-    """Find plain functions where there is a time-out, which cannot interrupt them.
+    """Find plain functions if there is a time-out, which cannot interrupt them.
 
     One that surely waits for something is a warning. Most others are quick, so they are a note, and none where only a
     shipped pipeline sets the time-out: an answer that comes too late does not count anyhow.

@@ -1,4 +1,4 @@
-"""What one file or profile has replaced, another replaces by naming what stands there now."""
+"""What one file or profile has replaced, another replaces by naming what is there now."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ CODE = "B179"
 
 
 def check(plan: Plan) -> None:
-    """Find streams whose words are let through unjudged, or said to be where nobody judges them."""
+    """Find streams whose words are let through unjudged, or said to be if nobody judges them."""
     for stream in plan.stages:
         show = stream.node.get("show")
         if show is None or not shows_at_once(stream):

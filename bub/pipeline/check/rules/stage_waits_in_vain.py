@@ -1,4 +1,4 @@
-"""No stage waits for itself, for one that stands below it, is placed beside itself or replaces itself."""
+"""No stage waits for itself, for one that is below it, is placed beside itself or replaces itself."""
 
 from __future__ import annotations
 

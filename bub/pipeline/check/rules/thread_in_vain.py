@@ -1,4 +1,4 @@
-"""A worker thread is asked for where there is a plain function to run in it."""
+"""A worker thread is asked for if there is a plain function to run in it."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Person(msgspec.Struct, frozen=True):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The keys in it, used or not, and what stands in headers."""
+        """The keys in it, used or not, and what is in headers."""
         return tuple(secret for entry in self.providers.values() for secret in keys_in(entry))
 
 

@@ -18,7 +18,7 @@ Path = tuple[str, ...]
 
 
 class Setting(NamedTuple):
-    """A setting with another value: where it stands, and the plans it stands in."""
+    """A setting with another value: where it stands, and the plans it is in."""
 
     path: Path
     was: Plain
@@ -235,7 +235,7 @@ _KNOWN: tuple[tuple[Path, str, Judge], ...] = (
     (("http", "clients", "*"), _GUESTS, _judge_client),
     (("http", "webhooks", "*"), _GUESTS, _judge_webhook),
 )
-"""The settings of Bub itself that open something; what stands below one of them counts as that one."""
+"""The settings of Bub itself that open something; what is below one of them counts as that one."""
 
 _BY_NAME: Mapping[str, tuple[str, Judge]] = MappingProxyType(
     {

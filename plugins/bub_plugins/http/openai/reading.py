@@ -1,4 +1,4 @@
-"""Reading a body of JSON from strangers: what each value has to be, said with the place where it is not."""
+"""Reading a body of JSON from strangers: what each value has to be, said with the place if it is not."""
 
 from __future__ import annotations
 
