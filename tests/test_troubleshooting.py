@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -76,7 +76,7 @@ def nothing(_: Reader) -> Iterator[None]:
     yield
 
 
-SET_UP: dict[str, Callable[[Reader], object]] = {
+SET_UP: dict[str, Callable[[Reader], AbstractContextManager[None]]] = {
     "The folder is not trusted": a_file_that_nobody_trusts,
     "The key is refused": a_wrong_key,
     "A message was set aside": a_message_set_aside,
@@ -92,16 +92,19 @@ def test_a_command_prints_what_the_page_says_of_its_symptom(
     reader = Reader(tmp_path / "work", tmp_path / "home")
     reader.folder.mkdir()
     steps = STEP.findall(PROVOKED[name])
-    files = {file: text for file, _, text in steps if file}
-    for file, text in ({"pipelines.yaml": "version: 1\nextends: bub:default\n"} | files).items():
+    begin = {"pipelines.yaml": "version: 1\nextends: bub:default\n"}
+    begin |= {file: text for file, _, text in reversed(steps) if file}
+    for file, text in begin.items():
         (reader.folder / file).write_text(text, encoding="utf-8")
     reader.bub("trust")
     with SET_UP.get(name, nothing)(reader):
-        for _, language, text in steps:
+        for file, language, text in steps:
+            if file:  # a second version of it
+                (reader.folder / file).write_text(text, encoding="utf-8")
             for command, shown in TYPED.findall(text) if language == "console" else ():
                 _, printed = reader.run(command)
-                text_of = "\n".join(line.rstrip() for line in printed.rstrip().splitlines())
-                assert not shown.strip() or matches(text_of, shown.rstrip("\n")), f"$ {command}\n{printed}"
+                seen = "\n".join(line.rstrip() for line in printed.rstrip().splitlines())
+                assert not shown.strip() or matches(seen, shown.rstrip("\n")), f"$ {command}\n{printed}"
 
 
 def test_what_the_page_quotes_of_pages_and_exits_is_what_bub_says() -> None:
