@@ -48,7 +48,7 @@ _T = TypeVar("_T")
 class Task(msgspec.Struct, frozen=True):
     """What an agent is asked to do: the prompt, and the turn that asks.
 
-    `steering` holds what comes while it is done. `now` is what the model is told of the moment, below the prompt;
+    `steering` holds what comes while it is done. `now` is what the model reads about the moment, below the prompt;
     `prefixes` watches what plugins make of the requests. `confinement` is what the agent that asks may reach, if it is
     another profile. `request` is what a program brings that asks as it would ask a model; if the task is not `is_kept`,
     there is no tape for it. `frame` makes the mark around what strangers may have written of that.

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from bub.base.trace import TurnRecord
 
 BOUNDS = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
-"""The seconds up to which times are told apart: from a stage that computes to an answer with many tools."""
+"""The seconds up to which times are distinguished: from a stage that computes to an answer with many tools."""
 
 Gauge: TypeAlias = Callable[[], float]
 """Says how much there is of something now."""

@@ -19,7 +19,7 @@ _ANYTHING = "~"
 
 
 def covers(wide: str, narrow: str) -> bool:
-    """Whether all that `narrow` matches is matched by `wide`; False where that cannot be told."""
+    """Whether all that `narrow` matches is matched by `wide`; False where that cannot be known."""
     if wide == narrow or wide == "*":
         return True
     if "?" in narrow or "[" in narrow:
@@ -29,7 +29,7 @@ def covers(wide: str, narrow: str) -> bool:
 
 
 def may_meet(one: str, other: str) -> bool:
-    """Whether something may be matched by both; True where that cannot be told."""
+    """Whether something may be matched by both; True where that cannot be known."""
     if not is_glob(one) or not is_glob(other):
         return covers(one, other) or covers(other, one)
     first, second = re.findall(_PART, one), re.findall(_PART, other)
@@ -53,7 +53,7 @@ def _reach(met: list[bool], parts: list[str]) -> list[bool]:
 
 
 def _may_share(one: str, other: str) -> bool:
-    """Whether two parts of globs may match the same letter; True where that cannot be told."""
+    """Whether two parts of globs may match the same letter; True where that cannot be known."""
     if len(one) > 1 and len(other) > 1:
         return True
     letter, part = (one, other) if len(one) == 1 else (other, one)

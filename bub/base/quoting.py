@@ -32,7 +32,7 @@ _CUT = rf"(?!\d+[/?#])(?:(?!://)[^\s\"'`<>{ELIDED}])*{ELIDED}|[^/?#\s@{ELIDED}]*
 _CUT_ADDRESS = (
     rf"(?:{_WEB}|{_USER})".replace("://", ":/{1,2}") + rf"(?P<secret>(?(web)(?:{_TOKEN})|(?:{_CUT}|{_PASSWORD})))"
 )
-"""The same in what may be cut short, or was taken for a path; only what looks like a port may stand before the cut."""
+"""The same in what may be cut short, or was taken for a path; only what looks like a port may be before the cut."""
 
 
 def quotable(text: str) -> str:

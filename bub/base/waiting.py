@@ -31,7 +31,7 @@ def is_awaitable(value: Any) -> bool:
 
 
 async def settled(value: Any) -> Any:
-    """The value itself, or what it comes to when it has to be awaited."""
+    """The value itself, or its result when it has to be awaited."""
     return await value if is_awaitable(value) else value
 
 
@@ -135,7 +135,7 @@ class MovingDeadline:
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Let its time stand still in this block, in any task; such blocks may overlap."""
+        """Let its time stop in this block, in any task; such blocks may overlap."""
         now, at = trio.current_time, self._at
         if self._stops == 0:
             self._stopped_at = now()
@@ -188,7 +188,7 @@ class MovingDeadline:
 
 @contextmanager
 def stopped_above(limits: Iterable[MovingDeadline]) -> Iterator[None]:
-    """Let the time stand still of those limits that bound the task that asks for it, or one that waits for it."""
+    """Let the time stop of those limits that bound the task that asks for it, or one that waits for it."""
     above: set[trio.lowlevel.Task] = set()
     task: trio.lowlevel.Task | None = trio.lowlevel.current_task()
     while task is not None:

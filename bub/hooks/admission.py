@@ -1,4 +1,4 @@
-"""Admission: what becomes of a message while its session is being answered, and how a turn hears of it."""
+"""Admission: what becomes of a message while its session is being answered, and how a turn gets it."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class Dispatcher:
                 self._settled()
 
     async def _put_away(self, batch: Batch) -> None:
-        """See to messages whose turn did not come to its end."""
+        """See to messages whose turn did not end."""
         if batch.is_done or batch.is_taken:
             return
         if batch.is_cancelled:
@@ -386,7 +386,7 @@ class Dispatcher:
         return False
 
     async def give_up(self, received: Received) -> None:
-        """A turn that never came to its end would be begun for ever: who wrote is told, the message is kept."""
+        """A turn that never ended would be begun for ever: who wrote is told, the message is kept."""
         error_id = _new_id()
         reason = f"its turn was interrupted {received.attempts} times by the end of the process (error {error_id})"
         log_warning("turn.given_up", id=error_id, channel=received.message.channel, chat=received.message.chat_id)

@@ -121,7 +121,7 @@ class SqliteInbox:
             yield self._db, self._key
 
     def alone(self, work: Callable[[], _T]) -> _T:
-        """What some work comes to, done in a transaction of its own."""
+        """The result of some work, done in a transaction of its own."""
         (came,) = self.together([work])
         if isinstance(came, Exception):
             raise came

@@ -82,7 +82,7 @@ class Entries:
 
     Each may have an owner, such as the chat that it came from: `count_of` says how many an owner has here.
 
-    What the store gave while something came to its end may still have it: `reading` tells them apart. A store that is
+    What the store gave while something ended may still have it: `reading` tells them apart. A store that is
     read at any time is waited for: what has ended is known here for some seconds more.
     """
 
@@ -100,11 +100,11 @@ class Entries:
         return len(self._states)
 
     def state(self, id: Id) -> State | None:  # noqa: A002
-        """Where something is; None if it has come to its end, or was never entered."""
+        """Where something is; None if it has ended, or was never entered."""
         return self._states.get(id)
 
     def knows(self, id: Id) -> bool:  # noqa: A002
-        """Whether something is here, or came to its end while the store was read."""
+        """Whether something is here, or ended while the store was read."""
         return id in self._states or id in self._over or (self._ended is not None and id in self._ended)
 
     @property

@@ -6,7 +6,7 @@ from bub.errors import BubError
 
 
 class IslandError(BubError):
-    """A call to a plugin that runs on asyncio did not come to its end; `plugin` names it."""
+    """A call to a plugin that runs on asyncio did not end; `plugin` names it."""
 
     def __init__(self, plugin: str, message: str, *, help: str | None = None) -> None:  # noqa: A002 (as in BubError)
         super().__init__(message, help=help)

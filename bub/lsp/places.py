@@ -1,4 +1,4 @@
-"""What stands at a position of a pipeline file, and the names that a file defines and refers to."""
+"""What is at a position of a pipeline file, and the names that a file defines and refers to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STAGES = ("needs", "before", "after", "cleanup_for", "replace")
 
 
 class Spot(NamedTuple):
-    """What stands at a position: the path of a value, and whether the position is in the key that holds it."""
+    """What is at a position: the path of a value, and whether the position is in the key that holds it."""
 
     steps: Steps
     node: Node

@@ -62,7 +62,7 @@ class LanguageServer:
     async def serve(self) -> int:
         """Serve the client until it says `exit` or is gone; returns the exit code that the protocol wants.
 
-        Raises `BrokenFrameError` if what it sends cannot be told apart into messages.
+        Raises `BrokenFrameError` if what it sends cannot be split into messages.
         """
         with self._end:
             async with trio.open_nursery() as nursery:

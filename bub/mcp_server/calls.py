@@ -28,7 +28,7 @@ Work: TypeAlias = Callable[["Call"], Awaitable[CallToolResult]]
 
 
 class Call:
-    """One call of a client: `said` gives its questions one by one, and at last what it came to.
+    """One call of a client: `said` gives its questions one by one, and at last its result.
 
     `hear` is told of its events; whoever serves the request that is open says who that is.
     """
@@ -48,7 +48,7 @@ class Call:
         return self._about == (name, dict(arguments))
 
     async def said(self) -> Question | CallToolResult:
-        """Wait for its next question, or for what it came to."""
+        """Wait for its next question, or for its result."""
         return await self._said.receive()
 
     def answer(self, answer: Answer | CannotAskError) -> None:
@@ -75,7 +75,7 @@ class Call:
             await self.hear(event)
 
     async def run(self, work: Work) -> None:
-        """Do the work; what it came to is the last thing that is `said`."""
+        """Do the work; its result is the last thing that is `said`."""
         with self.scope:
             self._say.send_nowait(await work(self))
 

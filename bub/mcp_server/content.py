@@ -1,4 +1,4 @@
-"""What a turn or a tool came to, as the content of MCP: text, pictures, sounds and files."""
+"""The result of a turn or a tool, as the content of MCP: text, pictures, sounds and files."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class TurnInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TurnOutput(msgspec.Struct, frozen=True):
-    """What a turn came to, for programs: `ended_by` is "" for one that ran to its end."""
+    """The result of a turn, for programs: `ended_by` is "" for one that ran to its end."""
 
     session_id: str
     profile: str

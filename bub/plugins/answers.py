@@ -130,7 +130,7 @@ def _alternatives(value: ast.expr) -> Iterator[ast.expr]:
 
 
 def _keys_of(value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
-    """The keys of a mapping that is written out, each with where it stands: `{"a": 1}` or `dict(a=1)`."""
+    """The keys of a mapping that is written out, each with where it is: `{"a": 1}` or `dict(a=1)`."""
     if isinstance(value, ast.Dict):
         for key in value.keys:
             if isinstance(key, ast.Constant) and isinstance(key.value, str):

@@ -151,7 +151,7 @@ class Search(msgspec.Struct):
         return said is not None and said.path is not None
 
     def listing_of(self, name: str) -> Related:
-        """Where the profile lists a name, to stand beside a finding."""
+        """Where the profile lists a name, to be beside a finding."""
         place = self.places[name]
         return Related(f"`{name}` is listed here", place.file, place.range)
 

@@ -37,7 +37,7 @@ def load_plugins(
 ) -> PluginSet:
     """Import and register the plugins that a profile lists, lowest priority first, above `builtin`.
 
-    `names` are the items of the profile's list and where each stands; nothing else is imported. A `path` of
+    `names` are the items of the profile's list and where each is; nothing else is imported. A `path` of
     `declared` is relative to `base`, the folder of the file that says it, so one that an extended file in another
     folder brought has to be absolute; it goes before an installed package of the same name.
 

@@ -54,7 +54,7 @@ class ServedTool(Tool, frozen=True):
     """A tool of a server: what it takes is said by a JSON Schema that nobody here has written."""
 
     def check(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Check the arguments of a call as far as the types of the schema go; numbers and truths may come as text.
+        """Check the arguments of a call as far as the types of the schema go; numbers and booleans may come as text.
 
         Raises `ToolError` (`invalid_input`) that says what is wrong.
         """

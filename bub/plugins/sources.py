@@ -1,4 +1,4 @@
-"""What can be told of a loaded plugin only from the way it is written."""
+"""What can be known of a loaded plugin only from the way it is written."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def may_register(plugin: object) -> bool:
 
 
 def may_fire(plugin: object, hook: str) -> bool:
-    """Whether a plugin may fire a hook point: it writes its name, or fires what cannot be told from its text."""
+    """Whether a plugin may fire a hook point: it writes its name, or fires what cannot be known from its text."""
     texts = source_of(plugin)
     if texts is None:
         return True

@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 
 
 class Outcome(Protocol):
-    """What a turn came to; a value that no stage made is None."""
+    """The result of a turn; a value that no stage made is None."""
 
     @property
     def session_id(self) -> str | None: ...
@@ -142,7 +142,7 @@ class ProfileView(Protocol):
 
     @property
     def typed(self) -> str | None:
-        """The text that the operator typed, which the turn under way answers; None if nobody stands behind it."""
+        """The text that the operator typed, which the turn under way answers; None if nobody is behind it."""
 
     @property
     def writers(self) -> Sequence[Writer]:

@@ -90,7 +90,7 @@ class Lanes:
         await self.reach(place)
 
     def leave(self, place: Ticket) -> None:
-        """Give a place back, wherever it stood, and let the next ones run, in its lane and in all."""
+        """Give a place back, wherever it was, and let the next ones run, in its lane and in all."""
         queue = self._queues.get(place.lane)
         if queue is not None and place in queue:
             del queue[place]

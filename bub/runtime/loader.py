@@ -97,7 +97,7 @@ def load(
     `builtin` makes the plugin that is in every profile. `person` is what holds in every folder. If the file is to run
     `elsewhere`, what this machine does not set is only noted. `mocks` answer at the stages and hook points they are
     named for, and `mocked_tools` put a tool in the place of another; `witnesses` are plugins beside the listed ones, by
-    names that none of these can have; `recast` makes others of all implementations. `learn` is told the settings before
+    names that none of these can have; `recast` makes others of all implementations. `learn` gets the settings before
     a plugin is imported. `give_way` is called again and again, a few milliseconds of work apart. Unless it is to be
     `unlocked`, everything has to be what the lock beside the file says, if there is one. Without `serves` no server of
     the Model Context Protocol can be started: of its tools there are those that are mocked. `hosts` opens what plugins

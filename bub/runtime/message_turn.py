@@ -35,7 +35,7 @@ class MessageTurn(WatchedTurn):
 
     Call `arrive`, `admit`, `hold` and `answer` in this order, each once, and `close` in any case. One that is closed
     before it is answered is dropped: its clean-ups run. `is_over` says whether there is nothing more to run, also if
-    a claim or a denial ended it above the session; `answer` then only says what it came to.
+    a claim or a denial ended it above the session; `answer` then only says its result.
     """
 
     __slots__ = (
@@ -200,7 +200,7 @@ class MessageTurn(WatchedTurn):
     async def admit(self, busy: Admission) -> str | None:
         """What becomes of the message, by the hook `admit_message`; None if no plugin says (BEHAVIOURS C18).
 
-        A plugin that fails, or says what nobody knows, has no say: `on_error` is told (C20).
+        A plugin that fails, or says what nobody knows, is not asked: `on_error` is told (C20).
         """
         profile, session_id = self.profile, self.session_id
         if not profile.admissions.items:
@@ -250,7 +250,7 @@ class MessageTurn(WatchedTurn):
         await self._turns.sessions.unpark(self)
 
     async def answer(self) -> TurnResult:
-        """Run the other stages; what the turn came to.
+        """Run the other stages; returns the result of the turn.
 
         It runs in the profile that the session has by now, and on what is loaded by now: what was taken away while it
         waited is away. Raises what the first failing stage raised.
@@ -381,7 +381,7 @@ class MessageTurn(WatchedTurn):
         self._inbound = self._current = completed
 
     async def _fail(self, error: BaseException) -> None:
-        """See that the clean-ups have run and that the error was told, and note what the turn came to."""
+        """See that the clean-ups have run and that the error was told, and note the result of the turn."""
         assert self._turn is not None
         self.error = error
         if self._turn.ended_by is None:

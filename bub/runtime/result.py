@@ -1,4 +1,4 @@
-"""What a turn came to."""
+"""The result of a turn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bub.pipeline.source.merge import DEFAULT_PROFILE
 
 
 class TurnResult(NamedTuple):
-    """What a turn came to; a value that no stage made is None (DESIGN §5).
+    """The result of a turn; a value that no stage made is None (DESIGN §5).
 
     `ended_by` is None for a turn that ran to its end, else "denied:STAGE" or "claimed:STAGE"; in what is told of a
     turn that an error ended, "failed:STAGE". `trace` says what became of each stage, in the order they ended. The

@@ -114,7 +114,7 @@ class TurnUnderWay:
 class Sessions:
     """Keeps the turns of one session apart, and those of different sessions side by side within `limit`.
 
-    There is one queue for each session (BEHAVIOURS T40). Messages of one origin stand in line until they are in that
+    There is one queue for each session (BEHAVIOURS T40). Messages of one origin wait in line until they are in that
     of their session, so that they keep their order even if finding the session takes time.
     """
 

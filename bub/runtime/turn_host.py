@@ -31,8 +31,8 @@ class Watcher(Protocol):
 class TurnHost:
     """What the turns of one framework share: what is `loaded`, the `workspace`, and the sessions they wait for.
 
-    `last_result` is what the turn that ended last came to. `under_way` are the turns that are not over, those that wait
-    included, in the order they began; `watchers` see them come and go.
+    `last_result` is the result of the turn that ended last. `under_way` are the turns that are not over, those that
+    wait included, in the order they began; `watchers` see them come and go.
     """
 
     def __init__(self, loaded: Loaded, workspace: Path) -> None:

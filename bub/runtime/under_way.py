@@ -53,7 +53,7 @@ def notes_under_way() -> CallNotes | None:
 
 
 def typed_under_way() -> str | None:
-    """The text that the operator typed, which the turn under way answers; None if nobody stands behind its message."""
+    """The text that the operator typed, which the turn under way answers; None if nobody is behind its message."""
     turn = current_turn.get()
     return turn.typed if turn is not None and turn.runs else None
 
@@ -115,7 +115,7 @@ class TurnView:
 
     @property
     def typed(self) -> str | None:
-        """The text that the operator typed, which the turn under way answers; None if nobody stands behind it."""
+        """The text that the operator typed, which the turn under way answers; None if nobody is behind it."""
         return typed_under_way()
 
     @property

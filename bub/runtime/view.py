@@ -327,7 +327,7 @@ class RuntimeView(TurnView, ABC):
 
     @property
     def last_result(self) -> TurnResult | None:
-        """What the turn that ended last came to, also if it failed: the values up to there."""
+        """The result of the turn that ended last, also if it failed: the values up to there."""
         return self._living().turns.last_result
 
     @property

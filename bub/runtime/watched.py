@@ -29,7 +29,7 @@ class WatchedTurn(TurnUnderWay):
 
     It began `at` a Unix time (`began` by `perf_counter`), has come to a `phase`, and does `activities`. When it is
     over, `outcome` is "ok", "denied", "claimed", "failed", "cancelled" or "dropped" (nobody wanted its answer), `error`
-    what it failed with, and `result` what it came to. `surface` is who handed its message over.
+    what it failed with, and `result` its result. `surface` is who handed its message over.
     """
 
     __slots__ = ("_asker", "activities", "at", "began", "error", "outcome", "phase", "result", "surface")

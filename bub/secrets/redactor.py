@@ -14,7 +14,7 @@ from bub.base.plain import plain
 from bub.secrets.literals import SHORTEST_UNMARKED
 
 COVER = "***"
-"""What stands in the place of a secret."""
+"""What is in the place of a secret."""
 
 SHORTEST = 4
 """A text of fewer characters is no secret, and would be found everywhere."""
@@ -64,7 +64,7 @@ class Redactor(msgspec.Struct, frozen=True):
 
 
 def _spellings(secret: str) -> Iterator[str]:
-    """How a secret may stand in a text: as it is, in one line, quoted by Python or JSON, in an address, packed."""
+    """How a secret may be in a text: as it is, in one line, quoted by Python or JSON, in an address, packed."""
     data = secret.encode(errors="surrogateescape")
     yield from (secret, " ".join(secret.split()))
     yield from (repr(secret)[1:-1], repr(f"{secret}\"'")[1:-4], str(data)[2:-1])

@@ -28,7 +28,7 @@ BOOTSTRAP = "session/start"
 """The anchor that every tape begins with."""
 
 SIDECAR = "__sidecar__"
-"""What stands between the name of a tape and that of one beside it."""
+"""What is between the name of a tape and that of one beside it."""
 
 
 def tape_name(workspace: Path, session_id: str) -> str:

@@ -13,7 +13,7 @@ from bub.envelope import content_of, field_of
 
 
 class EndedTurn(msgspec.Struct, frozen=True):
-    """What a turn was: how traces know it, when it ran, what it came to, and what it did.
+    """What a turn was: how traces know it, when it ran, its result, and what it did.
 
     `at` is the Unix time at which it `began`; `began` and `ended` are counted by `perf_counter`. `stages` are the
     records of its stages, which count from `zero`, and `graph` is what it ran on. `parent_id` is the span

@@ -26,7 +26,7 @@ _WAITING = ("tasks_waiting", "tasks_waiting_read", "tasks_waiting_write", "tasks
 class VirtualClock(trio.abc.Clock):
     """Time that costs nothing: `trio.run(main, clock=VirtualClock())`, or anyio's backend option `clock`.
 
-    It begins at 0 and stands still while code runs. When no task can go on it jumps to the next deadline, so a
+    It begins at 0 and stops while code runs. When no task can go on it jumps to the next deadline, so a
     time-out of ten minutes takes no time at all. While a task waits for something real (a thread, a socket, another
     process) it passes like any clock instead: what is real gets the time it needs, and no time-out strikes before.
     `real` is how many seconds have passed like that.

@@ -100,7 +100,7 @@ class Rehearsal:
 
     @property
     def last_result(self) -> TurnResult | None:
-        """What the turn came to, also if it failed: the values up to there."""
+        """The result of the turn, also if it failed: the values up to there."""
         return self._runtime.turns.last_result
 
     def forget_result(self) -> None:

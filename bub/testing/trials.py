@@ -33,7 +33,7 @@ class Trial:
     """One test: messages go in, `mocks` stand in for what is not to run, and something has to come of it.
 
     `profile` is None if a run chooses it. `env` are variables and `settings` settings that only it has. `trouble` says
-    why it cannot run: a reference that stands for nothing, or for what cannot stand there.
+    why it cannot run: a reference that stands for nothing, or for what cannot be there.
     """
 
     file: str

@@ -61,7 +61,7 @@ class Interview:
         return request.result
 
     async def accompany(self, work: Callable[[], Awaitable[_T]]) -> _T:
-        """Do the work of the call, and answer what is asked meanwhile: below whoever calls, whose time stands still."""
+        """Do the work of the call, and answer what is asked meanwhile: below whoever calls, whose time stops."""
         outcome: list[_T] = []
         failure: Exception | None = None
         async with trio.open_nursery() as nursery:

@@ -131,7 +131,7 @@ def find_flaw(tool: Any) -> str:
 
 
 def _find_flaw(schema: Any) -> str:
-    """Say why a schema cannot be told to a model; "" if it can."""
+    """Say why a schema cannot be shown to a model; "" if it can."""
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         return "what it takes is no object"
     try:

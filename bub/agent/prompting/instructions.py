@@ -1,4 +1,4 @@
-"""Texts that a model is told at the beginning: the template of the system prompt, and the workspace's `AGENTS.md`."""
+"""Texts that a model reads at the beginning: the template of the system prompt, and the workspace's `AGENTS.md`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the model is told of a message: its text below its context, and what came with it."""
+"""What the model reads about a message: its text below its context, and what came with it."""
 
 from __future__ import annotations
 

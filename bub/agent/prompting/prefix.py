@@ -44,7 +44,7 @@ class Prefixes:
     def watch(self, session_id: str, system: str, own: Sequence[Message], amended: Sequence[Message]) -> None:
         """Compare a request with the one before it; `amended` are the messages as plugins made them of Bub's `own`.
 
-        Nothing is done if no plugin has a say in requests.
+        Nothing is done if no plugin may change requests.
         """
         others = self._find_others()
         if not others:

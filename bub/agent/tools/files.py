@@ -246,7 +246,7 @@ def _below(folder: str, name: str) -> str:
 
 
 async def _search(folder: int, wanted: Mapping[str, Any]) -> tuple[list[tuple[str, int, str]], bool]:
-    """What the program `search` finds, and whether it came to its end in time."""
+    """What the program `search` finds, and whether it ended in time."""
     command = [sys.executable, "-I", "-S", str(searching.__file__), json.dumps({**wanted, "folder": folder})]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as trouble:
         with trio.move_on_after(SEARCH_SECONDS) as scope:

@@ -41,7 +41,7 @@ class Gauge:
         self._tape = tape
         self._context = context
         self.offered: Sequence[ToolSpec] = ()
-        """The tools as the model is told of them."""
+        """The tools as the model reads about them."""
         self._system = ""
         self._chosen: Mapping[str, Any] = {}
         self._correction = UNCOUNTED

@@ -1,4 +1,4 @@
-"""What the model is told of the tools: all there is to know, or a line each of those that would fill its window."""
+"""What the model reads about the tools: all there is to know, or a line each of those that would fill its window."""
 
 from __future__ import annotations
 

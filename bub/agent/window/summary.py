@@ -13,7 +13,7 @@ from bub.agent.models.request import calls_in, name_in
 from bub.agent.window.measure import tokens_of_text
 
 PROMPT = Path(__file__).parents[1] / "prompting" / "shipped" / "summary.md"
-"""What the model is told to write, for people to read."""
+"""What the model is asked to write, for people to read."""
 
 MOST_PIECES = 16
 """How many requests a summary takes at most; of what is longer, the oldest is not read."""
@@ -42,7 +42,7 @@ class Room(msgspec.Struct, frozen=True):
 
 
 def read_prompt() -> str:
-    """What the model is told to write."""
+    """What the model is asked to write."""
     return PROMPT.read_text(encoding="utf-8").strip()
 
 

@@ -12,7 +12,7 @@ _LIST = re.compile(r"(?:[-+*]|\d{1,9}[.)])(?:\s|$)")
 class Blocks:
     """Cuts a text into blocks as it comes: a block ends with a blank line, or with the end of a fenced one.
 
-    What stands indented below a list belongs to it. All blocks and the rest together are the text, and they are the
+    What is indented below a list belongs to it. All blocks and the rest together are the text, and they are the
     same however it was cut when it came.
     """
 

@@ -1,4 +1,4 @@
-"""What a kind is to the engine: one frozen value that holds how it is called, what it comes to, and how it ends."""
+"""What a kind is to the engine: one frozen value that holds how it is called, its result, and how it ends."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def nothing_yielded(stage: Stage, values: list[Any], each: bool) -> Outcome:
 
 
 def as_it_is(came: Any) -> Any:
-    """Hand on what a call came to."""
+    """Hand on the result of a call."""
     return came
 
 

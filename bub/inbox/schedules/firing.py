@@ -21,7 +21,7 @@ class Firing:
 
     @property
     def surface(self) -> Surface:
-        """Who stands behind the message: the file, or what a turn made up."""
+        """Who is behind the message: the file, or what a turn made up."""
         return Surface.PROGRAM if self.is_own else Surface.SCHEDULE
 
 

@@ -153,7 +153,7 @@ class Holder:
         self.away_since = None
 
     async def _tell(self) -> None:
-        """Tell the others at once how this gateway is, if they can be told."""
+        """Tell the others at once how this gateway is, if they can be reached."""
         try:
             with trio.fail_after(self._store.leases.seconds / 2):
                 await self._report()

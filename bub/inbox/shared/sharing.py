@@ -123,7 +123,7 @@ class Sharing:
         return lease is not None and lease not in self._going_back
 
     def note_settled(self) -> None:
-        """A turn or a delivery has come to its end."""
+        """A turn or a delivery has ended."""
         self._settled.unpark_all()
 
     async def open(self) -> None:

@@ -27,7 +27,7 @@ _EXPECTED = {"ran": "to run", "skipped": "to be skipped", "error.stage": "to fai
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """A stage that a test expects something of: the `key` below `expect` that says so, and where it stands.
+    """A stage that a test expects something of: the `key` below `expect` that says so, and where it is.
 
     `turn` is the path of that `expect` below the test. `before` is what is written in front of the stage: `denied:` in
     an `ended_by`.
@@ -115,7 +115,7 @@ def turns_of(test: Node) -> Iterator[tuple[str, Node]]:
 
 
 def is_matcher(expected: Node) -> bool:
-    """Whether an expectation asks for a part of a value, as far as that can be told without the value."""
+    """Whether an expectation asks for a part of a value, as far as that can be known without the value."""
     return expected.is_mapping and bool(expected.value) and all(name in MATCHERS for name, _ in expected.items())
 
 
@@ -134,7 +134,7 @@ def carry_on(before: Mapping[str, Any], message: Mapping[str, Any]) -> dict[str,
 
 
 def cases_by_profile(document: Document) -> Mapping[str, tuple[Case, ...]]:
-    """The tests of a document by the profile that each runs in, as far as that can be told."""
+    """The tests of a document by the profile that each runs in, as far as that can be known."""
     section = document.root.get("tests")
     cases: dict[str, list[Case]] = {}
     for name, test in section.items() if section is not None else ():

@@ -1,4 +1,4 @@
-"""Remarks such as `# bub: ignore[B040] it is a test key`: which warnings they silence, and which of them do nothing.
+"""Comments such as `# bub: ignore[B040] it is a test key`: which warnings they silence, and which of them do nothing.
 
 One behind a line is for that line, one that has a line of its own for the next line that says something. An error is
 never silenced: a start refuses the file all the same.
@@ -81,7 +81,7 @@ def settle(
 ) -> tuple[Diagnostic, ...]:
     """Return findings, sorted, without the warnings and notes that comments silence.
 
-    Remarks in plugins' own `.py` files count for what is found there. If the check was `complete`, which means for all
+    Comments in plugins' own `.py` files count for what is found there. If the check was `complete`, which means for all
     profiles, each comment that silences nothing is a warning; `loaded` says that the plugins were, too.
     """
     found, remarks = sort_diagnostics(findings), list(dict.fromkeys(ignores))
@@ -223,7 +223,7 @@ def _places_of(node: Node) -> Iterator[Place]:
 
 
 def _inside(span: Range, lines: Sequence[str]) -> Range:
-    """The range of a text without the line that opens a block, on which a comment may stand."""
+    """The range of a text without the line that opens a block, on which a comment may be."""
     first = lines[span.start.line - 1][span.start.column - 1 :]
     opens = re.match(r"[|>]", first) and span.end.line > span.start.line
     return Range(Position(span.start.line + 1, 1), span.end) if opens else span

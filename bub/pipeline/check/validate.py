@@ -55,7 +55,7 @@ class CheckedFile(msgspec.Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...]
     sources: Mapping[str, str]
     ignored: tuple[Diagnostic, ...] = ()
-    """What is not to be shown. It may tell where a secret stands, so whoever shows lines has to know it."""
+    """What is not to be shown. It may tell where a secret is, so whoever shows lines has to know it."""
 
     @property
     def ok(self) -> bool:
@@ -99,7 +99,7 @@ class Shared:
 Rules: TypeAlias = tuple[Callable[[Plan], None], ...]
 
 Further: TypeAlias = Callable[[PipelineFile, Sequence[str]], Iterable[Diagnostic]]
-"""A check of a file and its profiles that goes beyond what can be told without its plugins."""
+"""A check of a file and its profiles that goes beyond what can be known without its plugins."""
 
 
 def check_files(

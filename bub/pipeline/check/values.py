@@ -80,7 +80,7 @@ def explain_unknown_value(schema: Schema, node: Node, path: Path, is_hidden: boo
 
 
 def _describe_actual(value: Any, expected: str, *, is_told: bool) -> str:
-    """What stands where something else has to, with the value itself if that is to be told."""
+    """What is where something else has to, with the value itself if that is to be told."""
     if isinstance(value, bool):
         return f"`{json.dumps(value)}`" if is_told else "true or false"
     if isinstance(value, float) and not math.isfinite(value):

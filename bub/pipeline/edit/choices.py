@@ -69,7 +69,7 @@ def below_profile(keys: Keys, profile: str) -> Keys:
 def value_of(lookup: Lookup, keys: Keys, words: Sequence[str]) -> Any:
     """Return the value that words mean at a path, of the type that the schema has there: `a,b` and `a` `b` are lists.
 
-    Raises `UsageError` for words that mean none, and for a secret, which is not to stand in the file as plain text.
+    Raises `UsageError` for words that mean none, and for a secret, which is not to be in the file as plain text.
     """
     path = ".".join(keys)
     schema = schema_at(lookup, keys) or {}

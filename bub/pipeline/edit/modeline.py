@@ -21,7 +21,7 @@ SCHEMA_FILE = "pipeline.schema.json"
 
 _MODELINE = re.compile(r"[ \t]*(?:---[ \t]+)?(#[ \t]*yaml-language-server[ \t]*:[^\x85\u2028\u2029]*)")
 _LEADING = re.compile(r"[ \t]*(?:#.*|%.*|---(?:[ \t]+#.*)?[ \t]*)?$")
-"""A line that may stand above the first value: blank, a comment, a directive, the start of the document."""
+"""A line that may be above the first value: blank, a comment, a directive, the start of the document."""
 
 
 @dataclass(frozen=True, slots=True)

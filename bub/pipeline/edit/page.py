@@ -1,4 +1,4 @@
-"""The text of a file with what stands where in it, and the edits that change one value of it."""
+"""The text of a file with what is where in it, and the edits that change one value of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bub.pipeline.source.line_index import LineIndex
 from bub.pipeline.source.splice import Edit
 
 _PROPERTIES = re.compile(r"(?:&\S+(?:\s|#[^\r\n]*)*)?")
-"""What may stand before a value: its anchor, and a comment."""
+"""What may be before a value: its anchor, and a comment."""
 
 _BREAK = r"(?>\r\n|\r|\n)"
 _LINE_END = re.compile(_BREAK)
@@ -37,7 +37,7 @@ class _Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class YamlPage:
-    """The text of a file, and what stands where in it."""
+    """The text of a file, and what is where in it."""
 
     file: str
     text: str

@@ -15,7 +15,7 @@ _PLAIN = re.compile(
     (?:[^\W\d]|/) [\w./+@-]* (?::[\w./+@-]+)* (?:\ [\w./+@][\w./+@-]*)*
     | [0-9]+(?:\.[0-9]+)?(?:ms|s|m|h)"""
 )
-"""Text that may stand without quotes, and durations; much else may, too, but not in every tool's eyes."""
+"""Text that may be without quotes, and durations; much else may, too, but not in every tool's eyes."""
 
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 

@@ -58,7 +58,7 @@ class Flow(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """A pipeline for one profile: its stages in the order they run, its hook points, its allowlist.
 
-    `adrift` are the stages whose place cannot be told (a circle, an unknown neighbour, none named): they stand last.
+    `adrift` are the stages whose place cannot be known (a circle, an unknown neighbour, none named): they are last.
     `layers` hold the stages that each file and profile names, weakest first. `position` numbers the stages,
     `callers` are those of each hook point, `heirs` of a stage that is off those that stand in for it. `kind_changes`
     stands by dotted path (`stages.run_model`). `tools` is what the profile says of them.
@@ -88,7 +88,7 @@ class Plan(msgspec.Struct, frozen=True):
     def waits_for(self, stage: StagePlan) -> frozenset[str]:
         """The ids of the stages that must be over before this one starts (DESIGN §2, Order).
 
-        What stands below the stage that makes the session's id waits for it and for all above it: there the turn waits
+        What is below the stage that makes the session's id waits for it and for all above it: there the turn waits
         until its session is free.
         """
         above = self.above(stage)

@@ -13,7 +13,7 @@ class Waits(msgspec.Struct, frozen=True):
     """For each stage, by id: what it waits for `directly`, what must be over `before` it, and what may run `beside` it.
 
     Directly is what it waits for without anything in between. What it names and cannot wait for (a stage below, one
-    that does not exist) is left out. Ids stand in run order.
+    that does not exist) is left out. Ids are in run order.
     """
 
     directly: Mapping[str, tuple[str, ...]]

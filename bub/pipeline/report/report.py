@@ -283,7 +283,7 @@ class _SourceLines:
     def line(self, file: str, number: int) -> str:
         """Return the text of one line without its line break, secrets covered; empty when it cannot be had.
 
-        What stands far behind its last finding is left out: a line may be a megabyte long.
+        What is far behind its last finding is left out: a line may be a megabyte long.
         """
         if (file, number) not in self._shown:
             raw = self._raw(file, number)[: self._shown_up_to.get((file, number))]

@@ -284,7 +284,7 @@ class FiredPoint:
 class Graph(msgspec.Struct, frozen=True):
     """A compiled pipeline. Nothing in it changes; one graph runs any number of turns at once.
 
-    `nodes` stand in run order, `waits` says for each which nodes (by index) it waits for. What runs one after another
+    `nodes` are in run order, `waits` says for each which nodes (by index) it waits for. What runs one after another
     (chains, steps that run item by item, and nodes side by side) is `arriving` up to the stage that makes the session's
     id, and `answering` from there on; `arrival` are the nodes of `arriving`. `slots` is how many values a turn has room
     for, `start` where those of its beginning stand, `arrived` where each value stands when the session is known, and

@@ -137,7 +137,7 @@ class HookFacts:
 
 @dataclass(frozen=True, slots=True)
 class ValueFacts:
-    """What stands at a path: what it means, every place that set it, and what is `below` it if it is a mapping.
+    """What is at a path: what it means, every place that set it, and what is `below` it if it is a mapping.
 
     `default` is said if nobody set it, `note` what else the reader has to know.
     """

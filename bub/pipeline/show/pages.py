@@ -11,12 +11,12 @@ from bub.pipeline.plan.origins import Origin, flow
 from bub.pipeline.show.facts import Facts, HookFacts, Implementer, Key, PipelineFacts, StageFacts, ValueFacts
 
 _LEAST_NAMES = 14
-"""Cells that the plugins of a stage need, to stand behind it and not below."""
+"""Cells that the plugins of a stage need, to be behind it and not below."""
 _KEY = 14
 """Where what is said of a key begins."""
 _NOBODY = "nobody"
 _REFERENCE = "${…}"
-"""What stands in a column for a reference, which has no room there."""
+"""What is in a column for a reference, which has no room there."""
 
 
 def page(facts: Facts, width: int) -> list[Line]:

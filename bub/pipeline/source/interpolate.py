@@ -36,7 +36,7 @@ DOTENV_LINE = r"""
       | "(?P<double>(?:[^"\\]|\\.)*)" \s*(?:\#.*)?
       | (?P<bare>(?!['"]).*)
     )"""
-"""One line of `.env`, to be matched with `re.VERBOSE`; a comment may stand behind a bare value, too."""
+"""One line of `.env`, to be matched with `re.VERBOSE`; a comment may be behind a bare value, too."""
 _RELATIVE = "the path is relative to the file that names it"
 _COMMENT = r"(?:^|\s)#"
 _ESCAPES: Mapping[str, str] = MappingProxyType({"n": "\n", "r": "\r", "t": "\t"})

@@ -118,7 +118,7 @@ class _Anchored(msgspec.Struct, frozen=True):
 
 
 _PROPERTIES = r"(?:[&!]\S*\s*)*"
-"""What may stand before a value: its anchor and its tag."""
+"""What may be before a value: its anchor and its tag."""
 
 
 _LIBYAMLS_LIMIT = "maximum nesting depth"

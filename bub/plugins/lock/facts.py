@@ -1,4 +1,4 @@
-"""What a lock knows of packages, plugins and MCP servers: names, and digests of what a model is told."""
+"""What a lock knows of packages, plugins and MCP servers: names, and digests of what a model reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VERSION = 1
 
 
 class ToolFacts(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a model is told of a tool, and what Bub goes by: the digests of its description and its schema.
+    """What a model reads about a tool, and what Bub goes by: the digests of its description and its schema.
 
     `labels` is how it is labelled, "" if it declares nothing, and `traits` what else a plugin says of it: that it only
     reads, for instance. `annotations` is the digest of what an MCP server says beside the schema, "" if nothing.

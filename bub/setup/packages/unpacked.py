@@ -61,7 +61,7 @@ class Unpacked(msgspec.Struct, frozen=True):
 
 
 def check_early(sources: Sequence[Source], *, builds: bool) -> None:
-    """Raise what can be told before anything is fetched: another Python is needed, or the code of a package runs."""
+    """Raise what can be known before anything is fetched: another Python is needed, or the code of a package runs."""
     for source in sources:
         if source.kind == "wheel":
             about = read_wheel(source.path)

@@ -20,7 +20,7 @@ from bub.runtime.snapshot import Profile, Snapshot
 from bub.tools import ToolPolicy
 
 CODE = "write"
-"""What stands in the place of a code: no `bub explain` knows it."""
+"""What is in the place of a code: no `bub explain` knows it."""
 
 _YOURSELF = "edit the file itself, and start again"
 _RELOAD = "look at the change, and reload Bub yourself"

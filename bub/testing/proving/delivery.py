@@ -152,7 +152,7 @@ def _denies_items(fault: Fault) -> bool:
 
 
 def _has_to_be_delivered(rules: Rules, seen: Seen, ended: str) -> bool:
-    """Whether a denial, or the reply of a claim, has to be sent: nobody has a say against it."""
+    """Whether a denial, or the reply of a claim, has to be sent: nobody may object."""
     struck = seen.struck
     if ended == "claimed" and not any(visit.fault and visit.fault.way is Way.CLAIM for visit in struck):
         return False

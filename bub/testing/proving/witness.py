@@ -1,4 +1,4 @@
-"""The witness: hears of every failure of a rehearsed turn, and stands in for the model that the agent asks."""
+"""The witness: gets every failure of a rehearsed turn, and stands in for the model that the agent asks."""
 
 from __future__ import annotations
 

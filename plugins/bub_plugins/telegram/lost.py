@@ -35,7 +35,7 @@ class Lost(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What stands as the `draft` of a message until the id is known."""
+        """What is shown as the `draft` of a message until the id is known."""
         return f"{_LOST}:{','.join(map(str, self.after))}"
 
 
@@ -55,7 +55,7 @@ class Progress:
 
     @property
     def name(self) -> str:
-        """What stands as the `draft` of the reply while it is sent."""
+        """What is shown as the `draft` of the reply while it is sent."""
         return f"{_SENT}:{self.done}" + (f"+{self.lost.name}" if self.lost is not None else "")
 
 

@@ -1,6 +1,6 @@
 """Anthropic's Messages API: a conversation in its form, and its answers.
 
-It differs from chat completions in that system prompts stand apart, that tool calls and results are blocks of
+It differs from chat completions in that system prompts are apart, that tool calls and results are blocks of
 messages, that the two sides take turns, and that what its cache may keep has to be marked.
 """
 

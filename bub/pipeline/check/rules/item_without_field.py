@@ -48,7 +48,7 @@ def _fields_of_defaults(plan: Plan) -> set[str]:
 
 
 def _may_make_replies(offers: Offers, stage: StagePlan) -> bool:
-    """Whether a plugin has a say in what a reply holds: it renders, changes or claims."""
+    """Whether a plugin may change what a reply holds: it renders, changes or claims."""
     kind = stage.kind.name if stage.kind is not None else ""
     has_a_say = kind == "claiming" or (OUTBOUNDS in stage.makes and kind != "gate")
     found = offers.implementing(stage.hook.point)

@@ -1,4 +1,4 @@
-"""Nobody stands below a plugin that always answers."""
+"""Nobody is below a plugin that always answers."""
 
 from __future__ import annotations
 

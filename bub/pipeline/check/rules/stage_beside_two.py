@@ -1,4 +1,4 @@
-"""A stage stands directly beside one other."""
+"""A stage is directly beside one other."""
 
 from __future__ import annotations
 

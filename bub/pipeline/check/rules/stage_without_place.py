@@ -1,4 +1,4 @@
-"""A stage that is new in a file with `extends`, or in a profile, says where it stands."""
+"""A stage that is new in a file with `extends`, or in a profile, says where it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A modifying stage changes what can still be changed where it stands."""
+"""A modifying stage changes what can still be changed where it is."""
 
 from __future__ import annotations
 

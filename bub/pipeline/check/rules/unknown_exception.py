@@ -1,4 +1,4 @@
-"""The exceptions that a test names exist, as far as that can be told without importing the plugins."""
+"""The exceptions that a test names exist, as far as that can be known without importing the plugins."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def _regions(before: Iterable[Route], after: Iterable[Route]) -> list[Globs]:
 
 
 def _meet(one: Globs, other: Globs) -> Globs | None:
-    """Return what messages have that both match; None if there are none, or it cannot be told."""
+    """Return what messages have that both match; None if there are none, or it cannot be known."""
     both = {**one, **other}
     for name in one.keys() & other.keys():
         first, second = str(one[name]), str(other[name])

@@ -65,7 +65,7 @@ def _providers_in(plan: Plan) -> set[str]:
 
 
 def _providers_of(models: Plain) -> Iterator[str]:
-    """Yield the provider of each model; of one that only a variable knows, nothing can be told."""
+    """Yield the provider of each model; of one that only a variable knows, nothing can be known."""
     for model in models if isinstance(models, list) else [models]:
         text = _written(model) if isinstance(model, str) else ""
         provider, colon, _ = text.partition(":")

@@ -179,4 +179,4 @@ async def _watch(receive: Receive, making: trio.CancelScope) -> None:
 
 
 def _drop(delta: str) -> None:
-    """Whoever wants the whole answer hears of no piece."""
+    """Whoever wants the whole answer gets no piece."""

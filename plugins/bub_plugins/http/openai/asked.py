@@ -81,7 +81,7 @@ def read_tool(name: str, function: Mapping[str, Any], param: str) -> ClientTool:
 
 
 def check_tools(tools: Sequence[ClientTool], param: str = "tools") -> tuple[ClientTool, ...]:
-    """Return the tools of a request if they can be told apart, and are not too many. Raises `ApiError`."""
+    """Return the tools of a request if they can be distinguished, and are not too many. Raises `ApiError`."""
     if len(tools) > MOST_TOOLS:
         refuse(f"`{param}` has more than {MOST_TOOLS} tools.", param)
     names = [tool.name for tool in tools]

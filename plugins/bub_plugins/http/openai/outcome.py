@@ -1,4 +1,4 @@
-"""What a turn came to, for either API to write."""
+"""The result of a turn, for either API to write."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def outcome_of(text: str, end: StreamEvent, *, is_denied: bool) -> Outcome:
-    """Say what a turn came to, of its replies and the last event of its answer.
+    """Say the result of a turn: of its replies and the last event of its answer.
 
     Of a turn that was denied, the text is the reason, and nothing else goes to the client. Raises `ApiError` if the
     agent refused what was asked.

@@ -60,7 +60,7 @@ class Room:
 
 
 async def answer(door: Door, client: Client, asked: Asked, request_id: str, trace: str, tell: Tell) -> Outcome:
-    """Answer a request, which is known by an id; `tell` hears of the text as it comes. Raises `ApiError`.
+    """Answer a request, which is known by an id; `tell` gets the text as it comes. Raises `ApiError`.
 
     A cancellation ends a turn without a session; one of a session goes on, since it is kept.
     """
