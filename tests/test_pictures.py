@@ -88,6 +88,11 @@ def test_what_is_more_than_lines_in_colour_is_refused(sign: str) -> None:
         draw_terminal("bub x", f"one{sign}two")
 
 
+def test_how_far_a_long_work_was_is_not_drawn() -> None:
+    told = "\rproving 1 of 9\x1b[K\rproving 5 of 9\x1b[K\r\x1b[K"
+    assert draw_terminal("bub x", f"one\r\n{told}two\r\n") == draw_terminal("bub x", "one\r\ntwo\r\n")
+
+
 def test_the_folders_and_modules_of_the_house_exist() -> None:
     named = {
         place

@@ -17,6 +17,8 @@ CELL, LINE, SIZE = 7.5, 18, 30
 """The width of a letter, the height of a line and of the bar above them, in pixels."""
 _MARGIN = 16
 _SIGN = re.compile(r"\x1b\[(\d*)m")
+_ERASED = re.compile(r"[^\n]*\r\x1b\[K")
+"""A line that a terminal erased: how far a long work was, which shows on a slow machine only."""
 _UNCOLOURED = ("", "strong")
 _COLOURS = {
     "red": "red",
@@ -84,7 +86,7 @@ def _look_of(letter: Char) -> str:
 def read_lines(printed: str) -> Iterator[list[Run]]:
     """Yield each line that was printed as its runs, without the blanks around them; raise for any other sign."""
     style = ""
-    for line in printed.replace("\r\n", "\n").rstrip("\n").split("\n"):
+    for line in _ERASED.sub("", printed.replace("\r\n", "\n")).rstrip("\n").split("\n"):
         runs, column = [], 0
         for number, part in enumerate(_SIGN.split(line)):
             if number % 2:
