@@ -56,21 +56,21 @@ def read_source(text: str, folder: Path) -> Source:
         found = _GIT.fullmatch(text)
         below = found["below"] or "" if found else ""
         if found is None or os.path.isabs(below) or ".." in Path(below).parts:  # noqa: PTH117 (a path of another machine)
-            raise UsageError(f"{text} is not the address of a repository", help=f"name {_FORMS}")
+            raise UsageError(f"{text} is not the address of a repository", help=f"give {_FORMS}")
         return Source("git", text, url=found["url"], ref=found["ref"] or "", below=below)
     path = Path(os.path.abspath(folder / Path(text).expanduser()))  # noqa: PTH100 (a link may lead elsewhere later)
     is_path = os.sep in text or text.startswith(".")
     if text.endswith(".whl"):
         if not path.is_file():
-            raise UsageError(f"there is no file {path}", help=f"name {_FORMS}")
+            raise UsageError(f"there is no file {path}", help=f"give {_FORMS}")
         return Source("wheel", text, path)
     if is_path and "://" not in text:
         if not path.is_dir():
             problem = "is not a wheel, nor a folder" if path.exists() else "does not exist"
-            raise UsageError(f"{path} {problem}", help=f"name {_FORMS}")
+            raise UsageError(f"{path} {problem}", help=f"give {_FORMS}")
         return Source("folder", text, path)
     if not _NAME.fullmatch(text):
-        raise UsageError(f"`{text}` is not the name of a package", help=f"name {_FORMS}")
+        raise UsageError(f"`{text}` is not the name of a package", help=f"give {_FORMS}")
     refuse_bub(name_in(text))
     return Source("name", text)
 
