@@ -16,16 +16,10 @@ SITE = Path(__file__).parent.parent.parent / "site"
 PAGES = sorted(str(page.relative_to(SITE)) for page in SITE.rglob("*.html"))
 SHOTS = os.environ.get("SITE_PICTURES")
 SHOWN = (
-    "index",
-    "docs/index",
-    "docs/cli",
-    "docs/hooks",
-    "docs/kinds",
-    "docs/chat",
-    "docs/diagnostics",
-    "docs/hooks.zh",
+    *("index", "docs/index", "docs/cli", "docs/hooks", "docs/hooks.zh", "docs/kinds", "docs/chat", "docs/testing"),
+    *("docs/diagnostics", "docs/troubleshooting", "docs/files", "docs/architecture", "docs/compat"),
+    *("docs/pipelines/default", "docs/explanation/comparisons", "docs/tutorial/README"),
 )
-SHOWN += ("docs/testing", "docs/pipelines/default", "docs/pipeline-file", "docs/explanation/comparisons", "docs/compat")
 LEADING = 3
 QUESTIONS = {
     "my gate is not asked": {"docs/troubleshooting"},
