@@ -73,12 +73,12 @@ types: $(VENV)/.bub $(VENV)/.lint $(VENV)/.test ## mypy --strict over bub, the s
 pictures: $(VENV)/.bub $(VENV)/.test $(if $(shell command -v npm),tests/browser/node_modules) ## make the pictures of the documentation anew; screenshots if there is Chromium
 	PYTHONPATH=tests $(PY) -m pictures
 
-docs: $(VENV)/.bub $(VENV)/.docs ## build the site of the documentation in site/, and check its links: make docs SERVE=8000 shows it
+docs: $(VENV)/.docs ## build the site of the documentation in site/, and check its links: make docs SERVE=8000 shows it
 	$(PY) -m sphinx -q -W --keep-going -c tests/website -d build/site . site
 	$(PY) -m tests.website.links site
 	$(if $(SERVE),$(PY) -m http.server --bind 127.0.0.1 --directory site $(SERVE))
 
-look: docs tests/browser/node_modules ## open each page of the site in a headless Chromium, wide and narrow, light and dark, and ask its search; needs Node 20
+look: docs $(VENV)/.bub $(VENV)/.test tests/browser/node_modules ## open each page of the site in a headless Chromium, wide and narrow, light and dark, and ask its search; needs Node 20
 	PYTHONPATH=tests $(PY) -m pytest -p no:cacheprovider tests/website/browsing.py $(PYTEST_ARGS)
 
 fuzz: $(VENV)/.bub $(VENV)/.test ## validate files nobody would write: make fuzz FUZZ_SECONDS=60
