@@ -279,8 +279,8 @@ def parsed(words: list[str]) -> None:
     while True:
         context = command.make_context(name, words, parent=context)
         rest = [*context._protected_args, *context.args]
-        if not isinstance(command, TyperGroup) or (command.invoke_without_command and not rest):
-            return
+        if not isinstance(command, TyperGroup) or not rest:
+            return  # a group alone is spoken of, or shows its help
         name, command, words = command.resolve_command(context, rest)  # type: ignore[assignment]
 
 
