@@ -10,6 +10,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from sphinx.errors import ConfigError
+
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from website.navigation import HOME, INDEX, ROOT, Entry, all_pages, missing_pages, read_navigation
@@ -39,7 +41,7 @@ pygments_style, pygments_dark_style = "github-light-high-contrast", "github-dark
 
 NAVIGATION = read_navigation((ROOT / INDEX).read_text(encoding="utf-8"), include_patterns)
 if nowhere := missing_pages(NAVIGATION, include_patterns):
-    raise SystemExit(f"no row of {INDEX} leads to: {', '.join(nowhere)}")
+    raise ConfigError(f"no row of {INDEX} leads to: {', '.join(nowhere)}")
 
 
 def contents(name: str, entries: list[Entry]) -> str:
