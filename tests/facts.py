@@ -27,6 +27,11 @@ def facts_of(text: str) -> set[str]:
     return {" ".join(fact.split()) for fact in _find(text)} - {""}
 
 
+def _is_english(name: str) -> bool:
+    """Return whether a page has facts of its own; those in Chinese have those of their English pages."""
+    return not name.endswith(".zh.md")
+
+
 def _find(text: str) -> Iterator[str]:
     for block in _BLOCK.finditer(text):
         yield f"```{block[1]} {block[2]}"
@@ -44,7 +49,10 @@ def facts_now(root: Path = ROOT) -> Mapping[str, set[str]]:
     """Return the facts of each page of a checkout, by the page's path."""
     found = [root / name for name in PAGES]
     pages = [page for one in found for page in ([one] if one.is_file() else sorted(one.rglob("*.md")))]
-    return {page.relative_to(root).as_posix(): facts_of(page.read_text(encoding="utf-8")) for page in pages}
+    texts = {
+        page.relative_to(root).as_posix(): page.read_text(encoding="utf-8") for page in pages if _is_english(page.name)
+    }
+    return {name: facts_of(text) for name, text in texts.items()}
 
 
 def facts_at(revision: str, root: Path = ROOT) -> Mapping[str, set[str]]:
@@ -54,7 +62,11 @@ def facts_at(revision: str, root: Path = ROOT) -> Mapping[str, set[str]]:
         return subprocess.run(["git", *words], cwd=root, check=True, capture_output=True, text=True).stdout
 
     names = git("ls-tree", "-r", "--name-only", revision, *PAGES).split("\n")
-    return {name: facts_of(git("show", f"{revision}:{name}")) for name in names if name.endswith(".md")}
+    return {
+        name: facts_of(git("show", f"{revision}:{name}"))
+        for name in names
+        if name.endswith(".md") and _is_english(name)
+    }
 
 
 def missing(before: Mapping[str, set[str]], now: Mapping[str, set[str]]) -> Iterator[tuple[str, str, str]]:

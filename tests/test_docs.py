@@ -48,11 +48,14 @@ SKILLS = ROOT / "bub" / "builtin" / "shipped_skills"
 
 PAGES = sorted(
     [
-        *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+        *(ROOT / name for name in ("README.md", "README.zh.md", "CHANGELOG.md", "CONTRIBUTING.md")),
         *DOCS.rglob("*.md"),
         *SKILLS.rglob("*.md"),
     ]
 )
+
+ENGLISH = [page for page in PAGES if not page.name.endswith(".zh.md")]
+"""The pages whose blocks are read and run; `test_chinese_pages.py` says that the others have the same ones."""
 
 FOLDERS = DOCS / "examples"
 """Folders to copy, each with its page; that what a page shows stands in its files is held by `test_examples.py`."""
@@ -114,25 +117,25 @@ TROUBLES = DOCS / "troubleshooting.md"
 
 EXAMPLES = [
     block
-    for block in blocks(*PAGES)
+    for block in blocks(*ENGLISH)
     if block.language == "yaml" and block.text.startswith("version:") and block.page not in (MISTAKES, TROUBLES)
 ]
 FRAGMENTS = [
     block
-    for block in blocks(*PAGES)
+    for block in blocks(*ENGLISH)
     if block.language == "yaml"
     and not block.text.startswith("version:")
     and block.page != MISTAKES
     and block.page.parent.parent != FOLDERS
     and block.page.parent != TUTORIAL
 ]
-PYTHON = [block for block in blocks(*PAGES) if block.language == "python" and block.page.parent.parent != FOLDERS]
+PYTHON = [block for block in blocks(*ENGLISH) if block.language == "python" and block.page.parent.parent != FOLDERS]
 HOW_TOS = DOCS / "how-to"
 """Pages that `test_how_tos.py` follows from top to bottom, with the servers that they need."""
 
 CONSOLE = [
     block
-    for block in blocks(*PAGES)
+    for block in blocks(*ENGLISH)
     if block.language == "console" and block.page.parent != HOW_TOS and block.page != TROUBLES
 ]
 
@@ -181,13 +184,13 @@ def test_a_piece_of_yaml_is_right_where_it_belongs(block: Block) -> None:
             assert [str(finding) for finding in check_loaded(whole).diagnostics] == []
 
 
-@pytest.mark.parametrize("block", params(block for block in blocks(*PAGES) if block.language in ("json", "toml")))
+@pytest.mark.parametrize("block", params(block for block in blocks(*ENGLISH) if block.language in ("json", "toml")))
 def test_data_can_be_read(block: Block) -> None:
     read: Callable[[str], Any] = json.loads if block.language == "json" else tomllib.loads
     assert read(block.text)
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
+@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in ENGLISH])
 def test_every_block_says_what_it_is(page: Path) -> None:
     fences = re.findall(r"^ *(?:```|~~~)(.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     found = [block.language for block in blocks(page)]
@@ -284,7 +287,7 @@ def parsed(words: list[str]) -> None:
         name, command, words = command.resolve_command(context, rest)  # type: ignore[assignment]
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES])
+@pytest.mark.parametrize("page", [pytest.param(page, id=str(page.relative_to(ROOT))) for page in ENGLISH])
 def test_every_command_line_is_one_that_bub_understands(page: Path) -> None:
     brought = re.findall(r"@app\.command\(\)\n +def (\w+)", page.read_text(encoding="utf-8"))
     wrong = []

@@ -31,6 +31,7 @@ MEANT = {"address": ADDRESS, "action": "/".join(ADDRESS.rsplit("/", 2)[1:]), "re
 USED = {
     "pyproject.toml": {"address", "release"},
     "README.md": {"address", "action", "release"},
+    "README.zh.md": {"address", "action", "release"},
     "docs/ci.md": {"address", "action", "release"},
     "docs/tutorial/7-prove-and-ci.md": {"action", "release"},
     "docs/examples/ci/.pre-commit-config.yaml": {"address", "release"},

@@ -22,6 +22,10 @@ const words = (text) => {
   return found;
 };
 
+// Who asks in letters wants a page in English first, and who asks in Chinese one in Chinese.
+const inChinese = (text) => text.search(CHINESE) >= 0;
+const OTHER_LANGUAGE = 0.3;
+
 // What people call what these pages call otherwise.
 const CALLED = [
   [/\bdead.?letters?\b/, "message set aside inbox"],
@@ -99,7 +103,9 @@ const search = (typed, index) => {
   const rated = [...pages.values()]
     .map((hits) => hits.sort((a, b) => b.score - a.score))
     .map((hits) => {
-      const often = SELDOM[hits[0].section.at.split("#")[0]] ?? 1;
+      const page = hits[0].section.at.split("#")[0];
+      const language = page.endsWith(".zh.html") === inChinese(typed) ? 1 : OTHER_LANGUAGE;
+      const often = (SELDOM[page] ?? 1) * language;
       return { hits, score: often * hits.reduce((sum, hit, at) => sum + hit.score / 4 ** at, 0), asked };
     })
     .sort((a, b) => b.score - a.score);
