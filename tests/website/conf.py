@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from sphinx.errors import ConfigError
+from sphinx.util.logging import getLogger
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -40,8 +40,6 @@ templates_path = ["templates"]
 pygments_style, pygments_dark_style = "github-light-high-contrast", "github-dark-high-contrast"
 
 NAVIGATION = read_navigation((ROOT / INDEX).read_text(encoding="utf-8"), include_patterns)
-if nowhere := missing_pages(NAVIGATION, include_patterns):
-    raise ConfigError(f"no row of {INDEX} leads to: {', '.join(nowhere)}")
 
 
 def contents(name: str, entries: list[Entry]) -> str:
@@ -106,8 +104,10 @@ def draw(app: Any, doc: str, entries: list[Entry], level: int = 1) -> str:
     return f"<ul>{''.join(items)}</ul>"
 
 
-def leave_out_search(app: Any) -> None:
-    """Make no index of Sphinx's own search, which knows no numbers, and no word but those that all pages have."""
+def begin(app: Any) -> None:
+    """Name the pages that are nowhere, and make no index of Sphinx's own search, which leaves out numbers."""
+    for page in missing_pages(NAVIGATION, include_patterns):
+        getLogger(__name__).warning("no row of %s leads to %s", INDEX, page)
     app.builder.search = False
 
 
@@ -125,7 +125,7 @@ def finish(app: Any, failed: Exception | None) -> None:
 
 def setup(app: Any) -> dict[str, bool]:
     app.connect("source-read", prepare)
-    app.connect("builder-inited", leave_out_search)
+    app.connect("builder-inited", begin)
     app.connect("html-page-context", show_page, priority=100)  # before the theme
     app.connect("build-finished", finish)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
