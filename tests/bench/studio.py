@@ -35,9 +35,9 @@ from fakes.studio_gateway import LINK, Visitor
 CHATS = int(os.environ.get("CHATS", "1000"))
 EVENTS, RATE = 100, 50
 """Of each turn, while views are opened and while a browser has stopped reading: more than a core carries."""
-PACES = tuple(float(one) for one in os.environ.get("PACES", "0.05 1 50").split())
+PACES = tuple(float(one) for one in os.environ.get("PACES", "0.05 0.25 50").split())
 """How many events each turn has in a second, while what the studio takes is measured: 50 of all turns together, then
-1,000, which a core carries well, and then more than it does."""
+250, which a core carries well, and then more than it does."""
 SECONDS = float(os.environ.get("SECONDS", "40"))
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 MINUTE = float(os.environ.get("SECONDS_STOPPED", "60"))
