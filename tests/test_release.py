@@ -34,6 +34,7 @@ USED = {
     "README.zh.md": {"address", "action", "release"},
     "docs/ci.md": {"address", "action", "release"},
     "docs/tutorial/7-prove-and-ci.md": {"action", "release"},
+    "docs/tutorial/7-prove-and-ci.zh.md": {"action", "release"},
     "docs/examples/ci/.pre-commit-config.yaml": {"address", "release"},
     "docs/examples/ci/.github/workflows/pipelines.yaml": {"address", "release"},
 }
