@@ -18,7 +18,7 @@ SHOTS = os.environ.get("SITE_PICTURES")
 SHOWN = (
     *("index", "docs/index", "docs/cli", "docs/hooks", "docs/hooks.zh", "docs/kinds", "docs/chat", "docs/testing"),
     *("docs/diagnostics", "docs/troubleshooting", "docs/files", "docs/architecture", "docs/compat"),
-    *("docs/pipelines/default", "docs/explanation/comparisons", "docs/tutorial/README"),
+    *("docs/pipelines/default", "docs/explanation/comparisons", "docs/tutorial/README", "README.zh"),
 )
 LEADING = 3
 QUESTIONS = {
@@ -32,6 +32,8 @@ QUESTIONS = {
     "approve a tool": {"docs/how-to/ask-before-a-tool", "docs/tools"},
     "where is the tape": {"docs/tapes", "docs/files"},
     "OTEL": {"docs/telemetry"},
+    "拒绝一个工具调用": {"docs/hooks.zh"},
+    "给访客的 profile": {"docs/tutorial/5-guests.zh"},
 }
 """What people ask, and the pages of which one has to be among the first three."""
 
