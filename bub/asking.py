@@ -80,7 +80,7 @@ class BackError(KeyboardInterrupt):
 
 
 class Telling(Protocol):
-    """Where a set-up says what it does: a terminal, or the output of a script."""
+    """The place a set-up writes what it does to: a terminal, or the output of a script."""
 
     def say(self, text: str) -> None:
         """Say something that needs no answer."""

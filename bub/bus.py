@@ -16,7 +16,7 @@ from bub.errors import BubError, HookTypeError
 from bub.log import log_exception, log_warning
 
 ROOM = 1024
-"""How many messages wait on each side of a bus, unless it is told otherwise."""
+"""How many messages wait on each side of a bus, unless its maker says another number."""
 
 PATIENCE = 5.0
 """How long, in seconds, what is cancelled may take to leave its messages on the bus."""

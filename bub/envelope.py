@@ -48,7 +48,7 @@ def _slots_of(cls: type) -> Iterable[str]:
 
 
 ADDRESS = ("channel", "chat_id")
-"""What every message in a turn has: where it comes from, or goes to."""
+"""What every message in a turn has: the place it comes from, or goes to."""
 
 NO_ADDRESS = "default"
 """What a turn takes for a channel or a chat that a message does not name."""

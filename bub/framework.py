@@ -133,7 +133,7 @@ class BubFramework(RuntimeView):
             yield self
 
     def keep_secret(self, texts: Iterable[str]) -> None:
-        """From now on, cover these texts in the log and in what is kept or shown of a turn."""
+        """From now on, cover these strings in the log and in what is kept or shown of a turn."""
         self._runtime.keep_secret(texts)
 
     def create_cli_app(self) -> Any:

@@ -77,7 +77,7 @@ class HookimplMarker:
 hookimpl = HookimplMarker()
 
 ERROR_POINT = "on_error"
-"""The point that is told about failures; its implementations are observers of every turn."""
+"""The point that gets failures; its implementations are observers of every turn."""
 
 MODEL_POINT = "call_model"
 """The point that is asked for each request to a model, before Bub's own providers are."""

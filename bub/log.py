@@ -149,10 +149,10 @@ def open_log() -> Path | None:
 
 
 _EVENT = "bub_event"
-"""Where a record of ours has its event, beside its fields."""
+"""The attribute in which a record of ours has its event, beside its fields."""
 
 _TRACEBACK = "bub_traceback"
-"""Where a record has the traceback whose secrets are covered."""
+"""The attribute in which a record has the traceback whose secrets are covered."""
 
 _destination: _Destination | None = None
 _is_silent = False

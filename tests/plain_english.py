@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,8 +21,6 @@ NOT_YET: tuple[str, ...] = ()
 """Pages that are not plain yet: take one out when it has become plain, and put none in."""
 CODE = ("bub", "plugins")
 """The folders whose strings are checked."""
-COMMANDS = "bub/cli"
-"""The folder whose public functions have docstrings that are printed: the help of commands."""
 SCHEMA = "schemas/pipeline.schema.json"
 """The descriptions of keys, which `bub explain` and editors show."""
 MOST_WORDS = 45
@@ -55,7 +53,7 @@ _PARTICIPLES = (
     "refused|said|sent|shown|skipped|told|used"
 )
 _NOT_A_PART = "".join(rf"(?<!{word}\s)" for word in ("each", "none", "all", "both", "most", "some", "one", "first"))
-TOLD = (
+RULES = (
     _rule(" told", "(?:is|are|was|were|be|been|being) told", "say who says it: `Bub prints`, `the model reads`"),
     _rule("stand|stood", "stands?(?! (?:in )?for)|stood|standing", "`is`, `is set in`, `is written`"),
     _rule("come to|comes to|came to", "(?:comes?|came) to(?! an end)", "`is`, `becomes`, `gives`"),
@@ -66,9 +64,6 @@ TOLD = (
     _rule("truth", "truth values?|truths", "`booleans`"),
     _rule(" a say| no say", "ha(?:s|ve|d) (?:a|no) say", "`is asked`, `is not asked`"),
     _rule("hear of|hears of", "hears? of", "`gets`, `reads`"),
-)
-"""Rules for what everybody reads: pages and messages."""
-RULES = (
     _rule("whichever|whosever", "whichever|whosever", "`any`, or a sentence more"),
     _rule("of which|of whom", f"{_NOT_A_PART}of (?:which|whom)", "two sentences, or `whose`"),
     _rule("thing but|body but|none but", "(?:nothing|nobody|none|anything|anybody) but", "`only`"),
@@ -100,7 +95,7 @@ RULES = (
     ),
     _rule(_after(_PARTICIPLES, "is|are"), f"{_OPENING}(?:{_PARTICIPLES}) (?:is|are)", _SUBJECT),
 )
-"""Rules for all that is read, docstrings of public names too."""
+"""Rules for all that is read: pages, messages, docstrings of public names."""
 ALLOWED = {"where replies go": "a heading of `bub diff`, about places: the chats"}
 """Strings of Bub that are plain all the same, each with its reason."""
 
@@ -128,10 +123,10 @@ class Find(NamedTuple):
     instead: str
 
 
-def check_text(text: str, file: str, first: int = 1, *, rules: Iterable[Rule] = (*TOLD, *RULES)) -> Iterator[Find]:
+def check_text(text: str, file: str, first: int = 1) -> Iterator[Find]:
     """Yield what is not plain in a text, whose first line is the line `first` of its file."""
     small = " ".join(text.lower().split())
-    for rule in rules:
+    for rule in RULES:
         if any(part in small for part in rule.parts):
             for found in rule.words.finditer(text):
                 line = first + text.count("\n", 0, found.start())
@@ -164,34 +159,26 @@ def _check_lengths(prose: str, file: str) -> Iterator[Find]:
         start = end.end()
 
 
-def check_module(module: Path, file: str, *, is_command: bool = False) -> Iterator[Find]:
-    """Yield what is not plain in the strings of a module; of a command, also in what its public functions are for."""
+def check_module(module: Path, file: str) -> Iterator[Find]:
+    """Yield what is not plain in the strings of a module, except in docstrings of what is not public."""
     source = module.read_text(encoding="utf-8")
-    if not _may_have(source, is_command=is_command):
+    if not _may_have(source):
         return
     tree = ast.parse(source)
-    docstrings = dict(_docstrings(tree, is_public=True))
-    helps = {
-        id(node.body[0].value)
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and isinstance(node.body[0], ast.Expr)
-    }
+    is_public = dict(_docstrings(tree, is_public=True))
     for node, text in _strings(tree):
-        is_told = id(node) not in docstrings or (is_command and id(node) in helps)
-        rules = (*TOLD, *RULES) if is_told else RULES if docstrings[id(node)] else ()
-        if " " in text and text not in ALLOWED and not _NO_PROSE.match(text):
-            yield from check_text(_QUOTED.sub("``", text), file, node.lineno, rules=rules)
+        if is_public.get(id(node), True) and " " in text and text not in ALLOWED and not _NO_PROSE.match(text):
+            yield from check_text(_QUOTED.sub("``", text), file, node.lineno)
 
 
-def _may_have(source: str, *, is_command: bool) -> bool:
+def _may_have(source: str) -> bool:
     """Return whether a module can have anything that is not plain: to parse all of them takes long."""
     docstrings = "\n\n".join(_DOCSTRING.findall(source))
     rest = _JOINT.sub("", _DOCSTRING.sub("", source))
     if '"""' not in rest:  # code and comments are not read
         rest = "\n".join(line for line in rest.splitlines() if '"' in line or "'" in line)
-    rest = rest.replace('"', ". ").replace("('", "(. ")
-    told = f"{docstrings}\n\n{rest}" if is_command else rest
-    return any(check_text(told, "", rules=TOLD)) or any(check_text(f"{docstrings}\n\n{rest}", "", rules=RULES))
+    told = f"{docstrings}\n\n{rest}".replace('"', ". ").replace("('", "(. ")
+    return any(check_text(told, ""))
 
 
 def _docstrings(
@@ -233,8 +220,7 @@ def check_all(root: Path = ROOT) -> list[Find]:
     """Return all that is not plain in the pages, the strings and the schema of a checkout."""
     found = [find for page in pages_of(root) if page not in NOT_YET for find in check_page(root / page, page)]
     for module in sorted(module for folder in CODE for module in (root / folder).rglob("*.py")):
-        file = module.relative_to(root).as_posix()
-        found += check_module(module, file, is_command=file.startswith(COMMANDS))
+        found += check_module(module, module.relative_to(root).as_posix())
     return found + list(check_schema(root / SCHEMA, SCHEMA))
 
 

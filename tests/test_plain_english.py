@@ -97,15 +97,23 @@ def test_a_find_in_a_page_has_its_line(tmp_path: Path) -> None:
     assert [(find.line, find.words) for find in check_page(page, "page.md")] == [(6, "stands")]
 
 
-def test_help_and_messages_are_checked_and_what_only_a_programmer_reads_is_not(tmp_path: Path) -> None:
-    module = tmp_path / "command.py"
+def test_docstrings_and_messages_are_checked_by_every_rule_and_what_only_a_programmer_reads_is_not(
+    tmp_path: Path,
+) -> None:
+    module = tmp_path / "names.py"
     module.write_text(
-        '"""It stands."""\n\ndef show():\n    """A key stands here."""\n    print("it stands")\n\n'
-        'def _hide():\n    """It stands."""\n',
+        '"""It stands."""\n\nKEY = 1\n"""Where it is."""\n\ndef show():\n    """Is told its texts."""\n'
+        '    print("it stands")\n\ndef _hide():\n    """It stands."""\n',
         encoding="utf-8",
     )
-    assert [find.line for find in check_module(module, "command.py", is_command=True)] == [4, 5]
-    assert [find.line for find in check_module(module, "command.py")] == [5]
+    found = [(find.line, find.words) for find in check_module(module, "names.py")]
+    assert found == [(1, "stands"), (4, "Where"), (7, "Is told"), (7, "texts"), (8, "stands")]
+
+
+def test_a_docstring_is_found_by_how_it_begins(tmp_path: Path) -> None:
+    module = tmp_path / "names.py"
+    module.write_text('"""Where it is."""\n', encoding="utf-8")
+    assert [find.words for find in check_module(module, "names.py")] == ["Where"]
 
 
 def test_a_message_is_read_over_its_values_and_a_question_to_a_database_is_not_read(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ class BuiltinPlugin:
     ) -> AsyncStreamEvents:
         """Return the agent's answer: the result of a comma command, or what the model says after its tools.
 
-        Below a prompt that mentions a skill as `$name` stands what the skill says (BEHAVIOURS A29). A pipeline that
+        If a prompt mentions a skill as `$name`, what the skill says follows it (BEHAVIOURS A29). A pipeline that
         makes no prompt asks what the message says.
         """
         prompt = prompt_of(message) if prompt is None else prompt

@@ -43,7 +43,7 @@ def ask_for_model(current: Mapping[str, Any], ask: Asking, *, local: CallModel |
     """The settings of the model that a person chooses, None where all stays as it is; a removed one is None.
 
     `current` are the settings as the file says them, references unresolved; `local` asks the plugin of the profile that
-    answers as `local`, if there is one. A provider's key and address stand under `providers`, so that a key goes to its
+    answers as `local`, if there is one. A provider's key and address are set under `providers`, so a key goes to its
     own provider and to no other.
     """
     chosen = _ask_for_model(current, ask, local is not None)

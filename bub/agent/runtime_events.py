@@ -16,7 +16,7 @@ from bub.log import log_exception, log_warning
 from bub.tape import Tape, TapeEntry
 
 FOLDER = Path(".bub", "runtime")
-"""Where they are kept, below the workspace."""
+"""The folder that they are kept in, below the workspace."""
 
 
 def are_kept(settings: Mapping[str, Any]) -> bool:

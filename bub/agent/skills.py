@@ -28,7 +28,7 @@ LONGEST_FILE = 256 * 1024
 _LONGEST_FRONT = 16 * 1024
 
 WORKSPACE_SKILLS = Path(".agents", "skills")
-"""Where skills lie in a workspace, and in the user's home folder."""
+"""The folder of skills in a workspace, and in the user's home folder."""
 
 _SHIPPED = Path(__file__).parent / "shipped_skills"
 
@@ -61,7 +61,7 @@ class Skill(msgspec.Struct, frozen=True):
 
 
 def skill_roots(workspace: Path, home: Path) -> tuple[Root, ...]:
-    """Where skills are looked for, the first that has a name counts: the workspace, Bub's own folder, the user's, Bub.
+    """Return the folders of skills, the first that has a name counts: the workspace, Bub's own folder, the user's, Bub.
 
     Of what a workspace brings, nothing is read that lies elsewhere.
     """

@@ -34,7 +34,7 @@ class Range(NamedTuple):
 
 
 START = Range(Position(1, 1), Position(1, 1))
-"""Where a finding about the document as a whole points."""
+"""The place that a finding about the document as a whole points at."""
 
 
 NO_FILE = "the environment"
@@ -268,7 +268,7 @@ def _as_one(items: list[Diagnostic]) -> Diagnostic:
 
 
 MOST_GUESSES = 50
-"""How many wrong names of one file are told what was probably meant."""
+"""How many wrong names of one file get a suggestion of what was probably meant."""
 
 _LONGEST, _MOST_KNOWN, _MOST_COMPARED = 60, 2_000, 50
 

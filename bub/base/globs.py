@@ -1,4 +1,4 @@
-"""What one glob says of another, told from their texts alone, and how to find one among many."""
+"""What one glob says of another, from their patterns alone, and how to find one among many."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def part_at(schema: Schema, step: str | int) -> Any:
 
 
 def speakers(schema: Any, whole: Schema) -> list[Schema]:
-    """Every schema that may have a say about a value.
+    """Return every schema that may decide about a value.
 
     That is `schema`, what its references lead to, and the parts of its `allOf`, `anyOf`, `oneOf`, `if`, `then`, `else`
     and `dependentSchemas`, whether they hold in the end or not.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 Tone = Literal["", "strong", "faint", "warn", "good", "bad"]
-"""How a piece of text stands out where colours can be shown: `warn` is for what keeps a turn from going on."""
+"""How a piece of text looks where colours can be shown: `warn` is for what keeps a turn from going on."""
 
 
 class Span(NamedTuple):
@@ -64,7 +64,7 @@ def label_text(label: str, text: str, width: int, indent: int) -> list[Line]:
 
 
 def widest(texts: Iterable[str]) -> int:
-    """How many cells the widest of some texts takes."""
+    """Return how many cells the widest of some strings takes."""
     return max((cells(text) for text in texts), default=0)
 
 

@@ -1,4 +1,4 @@
-"""Texts that are quoted from a file: without the defaults of its references and the passwords of its addresses."""
+"""Quoted text of a file: without the defaults of its references and the passwords of its addresses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ ELIDED = "…"
 """What stands for what is left out, and at the end of what is cut short."""
 
 ENV_DEFAULT = r"\$\{env:(?P<name>[A-Za-z_][A-Za-z0-9_]*):-(?P<default>[^}]*)"
-"""A reference with a default, as a pattern; it may be cut short, as texts are that are quoted."""
+"""A reference with a default, as a pattern; it may be cut short, since quoted text is."""
 
 _WEB = r"(?P<web>\b[Hh][Tt][Tt][Pp][Ss]?://(?=[^/?#\s:@]+@))"
 _USER = r"://[^/?#\s:]*:"

@@ -33,7 +33,7 @@ class Surface(Enum):
 
     @property
     def is_operator(self) -> bool:
-        """Whether the operator stands behind the message, so that a command is its own yes (DESIGN §6)."""
+        """Whether the message comes from the operator, so that a command is its own yes (DESIGN §6)."""
         return self in OPERATOR
 
 

@@ -192,10 +192,10 @@ class Channel:
         return True
 
     def on_answered(self, message: ChannelMessage, replies: Sequence[ChannelMessage]) -> None:
-        """Told that a message is done with, when that is on the disk; `replies` come to `send` next. Be quick.
+        """Learn that a message is done with, when that is on the disk; `replies` are given to `send` next. Be quick.
 
         There are none if nobody answers it: a plugin dropped it, or `,quit` ended its turn. Of a message that waits
-        for the next start nothing is told.
+        for the next start it learns nothing.
         """
 
     def attending(

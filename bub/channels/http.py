@@ -25,7 +25,7 @@ from bub.log import log_exception, log_warning
 __all__ = ["HttpChannel", "HttpError", "Request", "Response", "check_signature"]
 
 _LAST_WORD = 1.0
-"""How long, in seconds, a request that is cut off by the end of the process may take to be told that it is kept."""
+"""How long, in seconds, a request that the end of the process cuts off may take to say that its message is kept."""
 
 _MOST_TOLD = 1_000
 """How many replies that a request was answered with may be on their way to `send`."""
@@ -135,7 +135,7 @@ class HttpChannel(Channel):
             asker.answered.set()
 
     async def send(self, message: ChannelMessage) -> None:
-        """Deliver a reply: it was, if a request that waited for it has been told."""
+        """Deliver a reply, unless a request that waited for it has already returned it."""
         for asker in list(self._askers.get((message.chat_id, message.answers), ())):
             await asker.over.wait()
         if message in self._told:

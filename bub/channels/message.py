@@ -133,7 +133,7 @@ _TEXTS = tuple(one.name for one in fields(ChannelMessage) if one.type == "str")
 def joined(batch: Sequence[ChannelMessage]) -> ChannelMessage:
     """Join several messages of a session into one (BEHAVIOURS C16).
 
-    Texts are joined by line ends, media one after another, facts of the context laid over each other with the last one
+    Text is joined by line ends, media one after another, facts of the context laid over each other with the last one
     on top; everything else is the last message's, and it is active when any of them is.
     """
     last = batch[-1]

@@ -19,7 +19,7 @@ class OwnChannel(Channel):
         self._handle: Callable[[ChannelMessage], Awaitable[None]] | None = None
 
     def hand_to(self, handler: Callable[[ChannelMessage], Awaitable[None]]) -> None:
-        """Hand over what comes to `handler` from now on, which knows by this who hands it over."""
+        """Hand over each message that comes in to `handler` from now on, which knows by this who hands it over."""
         self._handle = handler
 
     async def hand_over(self, message: ChannelMessage) -> None:

@@ -30,7 +30,7 @@ _LINGER = 1.0
 
 
 class ListenAddress(NamedTuple):
-    """Where to listen: an address, and a port; 0 for any that is free."""
+    """The place to listen at: an address, and a port; 0 for any that is free."""
 
     host: str
     port: int
@@ -114,7 +114,7 @@ class Request:
             raise HttpError(400, "the body is not JSON") from None
 
     def pick(self, *names: str) -> list[str]:
-        """The texts of these names in the JSON object that the body is; `message.text` is one inside another.
+        """Return the strings of these names in the JSON object that the body is; `message.text` is one inside another.
 
         A whole number is taken as a text. Raises `HttpError` (400), which says what is missing.
         """

@@ -10,7 +10,7 @@ from bub.pipeline.report.summary import summary
 
 
 class ShownPipelineError(PipelineError):
-    """A pipeline that does not compile, with the texts its findings point into."""
+    """A pipeline that does not compile, with the files its findings point into."""
 
     def __init__(
         self, error: PipelineError, sources: Mapping[str, str], shown: Iterable[Diagnostic] | None = None

@@ -17,7 +17,7 @@ from bub.errors import BubError
 from bub.log import log_info
 
 FOLDER = "pages"
-"""Where the files are, below Bub's own folder; each has the port of its page for a name, or its public host."""
+"""The folder of the files, below Bub's own folder; each has the port of its page for a name, or its public host."""
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 PATIENCE = 1.0
-"""For how many seconds nobody wants to be told anything."""
+"""For how many seconds a command prints no progress."""
 
 _PAUSE = 0.1
 

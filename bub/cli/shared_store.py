@@ -1,4 +1,4 @@
-"""Where several gateways share what `bub inbox` and `bub schedules` show."""
+"""The store in which several gateways share what `bub inbox` and `bub schedules` show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts from outside as a terminal may show them: names of files and words of plugins cannot steer it."""
+"""Text from outside as a terminal may show it: names of files and words of plugins cannot steer it."""
 
 from __future__ import annotations
 

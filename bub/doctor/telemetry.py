@@ -1,4 +1,4 @@
-"""Where telemetry goes: whether its packages are there, and whether a collector listens."""
+"""What is needed to send telemetry: whether its packages are there, and whether a collector listens."""
 
 from __future__ import annotations
 

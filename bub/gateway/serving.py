@@ -54,7 +54,7 @@ class Gateway:
 
     SIGTERM and SIGINT let the turns under way finish within `shutdown_grace`; the second one ends them at once. SIGHUP
     loads the files of the framework again; with `watch`, so does a change of one of them. A file that does not compile
-    changes nothing. With `listen`, `/healthz` and `/metrics` are served there. `systemd` is told what it is at.
+    changes nothing. With `listen`, `/healthz` and `/metrics` are served there. `systemd` learns what it is doing.
     Schedules fire by the `wall` clock. Of several gateways on one store, this one has the `roles`. If the settings say
     where its page is served, `announce` gets the address, with the token that is for the operator alone.
     """

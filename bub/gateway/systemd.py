@@ -12,7 +12,7 @@ _PATIENCE = 1.0
 
 
 class Systemd:
-    """The service manager that listens at `address`, which it names in `$NOTIFY_SOCKET`; without one, nobody is told.
+    """The service manager that listens at `address`, which it names in `$NOTIFY_SOCKET`; without one, nothing is sent.
 
     It may be a path or, behind an `@`, the name of an abstract socket.
     """

@@ -21,7 +21,7 @@ def merge_low_to_high(results: Sequence[Any]) -> dict[str, Any]:
 
 
 def join_low_to_high(results: Sequence[Any]) -> str:
-    """The texts that are not empty, low priority first, with a blank line between (BEHAVIOURS T34)."""
+    """Return the strings that are not empty, low priority first, with a blank line between (BEHAVIOURS T34)."""
     return "\n\n".join(text for text in reversed(results) if text)
 
 
@@ -33,7 +33,7 @@ def concat(results: Sequence[Any]) -> list[Envelope]:
 class Combining(msgspec.Struct, frozen=True):
     """One value of `combine`: what makes one of many, what an implementation has to return beside None, and more.
 
-    `empty` makes what nothing combined comes to. `is_answer_if_empty`: an empty value counts if somebody gave just
+    `empty` makes the result if nothing was combined. `is_answer_if_empty`: an empty value counts if somebody gave just
     that.
     """
 

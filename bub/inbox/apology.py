@@ -1,4 +1,4 @@
-"""What somebody is told whose turn failed, or whose answer was cut: a short sentence.
+"""The short sentence that somebody reads whose turn failed, or whose answer was cut.
 
 The log has the rest, of a failure under an id (T30).
 """
@@ -55,7 +55,7 @@ def note_end(message: ChannelMessage, replies: Sequence[ChannelMessage], end: St
 def apology(message: ChannelMessage, error: BaseException | str, error_id: str, *, in_full: bool) -> ChannelMessage:
     """The one reply to a message whose turn failed with `error`.
 
-    What the error says stays in the log, since it may tell strangers about this machine; who sits at it is told
+    What the error says stays in the log, since it may tell strangers about this machine; who sits at it reads it
     `in_full`.
     """
     return replace(

@@ -27,7 +27,7 @@ class Batch:
 
     items: list[Received]
     message: ChannelMessage
-    """What they come to; with its session once that is known."""
+    """The one message that they become; with its session once that is known."""
     admits: Callable[[Received], bool]
     """Whether a message would still be let in."""
     turn: MessageTurn = field(init=False)
@@ -82,7 +82,7 @@ class Batch:
             log_exception("channel.attending_failed", error, channel=channel.name)
 
     async def complete(self, channel: Channel, came: Envelope) -> Envelope:
-        """Let the channel complete the message; where it is to be answered is not the channel's to change."""
+        """Let the channel complete the message; the channel cannot change the place it is answered at."""
         message: Any = await channel.prepare(self.message)
         if not isinstance(message, ChannelMessage):
             raise TypeError(f"`prepare` of the channel `{channel.name}` must return a message, not {message!r:.80}")
@@ -139,7 +139,7 @@ def profile_named(item: Received) -> str | None:
 
 
 def as_one(batch: Sequence[Received]) -> ChannelMessage:
-    """The message that a batch comes to, with what an interrupted turn left of its answer."""
+    """Return the message that a batch becomes, with what an interrupted turn left of its answer."""
     message = joined([item.message for item in batch])
     draft = next((item.message.draft for item in batch if item.message.draft), "")
     return replace(message, draft=draft)

@@ -386,7 +386,7 @@ class Dispatcher:
         return False
 
     async def give_up(self, received: Received) -> None:
-        """A turn that never ended would be begun for ever: who wrote is told, the message is kept."""
+        """Give up a turn that never ended, since it would begin for ever: its sender reads why, the message is kept."""
         error_id = _new_id()
         reason = f"its turn was interrupted {received.attempts} times by the end of the process (error {error_id})"
         log_warning("turn.given_up", id=error_id, channel=received.message.channel, chat=received.message.chat_id)

@@ -38,11 +38,11 @@ _KNOWN_FOR = 5.0
 """How long, in seconds, a message of a shared store is known after its end: what was read before may come later."""
 
 Origin: TypeAlias = tuple[str, str]
-"""Where messages come from, so that they keep their order: the channel, and the session as far as they say it (C6)."""
+"""The place messages come from, so that they keep their order: the channel, and the session if they name one (C6)."""
 
 
 def origin_of(message: ChannelMessage) -> Origin:
-    """Where a message comes from."""
+    """Return the place a message comes from."""
     return message.channel, message.origin
 
 
@@ -98,7 +98,7 @@ class Ledger:
         return self.in_memory >= MOST_WAITING
 
     def state(self, id: Id) -> State | None:  # noqa: A002
-        """Where a message is; None if it is done with, or not here."""
+        """Return the state of a message; None if it is done with, or not here."""
         return self._entries.state(id)
 
     async def receive(self, message: ChannelMessage) -> Received | None:
@@ -269,7 +269,7 @@ class Ledger:
         self._settled()
 
     async def give_up(self, received: Received, reason: str, replies: Sequence[ChannelMessage]) -> None:
-        """Set a message aside for `bub inbox`, and say so; where the disk does not take it, it is tried again later."""
+        """Set a message aside for `bub inbox`, and say so; if the disk does not take it, it is tried again later."""
         try:
             self._post(await self._store.set_aside([received.id], reason, replies, token=self._token))
             self._entries.advance(self._still_here([received.id]), State.SET_ASIDE)

@@ -1,4 +1,4 @@
-"""The durable inbox and outbox: what was received is on disk before anybody is told, and leaves when it is answered."""
+"""The durable inbox and outbox: a message is on disk before anybody hears that it came, and leaves when answered."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Mailbox:
 
     `path` is its file, made at the first use for its owner only; None keeps everything in memory. What a method was
     asked is on disk when it returns, also after a power cut. Everything that is asked while the disk is busy becomes
-    one transaction, in which each caller still stands or falls alone.
+    one transaction, in which each caller still succeeds or fails alone.
 
     Cancelled before it has begun, a method does nothing; once begun it is done to its end, and returns. Raises
     MailboxError, which says what to do, when the file cannot be used.

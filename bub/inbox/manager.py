@@ -321,7 +321,7 @@ class ChannelManager:
         """Take a message in: it is kept on disk when this returns, and answered as soon as it can be.
 
         One whose channel does not run is dropped, with a warning (BEHAVIOURS C5). Raises `BubError` when it cannot be
-        kept; the other side must then not be told that it was received.
+        kept; the channel must then not tell the other side that it was received.
         """
         await self._intake.receive(ChannelMessage.of(message))
 

@@ -14,7 +14,7 @@ from bub.approval import Approval, NotedCall, NotSpentError
 from bub.tape.entry import mend
 
 OPEN, YES, NO, SPENT, OVER = "open", "yes", "no", "spent", "over"
-"""Where a question is: nobody has answered, a yes that is not used up, a no, a yes that is, nobody wants to know."""
+"""The states of a question: nobody has answered, a yes, a no, a yes that is used up, nobody wants to know."""
 
 _TABLES = (
     """

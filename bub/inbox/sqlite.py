@@ -63,7 +63,7 @@ _END_OF_TIME = 1e11
 
 
 def inbox_file(home: Path) -> Path:
-    """Where the inbox lies in Bub's own folder: with the tapes."""
+    """Return the file of the inbox in Bub's own folder: beside the tapes."""
     return home / "tapes" / "inbox.db"
 
 
@@ -128,7 +128,7 @@ class SqliteInbox:
         return came
 
     def together(self, works: Sequence[Callable[[], _T]]) -> list[_T | Exception]:
-        """Do several works in one transaction: what each comes to. One that fails comes to its error, undone by itself.
+        """Do several works in one transaction, and return each result: of one that fails its error, undone by itself.
 
         Where the transaction as a whole fails, each is done in one of its own: what does not fit on the disk must not
         keep others from making room.

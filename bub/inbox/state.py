@@ -1,4 +1,4 @@
-"""The one state machine of the inbox: where a message is on its way, and where it may go from there.
+"""The one state machine of the inbox: the states of a message on its way, and those that may follow each.
 
     received → batched → admitted → running → answered → delivered
 
@@ -24,7 +24,7 @@ from bub.inbox.store import Id
 
 
 class State(Enum):
-    """Where a message or a reply is."""
+    """The state of a message or a reply."""
 
     RECEIVED = "received"
     """It is in the store, and waits for others or for its channel."""
@@ -53,17 +53,17 @@ TRANSITIONS: Mapping[State, frozenset[State]] = MappingProxyType(
         State.SET_ASIDE: frozenset(),
     }
 )
-"""Where each state may lead.
+"""The states that may follow each state.
 
 A message runs before it is admitted if finding its session calls a plugin, which may end the process; if it has to wait
 then, it goes back to admitted. A turn that the end of the process cut short leads back to received.
 """
 
 OF_MESSAGES = frozenset({State.ANSWERED, State.SET_ASIDE})
-"""Where messages end."""
+"""The states in which messages end."""
 
 OF_REPLIES = frozenset({State.DELIVERED, State.SET_ASIDE})
-"""Where replies end."""
+"""The states in which replies end."""
 
 
 class IllegalTransitionError(BubError):
@@ -100,7 +100,7 @@ class Entries:
         return len(self._states)
 
     def state(self, id: Id) -> State | None:  # noqa: A002
-        """Where something is; None if it has ended, or was never entered."""
+        """Return the state of something; None if it has ended, or was never entered."""
         return self._states.get(id)
 
     def knows(self, id: Id) -> bool:  # noqa: A002

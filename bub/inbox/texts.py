@@ -1,4 +1,4 @@
-"""Messages as the texts that they are kept as."""
+"""Messages as the strings that they are kept as."""
 
 from __future__ import annotations
 

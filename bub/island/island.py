@@ -1,4 +1,4 @@
-"""An island: where a plugin that is written for asyncio runs."""
+"""An island: the thread and the loop of a plugin that is written for asyncio."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Island:
 
     @property
     def blocked_at(self) -> str | None:
-        """Where the plugin blocks its loop; None if it does not."""
+        """The place at which the plugin blocks its loop; None if it does not."""
         return self._home.blocked_at if self._home is not None else None
 
     async def close(self) -> None:

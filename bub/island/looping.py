@@ -81,7 +81,7 @@ class LoopThread:
         self.opened.discard(opened)
 
     def where(self) -> str:
-        """Where the thread is: the file, line and function of the plugin, or of what it called, and who called that.
+        """Return the place of the thread: file, line and function of the plugin or of what it called, and the caller.
 
         A library of the plugin's may be on either side of it: called by it, or calling back what it was handed.
         """

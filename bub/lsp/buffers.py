@@ -1,4 +1,4 @@
-"""The texts that are open in the editor, and positions in them as the editor counts."""
+"""The files that are open in the editor, and positions in them as the editor counts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Buffer(msgspec.Struct, frozen=True):
         return split_lines(self.text)
 
     def change(self, changes: Iterable[Mapping[str, Any]], encoding: Encoding) -> str:
-        """Return the text behind the changes of a client: whole texts, or pieces in the place of ranges."""
+        """Return the text after the changes of a client: a whole text, or pieces in the place of ranges."""
         text = self.text
         for change in changes:
             piece = str(change["text"])

@@ -56,7 +56,7 @@ def render_completion(
 ) -> list[dict[str, Any]]:
     """Return what fits at a position, with its documentation; nothing if nobody can tell what belongs there.
 
-    `texts` are the open texts, for what this one extends.
+    `texts` are the open files, for what this one extends.
     """
     lines = split_lines(buffer.text.removeprefix("\ufeff"))
     line = lines[at.line - 1]

@@ -1,4 +1,4 @@
-"""Where a name is defined, and every place that has to change with it: across the files that extend one another."""
+"""The place a name is defined at, and every place that has to change with it: across files that extend one another."""
 
 from __future__ import annotations
 

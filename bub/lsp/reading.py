@@ -1,4 +1,4 @@
-"""A pipeline as it is in the editor: read with the open texts, checked, and looked up in."""
+"""A pipeline as it is in the editor: read with the open files, checked, and looked up in."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _without_detours(path: Path) -> Path:
 
 
 class Reader:
-    """Reads open texts again and again; what they extend is read and checked once, until it changes."""
+    """Reads open files again and again; what they extend is read and checked once, until it changes."""
 
     def __init__(self) -> None:
         self._reader = TextReader()

@@ -21,7 +21,7 @@ PATIENCE = 600.0
 """How long, in seconds, a call waits for the request that brings the answer to its question."""
 
 Hear: TypeAlias = Callable[[StreamEvent], Awaitable[None]]
-"""Is told of the events of a call."""
+"""Gets the events of a call."""
 
 Work: TypeAlias = Callable[["Call"], Awaitable[CallToolResult]]
 """Does what a call is for; no failure of what it calls leaves it."""
@@ -30,7 +30,7 @@ Work: TypeAlias = Callable[["Call"], Awaitable[CallToolResult]]
 class Call:
     """One call of a client: `said` gives its questions one by one, and at last its result.
 
-    `hear` is told of its events; whoever serves the request that is open says who that is.
+    `hear` gets its events; whoever serves the request that is open says who that is.
     """
 
     def __init__(self, name: str, arguments: Mapping[str, Any], trace: str = "") -> None:

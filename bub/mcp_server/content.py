@@ -25,7 +25,7 @@ def text_of(text: str) -> TextContent:
 
 
 def failed(text: str) -> CallToolResult:
-    """A call that came to nothing, and why: the model of the client reads it."""
+    """Return a call that failed, and why: the model of the client reads it."""
     return CallToolResult(content=[text_of(text)], is_error=True)
 
 

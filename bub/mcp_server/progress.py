@@ -1,4 +1,4 @@
-"""What a client is told while its call goes on: what the agent says and calls, and that it is still at work."""
+"""What a client gets while its call goes on: what the agent says and calls, and that it is still at work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcp.server.session import ServerSession
 from bub.streaming import StreamEvent
 
 SILENCE = 15.0
-"""After how many silent seconds a client is told that the call goes on: some give up after a minute."""
+"""After how many silent seconds Bub tells a client that the call goes on: some give up after a minute."""
 
 _PACE = 0.2
 """How many seconds lie between two pieces of a text."""

@@ -1,4 +1,4 @@
-"""What a call does: a turn, whose result is told in the words of MCP. No failure of it leaves this module."""
+"""What a call does: a turn, whose result is given in the words of MCP. No failure of it leaves this module."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
 """Finding and loading plugins, and their typed sections of the settings.
 
-What a hook is lies below, in `bub/hooks/`; what plugins come to in a pipeline, above, in `bub/pipeline/run/`."""
+What a hook is lies below, in `bub/hooks/`; what plugins do in a pipeline, above, in `bub/pipeline/run/`."""

@@ -105,7 +105,7 @@ def survey(plugin_set: PluginSet, installed: Mapping[str, EntryPoint]) -> tuple[
 
 
 class Search(msgspec.Struct):
-    """Where the plugins of one profile are, and what is wrong with its list."""
+    """The search for the plugins of one profile: the places they are at, and what is wrong with its list."""
 
     declared: Mapping[str, Declared]
     base: Path | None
@@ -151,7 +151,7 @@ class Search(msgspec.Struct):
         return said is not None and said.path is not None
 
     def listing_of(self, name: str) -> Related:
-        """Where the profile lists a name, to be beside a finding."""
+        """Return the place the profile lists a name at, to be beside a finding."""
         place = self.places[name]
         return Related(f"`{name}` is listed here", place.file, place.range)
 

@@ -24,7 +24,7 @@ SCHEMAS, LABELS = "bub.schema", "bub.labels"
 """The groups of the entry points that say where the schemas of settings are, and what tools and channels do."""
 
 Whereabouts: TypeAlias = tuple[tuple[str, int], ...]
-"""Where packages are installed, and when each place was last changed: what was found there holds until then."""
+"""The places of packages, and when each was last changed: what was found there holds until then."""
 
 _MOST_BYTES = 1_000_000
 _NAME = "[A-Za-z][A-Za-z0-9_.-]*"

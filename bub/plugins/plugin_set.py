@@ -16,7 +16,7 @@ State = Literal["loaded", "failed", "missing", "not listed"]
 
 
 class Host(Protocol):
-    """Where a plugin runs that does not run where Bub does: on a `loop` of its own, such as one of asyncio."""
+    """The host of a plugin that does not run in Bub's own loop: it has a `loop` of its own, such as one of asyncio."""
 
     loop: str
 
@@ -59,7 +59,7 @@ class PluginSet(msgspec.Struct, frozen=True):
     """The plugins of one profile: `plugins` in the order of registration, builtin first, so lowest priority first.
 
     `findings` say what is wrong with the list, `failures` keep the exceptions with their tracebacks for the log.
-    `modules` are the names under which the files of `path:` plugins stand in `sys.modules`.
+    `modules` are the names under which the files of `path:` plugins are in `sys.modules`.
     """
 
     manager: pluggy.PluginManager

@@ -12,7 +12,7 @@ SHIPPED_PLUGINS = frozenset({LOCAL_MODEL, "http", "telegram"})
 """The plugins that are installed with Bub. None of them judges, claims or changes anything of a turn."""
 
 TERMINAL = "cli"
-"""The channel of `bub chat`, and of `bub run` if it is told no other."""
+"""The channel of `bub chat`, and of `bub run` if nobody names another."""
 
 SHIPPED_CHANNELS = frozenset({TERMINAL, "http", "telegram"})
 """The channels that `builtin` and the shipped plugins bring."""

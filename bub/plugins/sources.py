@@ -16,7 +16,7 @@ _NOT_ITS_OWN = sys.stdlib_module_names | {"bub", "pluggy"}
 
 
 def source_of(plugin: object) -> tuple[str, ...] | None:
-    """The texts of the modules that a plugin is written in; None if one of them cannot be read."""
+    """Return the text of each module that a plugin is written in; None if one of them cannot be read."""
     try:
         return tuple(inspect.getsource(module) for module in _modules_of(plugin))
     except (OSError, TypeError):

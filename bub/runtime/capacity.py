@@ -1,6 +1,6 @@
 """How many turns fit into this process: a turn takes open files and memory, and what runs out of either fails.
 
-Nothing else bounds how many turns run at once. Where they wait for a model they cost next to nothing; where they
+Nothing else bounds how many turns run at once. While they wait for a model they cost next to nothing; while they
 compute, more of them at once would not be done sooner, but each gets its share.
 """
 

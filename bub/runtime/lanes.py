@@ -1,4 +1,4 @@
-"""Keyed queues: who comes to one lane runs one after another, lanes run side by side within a limit."""
+"""Keyed queues: the users of one lane run one after another, lanes run side by side within a limit."""
 
 from __future__ import annotations
 

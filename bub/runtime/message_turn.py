@@ -150,14 +150,14 @@ class MessageTurn(WatchedTurn):
         await self._arrive(None, "")
 
     async def resume(self, session_id: str, written: bytes) -> None:
-        """Stand where the turn of the same messages stood in another process, as `write_arrival` has written it.
+        """Go on from the turn of the same messages in another process, as `write_arrival` has written it.
 
         Raises what `arrive` raises.
         """
         await self._arrive(read_arrival(written), session_id)
 
     def write_arrival(self) -> bytes:
-        """Write down what the turn has come to, for a process that goes on with it; here it is closed."""
+        """Write down what the turn has made, for a process that goes on with it; here it is closed."""
         assert self._turn is not None
         return write_arrival(self._turn, self.profile.name)
 
@@ -200,7 +200,7 @@ class MessageTurn(WatchedTurn):
     async def admit(self, busy: Admission) -> str | None:
         """What becomes of the message, by the hook `admit_message`; None if no plugin says (BEHAVIOURS C18).
 
-        A plugin that fails, or says what nobody knows, is not asked: `on_error` is told (C20).
+        A plugin that fails, or says what nobody knows, is not asked: `on_error` gets the failure (C20).
         """
         profile, session_id = self.profile, self.session_id
         if not profile.admissions.items:

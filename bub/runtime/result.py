@@ -14,7 +14,7 @@ from bub.pipeline.source.merge import DEFAULT_PROFILE
 class TurnResult(NamedTuple):
     """The result of a turn; a value that no stage made is None (DESIGN §5).
 
-    `ended_by` is None for a turn that ran to its end, else "denied:STAGE" or "claimed:STAGE"; in what is told of a
+    `ended_by` is None for a turn that ran to its end, else "denied:STAGE" or "claimed:STAGE"; in what is said of a
     turn that an error ended, "failed:STAGE". `trace` says what became of each stage, in the order they ended. The
     first fields are the values that `RESULTS` names, in that order. Those are as the stages left them: if
     `is_withheld`, `model_output` holds words that a stage below kept back or took out, so show it to nobody.
@@ -32,7 +32,7 @@ class TurnResult(NamedTuple):
 
 
 def result_of(turn: Turn, profile: str) -> TurnResult:
-    """What a turn in a profile has come to so far."""
+    """Return what a turn in a profile has made so far."""
     ended_by = str(turn.ended_by) if turn.ended_by is not None else None
     result = TurnResult._make((*turn.graph.results(turn.values), ended_by, profile, turn.trace, False))
     if result.outbounds is not None:  # one reply may have been made by itself, without a list; it is sent all the same

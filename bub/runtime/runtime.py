@@ -38,7 +38,7 @@ class TooEarlyError(BubError):
 
 
 Learn: TypeAlias = Callable[[Mapping[str, Mapping[str, Any]], Redactor], None]
-"""Is told, before a plugin is imported, the settings of the profiles so far and what covers their secrets."""
+"""Gets, before a plugin is imported, the settings of the profiles so far and what covers their secrets."""
 
 
 class Runtime:
@@ -143,7 +143,7 @@ class Runtime:
         cover(self.mask)
 
     def keep_secret(self, values: Iterable[str]) -> None:
-        """Cover further texts that nobody may see, from now on."""
+        """Cover further strings that nobody may see, from now on."""
         self.mask = self.mask.beside(Redactor.of(values))
         cover(self.mask)
 

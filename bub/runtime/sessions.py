@@ -231,7 +231,7 @@ class Sessions:
 
 
 def origin_of(message: Envelope) -> str:
-    """Where a message comes from: the session it names itself, else its channel and chat (BEHAVIOURS T4)."""
+    """Return the origin of a message: the session it names itself, else its channel and chat (BEHAVIOURS T4)."""
     own = field_of(message, SESSION)
     named = str(own).strip() if own else ""
     return named or f"{field_of(message, 'channel')}:{field_of(message, 'chat_id')}"

@@ -26,7 +26,7 @@ _VERSION = 1
 def is_trusted(folder: Path, home: Path, environ: Mapping[str, str]) -> bool:
     """Whether the pipeline file in `folder` may run without being named.
 
-    It may when `bub trust` was told about exactly this folder, or when `BUB_TRUST_WORKSPACE` is `1` (for CI and
+    It may if somebody ran `bub trust` for exactly this folder, or if `BUB_TRUST_WORKSPACE` is `1` (for CI and
     containers). Folders are compared with their links resolved. Trust is not inherited by folders below: a checkout
     of someone else's project inside a trusted folder is still someone else's.
 

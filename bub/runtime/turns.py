@@ -41,11 +41,11 @@ class Turns(TurnHost):
         The profile is the one that the session has chosen, where its pipeline lets it (`personality_switched`), else
         that of the first route that matches, else the one chosen at start. Messages of one session are answered one
         after another in the order they came (BEHAVIOURS T40), unless the profile says `concurrency: parallel`.
-        `on_event` is told of each stream event with the message, as it comes; `stream_output` only says how a channel
+        `on_event` gets each stream event with the message, as it comes; `stream_output` only says how a channel
         shows the reply. `ask` puts a question to the person who sent the message, `dispatch` takes the replies, and
         `steering` holds what comes for the turn while it runs. `surface` says who hands the message over: only what
         the operator did is its own yes (DESIGN §13). Raises what the first failing stage raised, once its clean-ups
-        have run and `on_error` was told (DESIGN §5).
+        have run and `on_error` got the failure (DESIGN §5).
         """
         turn = MessageTurn(self, message, current_turn.get(), on_event, ask, dispatch, steering, surface)
         try:

@@ -243,7 +243,7 @@ class RuntimeView(TurnView, ABC):
 
     @property
     def registry(self) -> HookRegistry:
-        """Where handlers are registered that come and go while it runs; one for all profiles, and a reload keeps it.
+        """The registry of handlers that come and go while it runs; one for all profiles, and a reload keeps it.
 
         They are called before the plugins' implementations of the same point. It knows the void, modifying and
         claiming points of the pipeline, an observer one as void, and those of Ethos.

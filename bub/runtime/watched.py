@@ -27,7 +27,7 @@ Entered: TypeAlias = tuple[Token[TurnUnderWay | None], Token[Activity | Activiti
 class WatchedTurn(TurnUnderWay):
     """A turn as it is seen from outside.
 
-    It began `at` a Unix time (`began` by `perf_counter`), has come to a `phase`, and does `activities`. When it is
+    It began `at` a Unix time (`began` by `perf_counter`), is in a `phase`, and does `activities`. When it is
     over, `outcome` is "ok", "denied", "claimed", "failed", "cancelled" or "dropped" (nobody wanted its answer), `error`
     what it failed with, and `result` its result. `surface` is who handed its message over.
     """

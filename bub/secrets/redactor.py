@@ -21,9 +21,9 @@ SHORTEST = 4
 
 
 class Redactor(msgspec.Struct, frozen=True):
-    """Covers secrets in texts and values; `Redactor.of` makes one.
+    """Covers secrets in strings and values; `Redactor.of` makes one.
 
-    `secrets` are the texts to cover as they are, the longest first.
+    `secrets` are the strings to cover as they are, the longest first.
     """
 
     secrets: tuple[str, ...]

@@ -10,7 +10,7 @@ from bub.secrets.names import SECRET_IN_ADDRESS, is_secret_variable
 
 
 def secrets_within(text: str) -> Iterator[tuple[int, int]]:
-    """Where in a text the passwords of addresses stand, and the defaults of variables that are named like secrets."""
+    """Yield the places of the passwords of addresses in a text, and of the defaults of variables named like secrets."""
     yield from _defaults(text)
     for found in re.finditer(SECRET_IN_ADDRESS, text) if "@" in text else ():
         yield found.span("secret")

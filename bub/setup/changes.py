@@ -14,7 +14,7 @@ from bub.pipeline.source.profiles import effective
 def changes_of(
     document: Document, profile: str, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> dict[Keys, Any]:
-    """Where in the file the settings of a profile change from `before` to `after`, for `amend`; None takes one out.
+    """Return the changes in the file between the settings `before` and `after`, for `amend`; None takes a key out.
 
     A value that the profile itself sets changes there. Other changes belong to all profiles where they are made for
     `default`, else to the profile alone.
@@ -45,6 +45,6 @@ def _leaves(before: Mapping[str, Any], after: Mapping[str, Any], above: Keys = (
 
 
 def difference(file: str, before: str, after: str) -> list[str]:
-    """The lines that tell two texts of a file apart, in the unified form; none where they are the same."""
+    """Return the lines that differ between two versions of a file, in the unified form; none if they are the same."""
     lines = unified_diff(before.splitlines(), after.splitlines(), file, file, n=1, lineterm="")
     return [line for line in lines if line.strip() not in ("---", "+++")]

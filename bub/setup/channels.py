@@ -46,7 +46,7 @@ def ask_for_profiles(
     routes: Sequence[Route],
     chosen_at_start: str,
 ) -> dict[Keys, Any]:
-    """Where in the file the routes change, by the profile that is to answer on each channel.
+    """Return the changes of routes in the file, by the profile that is to answer on each channel.
 
     Asked is for the messages that no narrower route takes. The route that is for just this channel gets another
     profile; if there is none, one is put before the first that would take all of its messages, else at the end.

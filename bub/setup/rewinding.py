@@ -15,7 +15,7 @@ class Rewinding:
     """A voice that remembers the answers of another one, so that its person can take the last one back.
 
     A set-up writes nothing while it asks, so it can be begun again at any question. As long as answers are given again,
-    nothing is told: it was told before.
+    nothing is said: it was said before.
     """
 
     def __init__(self, voice: Voice) -> None:

@@ -39,7 +39,7 @@ class _Given(NamedTuple):
 class Script:
     """A voice that knows its answers beforehand: those of a file, then those of the environment, then the defaults.
 
-    `tell` is told what a person would see.
+    `tell` gets what a person would see.
     """
 
     given: Mapping[str, _Given]

@@ -50,7 +50,7 @@ class Wizard:
     """Asks what there is to ask about one pipeline file, and says what the file should be then; it writes nothing.
 
     `file` is what people call the file, `base` its folder, `text` what it says now. The answers hold for `profile`.
-    What is asked of the model is for `person`, the person's own file, if that is another one. `sources` are the texts
+    What is asked of the model is for `person`, the person's own file, if that is another one. `sources` are the files
     that findings point into, `mask` covers the secrets of all of them, `model` is the one that was chosen ("" if nobody
     asked), `channels` are those that were chosen to run. `runtimes` are the loops that plugins need, if it is another
     than Bub's own. `served` asks about the tools of servers; None if nobody is there to look at them.

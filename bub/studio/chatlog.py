@@ -1,4 +1,4 @@
-"""What was told of the page's chats lately: one bounded record for all browsers, each of which reads on where it was.
+"""What the page's chats got lately: one bounded record for all browsers, each of which reads on at its own place.
 
 A browser that does not keep up loses the middle, and reads the chat's tape instead; nothing is kept for it.
 """
@@ -22,7 +22,7 @@ _PIECES = ("text", "reasoning")
 
 
 class ChatEvent(msgspec.Struct, frozen=True):
-    """Something that was told of the answer to a message."""
+    """Something that came for the answer to a message."""
 
     chat: str
     message_id: str
@@ -56,7 +56,7 @@ class ChatLog:
             self._letters -= self._events.popleft().letters
 
     def since(self, number: int) -> list[dict[str, Any]]:
-        """Return what was told from a number on, the pieces of a text put together; if some is lost, say so first."""
+        """Return what came from a number on, the pieces of a text put together; if some is lost, say so first."""
         lost = self.end - len(self._events) - number
         wanted = [*self._events][max(-lost, 0) :]
         chats = dict.fromkeys(event.chat for event in wanted) if lost > 0 else ()

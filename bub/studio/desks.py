@@ -1,4 +1,4 @@
-"""Where questions wait and what was set aside: in the inbox of this process, or in that of a gateway beside it."""
+"""The desk of questions that wait and of what was set aside: the inbox of this process, or of a gateway beside it."""
 
 from __future__ import annotations
 

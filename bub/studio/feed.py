@@ -1,6 +1,6 @@
-"""What one browser is told as it happens: a batch is made when it can take one, of the state as it is then.
+"""What one browser gets as it happens: a batch is made when it can take one, of the state as it is then.
 
-So a browser that does not read costs what it was told last, and no queue. Batches are fewer if they are dear: making
+So a browser that does not read costs what it got last, and no queue. Batches are fewer if they are dear: making
 them takes a hundredth of a processor at most, however many browsers look.
 """
 

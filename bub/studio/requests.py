@@ -24,7 +24,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Any]]
 
 
 class Asked(NamedTuple):
-    """A request: the texts in its path and its query, and the object in its body, by their names."""
+    """A request: the strings in its path and its query, and the object in its body, by their names."""
 
     path: Mapping[str, Any] = {}
     query: Mapping[str, str] = {}

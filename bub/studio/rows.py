@@ -24,7 +24,7 @@ _ERROR = 4_000
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What does not change of a turn: texts as they came, secrets included."""
+    """What does not change of a turn: its text as it came, secrets included."""
 
     id: str
     at: float

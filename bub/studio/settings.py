@@ -1,4 +1,4 @@
-"""Where the page is served and what it may do: the section `gateway.studio` of the settings."""
+"""The address of the page and what it may do: the section `gateway.studio` of the settings."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bub.channels.web import Certificate, ListenAddress, address_for
 from bub.errors import UsageError
 
 USUAL = "127.0.0.1:0"
-"""Where `bub studio` listens if nobody says: at any port of this machine that is free."""
+"""The address `bub studio` listens at if nobody says one: any port of this machine that is free."""
 
 _SECTION = "gateway.studio"
 _PORTS = {"http": 80, "https": 443}
 
 
 class StudioSettings(msgspec.Struct, frozen=True):
-    """Where the page listens, under which address people reach it, and whether it may change the file.
+    """The place the page listens at, the address people reach it under, and whether it may change the file.
 
     `public` is the `https` address under which others reach it, such as that of a proxy; "" if there is none.
     """

@@ -53,7 +53,7 @@ class TapeContext:
 def messages_of(entries: Iterable[TapeEntry]) -> list[dict[str, Any]]:
     """Return messages as OpenAI's chat format has them (BEHAVIOURS P13, P14).
 
-    A result belongs to the call whose id it names, wherever it stands; a call without a result gets one that says so,
+    A result belongs to the call whose id it names, wherever it is; a call without a result gets one that says so,
     and a result without a call is left out. System prompts, events and errors are not part of a conversation, and
     neither is a message that was never answered, because its turn failed before the model said or did anything.
     """

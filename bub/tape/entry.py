@@ -93,7 +93,7 @@ class TapeEntry:
 
 
 def words_of(payload: Mapping[str, Any]) -> str:
-    """All texts of a payload, one a line: what a search looks through. Images and thoughts are not among them."""
+    """Return all text of a payload, one piece a line: what a search looks through. Images and thoughts are left out."""
     said = {name: value for name, value in payload.items() if name != THOUGHTS}
     return "\n".join(_texts(said))
 

@@ -6,7 +6,7 @@ import hashlib
 import secrets
 
 OUTSIDE, FRAME = "outside", "frame"
-"""The keys of a result that say from where its text came, and which mark stands around it."""
+"""The keys of a result that say from where its text came, and which mark is around it."""
 
 
 def new_frame() -> str:

@@ -66,7 +66,7 @@ def first_that_stays(sizes: Sequence[int]) -> int:
 
 
 def size_of(part: Part) -> int:
-    """The bytes of a part as it is sent: all of its texts."""
+    """Return the bytes of a part as it is sent: those of all its strings."""
     return sum(
         len(value) if isinstance(value, str) else size_of(value) if isinstance(value, Mapping) else 0
         for value in part.values()

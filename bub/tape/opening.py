@@ -1,4 +1,4 @@
-"""Where Bub keeps its tapes, unless a plugin brings a store of its own.
+"""The place of Bub's tapes, unless a plugin brings a store of its own.
 
 This module alone knows which stores there are.
 """
@@ -69,5 +69,5 @@ def _store_in(home: Path, settings: Mapping[str, Any]) -> SqliteTapeStore | Json
 
 
 def archive_folder(home: Path) -> Path:
-    """Where the copy of a tape goes that is reset."""
+    """Return the folder for the copy of a tape that is reset."""
     return home / "tapes" / "archive"

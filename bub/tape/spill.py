@@ -1,4 +1,4 @@
-"""Texts too long for the context: kept beside the tape in parts, and read part by part."""
+"""Text too long for the context: kept beside the tape in parts, and read part by part."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PART = LONGEST - 128
 """The most bytes of a part: read back, with the line that says which one it is, it is not too long itself."""
 
 _HEAD, _TAIL = 400, 200
-"""How many letters of a text's beginning and end the context keeps: what went wrong often stands at the end."""
+"""How many letters of a text's beginning and end the context keeps: what went wrong is often at the end."""
 
 
 class Spilled(msgspec.Struct, frozen=True):

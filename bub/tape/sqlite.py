@@ -61,7 +61,7 @@ class SqliteTapeStore:
     """The tapes of all sessions in the SQLite file at `path`, for several threads and processes at once.
 
     The file and its folder are made at the first use, for their owner only. Raises TapeError when the file cannot be
-    used. No turn writes the index that texts are looked up in: a search reads the entries that are not in it yet, and
+    used. No turn writes the index that a search uses: a search reads the entries that are not in it yet, and
     where they are many, a thread of the store puts them in afterwards.
     """
 

@@ -83,7 +83,7 @@ class Anchors(Protocol):
 
 
 def stretch_of(query: TapeQuery, store: Anchors) -> Stretch:
-    """Where a query's entries lie. Raises TapeError for an anchor that the tape does not have (BEHAVIOURS P10)."""
+    """Return the stretch of a query's entries. Raises TapeError for an anchor that the tape lacks (BEHAVIOURS P10)."""
     after, before = 0, query.below
     if query.after is not None:
         after = _find_anchor(store, query.tape, query.after)

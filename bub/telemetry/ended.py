@@ -66,7 +66,7 @@ def message_of(turn: Any) -> tuple[str, str]:
 
 
 def replies_of(turn: Any) -> tuple[str, ...]:
-    """The texts that a turn answered with; none if it was ended before they could be."""
+    """Return what a turn answered with; nothing if it was ended before it could answer."""
     result = turn.result
     if result is None or turn.outcome != "ok":
         return ()

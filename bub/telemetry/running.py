@@ -59,7 +59,7 @@ async def open_telemetry(
 ) -> AsyncIterator[None]:
     """Send what happens in a runtime until the block is left; nothing, if telemetry cannot be had.
 
-    `keep_secret` is told which texts nobody may see. The end waits a second at most for the collector. Raises what
+    `keep_secret` gets the strings that nobody may see. The end waits a second at most for the collector. Raises what
     `find_destination` raises.
     """
     destination = find_destination(framework, environ)

@@ -28,7 +28,7 @@ def as_output(text: str, calls: Sequence[Any], finish_reason: str | None) -> lis
 
 
 def as_texts(role: str, texts: Iterable[str]) -> list[dict[str, Any]]:
-    """Texts as messages of one who said them."""
+    """Return strings as messages of one who said them."""
     return [{"role": role, "parts": [{"type": "text", "content": text}]} for text in texts]
 
 

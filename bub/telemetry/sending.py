@@ -23,7 +23,7 @@ REST = 0.0002
 class Sending:
     """Makes and sends, in the one thread that has made this.
 
-    `cover` takes secrets out of texts. `sent` and `dropped` count spans.
+    `cover` takes secrets out of text. `sent` and `dropped` count spans.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Where telemetry goes, and what is in it: read from the settings and from the variables of OpenTelemetry."""
+"""The destination of telemetry, and what is in it: read from the settings and from the variables of OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TelemetrySettings(Settings, section="telemetry"):
 
 
 class Destination(msgspec.Struct, frozen=True):
-    """Where spans and metrics go, each "" if they go nowhere; `headers` are those of the settings.
+    """The addresses of spans and metrics, each "" if they go nowhere; `headers` are those of the settings.
 
     With `content`, spans hold what people, models and tools have said. An implementation that takes `slow` seconds has
     a span of its own. `repr` shows no header and no part of an address that may hold a key.

@@ -36,7 +36,7 @@ Read: TypeAlias = Callable[[], list[Series]]
 class Worker:
     """Sends what it is given from a thread of its own, which ends with the process at the latest.
 
-    `cover` takes secrets out of texts, `ask` and `read` get at the metrics. The variables of `environ` say how much is
+    `cover` takes secrets out of text, `ask` and `read` get at the metrics. The variables of `environ` say how much is
     sent how often.
     """
 

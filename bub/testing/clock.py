@@ -20,7 +20,7 @@ _UNTIL_ISLAND = "wait_for_island"
 """Known by its name, too: its home, `bub/island/`, imports asyncio."""
 
 _WAITING = ("tasks_waiting", "tasks_waiting_read", "tasks_waiting_write", "tasks_waiting_overlapped")
-"""Where trio counts the tasks that wait for sockets, pipes and processes, whatever the system."""
+"""The fields in which trio counts the tasks that wait for sockets, pipes and processes, whatever the system."""
 
 
 class VirtualClock(trio.abc.Clock):

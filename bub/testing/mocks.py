@@ -23,7 +23,7 @@ from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub.tools import Tool
 
 PLUGIN = "mock"
-"""The name under which a mock stands in a trace."""
+"""The name of a mock in a trace."""
 
 _TOOL = HookPoint("tool", (), ())
 """What a mocked tool answers as: whatever it says is the result."""

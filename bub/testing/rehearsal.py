@@ -26,13 +26,13 @@ from bub.testing.mocks import Mocks
 from bub.testing.tapes import MemoryTapeStore
 
 WITNESS = "bub test"
-"""The name of what is told of every failure; no plugin can bear it."""
+"""The name of what gets every failure; no plugin can bear it."""
 
 
 class Rehearsal:
     """A runtime over a file that was read already, with `mocks` in place of what they are named for.
 
-    With a profile of its `own`, a message goes there whatever the routes say. `told` is what `on_error` was told.
+    With a profile of its `own`, a message goes there whatever the routes say. `told` is what `on_error` got.
     `recast` makes others of all implementations, and a `witness` of another class hears and says more.
     """
 
@@ -87,7 +87,7 @@ class Rehearsal:
             yield
 
     async def process_inbound(self, message: Envelope, on_event: OnEvent | None = None) -> TurnResult:
-        """Carry a message through the pipeline to its replies; `on_event` is told what is shown meanwhile."""
+        """Carry a message through the pipeline to its replies; `on_event` gets what is shown meanwhile."""
         return await self._runtime.turns.process_inbound(message, on_event=on_event)
 
     def _check_tools(self) -> None:
@@ -104,7 +104,7 @@ class Rehearsal:
         return self._runtime.turns.last_result
 
     def forget_result(self) -> None:
-        """Forget what the turn before came to."""
+        """Forget the result of the turn before."""
         self._runtime.turns.last_result = None
 
     @property
@@ -133,7 +133,7 @@ class Rehearsal:
 
 
 class Witness:
-    """Keeps every failure that is told, also those that the pipeline goes on without."""
+    """Keeps every failure that is reported, also those that the pipeline goes on without."""
 
     def __init__(self, told: list[tuple[str, Exception]]) -> None:
         self._told = told

@@ -31,7 +31,7 @@ from bub.testing.trials import Exchange, Trial
 
 
 class ReportedFailure(NamedTuple):
-    """A failure that was told: of a `stage` as `on_error` knows it, and in words."""
+    """A failure that was reported: of a `stage` as `on_error` knows it, and in words."""
 
     stage: str
     text: str
@@ -43,7 +43,7 @@ class Verdict:
     """What came of one test; it passed if there are no `failures`.
 
     `took` is virtual time in seconds. `traces` say what became of the stages, for each turn up to the first that did
-    not come as expected. `told` are the failures that were told meanwhile, also those that a turn went on without.
+    not come as expected. `told` are the failures that were reported meanwhile, also those that a turn went on without.
     Secrets in them and in the failures are covered.
     """
 

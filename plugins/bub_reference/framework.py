@@ -173,7 +173,7 @@ class BubFramework:
     # Its turns.
 
     async def process_inbound(self, inbound: Envelope, stream_output: bool = False) -> TurnResult:
-        """Carry a message through the hooks to its replies; what fails is told to `on_error`, too."""
+        """Carry a message through the hooks to its replies; `on_error` gets what fails, too."""
         try:
             return await self._answer(inbound, stream_output)
         except Exception as error:

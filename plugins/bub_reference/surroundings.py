@@ -1,4 +1,4 @@
-"""Where code of a plugin runs: for which profile, and with whose settings.
+"""The surroundings of code of a plugin: for which profile it runs, and with whose settings.
 
 The reference has one process, one configuration. Here each profile has its own, so whoever calls a plugin says for
 which one; what nobody calls, such as a test, sees the process's.
@@ -50,7 +50,7 @@ _CURRENT: ContextVar[Surroundings] = ContextVar("bub_reference_surroundings", de
 
 
 def here() -> Surroundings:
-    """Where the code that asks runs."""
+    """Return the surroundings of the code that asks."""
     return _CURRENT.get()
 
 

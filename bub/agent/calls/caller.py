@@ -80,9 +80,9 @@ class ToolOutcome(msgspec.Struct, frozen=True):
     is_denied: bool = False
     """Whether it never ran, because a rule or a person was against it."""
     outside: str = ""
-    """Where its text comes from if strangers may have written it."""
+    """The place its text comes from, if strangers may have written it."""
     frame: str = ""
-    """What stands around such a text when a model reads it."""
+    """The mark that is around such a text when a model reads it."""
     parts: tuple[Part, ...] = ()
     """The pictures and files that the model looks at beside the text."""
     handed_back: Mapping[str, Any] | None = None

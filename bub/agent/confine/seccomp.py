@@ -13,7 +13,7 @@ _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 """Instructions: load a word of the call; compare it with `==`, `>=`, `&`; end."""
 
 _NUMBER, _MACHINE = 0, 4
-"""Where the number of a call, and the machine that it is made for, lie in what the kernel hands over."""
+"""The places of the call's number, and of the machine that it is made for, in what the kernel hands over."""
 
 _ALLOW, _REFUSE, _KILL, _ASK = 0x7FFF0000, 0x00050000, 0x80000000, 0x7FC00000
 

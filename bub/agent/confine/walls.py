@@ -31,7 +31,7 @@ _OF_THE_MACHINE = ("/sys/devices/system",)
 """What tells programs how many processors there are."""
 
 _NAMES = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf")
-"""Where `/etc/resolv.conf` may lead, for commands that reach a network."""
+"""The places that `/etc/resolv.conf` may lead to, for commands that reach a network."""
 
 
 class UnconfinableError(BubError):

@@ -20,7 +20,7 @@ _ASKING = ("tokens_per_turn", "tokens_per_day", "denials", "steps")
 """The limits that count when the model is asked."""
 
 _NEARLY = 0.8
-"""The part of a limit at which the model hears of it."""
+"""The part of a limit at which Bub warns the model."""
 
 _WARNED_OF: Mapping[str, str] = {
     "steps": "answers",
@@ -28,7 +28,7 @@ _WARNED_OF: Mapping[str, str] = {
     "tokens_per_turn": "tokens",
     "tokens_per_day": "tokens for today",
 }
-"""The limits that the model hears of before they end the turn, and what they count."""
+"""The limits that Bub warns the model about before they end the turn, and what they count."""
 
 _SUM_UP = "No tool can be called any more. Tell the person now what you have done, what you found, and what is left"
 
@@ -143,7 +143,7 @@ class Budget:
     def note_outcomes(self, outcomes: Sequence[ToolOutcome]) -> None:
         """Note the outcomes of the calls of a step.
 
-        One that came to something else than last time was no repetition. One that nobody was against ends a row of
+        If a call had another outcome than last time, it was no repetition. One that nobody was against ends a row of
         denials.
         """
         for outcome in outcomes:

@@ -1,4 +1,4 @@
-"""Where each answer of a turn is counted: in the runtime's numbers, on the bill, in the budget, and for the day."""
+"""The counts of each answer of a turn: in the runtime's numbers, on the bill, in the budget, and for the day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the engine and the weights of the small local model are: in Python's environment or in Bub's folder."""
+"""The places of the engine and the weights of the small local model: Python's environment or Bub's folder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Part(msgspec.Struct, frozen=True):
     is_for_one_python: bool = False
 
     def folder(self, home: Path) -> Path:
-        """Where `bub local install` puts it, below Bub's own folder."""
+        """Return the folder that `bub local install` puts it in, below Bub's own folder."""
         # "cpython-311-x86_64-linux-gnu" of ".cpython-311-x86_64-linux-gnu.so"
         suffix = f"-{EXTENSION_SUFFIXES[0].split('.')[1]}" if self.is_for_one_python else ""
         return home / "local" / f"{self.what}{suffix}"

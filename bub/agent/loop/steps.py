@@ -38,7 +38,7 @@ from bub.tape.settings import session_settings
 from bub.tools import ToolBox
 
 SHORTEST_TOLD = 3.0
-"""How many seconds a pause has, before the model is asked again, that a person is told of."""
+"""The shortest pause, in seconds, that Bub announces to a person before it asks the model again."""
 
 LIMIT = "limit"
 """The `finish_reason` of an answer that sums up, because the turn had reached a limit."""

@@ -18,7 +18,7 @@ from bub.streaming import AsyncStreamEvents
 from bub.tools import ToolBox, ToolError
 
 TEMP, INHERIT = "temp", "inherit"
-"""Where a sub-agent works: in a session of its own that leaves nothing behind, without or with what was said before."""
+"""The sessions of a sub-agent: its own, which leaves nothing behind, without or with what was said before."""
 
 
 class Start(Protocol):

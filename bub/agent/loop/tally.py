@@ -8,7 +8,7 @@ from bub.agent.calls.caller import ToolOutcome
 from bub.hooks.facts import RESERVED_STATE
 
 TALLY = f"{RESERVED_STATE}turn"
-"""Where the state of a turn tells what its agent has done so far: `steps`, `tokens`, and what it called."""
+"""The key in the state of a turn with what its agent has done so far: `steps`, `tokens`, and what it called."""
 
 
 def new_tally() -> dict[str, Any]:

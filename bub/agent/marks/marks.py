@@ -17,7 +17,7 @@ _LONGEST = 120
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where something came from, in words such as `a page from example.org`, and when, as ISO 8601.
+    """The place something came from, in words such as `a page from example.org`, and when, as ISO 8601.
 
     It may be what somebody said to the agent, which a model reads as such.
     """

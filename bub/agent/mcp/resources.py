@@ -179,7 +179,7 @@ async def _list(way: Callable[..., Awaitable[Any]], *, pages: int = _MOST_PAGES)
 
 
 _LISTS = ("resources", "resource_templates", "prompts")
-"""Where the pages of each kind have what they list."""
+"""The fields of each kind of page that hold what the page lists."""
 
 
 def _blocks_of(messages: Sequence[PromptMessage]) -> Iterable[Any]:

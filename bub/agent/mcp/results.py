@@ -43,7 +43,7 @@ def as_result(answer: CallToolResult) -> ToolResult:
 
 
 def collect(blocks: Iterable[Any]) -> ToolResult:
-    """Return the texts of some content, and the pictures and documents in it that a model can look at."""
+    """Return the text of some content, and the pictures and documents in it that a model can look at."""
     texts: list[str] = []
     media: list[Mapping[str, Any]] = []
     for number, block in enumerate(blocks):

@@ -35,7 +35,7 @@ class Reader(Protocol):
 
 
 class Answer:
-    """The events of one answer. It is read as it is asked for: no task stands behind it, no scope stays open."""
+    """The events of one answer. It is read as it is asked for: no task runs behind it, no scope stays open."""
 
     __slots__ = ("_body", "_data", "_decoder", "_done", "_draft", "_endpoint", "_reader", "_response")
 

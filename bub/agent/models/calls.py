@@ -35,8 +35,8 @@ class PartialCall:
 class PartialCalls:
     """The calls of one answer, in the order they began.
 
-    Servers differ in how they cut calls: a piece belongs to the call that its `index` names, or to the last one where
-    there is no index; and a piece that names a tool begins a new call where it cannot be the same one again, nor a
+    Servers differ in how they cut calls: a piece belongs to the call that its `index` names, or to the last one if
+    it has no index; and a piece that names a tool begins a new call where it cannot be the same one again, nor a
     further piece of its name. `offered` are the names that calls can have.
     """
 

@@ -1,7 +1,7 @@
 """The connections that requests go over: each request has one to itself, kept for the next once it is over.
 
 httpx's own pool gives one idle connection to all requests that begin at the same moment, and lets all but one of them
-wait in line to be told that it is taken; and it looks through every connection whenever a request begins or ends. A
+wait in line until it says that it is taken; and it looks through every connection whenever a request begins or ends. A
 thousand sessions that begin to stream at once wait seconds for that, so here every request has a pool of its own.
 """
 
@@ -23,7 +23,7 @@ KEPT_SECONDS = 30.0
 
 
 def open_connections(trust: ssl.SSLContext) -> httpx.AsyncBaseTransport:
-    """Where requests are sent that go through no proxy; `trust` verifies the servers."""
+    """Return the transport of requests that go through no proxy; `trust` verifies the servers."""
     import httpx
 
     limits = httpx.Limits(max_connections=1, keepalive_expiry=KEPT_SECONDS)

@@ -73,7 +73,7 @@ def without_system(messages: Iterable[Message]) -> list[Message]:
 def shown_behind(messages: Iterable[Message]) -> Iterator[Message]:
     """The messages, with what tools have shown in a message of the user behind their results, which are text alone.
 
-    For servers that take no pictures in results. What the user says behind them stands in the same message.
+    For servers that take no pictures in results. What the user says behind them is in the same message.
     """
     shown: list[Any] = []
     for message in messages:

@@ -23,8 +23,8 @@ class Draft:
     """What has been said so far. A dialect tells it what came; `ready` holds the events that are due.
 
     `finish_reason` is set once the server has said how the answer ended; only counts may follow. `ended` says that all
-    is in `ready`. Texts are made whole where a character was split over pieces. Calls are told at the end, so none is
-    ever told of an answer that broke off.
+    is in `ready`. A character that was split over pieces is made whole. Calls are in `ready` at the end only, so none
+    is ever given out of an answer that broke off.
     """
 
     __slots__ = (

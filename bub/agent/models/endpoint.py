@@ -68,7 +68,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     @property
     def url(self) -> str:
-        """Where requests are posted to."""
+        """The address that requests are posted to."""
         return self.url_of(_PATHS[self.api])
 
     def url_of(self, path: str) -> str:

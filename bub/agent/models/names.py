@@ -41,7 +41,7 @@ class ToolNames:
         return self._own.keys()
 
     def wire(self, name: str) -> str:
-        """What providers are told for a tool's name."""
+        """Return the name that providers get for a tool."""
         return self._wire.get(name) or _make_acceptable(name)
 
     def own(self, wire: str) -> str:

@@ -15,7 +15,7 @@ _OPEN, _CLOSE = "<think>", "</think>"
 def thoughts_of(by: str, text: str, blocks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What a message is given beside its content: the thoughts of the model `by`, or nothing if it had none.
 
-    `blocks` are those that have to go back as they are, each as a `block` with the place `at` which it stood: how many
+    `blocks` are those that have to go back as they are, each as a `block` with the place `at` which it was: how many
     of the text and the calls of the message came before it.
     """
     if not text and not blocks:
@@ -39,7 +39,7 @@ def own_blocks(message: Mapping[str, Any], provider: str, model: str) -> Sequenc
 
 
 def put_in_place(others: list[dict[str, Any]], blocks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What a message says and calls, with the blocks of its thoughts where they stood among it."""
+    """Return what a message says and calls, with the blocks of its thoughts in the places that they had among it."""
     placed: list[dict[str, Any]] = []
     waiting = list(blocks)
     for index, other in enumerate(others):

@@ -1,4 +1,4 @@
-"""Texts that a model reads at the beginning: the template of the system prompt, and the workspace's `AGENTS.md`."""
+"""What a model reads at the beginning: the template of the system prompt, and the workspace's `AGENTS.md`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bub.pipeline.source.template import (
 INSTRUCTIONS_FILE = "AGENTS.md"
 
 LONGEST_INSTRUCTIONS = 32 * 1024
-"""How many bytes of the workspace's instructions are told: each request repeats them. That more is cut is said."""
+"""How many bytes of the instructions of the workspace the model reads, since each request repeats them."""
 
 _SHIPPED = Path(__file__).parent / "shipped"
 SHIPPED_TEMPLATE = _SHIPPED / "system.md"

@@ -12,7 +12,7 @@ from bub.agent.models.parts import FILE, Part, describe_attachment, part_of, tex
 from bub.envelope import Envelope, content_of, field_of
 
 LONGEST_DOCUMENT = 64_000
-"""How many characters of a document are told; how many are left out is said."""
+"""How many characters of a document the model reads; it also reads how many are left out."""
 
 _TEXTS = frozenset({"application/json", "application/toml", "application/xml", "application/yaml"})
 """Types that are text, beside those that begin with `text/`."""

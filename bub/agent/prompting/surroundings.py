@@ -1,4 +1,4 @@
-"""Where the agent works: what stays as it is goes into the system prompt, what changes goes with each message."""
+"""The agent's surroundings: what stays as it is goes into the system prompt, what changes goes with each message."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def plain_git(words: Words, known: int, folder: Path) -> Words:
 
 
 def plain_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which git is told nothing else."""
+    """Return an environment without variables that change what git does."""
     return {name: value for name, value in environ.items() if not name.startswith("GIT_")} | _VARIABLES
 
 

@@ -279,7 +279,7 @@ class ElsewhereError(OSError):
 
 
 def regular_file(path: str | Path, *, within: Path | None = None) -> tuple[Path, os.stat_result]:
-    """Where a file lies that is read though nobody named it; asked before it is opened, for a pipe would be waited for.
+    """Return the real path and the status of a file that nobody named, before it is opened: a pipe would wait.
 
     Raises `ElsewhereError` when links lead out of the folder `within`, or to what the tools leave alone in there: a
     stranger's folder must not be able to send any file of the user to a model. Raises OSError when it is no regular

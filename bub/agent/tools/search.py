@@ -60,7 +60,7 @@ def fits(path: str, glob: str) -> bool:
 def lines_in(
     folder: int, name: str, pattern: re.Pattern[str], kept: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[int, str]]:
-    """The numbers and texts of the lines of a file that the pattern is found in; none of what is no text, or kept."""
+    """Yield number and text of each line of a file that has the pattern; none of a binary file or of a `kept` one."""
     try:
         found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         if not stat.S_ISREG(found.st_mode) or (found.st_dev, found.st_ino) in kept:

@@ -20,7 +20,7 @@ from bub.plugins.simple_commands import END, Words, is_git, read_command
 from bub.tools import Tool, ToolContext, ToolError, ToolPolicy
 
 _PIECES = re.compile(r"[:,]")
-"""What stands between a path and other things in a word, as in `HEAD:.env`."""
+"""What separates a path from other things in a word, as in `HEAD:.env`."""
 
 
 async def find_unasked(tool: Tool, arguments: Mapping[str, Any], policy: ToolPolicy, context: ToolContext) -> Words:

@@ -11,20 +11,20 @@ from bub.plugins.shipped import DESCRIBE, SHIPPED_TOOLS
 from bub.tools import Tool
 
 WHOLE = 3_000
-"""How many tokens of definitions are told in any window."""
+"""How many tokens of whole definitions the model gets in any window."""
 
 _MOST = 20_000
-"""How many tokens of definitions are told at most."""
+"""How many tokens of whole definitions the model gets at most."""
 
 _LONGEST_LINE = 200
 _ANYTHING = {"type": "object", "properties": {}, "additionalProperties": True}
 
 
 def offer(tools: Sequence[Tool], window: int | None) -> list[ToolSpec]:
-    """What is told of tools, in their order: whole definitions up to a quarter of the `window`, a line of all others.
+    """Return what the model reads of tools, in order: definitions up to a quarter of the `window`, a line of the rest.
 
-    Bub's own tools come first in what is told whole. The tool `DESCRIBE`, which tells the rest, is offered only then;
-    without it all are told whole. Those of the program that asks, which `DESCRIBE` does not know, are told whole.
+    Bub's own tools come first among the whole ones. The tool `DESCRIBE`, which gives the rest, is offered only then;
+    without it all definitions are whole. Those of the program that asks, which `DESCRIBE` does not know, are whole too.
     """
     others = [tool for tool in tools if tool.name != DESCRIBE]
     if len(others) == len(tools):

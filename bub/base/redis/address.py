@@ -36,7 +36,7 @@ class AddressError(BubError):
 
 
 class StoreAddress(msgspec.Struct, frozen=True):
-    """Where a Redis is, as whom to speak to it, and under which `prefix` everything of Bub lies there.
+    """The address of a Redis, as whom to speak to it, and under which `prefix` everything of Bub lies there.
 
     `path` is that of a socket, and then `host` is "". `partitions` is for a store that is made; None leaves it at
     `USUAL_PARTITIONS`. `lease` is how long, in seconds, a gateway that says nothing keeps what it works on.

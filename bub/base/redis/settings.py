@@ -1,4 +1,4 @@
-"""Where several gateways share what they agree on, and under which name."""
+"""The store in which several gateways share what they agree on, and the name they use there."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Activities:
 
     `find_stage` tells the stage that the task which asks runs. `trace` is what the sender of the message said of its
     own trace, "" for nothing: its `traceparent`, and behind a blank its `tracestate`; what is none begins a trace.
-    If somebody collects traces it `is_traced`: only then does anybody else hear of this one.
+    If somebody collects traces it `is_traced`: only then does anybody else get this one.
     """
 
     __slots__ = ("_context", "_id", "_trace", "all", "find_stage", "is_traced", "keeps_said")

@@ -1,4 +1,4 @@
-"""Texts of models and tools as a terminal may show them: nothing in them moves a cursor or turns a line."""
+"""Text of models and tools as a terminal may show it: nothing in it moves a cursor or turns a line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def escape_controls(text: str) -> str:
 def escape_invisible(text: str) -> str:
     """Return the text, of one line or more, with an escape in place of everything that is not to be seen.
 
-    For what a person is to judge: two texts that differ look different.
+    For what a person is to judge: two strings that differ look different.
     """
     return "\n".join(_BLANK_END.sub(r"\\x20", "".join(map(_escape_letter, line))) for line in text.split("\n"))
 

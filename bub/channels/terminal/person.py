@@ -31,7 +31,7 @@ class Person(Protocol):
 
 
 class ChatSurface(Protocol):
-    """Where a conversation is seen and typed; `failure` is why nothing can be shown on it any more."""
+    """The surface on which a person sees and types a conversation; `failure` is why it can show nothing any more."""
 
     failure: OSError | None
 

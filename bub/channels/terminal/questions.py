@@ -17,7 +17,7 @@ _MOST_CHANGED = 80
 _MOST_LETTERS = 8000
 """How many letters of a change are shown, if its lines are long."""
 _UNCHANGED = 3
-"""How many lines that stay as they are stand around each change."""
+"""How many unchanged lines are shown around each change."""
 _MOST_COMPARED = 600
 """How many lines are compared with each other; of more, all old ones are shown to go and all new ones to come."""
 

@@ -1,4 +1,4 @@
-"""Texts as rows of so many cells."""
+"""Text as rows of so many cells."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _LINES = {
     Shell.zsh: ("~/.zshrc", "source <({program} completion zsh)"),
     Shell.fish: ("~/.config/fish/config.fish", "{program} completion fish | source"),
 }
-"""Where each reads what it does at its start, and the line to put there."""
+"""The file that each reads at its start, and the line to put there."""
 
 STARTS = tuple(file for file, _ in _LINES.values())
 """The files that a person may have put such a line into."""

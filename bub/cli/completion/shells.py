@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 _BREAKS = "=:"
-"""Where bash begins a new word for completion (`COMP_WORDBREAKS`), beside blanks, quotes and signs of its own."""
+"""The signs at which bash begins a new word for completion (`COMP_WORDBREAKS`), beside blanks, quotes and its own."""
 
 _ENDS = ";|&()\n"
 """What ends a command."""

@@ -72,7 +72,7 @@ async def broadcast_shielded(calls: Calls, values: Values, seconds: float, faile
 
 
 def finish(stage: Stage, values: list[Any], came: list[Any], each: bool) -> Outcome:
-    """Keep what the results come to together, or what the stage yields if that is nothing."""
+    """Keep what the results give together, or what the stage yields if that is nothing."""
     combine = stage.combine
     if combine is None:
         return DONE

@@ -21,7 +21,7 @@ JOINED = ("prepend_", "append_")
 async def modifying(calls: Calls, values: Values, wait: Wait, failed: Failed) -> dict[str, Any]:
     """Collect what the implementations want changed: per key the first value that is not None.
 
-    Texts that are to be in front of something, or behind it, take nothing from each other: if several want that,
+    Strings that are to be in front of something, or behind it, take nothing from each other: if several want that,
     theirs are joined in call order (BEHAVIOURS E16).
     """
     arguments = calls.arguments(values)

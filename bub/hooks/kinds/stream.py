@@ -27,7 +27,7 @@ Tell: TypeAlias = Callable[[StreamEvent], Awaitable[None]]
 
 
 class Pulled(msgspec.Struct):
-    """What a stream has come to so far: its text, and whether anything came at all."""
+    """What a stream has given so far: its text, and whether anything came at all."""
 
     parts: list[str]
     begun: bool = False

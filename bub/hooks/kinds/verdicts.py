@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 BROKEN_GATE = "This could not be checked, so it was not done."
-"""What a person is told when a gate itself broke; the detail is in the log."""
+"""What a person reads when a gate itself broke; the detail is in the log."""
 
 
 class Denial(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from bub.tape.copying.records import digest_of
 from bub.tape.tape import prefix_of
 
 Tell = Callable[[str, int, int], None]
-"""Is told what is being done, how much of it is done, and how much there is."""
+"""Gets what is being done, how much of it is done, and how much there is."""
 
 AGAIN = "give the same command again: it goes on where this one stopped"
 

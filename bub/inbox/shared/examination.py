@@ -14,7 +14,7 @@ class Examination(msgspec.Struct, frozen=True):
     maxmemory: int
     """How many bytes it may use; 0 for as many as there are."""
     is_kept: bool
-    """Whether it writes what it is told to its disk at once, or each second."""
+    """Whether it writes what it gets to its disk at once, or each second."""
     sync: str
     """When that is on the disk: `always`, `everysec`, `no`; "" if it does not say."""
     partitions: int

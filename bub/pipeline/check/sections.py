@@ -21,7 +21,7 @@ def check_section(
 ) -> list[Diagnostic]:
     """Every place where a plugin's section under `settings` breaks the plugin's own schema.
 
-    `profile` or `test` is given when the section stands in that one's settings.
+    `profile` or `test` is given if the section is in that one's settings.
     """
     above: Path = ("settings", plugin)
     if profile is not None or test is not None:

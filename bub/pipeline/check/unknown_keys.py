@@ -18,7 +18,7 @@ from bub.pipeline.source.schemas import Schema, names_of_settings, pipeline_sche
 
 @cache
 def homes_of_keys() -> Mapping[str, tuple[str, ...]]:
-    """Where each key of the file belongs, for the hint that a key is in the wrong place."""
+    """Return the places that each key of the file belongs to, for the hint that a key is in the wrong place."""
     schema = pipeline_schema()
     homes: dict[str, tuple[str, ...]] = {}
     for owner in ("stage", "hook", "plugin", "server", "profile", "route", "test"):

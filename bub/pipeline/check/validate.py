@@ -208,7 +208,7 @@ def _check(
 
 
 def lock_file(document: Document) -> Path | None:
-    """Where the lock of a document is, or would be; None for a pipeline that comes with Bub."""
+    """Return the file of the lock of a document, if there is one or not; None for a pipeline that comes with Bub."""
     if document.base is None or not document.layers or document.layers[-1].shipped:
         return None
     return lock_of(document.base / Path(document.file).name)

@@ -97,7 +97,7 @@ def write_change(own: OwnFile, text: str, *, even_broken: bool = False) -> Path 
 
 
 def describe_backup(own: OwnFile, text: str, backup: Path | None) -> str:
-    """Return a clause about the text that a file had: where it is kept, and whether it still holds a key."""
+    """Return a clause about the text that a file had: the place it is kept at, and whether it still holds a key."""
     if backup is None:
         return "a new file"
     if not _plain_secrets(own, own.text) - _plain_secrets(own, text):

@@ -17,7 +17,7 @@ from bub.pipeline.source.splice import Edit, splice
 from bub.pipeline.source.yaml_reader import parse
 
 _MOST_TRIALS = 40
-"""How many texts are tried for one file: each takes milliseconds, or a second if there are thousands of findings."""
+"""How many repairs are tried for one file: each takes milliseconds, or a second if there are thousands of findings."""
 
 
 @dataclass(frozen=True, slots=True)

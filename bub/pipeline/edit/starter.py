@@ -1,4 +1,4 @@
-"""The pipeline file that a workspace begins with: what most people change stands in it, in comments."""
+"""The pipeline file that a workspace begins with: it has what most people change, in comments."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ tests:
 
 
 def starter(parent: str) -> str:
-    """Return the text of a new pipeline file over a shipped one, whose name may stand without `bub:`.
+    """Return the text of a new pipeline file over a shipped one, whose name may be written without `bub:`.
 
     Raises `UsageError` for a name that is not shipped.
     """

@@ -15,7 +15,7 @@ AT_ONCE, CHECKED = "at_once", "checked"
 
 
 def is_stream(stage: StagePlan) -> bool:
-    """Return whether the words of a stage are told while they come."""
+    """Return whether people see the words of a stage while they come."""
     return stage.enabled and stage.kind is not None and stage.kind.name == "stream"
 
 

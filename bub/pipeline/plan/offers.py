@@ -65,17 +65,17 @@ class Offers(msgspec.Struct, frozen=True):
         return next((plugin for plugin in self.plugins.plugins if plugin.name == name), None)
 
     def place_of(self, implementation: Implementation) -> Place:
-        """Where an implementation is written; the profile's list where Python does not know."""
+        """Return the place of an implementation; that of its plugin in the profile's list if Python knows none."""
         name = getattr(implementation.function, "__name__", implementation.hook)
         return self._place_in(implementation.source, name, implementation.plugin)
 
     def place_of_function(self, function: Callable[..., Any], name: str, plugin: str) -> Place:
-        """Where a function of a plugin is written that is called `name` there and implements nothing."""
+        """Return the place of a function of a plugin that is called `name` there and implements nothing."""
         code = inspect.unwrap(function).__code__
         return self._place_in((code.co_filename, code.co_firstlineno), name, plugin)
 
     def place_of_argument(self, implementation: Implementation, argument: str) -> Place:
-        """Where an implementation names an argument; where its own name is, if the text does not show it."""
+        """Return the place of an argument in an implementation; that of its own name if the text does not show it."""
         place = self.place_of(implementation)
         if implementation.source is not None:
             file, _ = implementation.source

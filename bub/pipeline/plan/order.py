@@ -1,4 +1,4 @@
-"""The order of stages: where each layer of a file sets its own, and the order that this comes to."""
+"""The order of stages: the places that each layer of a file sets for its own, and the order that follows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from bub.pipeline.source.document import Node
 from bub.pipeline.source.profiles import Effective
 
 SIDES = ("before", "after", "replace")
-"""The keys that set a stage beside another; what replaces one stands right behind it, before all that come after."""
+"""The keys that set a stage beside another; what replaces one is right behind it, before all that come after."""
 
 
 class Anchor(msgspec.Struct, frozen=True):
-    """Where a layer sets a stage: directly beside the stage `other`, at `place`; the key `side` is at `where`."""
+    """The place of a stage in a layer: directly beside the stage `other`, at `place`; the key `side` is at `where`."""
 
     stage: str
     side: str
@@ -48,7 +48,7 @@ class StageLayer(msgspec.Struct, frozen=True):
                 yield Anchor(name, side, other, said.place, said.where)
 
     def anchor_of(self, name: str) -> tuple[str, str] | tuple[None, None]:
-        """Where the layer sets a stage: one of `SIDES` and the other stage, or (None, None)."""
+        """Return the place of a stage in the layer: one of `SIDES` and the other stage, or (None, None)."""
         side, other = anchor_of(self.stages[name])
         if side is None or other is None:
             return None, None
@@ -85,7 +85,7 @@ def order_stages(layers: Iterable[StageLayer], merged: Mapping[str, Node]) -> tu
     """The ids of all stages in the order they are in once every layer has placed its own, and those adrift.
 
     A layer sets new stages beside others and moves inherited ones by `before` and `after`. What cannot be placed
-    (a circle, an unknown name) stands at the end, so that the rest can still be read.
+    (a circle, an unknown name) is put at the end, so that the rest can still be read.
     """
     order: list[str] = []
     adrift: set[str] = set()
@@ -127,7 +127,7 @@ def is_torn(node: Node) -> bool:
 def place(order: Iterable[str], stages: Iterable[tuple[str, str | None, str | None]]) -> list[str]:
     """Lay the stages of one layer, as (id, side, other), over an order.
 
-    Each stands directly beside its other; several on one keep the order they were written in; chains are fine.
+    Each is put directly beside its other; several on one keep the order they were written in; chains are fine.
     """
     stages = list(stages)
     placed = {name: (side, other) for name, side, other in stages if side is not None}
@@ -189,7 +189,7 @@ class Move(msgspec.Struct, frozen=True):
 
 
 def find_move(layers: Sequence[StageLayer], upper: str, lower: str) -> Move | None:
-    """Find the key by which one stage came to stand above another; None if they were written in that order.
+    """Find the key that put one stage above another; None if they were written in that order.
 
     It is in the last layer that changed which of the two is above. If that placed both, it is the key of the lower one,
     unless that stands in for another, whose place is right.

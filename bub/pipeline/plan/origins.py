@@ -1,4 +1,4 @@
-"""Where the values of a pipeline come from: every place that sets one, and which of them may be shown."""
+"""The origins of the values of a pipeline: every place that sets one, and which of them may be shown."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def _descend(schema: Schema, whole: Schema, steps: Steps, settings: Schema) -> S
 
 
 def source_of(node: Node) -> str:
-    """Where a secret comes from: the references of its text, without their defaults, or the place of the literal."""
+    """Return the source of a secret: the references of its text without their defaults, or the place of the literal."""
     found = references(node.value) if isinstance(node.value, str) else []
     if not found:
         return f"a literal in {node.place}"

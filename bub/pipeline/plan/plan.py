@@ -61,7 +61,7 @@ class Plan(msgspec.Struct, frozen=True):
     `adrift` are the stages whose place cannot be known (a circle, an unknown neighbour, none named): they are last.
     `layers` hold the stages that each file and profile names, weakest first. `position` numbers the stages,
     `callers` are those of each hook point, `heirs` of a stage that is off those that stand in for it. `kind_changes`
-    stands by dotted path (`stages.run_model`). `tools` is what the profile says of them.
+    is keyed by dotted path (`stages.run_model`). `tools` is what the profile says of them.
     """
 
     document: Document
@@ -154,7 +154,7 @@ def make_plan(
     `root` and `tools` replace the effective root and the profile's `tools` where their references have been resolved;
     left out, values that are only a reference count as unknown. `kinds` are those that stages and hooks may be of.
     `like` is a plan for another profile: if the stages and hooks of both are the very same, they are not read again,
-    and what is wrong with them stands there. `view` is the document as the profile sees it, if that is known.
+    and their findings are in that plan. `view` is the document as the profile sees it, if that is known.
     """
     findings = Findings()
     view = view or effective(document, profile)

@@ -1,4 +1,4 @@
-"""The model providers Bub knows by name: where each is reached, how its key is called, and how it is spoken to."""
+"""The model providers Bub knows by name: the address of each, the name of its key, and how Bub speaks to it."""
 
 # Long because it is a table: what is particular about each provider is in one place, whoever needs to know it.
 
@@ -98,7 +98,7 @@ class Provider(msgspec.Struct, frozen=True):
 
     @property
     def usual_url(self) -> str | None:
-        """Where everybody reaches it."""
+        """Return the address that everybody reaches it at."""
         return None if self.is_own else self.base_url
 
     def takes_temperature(self, model: str) -> bool:

@@ -31,7 +31,7 @@ def seconds_of(node: Node | None) -> float | None:
 
 
 def names_of(node: Node | None) -> tuple[tuple[str, Place], ...]:
-    """The texts of a list with their places; () for anything else."""
+    """Return the strings of a list with their places; () for anything else."""
     if node is None:
         return ()
     return tuple((item.value, item.place) for item in node.elements() if isinstance(item.value, str))

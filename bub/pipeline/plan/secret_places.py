@@ -1,4 +1,4 @@
-"""Where secrets stand in a document, as far as it tells by itself: by the names above them, and in references."""
+"""The places of secrets in a document, as far as it shows them: by the names above them, and in references."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def secret_values(document: Document, environment: Environment, settings: Mappin
     `environment` is what the document's references see, `settings` are those of each profile, resolved. Secret are:
 
     - what `bub.secrets.verdict` says of the settings, also of those in the file that no profile in force has;
-    - what stands elsewhere in the file below a name that says so, when it `looks_secret`;
+    - what is elsewhere in the file below a name that says so, when it `looks_secret`;
     - what is behind a reference of the settings, whatever it is;
     - what is behind any other reference, and in a variable named like a secret, when it `looks_secret`; a file of
       prose does not, nor does the default of a variable that is not named like one;

@@ -249,7 +249,7 @@ def _coerce(text: str, schema: Schema | None, whole: Schema) -> Any:
 
 
 def read_text(text: str, schema: Schema, whole: Schema) -> Any:
-    """The value that a text from outside means where `schema` stands; `whole` is what its references lead into.
+    """Return the value that a text from outside means for `schema`; `whole` is what its references lead into.
 
     Raises `ValueError` with the reason, a clause such as "is not a whole number" that never holds the text.
     """

@@ -84,17 +84,17 @@ class StagePlan(msgspec.Struct, frozen=True):
         return self.node.where
 
     def place_of(self, *path: str | int) -> Place:
-        """Where the stage's key at `path` stands, or the stage's own key where it has none."""
+        """Return the place of the stage's key at `path`, or of the stage's own key if it has none."""
         node = self.node.get(*path)
         return node.where if node is not None else self.node.where
 
     def making(self, name: str) -> Related:
-        """Where it makes a value, for a finding that is about another place."""
+        """Return the place at which it makes a value, for a finding that is about another place."""
         place = self.place_of("into")
         return Related(f"{self} makes `{name}` here", place.file, place.range)
 
     def taking(self, name: str) -> Related:
-        """Where it stands that takes a value, for a finding that is about another place."""
+        """Return the place at which it takes a value, for a finding that is about another place."""
         return Related(f"{self} takes `{name}`", self.where.file, self.where.range)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""A baseline: the warnings that a repository had when it began to be checked, so that only new ones are told.
+"""A baseline: the warnings that a repository had when it began to be checked, so that Bub reports only new ones.
 
 It is a JSON file to commit. Lines are no part of it, and neither are the numbers of list items, so that what stays
 the same is known again wherever it moves to. An error is never part of it: a start refuses the file all the same.
@@ -48,7 +48,7 @@ class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Sifted(NamedTuple):
-    """What a baseline leaves to be told, what it keeps back, and how many of its entries are no longer found."""
+    """What a baseline leaves to be reported, what it keeps back, and how many of its entries are no longer found."""
 
     told: tuple[Diagnostic, ...]
     known: tuple[Diagnostic, ...]

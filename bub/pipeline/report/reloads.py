@@ -74,7 +74,7 @@ def _describe(framework: Reloadable, outcome: str, found: Iterable[Diagnostic]) 
 
 
 def format_finding(finding: Diagnostic) -> str:
-    """Return a finding as a line of the log: where, what, and what to do."""
+    """Return a finding as a line of the log: the place, the problem, and what to do."""
     hint = f" ({finding.help})" if finding.help else ""
     return f"{Place(finding.file, finding.range)}: {finding.severity}[{finding.code}] {finding.message}{hint}"
 

@@ -28,7 +28,7 @@ _ELLIPSIS = "…"
 _JOINER = "\u200d"
 
 _NO_REFERENCE, _LITERAL_SECRET, _UNKNOWN_KEY, _WRONG_TYPE = "B030", "B040", "B100", "B101"
-"""The findings that tell where secrets stand."""
+"""The findings that show the places of secrets."""
 _UNPARSED = ("B001", "B003")
 """The findings about a text that cannot be parsed."""
 _SETTING = r"(?:profiles\..+\.)?settings\b"

@@ -1,4 +1,4 @@
-"""How many findings there are, in one line: all that is told of files that are fine."""
+"""How many findings there are, in one line: all that Bub says of files that are fine."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from bub.pipeline.run.state import TurnState
 
 
 async def clean_up(turn: TurnState, step: Step, limit: MovingDeadline, failed: Failed) -> Any:
-    """Run a clean-up: each implementation has its own time, and all of them run; returns what its kind came to.
+    """Run a clean-up: each implementation has its own time, and all of them run; return the result that its kind makes.
 
-    The first error counts if the policy propagates; the others are told. `limit` is that of the stages around it.
+    The first error counts if the policy propagates; the others are reported. `limit` is that of the stages around it.
     """
     turn.cleaned.add(step.id)
     kept = turn.kept[step.id] = []

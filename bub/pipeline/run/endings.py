@@ -17,7 +17,7 @@ from bub.pipeline.run.strand import Ends, Strand
 async def unwind(turn: TurnState) -> None:
     """Run the clean-ups whose target has started and that have not run yet, in reverse order.
 
-    Their own failures are told and logged: how the turn ended is what leaves it (BEHAVIOURS T20, T22).
+    Their own failures are reported and logged: how the turn ended is what leaves it (BEHAVIOURS T20, T22).
     """
     for step in reversed(turn.graph.cleanups):
         if not turn.started.isdisjoint(step.cleanup_for) and step.id not in turn.cleaned:

@@ -1,4 +1,4 @@
-"""Failures of a turn: what a time-out raises, and who is told of whatever went wrong."""
+"""Failures of a turn: what a time-out raises, and who gets whatever went wrong."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def tell_observers(
 ) -> None:
     """Log a failure and tell the error observers of a graph, each by itself and within its time (BEHAVIOURS H19).
 
-    With `shield` they are told whatever else is cancelled.
+    With `shield` they get it whatever else is cancelled.
     """
     log_exception("turn.failure", error, stage=stage)
     if not graph.observers.items:

@@ -128,7 +128,7 @@ def _text(pattern: str, sources: Mapping[str, int], message: int) -> Fill:
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A stage, ready to run. `sources` says in which slot of the turn each value stands that the stage can see.
+    """A stage, ready to run. `sources` says in which slot of the turn each value is that the stage can see.
 
     `offered` are those of them that its hook may name, `allowed` the plugins whose handlers, registered at
     run time, are called too. `into` is the slot of its result, `changes` the values a modifying stage may set as (name,
@@ -166,7 +166,7 @@ class Step(msgspec.Struct, frozen=True):
     """For a clean-up: waits for each implementation within its time, whatever is cancelled meanwhile."""
     has_cleanup: bool = False
     tells: bool = True
-    """Whether the words of a stream are told as they come; what else happens in it always is."""
+    """Whether the words of a stream are shown as they come; what else happens in it always is."""
     guarded: bool = False
     """Whether there is something to look at or to note before it starts."""
     direct: bool = True
@@ -287,8 +287,8 @@ class Graph(msgspec.Struct, frozen=True):
     `nodes` are in run order, `waits` says for each which nodes (by index) it waits for. What runs one after another
     (chains, steps that run item by item, and nodes side by side) is `arriving` up to the stage that makes the session's
     id, and `answering` from there on; `arrival` are the nodes of `arriving`. `slots` is how many values a turn has room
-    for, `start` where those of its beginning stand, `arrived` where each value stands when the session is known, and
-    `values` where at the end.
+    for, `start` the slots of those of its beginning, `arrived` the slot of each value when the session is known, and
+    `values` the slots at the end.
     """
 
     profile: str
@@ -318,7 +318,7 @@ class Graph(msgspec.Struct, frozen=True):
     holds: Mapping[str, Hold]
     """What the words of each stream wait for, by its stage; none for one that nothing below judges."""
     judged: tuple[tuple[int, int], ...]
-    """Where the replies stand before and after each node that may keep one back or change it."""
+    """The slots of the replies before and after each node that may keep one back or change it."""
     allowlist: tuple[str, ...]
     """The plugins that the profile lists, lowest priority first."""
     brought: Mapping[str, BroughtTool]

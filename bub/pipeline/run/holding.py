@@ -1,4 +1,4 @@
-"""Holding back what a stream says until the stages below have judged it, and what of it is told then."""
+"""Holding back what a stream says until the stages below have judged it, and what of it is shown then."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lay_out_holds(
 ) -> dict[str, Hold]:
     """Return what the words of each stream wait for, by its stage; nothing for one that nobody below judges.
 
-    `index_of` is the node of each stage; `left` says for each node in which slots the values stand when it is over.
+    `index_of` is the node of each stage; `left` says for each node in which slots the values are when it is over.
     """
     holds: dict[str, Hold] = {}
     for stream in plan.stages:
@@ -82,7 +82,7 @@ class Held:
         return True
 
     def as_judged(self, values: list[Any]) -> Iterator[StreamEvent]:
-        """Yield what may be told now that all have spoken: what came, if that is what is left, else what is."""
+        """Yield what may be shown now that all have spoken: what came, if that is what is left, else what is."""
         said = str(values[self._hold.said] or "")
         replies = self._replies(values)
         text = "".join("".join(parts) for kind, parts in self._events if kind == "text").strip()
@@ -98,7 +98,7 @@ class Held:
         yield from self.without_words()
 
     def without_words(self) -> Iterator[StreamEvent]:
-        """Yield what may be told though its words may not: that the answer has ended."""
+        """Yield what may be shown though its words may not: that the answer has ended."""
         if self._end is not None:
             yield StreamEvent("final", {name: self._end.data[name] for name in _END if name in self._end.data})
 

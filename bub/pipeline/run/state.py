@@ -38,7 +38,7 @@ class Runs(Protocol):
 
 
 class TurnState:
-    """What a turn on a graph has come to so far.
+    """What a turn on a graph has made so far.
 
     `values` are its slots, laid out by the graph; `known` is what `when` may ask beside the message. `asked` are the
     plugins that were asked at a stage, by its id, before the turn went on from another graph. `failures` are
@@ -191,7 +191,7 @@ class TurnState:
     async def report(self, stage: str, error: Exception, *, shield: bool = False) -> None:
         """Log a failure and tell the error observers, each by itself and within its time (BEHAVIOURS H19).
 
-        With `shield`, while a turn is unwound, they are told whatever else is cancelled.
+        With `shield`, while a turn is unwound, they get it whatever else is cancelled.
         """
         await tell_observers(self.graph, stage, error, self._newest_message, shield=shield)
 

@@ -26,7 +26,7 @@ from bub.pipeline.run.graph import GraphNode, Step
 from bub.pipeline.run.state import TurnState
 
 EXPIRED = object()
-"""What a stage comes to whose time is up."""
+"""The result of a stage whose time is up."""
 
 
 class Ends(Exception):  # noqa: N818 (the turn ends; nothing went wrong)

@@ -50,8 +50,8 @@ class Turn(TurnState):
     def answer(self, session: str = "known") -> Awaitable[None]:
         """Run all other stages; `session` says whether the turn is the first of its session: "new" or "known".
 
-        Raises what the first failing stage raised, after its clean-ups have run (DESIGN §5). A failure is told to the
-        error observers before it leaves; a cancellation is not (BEHAVIOURS T29).
+        Raises what the first failing stage raised, after its clean-ups have run (DESIGN §5). The error observers get a
+        failure before it leaves; they do not get a cancellation (BEHAVIOURS T29).
         """
         session_id = self.session_id
         if session_id is not None:
@@ -59,7 +59,7 @@ class Turn(TurnState):
         return self._run(self.graph.answering)
 
     async def abandon(self, error: BaseException | None = None) -> None:
-        """End a turn that does not go on: its clean-ups run, and the error observers are told of an `error`."""
+        """End a turn that does not go on: its clean-ups run, and the error observers get an `error`."""
         self.held.clear()
         await unwind(self)
         if isinstance(error, Exception):
@@ -73,7 +73,7 @@ class Turn(TurnState):
             await self.report(stage, error, shield=True)
 
     def complete(self, message: Envelope, completed: Envelope) -> None:
-        """Put a message that was completed since in the place of the one that came, wherever that one still stands."""
+        """Put a message that was completed since in each place that still has the one that came."""
         values, session_id = self.values, self.session_id
         values[self.graph.start["inbound"]] = completed
         for slot, value in enumerate(values):
@@ -85,7 +85,7 @@ class Turn(TurnState):
                     values[step.joins] = with_session(values[step.message], session_id)
 
     async def take_over(self, before: Turn, session_id: str) -> None:
-        """Stand where another turn of the same message stands that has arrived on its own graph, and was abandoned.
+        """Go on from another turn of the same message that has arrived on its own graph, and was abandoned.
 
         What is still owed above the session runs (`catch_up`), so that no gate is skipped. Raises what `arrive` raises.
         """
@@ -94,7 +94,7 @@ class Turn(TurnState):
         await self._run((), {**values_kept(before), SESSION: session_id})
 
     async def resume(self, values: Mapping[str, Any], asked: Mapping[str, frozenset[str]], session_id: str) -> None:
-        """Stand where a turn of the same message stood in another process, which was abandoned there.
+        """Go on from a turn of the same message in another process, which was abandoned there.
 
         `values` is what its stages had made by name, `asked` which plugins they had called. What is still owed above
         the session runs, as in `take_over`; a gate or a claim that has spoken there is not asked again.

@@ -1,3 +1,3 @@
-"""What a pipeline comes to, for people: explanations, drawings, differences.
+"""What a pipeline is and does, for people: explanations, drawings, differences.
 
 Nothing here changes a file or runs a plugin."""

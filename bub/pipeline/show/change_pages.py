@@ -39,7 +39,7 @@ _LONGEST = 60_000
 _LONGEST_ITEM = 2_000
 
 Told = tuple[Change, list[tuple[str, ...]]]
-"""A change, and the profiles in which it is told."""
+"""A change, and the profiles in which it is shown."""
 
 
 # For a terminal
@@ -112,7 +112,7 @@ def _mark(change: Change) -> str:
 def group_changes(comparison: Comparison) -> list[tuple[str, bool, list[str]]]:
     """Return the changes below the headings of a page, whether they are dangerous, and these first.
 
-    Each is told once, with the profiles and the place that it is about.
+    Each is shown once, with the profiles and the place that it is about.
     """
     grouped: dict[tuple[str, str], list[str]] = {}
     for change, profiles in _each_once(comparison):
@@ -129,7 +129,7 @@ def group_changes(comparison: Comparison) -> list[tuple[str, bool, list[str]]]:
 def render_comment(comparison: Comparison, title: str) -> str:
     """Return the changes in Markdown: the dangerous as a list, the others folded away.
 
-    What comes from the files stands between backticks, more of them than are in the text itself: it is neither
+    What comes from the files is put between backticks, more of them than are in the text itself: it is neither
     formatted nor linked, and names nobody.
     """
     told = _each_once(comparison)

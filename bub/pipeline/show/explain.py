@@ -1,4 +1,4 @@
-"""What a pipeline comes to for one profile, and where each part of it was said: the facts behind `bub explain`."""
+"""What a pipeline is for one profile, and the place each part of it is set at: the facts behind `bub explain`."""
 
 from __future__ import annotations
 

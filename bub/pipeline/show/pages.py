@@ -13,7 +13,7 @@ from bub.pipeline.show.facts import Facts, HookFacts, Implementer, Key, Pipeline
 _LEAST_NAMES = 14
 """Cells that the plugins of a stage need, to be behind it and not below."""
 _KEY = 14
-"""Where what is said of a key begins."""
+"""The column at which the text about a key begins."""
 _NOBODY = "nobody"
 _REFERENCE = "${…}"
 """What is in a column for a reference, which has no room there."""

@@ -61,7 +61,7 @@ class ProfileFacts:
 
     `plugins` are its allowlist without `builtin`, lowest priority first, with what is said of each. `place` is None for
     a `default` that nobody wrote. `at_start` says whether it is the one for messages that no route takes. Values that
-    are secrets stand as their source.
+    are secrets are shown as their source.
     """
 
     name: str

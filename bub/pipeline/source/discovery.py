@@ -31,7 +31,7 @@ _AT_LINE_START = r"(?:\A|[\r\n])(?P<quote>[\"']?)(?:{})(?P=quote)[ \t]*:(?=\s|\Z
 _VERSION_LINE = _AT_LINE_START.format("version")
 _KEY_LINE = _AT_LINE_START.format("|".join(_KEYS))
 _KEYS_ELSEWHERE = r"(?:[ \t]*+(?:#[^\r\n]*+|---)?+[ \t]*+[\r\n]++)*+[ {]"
-"""How a text begins whose mapping stands in braces, or is indented as a whole: it has to be read to know its keys."""
+"""How a text begins whose mapping is in braces, or is indented as a whole: it has to be read to know its keys."""
 
 
 class PipelineFile(msgspec.Struct, frozen=True):

@@ -39,7 +39,7 @@ class Node(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def where(self) -> Place:
-        """Where a finding about this value's existence points: its key, or itself if it has none."""
+        """The place a finding about this value's existence points at: its key, or itself if it has none."""
         return self.key or self.place
 
     def get(self, *path: str | int) -> Node | None:

@@ -35,7 +35,7 @@ _SECTIONS: Mapping[str, _Shape] = {
     "schedules": _ENTRIES,
     "tests": _ENTRIES,
 }
-"""Where a mapping `{…}` or a list `()` belongs, so that nothing at all is a mistake there."""
+"""The places of a mapping `{…}` or a list `()`, so that nothing at all is a mistake there."""
 
 _KEYS_OF_ENTRIES = frozenset(
     {

@@ -33,9 +33,9 @@ _NOT_INHERITED = ("extends", "tests")
 
 
 class Tree(Protocol):
-    """Where a pipeline file and its parents are read: the disk, or what a folder held at another time.
+    """The tree from which a pipeline file and its parents are read: the disk, or what a folder held at another time.
 
-    Paths are those of the disk, whatever a tree reads in their place. `prefix` stands before the names of its files
+    Paths are those of the disk, whatever a tree reads in their place. `prefix` is put before the names of its files
     where people read them.
     """
 
@@ -116,7 +116,7 @@ class Document(msgspec.Struct, frozen=True):
 def merge(low: Node, high: Node) -> Node:
     """Lay `high` over `low`: mappings merge by key, everything else replaces.
 
-    The keys of `low` come first, in their order. `origins` collects every place that had a say, weakest first.
+    The keys of `low` come first, in their order. `origins` collects every place that set it, weakest first.
     """
     origins = low.origins + high.origins
     if not (low.is_mapping and high.is_mapping):
@@ -143,7 +143,7 @@ def load_document(
 def load_text(
     text: str | bytes, *, file: str = "pipelines.yaml", base: Path | None = None, parents: Parents | None = None
 ) -> Document:
-    """Read a pipeline from a text, as if it stood in `file` in the folder `base`; `parents` as in `load_document`."""
+    """Read a pipeline from a text, as if it were `file` in the folder `base`; `parents` as in `load_document`."""
     identity = DISK.identity(base / Path(file).name) if base is not None else file
     data = text if isinstance(text, bytes) else text.encode("utf-8", errors="surrogatepass")
     return _load(_Source(file, data, base, identity), parents)

@@ -43,7 +43,7 @@ def shipped_sections() -> Mapping[str, Schema]:
 def whole_settings_schema(plugins: Iterable[str] = (), *, pointer: str = "#") -> dict[str, Any]:
     """Return the schema of `settings` with plugins' sections: the shipped ones, and what is installed for `plugins`.
 
-    `pointer` says where it will stand in another schema.
+    `pointer` says at which place it will be in another schema.
     """
     own, shipped, installed = settings_schema(), shipped_sections(), {}
     for plugin in plugins:

@@ -31,7 +31,7 @@ def splice(text: str, edits: Iterable[Edit]) -> str:
 
     Ranges are those of findings and nodes: they count code points, and a byte order mark is no part of line 1. Raises
     `ValueError` for a range that is not in the text, and for edits that overlap; those that only touch do not, unless
-    both stand between the same two characters, since nobody knows which comes first.
+    both are between the same two characters, since nobody knows which comes first.
     """
     bom, text = (_BOM, text[1:]) if text.startswith(_BOM) else ("", text)
     lines = LineIndex(text)

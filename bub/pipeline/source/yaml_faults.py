@@ -66,7 +66,7 @@ def _is_seen(text: str) -> bool:
 
 
 def look_alike_of_a_space(text: str, start: int) -> int | None:
-    """Return where a character that looks like a space stands in the place of one, in an entry that begins at `start`.
+    """Return the place of a character that looks like a space and is none, in an entry that begins at `start`.
 
     That is in front of the entry, behind its `-`, or behind the `:` of its key.
     """

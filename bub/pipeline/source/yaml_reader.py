@@ -50,7 +50,7 @@ def parse(data: bytes, *, file: str, layer: str) -> Parsed:
     """Read one YAML document; whatever is wrong with it is a finding, never an exception.
 
     `file` is the name that findings show, `layer` what the text speaks for (see `Place`). Aliases are
-    expanded: the alias stands at its own place, what is inside it at the places of the anchor.
+    expanded: the alias is at its own place, what is inside it at the places of the anchor.
     """
     findings = Findings()
     whole = Place(file, START, layer)
@@ -125,7 +125,7 @@ _LIBYAMLS_LIMIT = "maximum nesting depth"
 """What libyaml says from 0.2.6 on, which looks ahead for the `:` behind a key before it tells of any bracket."""
 
 _BRACKETS = r"""[\[\]{}]|"(?:\\.|[^"\\])*"|'[^']*'"""
-"""Brackets, and quoted texts, in which a bracket is none."""
+"""Brackets, and quoted strings, in which a bracket is none."""
 
 
 def _offsets(event: Any) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from bub.base.failures import explain_os_error
 from bub.errors import BubError
 
 FILE = "plugins/added.json"
-"""Where the list is, below Bub's own folder."""
+"""The path of the list, below Bub's own folder."""
 
 VERSION = 1
 

@@ -29,7 +29,7 @@ class ToolFacts(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
 
 
 class PluginFacts(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A plugin as the `profiles` that list it load it: where it comes from, and what it brings.
+    """A plugin as the `profiles` that list it load it: its source, and what it brings.
 
     It comes from a `package`, or from a `file` whose content has the digest `sha256`. `channels` are those that it
     brings, each with its labels.

@@ -1,1 +1,1 @@
-"""How a message comes to its session: what plugins say of letting it in, and what its turn has made until then."""
+"""How a message finds its session: what plugins say of letting it in, and what its turn has made until then."""

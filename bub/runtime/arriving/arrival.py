@@ -1,4 +1,4 @@
-"""What a turn has come to when it finds its session, written down so that another process can go on from there."""
+"""What a turn has made when it finds its session, written down so that another process can go on from there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MESSAGE = "message"
 class WrittenArrival(msgspec.Struct, frozen=True):
     """The values that the stages have made, by name, and the plugins that they have asked, in the profile of a name.
 
-    `messages` are values that are messages, as texts.
+    `messages` are values that are messages, as strings.
     """
 
     profile: str
@@ -40,7 +40,7 @@ class WrittenArrival(msgspec.Struct, frozen=True):
 
 
 def write_arrival(turn: Turn, profile: str) -> bytes:
-    """Write down what a turn that has arrived has come to; b"" if all of it has to run again elsewhere.
+    """Write down what a turn that has arrived has made; b"" if all of it has to run again elsewhere.
 
     What is no JSON is left out, and the stage that made it runs again.
     """

@@ -60,7 +60,7 @@ class IslandHost:
 
     @property
     def problem(self) -> str | None:
-        """Where the plugin blocks its loop, for people; None if it does not."""
+        """The place at which the plugin blocks its loop, for people; None if it does not."""
         place = self.island.blocked_at
         return f"blocks its asyncio loop at {place}" if place is not None else None
 

@@ -20,7 +20,7 @@ _GONE = "it is no longer named"
 
 
 def changes_between(old: Lock, new: Lock) -> tuple[Drift, ...]:
-    """Find what a new lock says otherwise than an old one, plugins first; what several profiles share is told once."""
+    """Find what a new lock says otherwise than an old one, plugins first; what several profiles share is given once."""
     found = (*_plugins(old, new), *_servers(old, new), *_packages(old, new))
     return tuple(dict.fromkeys(found))
 

@@ -59,7 +59,7 @@ def read_old(file: Path) -> Old | None:
 
 
 def look(document: Document, workspace: Path, environ: Mapping[str, str], tell: Callable[[int], None]) -> Found:
-    """Load all profiles of a document one by one, and find what their plugins bring; `tell` is told how many are done.
+    """Load all profiles of a document one by one, and find what their plugins bring; `tell` gets how many are done.
 
     Servers with a tool that a profile allows are started, and ended again. Raises `PipelineError` for a document that
     does not compile, and `BubError` for a server that cannot be asked.

@@ -14,11 +14,11 @@ from bub.plugins.lock.facts import Lock
 _HEAD = "# Made by `bub lock`; `bub lock --check` tells what has changed since. Nobody needs to write here.\n"
 
 _OPEN = frozenset({"tool", "bub", "packages", "plugins", "servers", "tools"})
-"""What has a heading of its own; all else stands in the line of its key."""
+"""What has a heading of its own; all else is written in the line of its key."""
 
 
 def as_toml(packages: Sequence[Mapping[str, Any]], lock: Lock, requires_python: str) -> str:
-    """Write a lock file: where packages come from (PEP 751), and what Bub knows of them."""
+    """Write a lock file: the sources of packages (PEP 751), and what Bub knows of them."""
     document = {
         "lock-version": "1.0",
         "created-by": "bub",

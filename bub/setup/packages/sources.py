@@ -1,4 +1,4 @@
-"""Where a package comes from: a name, a wheel, a folder, or a repository, as somebody typed it."""
+"""The source of a package: a name, a wheel, a folder, or a repository, as somebody typed it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_METADATA = 5_000_000
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where a package comes from, as it was typed (`text`).
+    """The source of a package, as it was typed (`text`).
 
     `path` is the file of a wheel or the folder. `url`, `ref` and `below` are of a repository: what is taken of it (""
     is its newest), and the folder in it.

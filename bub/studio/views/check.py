@@ -27,7 +27,7 @@ _UNNAMED = "pipelines.yaml"
 
 
 class TextChecker:
-    """Looks at the texts that a page sends, one at a time and in a thread; of those to check, the last one counts."""
+    """Checks the text that a page sends, one at a time and in a thread; of those that wait, the last one counts."""
 
     def __init__(self) -> None:
         self._reader = Reader()

@@ -1,4 +1,4 @@
-"""Entries of a tape as rows of the page: secrets covered, long texts cut, pictures and files by their names."""
+"""Entries of a tape as rows of the page: secrets covered, long text cut, pictures and files by their names."""
 
 from __future__ import annotations
 

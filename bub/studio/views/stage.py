@@ -28,8 +28,8 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 def show_stage(generation: Generation, profile: str, stage: str, mask: Redactor) -> dict[str, Any]:
     """Return what there is to say of a stage as it is loaded: nothing is read from the disk.
 
-    `text` is what `bub explain STAGE` prints. `sources` are the lines that set it, of each file and profile that has a
-    say, what counts last; `source` is that one. `implementers` are in call order, `keys` as the text has them. `mask`
+    `text` is what `bub explain STAGE` prints. `sources` are the lines that set it, of each file and profile that does,
+    what counts last; `source` is that one. `implementers` are in call order, `keys` as the text has them. `mask`
     covers secrets. Raises `NotThereError`.
     """
     found = loaded_profile(generation, profile)

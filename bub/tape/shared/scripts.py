@@ -44,7 +44,7 @@ redis.call('hincrby', KEYS[3], ARGV[3], bytes)
 """Write entries at the end of a tape: those that were staged in parts, and those that come along.
 
 Keys: the note of this write, the lease, all tapes, the tape, its anchors, their names, what was staged (or none).
-Arguments: the token of the lease, how long the note is kept, the name of the tape, the format, how many texts were
+Arguments: the token of the lease, how long the note is kept, the name of the tape, the format, how many pieces were
 staged; then for each entry its JSON, and how the index names it if it is an anchor: "-" if it has no name, else "".
 """
 

@@ -52,7 +52,7 @@ def answer_of(site: Site, message: Any, lists: Container[str], text: str | None 
 def stream_of(
     pieces: tuple[str, ...], then: BaseException | Callable[[], Awaitable[None]] | None = None
 ) -> AsyncStreamEvents:
-    """Return a stream of texts that dies behind them with an exception, or goes on as it is said."""
+    """Return a stream of strings that ends with an exception after them, or goes on with `then`."""
     return AsyncStreamEvents(_events(pieces, then))
 
 

@@ -1,4 +1,4 @@
-"""The director: stands between the graph and every implementation, and lets some of them fail as a script says."""
+"""The director: it is between the graph and every implementation, and lets some of them fail as a script says."""
 
 from __future__ import annotations
 

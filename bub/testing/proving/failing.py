@@ -1,4 +1,4 @@
-"""Laws of what a failure does: to clean-ups, to the time of a turn, to what others do, and to who is told."""
+"""Laws of what a failure does: to clean-ups, to the time of a turn, to what others do, and to the error observers."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def observers(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
 
 
 def policies(rules: Rules, seen: Seen) -> Iterator[tuple[str, str]]:
-    """What `on_failure` and `retry` say is what a failure does, and the error observers are told of it."""
+    """What `on_failure` and `retry` say is what a failure does, and the error observers get it."""
     if len({id(fault.site) for fault in seen.faults}) != 1 or seen.is_cancelled or is_unbounded(seen):
         return
     struck = [visit for visit in seen.struck if _failed(visit)]

@@ -53,7 +53,7 @@ _MOST_TESTS = 8
 """How many turns are tried as a test for each law that is broken."""
 
 Tell = Callable[[int], None]
-"""Is told how many turns were taken so far."""
+"""Gets the number of turns so far."""
 
 
 @dataclass

@@ -47,7 +47,7 @@ class Fired(msgspec.Struct, frozen=True, eq=False):
 
 
 class Seen(msgspec.Struct, eq=False):
-    """All that was seen of one turn; `faults` were planted. `told` is what the error observers were told."""
+    """All that was seen of one turn; `faults` were planted. `told` is what the error observers got."""
 
     faults: tuple[Fault, ...] = ()
     visits: list[Visit] = msgspec.field(default_factory=list)

@@ -33,7 +33,7 @@ _CHANGING = frozenset(
         *("os.chown", "os.utime", "shutil.rmtree", "sqlite3.connect"),
     }
 )
-"""What changes files whose names it is told."""
+"""The audit events of changes to files; their arguments are the names of these files."""
 
 _NAMED_TWICE = frozenset({"os.rename", "os.link", "os.symlink"})
 

@@ -119,7 +119,7 @@ def _common(one: Setting, other: Setting, first: Site, second: Site) -> Setting 
 
 
 def bound_of(plan: Plan, sites: Sequence[Site]) -> float:
-    """Return how many seconds a turn may take: the sum of all its time-outs, and of what is told meanwhile."""
+    """Return how many seconds a turn may take: the sum of all its time-outs, and of the reports of errors meanwhile."""
     seconds = 0.0
     for stage in plan.stages:
         timeout = timeout_of(stage)

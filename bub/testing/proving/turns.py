@@ -19,7 +19,7 @@ from bub.testing.rehearsal import Rehearsal
 
 
 class Stage(msgspec.Struct, frozen=True, eq=False):
-    """Where turns take place: a rehearsal that runs, its director, and their clock."""
+    """The stage on which turns take place: a rehearsal that runs, its director, and their clock."""
 
     rehearsal: Rehearsal
     director: Director

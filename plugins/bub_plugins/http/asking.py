@@ -18,10 +18,10 @@ PATIENCE = 10.0
 """How long, in seconds, a message may take to be kept."""
 
 _MOST_WAITING = 1_000
-"""How many events wait for who does not read them, before texts that follow each other are joined."""
+"""How many events wait for who does not read them, before text pieces that follow each other are joined."""
 _NEVER_DROPPED = ("text", "error", "final")
 _MOST_TOLD = 1_000
-"""How many messages are remembered whose request got the replies, until these come to be sent."""
+"""How many messages are remembered whose request got the replies, until these reach `send`."""
 
 
 class Asker:
@@ -99,7 +99,7 @@ class Askers:
     async def asking(self, message: ChannelMessage) -> AsyncIterator[Asker]:
         """Have a message kept, and wait for its answer inside. Raises `Refusal` (503) if that cannot be now.
 
-        The turn goes on if the block is left early: then its replies come to `send` of the channel.
+        The turn goes on if the block is left early: then its replies go to `send` of the channel.
         """
         if not self.has_room:
             raise Refusal.later(503, "too many requests wait for their answers", 5)

@@ -99,7 +99,7 @@ class HttpApi(Channel):
             self._serving.end(message, replies)
 
     async def send(self, message: ChannelMessage) -> None:
-        """Deliver a reply: it was, if a request that waited for it has been told; else it is called back."""
+        """Call a reply back, unless a request that waited for it has already returned it."""
         if self._serving is None:
             raise TryLaterError("the channel `http` does not listen", seconds=_NOT_LISTENING)
         await self._serving.send(message)

@@ -82,7 +82,7 @@ def is_session_name(name: str) -> bool:
 def session_name(text: str) -> str:
     """Return a name for a session that stands for any text: the text itself if it may be one.
 
-    Any other gets an end that no client can write, so that two texts never share a session.
+    Any other gets an end that no client can write, so that two of them never share a session.
     """
     if is_session_name(text):
         return text

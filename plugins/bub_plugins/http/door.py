@@ -1,4 +1,4 @@
-"""What every route stands on: who asks, how often they may, and the settings of now."""
+"""What every route needs: who asks, how often they may, and the settings of now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a set-up asks: where to listen, and one program that may ask. Webhooks are written by hand."""
+"""What a set-up asks: the address to listen at, and one program that may ask. Webhooks are written by hand."""
 
 from __future__ import annotations
 

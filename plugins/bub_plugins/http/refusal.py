@@ -1,4 +1,4 @@
-"""A request that is refused, and what it is told."""
+"""A request that is refused, and the reason that it gets."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class ClientSettings(Settings):
 
 
 class CallbackSettings(Settings):
-    """Where replies are sent for which no request waits, and what signs them."""
+    """The address for replies that no request waits for, and what signs them."""
 
     url: str
     secret: Secret

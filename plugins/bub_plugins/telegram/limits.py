@@ -22,7 +22,7 @@ _OVERALL_COUNT, _OVERALL_SECONDS = 30, 1.0
 
 @dataclass(frozen=True, slots=True)
 class ChatAddress:
-    """Where a message goes: a chat, and a topic in it if the chat has some."""
+    """The place a message goes to: a chat, and a topic in it if the chat has some."""
 
     chat: str
     topic: int | None = None

@@ -62,7 +62,7 @@ class Progress:
 class KnownMessages:
     """The newest messages of each chat: one of the bot's that is newer than all of them was lost.
 
-    A chat is known once a message of it came in, or went out. `notes` are what earlier processes knew. `keep` is told
+    A chat is known once a message of it came in, or went out. `notes` are what earlier processes knew. `keep` gets
     what the next one is to know, and has it on the disk before anything else is kept, so that what an earlier process
     sent is never taken for a message that was lost.
 

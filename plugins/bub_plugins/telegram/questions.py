@@ -21,7 +21,7 @@ WHICH = "Which question? Reply to it, or write /yes and its id, such as /yes q7.
 _SAID = re.compile(r"/(?P<word>yes|no)(?:@(?P<bot>\w+))?(?:\s+(?P<id>q\d{1,15}))?\s*", re.IGNORECASE)
 _PRESSED = re.compile(r"(?P<word>yes|no) (?P<id>q\d{1,15})")
 _MOST_TEXT = 3_000
-"""How many UTF-16 units of a call stand in the question itself."""
+"""How many UTF-16 units of a call are in the question itself."""
 
 _MOST_PUT_AWAY = 1_000
 _MOST_WORDS = 200
@@ -116,7 +116,7 @@ class Questions:
         return Said(named, found["word"].casefold() == "yes", by, f"{message.chat.id}{topic}")
 
     async def take(self, said: Said, *, is_guest: bool) -> None:
-        """Hand an answer on; what came of it is told. Raises `BubError` if it cannot be kept, and comes again then."""
+        """Hand an answer on, and say what came of it. Raises `BubError` if it cannot be kept; it then comes again."""
         if not said.question:
             if is_guest:
                 self._say(said.chat_id, WHICH)

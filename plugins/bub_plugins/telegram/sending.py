@@ -55,7 +55,7 @@ class _Sending:
 
 
 class Sender:
-    """Sends replies, and shows answers while they are made if it is told to `stream`.
+    """Sends replies, and shows answers while they are made if `stream` is on.
 
     `bot` speaks to Telegram, `start_soon` starts a task that ends with the channel.
     A reply that has to be tried again goes on behind the part of it that had arrived.

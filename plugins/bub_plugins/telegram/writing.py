@@ -174,7 +174,7 @@ class Writer:
     async def upload(
         self, where: ChatAddress, uploads: Sequence[Upload], caption: Styled, *, answers: int | None = None
     ) -> None:
-        """Send one upload, or several pictures and films as one album; the caption stands below the first."""
+        """Send one upload, or several pictures and films as one album; the caption is below the first."""
 
         async def send(chat: str, entities: Sequence[Any]) -> None:
             if len(uploads) > 1:

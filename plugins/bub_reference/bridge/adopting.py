@@ -74,7 +74,7 @@ class Adoption:
     # What its hooks need.
 
     def within(self) -> AbstractContextManager[Surroundings]:
-        """Where the plugin's code runs: with the settings of this profile."""
+        """Return the surroundings in which the plugin's code runs: with the settings of this profile."""
         now = here()
         return within(now if now.made is self._place.made else self._place)
 

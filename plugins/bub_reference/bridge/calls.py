@@ -1,4 +1,4 @@
-"""Requests to a model and calls of tools: as Bub's hooks are told of them, and as those of the reference are."""
+"""Requests to a model and calls of tools: as Bub's hooks get them, and as those of the reference do."""
 
 from __future__ import annotations
 

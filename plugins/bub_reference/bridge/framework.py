@@ -21,7 +21,7 @@ from bub_reference.tape import TapeContext
 from bub_reference.turn import TurnResult
 
 _BUB = "bub"
-"""The name under which Bub itself stands in the plugin's manager."""
+"""The name of Bub itself in the plugin's manager."""
 
 
 class AdoptedFramework(BubFramework):

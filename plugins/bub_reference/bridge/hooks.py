@@ -129,7 +129,7 @@ class AdoptedHooks(Adopted):
     async def before_tool_call(
         self, session_id: str, tool: str, args: Mapping[str, Any], call_id: str
     ) -> dict[str, Any] | None:
-        """Let the plugin change or refuse a call; a result in its place is told as the reason of the refusal."""
+        """Let the plugin change or refuse a call; a result in its place is the reason of the refusal."""
         now = ToolCall(call_id, tool, dict(args))
         for call in self._own.calls("before_tool_call"):
             said = await call(call=now, state=self._own.state_of(session_id))

@@ -23,7 +23,7 @@ class MediaItem:
     data_fetcher: Callable[[], Awaitable[bytes | None]] | None = None
 
     async def get_url(self) -> str | None:
-        """Where it is: its address, or all of it as a `data:` URL; None if it cannot be had."""
+        """Return its address, or all of it as a `data:` URL; None if it cannot be had."""
         if self.url or self.data_fetcher is None:
             return self.url or None
         data = await self.data_fetcher()

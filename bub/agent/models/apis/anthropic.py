@@ -27,7 +27,7 @@ VERSION = "2023-06-01"
 """The version of the API that is asked for; it is the newest, and has stayed so since."""
 
 DEFAULT_MAX_TOKENS = 8192
-"""The longest answer if nobody says another: this API wants to be told one."""
+"""The longest answer if nobody sets one: this API requires a number."""
 
 HIGHEST_TEMPERATURE = 1.0
 
@@ -56,7 +56,7 @@ def headers(endpoint: Endpoint) -> dict[str, str]:
 def body(endpoint: Endpoint, request: ChatRequest, names: ToolNames) -> dict[str, Any]:
     """The request as it is posted.
 
-    The cache is told to keep the tools, the system prompt and the conversation up to its last message, each of which
+    The cache keeps the tools, the system prompt and the conversation up to its last message, each of which
     begins the next request too.
     """
     limit = endpoint.max_tokens if request.max_tokens is None else request.max_tokens

@@ -22,7 +22,7 @@ _TAKE_OUT = "take it out; or, if a plugin brings it by now, `bub lock` makes the
 def check_locked(plan: Plan, cases: Iterable[Case], lock: Lock) -> None:
     """Find what a profile and its tests name that its lock does not have.
 
-    If a plugin or a server is not as it was locked, what it brings is not known, and no more is told than that.
+    If a plugin or a server is not as it was locked, what it brings is not known, and the finding says only that.
     """
     check_stale(plan, lock)
     if any(item.code == STALE for item in plan.findings.items):

@@ -1,1 +1,1 @@
-"""Texts of pipelines that are being written, in an editor or on a page; neither is known here."""
+"""Pipelines that are being written, in an editor or on a page; neither is known here."""

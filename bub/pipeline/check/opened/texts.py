@@ -1,4 +1,4 @@
-"""Texts that are being written, laid over the files of the disk: read as pipelines and checked again and again."""
+"""Files that are being written, laid over those of the disk: read as pipelines and checked again and again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bub.pipeline.source.yaml_reader import MAX_BYTES
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """A tree of files (`Tree`) in which open texts count before what is on the disk."""
+    """A tree of files (`Tree`) in which open files count before what is on the disk."""
 
     texts: Mapping[str, str]
     prefix: str = ""
@@ -53,7 +53,7 @@ class OpenText(msgspec.Struct, frozen=True):
 
 
 class Reader:
-    """Reads open texts again and again; what they extend is read and checked once, until it changes."""
+    """Reads open files again and again; what they extend is read and checked once, until it changes."""
 
     def __init__(self) -> None:
         self._shared = Shared()

@@ -28,7 +28,7 @@ class _Idle(msgspec.Struct, frozen=True):
 
 
 def check(plan: Plan) -> None:
-    """Find keys that are right for the kind of a stage, and yet come to nothing beside its other keys."""
+    """Find keys that are right for the kind of a stage, and yet do nothing beside its other keys."""
     for stage in plan.stages:
         if stage.kind is None or stage.hook.point.bootstrap:
             continue

@@ -1,4 +1,4 @@
-"""Who changes something stands above the stage that uses it."""
+"""Who changes something is above the stage that uses it."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class _Idle(msgspec.Struct, frozen=True):
 
 def check(plan: Plan) -> None:
     """Find fallbacks of no model or of the same one, keys, addresses and windows that no model is asked with, and what
-    a model cannot do of the thinking that it is told to do.
+    a model cannot do of the thinking that the settings ask for.
 
     A variable may choose another model, so what depends on which it is is a note.
     """

@@ -13,7 +13,7 @@ CODE = "B110"
 def check(plan: Plan) -> None:
     """Find stages and hooks if nobody says how they are called.
 
-    A hook of the file's own without a kind is told for all stages that call it, unless one of them says a kind.
+    A hook of the file's own without a kind is one finding for all stages that call it, unless one of them says a kind.
     """
     unsaid = {name for name, hook in plan.hooks.items() if _is_unsaid(plan, name, hook)}
     for stage in plan.stages:

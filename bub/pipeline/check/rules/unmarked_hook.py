@@ -1,4 +1,4 @@
-"""A function that is called like a hook is marked as one, and stands in the plugin itself."""
+"""A function that is called like a hook is marked as one, and is written in the plugin itself."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check(plan: Plan, offers: Offers) -> None:
 
 
 def find_unmarked(offers: Offers) -> Iterator[Unmarked]:
-    """Every function that looks like a hook and is none, of the plugins that have hooks; of the others that is told."""
+    """Find every function that looks like a hook and is none, in each plugin that has hooks."""
     for plugin in offers.plugins.plugins:
         implemented = {one.hook for one in offers.by_plugin[plugin.name]}
         if plugin.name == BUILTIN or not implemented:

@@ -110,7 +110,7 @@ def is_own_file(document: Document, environ: Environment) -> bool:
 
 
 def is_layer_of_own_file(document: Document, layer: Layer, environ: Environment) -> bool:
-    """Return whether what a layer says stands in the person's own file."""
+    """Return whether what a layer says is in the person's own file."""
     try:
         return _is_file(document, layer.file, bub_home(environ) / FILE_NAME)
     except UsageError:

@@ -55,7 +55,7 @@ def declared_in(plan: Plan, root: Node, name: str, place: Place) -> DeclaredPlug
 
 
 def labels_said(node: Node | None) -> PluginLabels | None:
-    """Read the `labels` of a plugin in a file; None if there are none, or if they are a mistake, which is told."""
+    """Read the `labels` of a plugin in a file; None if there are none, or if they are a mistake, which is a finding."""
     try:
         return PluginLabels.read(node.plain()) if node is not None else None
     except msgspec.ValidationError:

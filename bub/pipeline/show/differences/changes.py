@@ -62,7 +62,7 @@ class Change:
 
     @property
     def rank(self) -> tuple[bool, int]:
-        """Where it stands among others: the dangerous first, then by area."""
+        """Return its rank among others: the dangerous first, then by area."""
         return not self.is_danger, AREAS.index(self.area)
 
     def as_dict(self, profile: str | None) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def describe_change(key: str, who: str, was: Fact, now: Fact) -> str:
 
 
 def quote_value(value: Plain, unset: str = "not set") -> str:
-    """Return a value in a sentence: quoted, in short; a list of texts as its items."""
+    """Return a value in a sentence: quoted, in short; a list of strings as its items."""
     if value is None:
         return unset
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):

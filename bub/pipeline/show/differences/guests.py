@@ -19,7 +19,7 @@ def widens(old: Node | None, new: Node | None, key: str) -> bool:
 
 
 def compare(old: Plan, new: Plan, changes: Changes) -> None:
-    """Tell if Telegram begins to be answered where strangers are let in; that its lists change is told elsewhere."""
+    """Find out if Telegram begins to be answered with strangers let in; a change of its lists is found elsewhere."""
     section = new.root.get("settings", _TELEGRAM)
     if _runs(new) and not _runs(old) and _admits_strangers(section) and _admits_strangers(_section(old)):
         listed = next(place for name, place in new.allowlist if name == _TELEGRAM)

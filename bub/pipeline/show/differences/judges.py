@@ -14,7 +14,7 @@ _SAME: Mapping[str, str] = MappingProxyType({})
 
 
 def judges(plan: Plan, only: Plain, names: Mapping[str, str] = _SAME) -> frozenset[str]:
-    """Return the plugins that may have a say in a gate with this `only`, by what `names` calls them."""
+    """Return the plugins that may decide in a gate with this `only`, by what `names` calls them."""
     asked = [name for name, _ in plan.allowlist if not isinstance(only, list) or name in only]
     return frozenset(names.get(name, name) for name in asked if not plan.is_shipped(name))
 

@@ -68,7 +68,7 @@ def find_moved(before: Sequence[str], after: Sequence[str], suspects: Container[
 
 
 def describe_position(order: Sequence[str], name: str) -> str:
-    """Return where a stage stands, in words."""
+    """Return the position of a stage, in words."""
     above = _above(order, name)
     return "first" if above is None else f"after `{above}`"
 

@@ -18,7 +18,7 @@ Path = tuple[str, ...]
 
 
 class Setting(NamedTuple):
-    """A setting with another value: where it is, and the plans it is in."""
+    """A setting with another value: its place, and the plans it is in."""
 
     path: Path
     was: Plain

@@ -1,4 +1,4 @@
-"""Where messages and keys go: the providers of models, and the addresses they are asked at."""
+"""Who gets messages and keys: the providers of models, and the addresses they are asked at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the agent is told to do by itself, when, and with what it may do."""
+"""What the agent has to do by itself, when, and with what it may do."""
 
 from __future__ import annotations
 

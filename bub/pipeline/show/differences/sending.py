@@ -1,4 +1,4 @@
-"""Where what a stage yields by default is sent, and what is put into it."""
+"""Who gets what a stage yields by default, and what is put into it."""
 
 from __future__ import annotations
 

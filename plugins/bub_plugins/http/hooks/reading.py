@@ -26,7 +26,7 @@ async def read_message(
 ) -> ChannelMessage | None:
     """Return the message of a request; None if the webhook is not for such. Raises `Refusal`.
 
-    Only `text`, `session` and who sent it are taken from the request: where the answer goes, its profile and
+    Only `text`, `session` and who sent it are taken from the request: the place of the answer, its profile and
     its kind are the settings' to say.
     """
     sender = _prove_client(request, door, hook)

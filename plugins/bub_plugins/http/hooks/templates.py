@@ -1,4 +1,4 @@
-"""Texts with fields of a JSON body in them, such as `{action}: {issue.title}`."""
+"""Text with fields of a JSON body in it, such as `{action}: {issue.title}`."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Writer(Protocol):
 
 
 class Answering:
-    """Answers with what `run` comes to; if the client hangs up, that is cancelled."""
+    """Answers with the result of `run`; if the client hangs up, that is cancelled."""
 
     def __init__(
         self, run: Callable[[Tell], Awaitable[Outcome]], writer: Writer, request_id: str, *, streams: bool
