@@ -25,7 +25,7 @@ from bub.log import log_exception, log_warning
 __all__ = ["HttpChannel", "HttpError", "Request", "Response", "check_signature"]
 
 _LAST_WORD = 1.0
-"""How long, in seconds, a request that the end of the process cuts off may take to say that its message is kept."""
+"""How many seconds a request that the end of the process cuts off has to answer that its message is kept."""
 
 _MOST_TOLD = 1_000
 """How many replies that a request was answered with may be on their way to `send`."""

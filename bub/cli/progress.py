@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 PATIENCE = 1.0
-"""For how many seconds a command prints no progress."""
+"""How many seconds work has to last before a command prints its progress."""
 
 _PAUSE = 0.1
 

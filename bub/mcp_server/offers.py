@@ -61,7 +61,7 @@ class Offers:
 
     def listed(self) -> list[McpTool]:
         """All that a client can call."""
-        return [_turn_tool(), *(_listed(name, tool) for name, tool in self._tools.items())]
+        return [_turn_tool(), *(_describe_tool(name, tool) for name, tool in self._tools.items())]
 
 
 def _turn_tool() -> McpTool:
@@ -77,7 +77,7 @@ def _turn_tool() -> McpTool:
     )
 
 
-def _listed(name: str, tool: Tool) -> McpTool:
+def _describe_tool(name: str, tool: Tool) -> McpTool:
     labels = tool.assumed_labels
     hints = ToolAnnotations(read_only_hint=tool.read_only, open_world_hint=bool(labels.reaches or labels.brings))
     return McpTool(

@@ -95,7 +95,7 @@ class Asking:
 
     def _begin(self) -> Activity:
         """Note that a model is asked."""
-        provider, name = split_model(self._named)
+        provider, name = split_model(self._model_name)
         activity = begin("model", name, provider=provider, session=self._session_id)
         activity.keep(messages=self._request.messages)
         return activity
@@ -112,7 +112,7 @@ class Asking:
             address, port = endpoint.address
             self.activity.data |= {"address": address, "port": port}
             documents = await view.shared(open_documents)
-            sees = endpoint.quirks.sees(endpoint.model) and self._named not in documents.blind
+            sees = endpoint.quirks.sees(endpoint.model) and self._model_name not in documents.blind
             taken = Taken(sees, endpoint.quirks.takes_pdfs(endpoint.model, endpoint.api))
             request = await self._fit(taken)
             # Who can ask another model need not wait for minutes.
@@ -129,7 +129,7 @@ class Asking:
         return msgspec.structs.replace(self._request, messages=messages)
 
     @property
-    def _named(self) -> str:
+    def _model_name(self) -> str:
         return self.model or str(self._view.settings.get("model") or "")
 
     async def _goes_without_images(self, error: ModelError) -> bool:
@@ -140,9 +140,9 @@ class Asking:
         if error.kind not in ("request", "server") or self._chat is None or not has_images(self._request.messages):
             return False
         documents = await self._view.shared(open_documents)
-        if self._named in documents.blind or re.search(_ABOUT_IMAGES, str(error)) is None:
+        if self._model_name in documents.blind or re.search(_ABOUT_IMAGES, str(error)) is None:
             return False
-        documents.blind.add(self._named)
+        documents.blind.add(self._model_name)
         return True
 
     async def _ask_plugin(self) -> AsyncStreamEvents | None:

@@ -24,7 +24,7 @@ from bub.pipeline.source.template import (
 INSTRUCTIONS_FILE = "AGENTS.md"
 
 LONGEST_INSTRUCTIONS = 32 * 1024
-"""How many bytes of the instructions of the workspace the model reads, since each request repeats them."""
+"""How many bytes of the workspace's instructions go into each request; if they are cut, the model reads that."""
 
 _SHIPPED = Path(__file__).parent / "shipped"
 SHIPPED_TEMPLATE = _SHIPPED / "system.md"

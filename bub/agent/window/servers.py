@@ -124,7 +124,7 @@ def _running_window(running: Any, model: str) -> Told | None:
     names = {model, f"{model}:latest"}
     for one in models if isinstance(models, list) else ():
         if isinstance(one, Mapping) and names & {one.get("name"), one.get("model")}:
-            return _cutting(_told(one.get("context_length")))
+            return _cutting(_read_tokens(one.get("context_length")))
     return None
 
 
@@ -135,7 +135,7 @@ def _cutting(told: Told | None) -> Told | None:
 async def _ask_llamacpp(asking: _Asking) -> Told | None:
     said = await asking.ask("/props")
     settings = said.get("default_generation_settings") if isinstance(said, Mapping) else None
-    return _told(settings.get("n_ctx")) if isinstance(settings, Mapping) else None
+    return _read_tokens(settings.get("n_ctx")) if isinstance(settings, Mapping) else None
 
 
 async def _ask_lmstudio(asking: _Asking) -> Told | None:
@@ -159,8 +159,8 @@ _QUESTIONS: Mapping[str, tuple[Callable[[_Asking], Awaitable[Told | None]], ...]
 
 
 def _told_in(said: Mapping[str, Any]) -> Told | None:
-    return next(filter(None, (_told(said.get(name)) for name in _NAMES)), None)
+    return next(filter(None, (_read_tokens(said.get(name)) for name in _NAMES)), None)
 
 
-def _told(tokens: Any) -> Told | None:
+def _read_tokens(tokens: Any) -> Told | None:
     return Told(tokens) if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0 else None

@@ -72,20 +72,20 @@ class _Reading:
 
     def ask(self, typed: str) -> Asked:
         if self._waits is not None:
-            return self._asked(self._takes(self._waits), typed)
+            return self._ask_for(self._takes(self._waits), typed)
         if typed.startswith("-") and not self._only_arguments:
             name, sign, value = typed.partition("=")
             if sign:
-                return self._asked(self._takes(name), value, name + sign)
-            return self._asked("options", typed)
+                return self._ask_for(self._takes(name), value, name + sign)
+            return self._ask_for("options", typed)
         if self._command.get("commands"):
-            return self._asked("commands", typed)
+            return self._ask_for("commands", typed)
         arguments = self._command.get("arguments", ())
         if arguments and (self._arguments < len(arguments) or "many" in arguments[-1]):
-            return self._asked(arguments[min(self._arguments, len(arguments) - 1)]["takes"], typed)
-        return self._asked(None if typed or self._only_arguments else "options", typed)
+            return self._ask_for(arguments[min(self._arguments, len(arguments) - 1)]["takes"], typed)
+        return self._ask_for(None if typed or self._only_arguments else "options", typed)
 
-    def _asked(self, takes: Takes, typed: str, prefix: str = "") -> Asked:
+    def _ask_for(self, takes: Takes, typed: str, prefix: str = "") -> Asked:
         return Asked(takes, typed, prefix, self._command, self._said)
 
     def _take_option(self, word: str) -> None:

@@ -114,7 +114,7 @@ def lookup_of(plan: Plan, environ: Mapping[str, str], person: Person | None = No
     lookup = Lookup(plan, environ, whole_settings_schema(dict.fromkeys(packages)))
     if person is None:
         return lookup
-    left_out = inherit(_resolve_settings(lookup), person, _said(lookup)).left_out
+    left_out = inherit(_resolve_settings(lookup), person, _collect_said(lookup)).left_out
     return replace(lookup, plan=make_plan(with_person(plan.document, person, left_out), plan.profile), person=person)
 
 
@@ -210,12 +210,12 @@ def _variables(lookup: Lookup) -> dict[Steps, list[Origin]]:
 
 def is_for_another_provider(lookup: Lookup, name: str) -> bool:
     """Whether a general key or URL (`api_key`, `api_base`) is left out, since it was given for another provider."""
-    settings, said = _resolve_settings(lookup), _said(lookup)
+    settings, said = _resolve_settings(lookup), _collect_said(lookup)
     kept = for_the_same_provider(settings, [one.settings for one in said])
     return name in settings and name not in kept
 
 
-def _said(lookup: Lookup) -> list[Said]:
+def _collect_said(lookup: Lookup) -> list[Said]:
     """What each layer and the environment say of the settings, weakest first."""
     document, schema, person = lookup.document, lookup.settings, lookup.person
     beside, both = _environments(lookup)

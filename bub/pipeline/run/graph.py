@@ -287,7 +287,7 @@ class Graph(msgspec.Struct, frozen=True):
     `nodes` are in run order, `waits` says for each which nodes (by index) it waits for. What runs one after another
     (chains, steps that run item by item, and nodes side by side) is `arriving` up to the stage that makes the session's
     id, and `answering` from there on; `arrival` are the nodes of `arriving`. `slots` is how many values a turn has room
-    for, `start` the slots of those of its beginning, `arrived` the slot of each value when the session is known, and
+    for, `start` the slots of its first values, `arrived` the slot of each value when the session is known, and
     `values` the slots at the end.
     """
 

@@ -120,7 +120,7 @@ def tell_one_name(findings: Findings, offers: Offers, what: str, one: str, other
 def check_channels(
     plan: Plan, plugins: PluginSet, names: Iterable[str], channels: Iterable[str], findings: Findings
 ) -> None:
-    """Find which of the `names` in a profile's `channels:` are those of no channel (BEHAVIOURS C3)."""
+    """Find which of the `names` that a profile's `channels:` gives are those of no channel (BEHAVIOURS C3)."""
     node = plan.effective.profile_node.get("channels") if plan.effective.profile_node is not None else None
     places = dict(names_of(node)) if node is not None else {}
     all_there = all(status.state == "loaded" for status in plugins.statuses)

@@ -23,8 +23,8 @@ def implementers_in(graph: Graph, found: Mapping[str, tuple[Implementation, ...]
         **{name: fired.implementations for name, fired in graph.fired.items()},
     }
     return Implementers(
-        {step.id: _shown(_called_by(step, found), here) for step in graph.steps},
-        {name: _shown(ones, here) for name, ones in points.items()},
+        {step.id: _implementers(_called_by(step, found), here) for step in graph.steps},
+        {name: _implementers(ones, here) for name, ones in points.items()},
     )
 
 
@@ -33,7 +33,7 @@ def _called_by(step: Step, found: Mapping[str, tuple[Implementation, ...]]) -> I
     return (one for call in step.calls.items for one in found.get(call.hook, ()) if one.plugin == call.plugin)
 
 
-def _shown(found: Iterable[Implementation], here: Path) -> tuple[Implementer, ...]:
+def _implementers(found: Iterable[Implementation], here: Path) -> tuple[Implementer, ...]:
     return tuple(_implementer(one, here) for one in found)
 
 

@@ -1,4 +1,4 @@
-"""The ways from strangers to the outside as a person reads them: each with its begin, what it passes, what cuts it."""
+"""The ways from strangers to the outside as a person reads them: its beginning, what it passes, what cuts it."""
 
 from __future__ import annotations
 

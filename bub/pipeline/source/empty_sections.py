@@ -35,7 +35,7 @@ _SECTIONS: Mapping[str, _Shape] = {
     "schedules": _ENTRIES,
     "tests": _ENTRIES,
 }
-"""The places of a mapping `{…}` or a list `()`, so that nothing at all is a mistake there."""
+"""The keys that need a mapping `{…}` or a list `()`, so that no value at all is a mistake there."""
 
 _KEYS_OF_ENTRIES = frozenset(
     {

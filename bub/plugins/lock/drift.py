@@ -70,7 +70,7 @@ def compare_definitions(name: str, locked: ServerFacts | None, said: Mapping[str
         return (Drift(subject, "+", UNLOCKED),)
     before = locked.definition
     return tuple(
-        Drift(subject, "~", key, _shown(before.get(key)), _shown(said.get(key)))
+        Drift(subject, "~", key, _in_a_line(before.get(key)), _in_a_line(said.get(key)))
         for key in sorted({*before, *said})
         if digest_of(before.get(key)) != digest_of(said.get(key))
     )
@@ -144,7 +144,7 @@ def _compare_tool(subject: str, name: str, before: ToolFacts | None, after: Tool
         yield Drift(subject, "~", f"traits of tool `{name}`", *traits, tool=name)
 
 
-def _shown(value: Any) -> str:
+def _in_a_line(value: Any) -> str:
     """A value of a file in one line."""
     if isinstance(value, list | tuple):
         return " ".join(map(str, value))

@@ -64,7 +64,7 @@ def record(
     prefix = str(environment.prefix)
     here = [one for one in read_added(home) if one.environment == prefix]
     known = {pin.key: pin for one in here for pin in one.packages}
-    known.update({pin.key: _kept(home, pin) for pin in unpacked.pins})
+    known.update({pin.key: _keep_wheel_of(home, pin) for pin in unpacked.pins})
     brought = {name for one in here for name in one.brought} | (set(unpacked.packages) - set(before))
     installed = environment.installed()
     added = []
@@ -103,7 +103,7 @@ def needed_for(name: str, installed: Mapping[str, Distribution]) -> list[str]:
     return list(found)
 
 
-def _kept(home: Path, pin: Pin) -> Pin:
+def _keep_wheel_of(home: Path, pin: Pin) -> Pin:
     """A pin whose wheel is found again: one that lies on this machine may be moved or removed, so it is kept."""
     file = file_of(pin)
     return msgspec.structs.replace(pin, url=keep_wheel(home, file, pin.hashes[0])) if file is not None else pin

@@ -223,7 +223,7 @@ class _Profile:
                 LEAKING,
                 "error",
                 f"the gate `{site.where}` of plugin `{site.plugin}` allows if {leak.what} fails here ({leak.how})",
-                _shown(leak.file, self._proof.here),
+                _name_for_people(leak.file, self._proof.here),
                 Range(start, end),
                 profile=self._profile,
                 help="let the failure leave the gate, which denies then, or return a denial",
@@ -253,7 +253,7 @@ def _place_of(plan: Plan, stage: str) -> Place:
     return hook.node.where if hook is not None and hook.node is not None else Place(plan.document.file)
 
 
-def _shown(file: str, here: Path) -> str:
+def _name_for_people(file: str, here: Path) -> str:
     """The name of a file as people know it."""
     path = Path(file)
     return str(path.relative_to(here)) if path.is_relative_to(here) else file

@@ -74,7 +74,7 @@ class Adoption:
     # What its hooks need.
 
     def within(self) -> AbstractContextManager[Surroundings]:
-        """Return the surroundings in which the plugin's code runs: with the settings of this profile."""
+        """Return a block in which the plugin's code runs: it has the settings of this profile."""
         now = here()
         return within(now if now.made is self._place.made else self._place)
 

@@ -79,7 +79,7 @@ def definition_of(node: Node) -> Mapping[str, Any]:
     """Return what a lock keeps of what a file says of a server: how it is reached, and no value that is a secret."""
     said = {key: node.get(key) for key in ("command", "url", *_CONFIDENTIAL)}
     plain = {key: value.plain() for key, value in said.items() if value is not None}
-    return {key: _kept(value, names_only=key in _CONFIDENTIAL) for key, value in plain.items()}
+    return {key: _value_to_keep(value, names_only=key in _CONFIDENTIAL) for key, value in plain.items()}
 
 
 def _plugin_drift(plan: Plan, lock: Lock, name: str) -> tuple[Drift, ...]:
@@ -94,7 +94,7 @@ def _plugin_drift(plan: Plan, lock: Lock, name: str) -> tuple[Drift, ...]:
     return compare_sources(name, locked, found or PluginFacts(name, (plan.profile,)))
 
 
-def _kept(value: Any, *, names_only: bool) -> Any:
+def _value_to_keep(value: Any, *, names_only: bool) -> Any:
     if isinstance(value, dict | list):
         texts = [quotable(str(one)) for one in value]
         return sorted(texts) if names_only else texts

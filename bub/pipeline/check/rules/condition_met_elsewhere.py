@@ -42,7 +42,7 @@ def check(plan: Plan) -> None:
     """Find a `when` that only such messages meet as the routes give to profiles without the stage."""
     routes = _read_routes(plan)
     for stage in plan.stages if routes else ():
-        asked = _asked(plan, stage)
+        asked = _condition_of(plan, stage)
         if stage.enabled and asked and not _is_asked_somewhere(plan, stage, asked, routes):
             _tell(plan, stage, asked, routes)
 
@@ -59,7 +59,7 @@ def _read_routes(plan: Plan) -> list[_Route]:
     return routes
 
 
-def _asked(plan: Plan, stage: StagePlan) -> dict[str, str]:
+def _condition_of(plan: Plan, stage: StagePlan) -> dict[str, str]:
     """What a stage asks of the message that its profile was chosen for."""
     when = stage.node.get("when")
     if when is None or stage.each is not None:

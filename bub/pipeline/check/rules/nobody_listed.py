@@ -76,7 +76,7 @@ def check_declared(outline: Outline) -> None:
     listed = {name for plugins in lists for name, _ in names_of(plugins)}
     if any(references(name) for name in listed):
         return
-    asked, heirs = _asked(document.root), cache(partial(_heirs, document))
+    asked, heirs = _names_in_only(document.root), cache(partial(_heirs, document))
     for name, node in declared.items() if declared is not None else ():
         is_meant = name in listed or any(is_slip(other, name) for other in listed) or name in asked
         if is_meant or node.where.file != document.file or any(name in text for text in heirs()):
@@ -110,8 +110,8 @@ def check_channels(outline: Outline) -> None:
                 )
 
 
-def _asked(root: Node) -> set[str]:
-    """The plugins that an `only` names; of one that no profile allows, that is told there."""
+def _names_in_only(root: Node) -> set[str]:
+    """The plugins that an `only` names; one that no profile allows has a finding there."""
     roots = [root, *(profile for _, profile in mappings_in(root.get("profiles")))]
     entries = [entry for one in roots for key in ("stages", "hooks") for _, entry in mappings_in(one.get(key))]
     return {name for entry in entries for name, _ in names_of(entry.get("only"))}

@@ -119,7 +119,7 @@ def _tell_that_nobody_answers(plan: Plan, offers: Offers, asking: _Asking, found
     if not (asking.is_gate or found) and BUILTIN in asking.names:  # says no more than that nobody else is to answer
         return
     left_out = list(dict.fromkeys(one.plugin for one in found))
-    names, point = _listed(asking.names), asking.point.name
+    names, point = _quote_names(asking.names), asking.point.name
     alone = next(iter(asking.names.values())) if len(asking.names) == 1 else None
     lacking = f"which does not implement `{point}`" if alone is not None else f"none of which implements `{point}`"
     plan.findings.add(
@@ -129,7 +129,7 @@ def _tell_that_nobody_answers(plan: Plan, offers: Offers, asking: _Asking, found
         severity="error" if asking.is_gate else "warning",
         path=asking.path,
         profile=plan.profile,
-        help=f"`{point}` is implemented by {_listed(left_out)}: name it, or leave `only` out"
+        help=f"`{point}` is implemented by {_quote_names(left_out)}: name it, or leave `only` out"
         if left_out
         else f"implement `{point}` there, or leave `only` out",
     )
@@ -152,5 +152,5 @@ def _note(plan: Plan, asking: _Asking, place: Place, message: str) -> None:
     )
 
 
-def _listed(names: Iterable[str]) -> str:
+def _quote_names(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)

@@ -62,13 +62,13 @@ def _all_timed(plan: Plan) -> Iterator[_Timed]:
     asked = [(str(stage), stage.node, stage.hook) for stage in plan.stages if stage.enabled]
     fired = [(name, hook) for name, hook in plan.hooks.items() if name not in plan.callers and not hook.point.bootstrap]
     for who, node, hook in (*asked, *((f"hook `{name}`", None, hook) for name, hook in fired)):
-        timeout, thread, only = (_said(node, hook, key) for key in ("timeout", "thread", "only"))
+        timeout, thread, only = (_value_of(node, hook, key) for key in ("timeout", "thread", "only"))
         if timeout is not None and flag_of(thread) is not True:
             is_own = not timeout.place.file.startswith(SHIPPED)
             yield _Timed(who, text_of(timeout) or "", is_own, hook, only)
 
 
-def _said(node: Node | None, hook: HookPlan, key: str) -> Node | None:
+def _value_of(node: Node | None, hook: HookPlan, key: str) -> Node | None:
     own = node.get(key) if node is not None else None
     return own or (hook.node.get(key) if hook.node is not None else None)
 

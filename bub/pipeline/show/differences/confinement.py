@@ -15,7 +15,7 @@ _KIND = "limits.reach"
 
 def compare(old: Plan, new: Plan, changes: Changes) -> None:
     """Tell what changes in the `reach` of the profile; whatever commands reach more is dangerous."""
-    before, after = _said(old), _said(new)
+    before, after = _reach_of(old), _reach_of(new)
     was, now = (Confinement.of(node.plain() if node is not None else None) for node in (before, after))
     path = f"profiles.{new.profile}.reach"
     if now is None or was is None:
@@ -51,6 +51,6 @@ def _compare_folders(
             changes.add(_KIND, message, f"{path}.{key}", after, before, old=list(was), new=list(now), danger=danger)
 
 
-def _said(plan: Plan) -> Node | None:
+def _reach_of(plan: Plan) -> Node | None:
     profile = plan.effective.profile_node
     return profile.get("reach") if profile is not None else None

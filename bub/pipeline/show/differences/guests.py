@@ -14,7 +14,7 @@ def widens(old: Node | None, new: Node | None, key: str) -> bool:
     """Return whether a section lets in somebody that it did not let in before, by its list `key`."""
     if not _admits_any(new) or not _admits_any(old):
         return _admits_any(new)
-    was, now = _listed(old, key), _listed(new, key)
+    was, now = _guests_of(old, key), _guests_of(new, key)
     return was is not None and (now is None or not now <= was)
 
 
@@ -51,7 +51,7 @@ def _admits_strangers(section: Node | None) -> bool:
     return EVERYBODY in users or (not users and bool(chats))
 
 
-def _listed(section: Node | None, key: str) -> frozenset[str] | None:
+def _guests_of(section: Node | None, key: str) -> frozenset[str] | None:
     """Return whom a list lets in; None for everybody, which an empty one means as well if the other is not empty."""
     texts = _texts(section, key)
     return None if not texts or EVERYBODY in texts else texts

@@ -26,8 +26,8 @@ async def read_message(
 ) -> ChannelMessage | None:
     """Return the message of a request; None if the webhook is not for such. Raises `Refusal`.
 
-    Only `text`, `session` and who sent it are taken from the request: the place of the answer, its profile and
-    its kind are the settings' to say.
+    Only `text`, `session` and who sent it are taken from the request: the settings say where the answer goes,
+    its profile and its kind.
     """
     sender = _prove_client(request, door, hook)
     if sender:

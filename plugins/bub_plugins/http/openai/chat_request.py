@@ -47,7 +47,7 @@ def read_chat(said: Mapping[str, Any], session: str) -> Asked:
     limits = [number(said, key, int, 1, 10_000_000) for key in ("max_completion_tokens", "max_tokens")]
     wishes = Wishes(
         tools=tools,
-        tool_choice=read_choice(choice, tools, _named(choice)),
+        tool_choice=read_choice(choice, tools, _function_name(choice)),
         one_at_a_time=get(said, "parallel_tool_calls", bool) is False,
         max_tokens=next((limit for limit in limits if limit is not None), None),
         temperature=number(said, "temperature", float, 0, 2),
@@ -77,7 +77,7 @@ def _read_tools(said: Mapping[str, Any]) -> list[ClientTool]:
     return tools
 
 
-def _named(choice: Any) -> str | None:
+def _function_name(choice: Any) -> str | None:
     function = choice.get("function") if isinstance(choice, dict) and choice.get("type") == "function" else None
     name = function.get("name") if isinstance(function, dict) else None
     return name if isinstance(name, str) else None

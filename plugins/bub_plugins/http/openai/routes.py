@@ -40,10 +40,10 @@ def openai_routes(door: Door) -> list[BaseRoute]:
     """Return the routes of the API for the clients of a door."""
     api = _Api(door)
     return [
-        Route("/v1/models", _told(api.list_models), methods=["GET"]),
-        Route("/v1/models/{name}", _told(api.show_model), methods=["GET"]),
-        Route("/v1/chat/completions", _told(partial(api.ask, read_chat, ChatWriter)), methods=["POST"]),
-        Route("/v1/responses", _told(partial(api.ask, read_response, ResponseWriter)), methods=["POST"]),
+        Route("/v1/models", _in_openai_shape(api.list_models), methods=["GET"]),
+        Route("/v1/models/{name}", _in_openai_shape(api.show_model), methods=["GET"]),
+        Route("/v1/chat/completions", _in_openai_shape(partial(api.ask, read_chat, ChatWriter)), methods=["POST"]),
+        Route("/v1/responses", _in_openai_shape(partial(api.ask, read_response, ResponseWriter)), methods=["POST"]),
     ]
 
 
@@ -102,7 +102,7 @@ class _Api:
         return {"id": name, "object": "model", "created": self._began, "owned_by": "bub"}
 
 
-def _told(ask: Answer) -> Answer:
+def _in_openai_shape(ask: Answer) -> Answer:
     """Answer what a route raises in OpenAI's shape."""
 
     async def answer_or_explain(request: Request) -> Any:
