@@ -10,6 +10,8 @@ VENV ?= .venv$(VERSION:%=-%)
 VERSIONS ?= 3.11 3.12 3.13
 MESSAGE ?= Hello! Who are you, in one sentence?
 PYTEST_ARGS ?=
+# Many tests wait for processes and clocks: half as many workers again as there are cores.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) * 3 // 2 or 1)')
 CRASHES ?= 200
 HOURS ?= 24
 FILES ?= 2000
@@ -42,7 +44,7 @@ run: $(VENV)/.bub $(VENV)/.model ## send one message to the small local model: m
 	@$(PY) -m bub run --stream -- "$$SAY"
 
 test: $(VENV)/.bub $(VENV)/.test $(VENV)/.model ## run all tests: make test PYTEST_ARGS="-k trust"
-	$(PY) -m pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 matrix: ## run all tests on every Python that is found: make matrix VERSIONS="3.12 3.13"
 	@for version in $(VERSIONS); do found= ; \
@@ -127,7 +129,7 @@ installs: $(VENV)/.bub $(VENV)/.test ## install Bub by each line of README, and 
 	PYTHONPATH=tests $(PY) -m tests.installs $(VERSIONS)
 
 packages: $(VENV)/.bub $(VENV)/.test ## add, update and remove packages with plugins in environments of their own
-	PACKAGES=all $(PY) -m pytest tests/test_plugins_add.py tests/test_plugins_kept.py
+	PACKAGES=all $(PY) -m pytest tests/test_plugins_add.py tests/test_plugins_kept.py tests/test_ci_integrations.py
 
 journey: $(VENV)/.bub $(VENV)/.test ## spend the first hour at a terminal, wide and narrow, for each line of README
 	PYTHONPATH=tests $(PY) -m tests.journey

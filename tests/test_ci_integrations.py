@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from fakes.ci import ACTION, OWNER_AND_NAME, ROOT, VERSION, Repository, act, clone_bub, run, verdicts, write_wheel
+from fakes.packages import needs_time
 from fakes.release import ADDRESS
 
 pytestmark = pytest.mark.timeout(400)  # environments are set up
@@ -308,6 +309,7 @@ def test_the_recipe_is_green_on_what_onboard_writes_though_ci_has_no_keys(
     assert (proved.returncode, proved.stdout) == (0, "1 file is fine\n")
 
 
+@needs_time
 def test_the_recipe_is_green_with_a_plugin_of_a_package(repository: Repository, bub: Path, tmp_path: Path) -> None:
     wheel = write_wheel(tmp_path, package="bub-weather", plugin="weather", code=WEATHER)
     files = recipe(README, bub)
@@ -323,6 +325,7 @@ def test_the_recipe_is_green_with_a_plugin_of_a_package(repository: Repository, 
     assert verdicts(green) == {"validate": "Passed", "test": "Passed"}, green.stdout
 
 
+@needs_time
 def test_the_action_of_the_page_is_green_with_the_plugin_that_it_names(runner: Path, tmp_path: Path) -> None:
     write_wheel(tmp_path, package="bub-weather", plugin="weather", code=WEATHER)
     folder = tmp_path / "checkout"
