@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from bub import BubFramework, tool
 from bub.base.diagnostics import Diagnostic, PipelineError
-from bub.errors import HookTypeError
+from bub.errors import BubError, HookTypeError
 from bub.labels import Labels
 from bub.log import log_to
 
@@ -143,6 +143,18 @@ def test_a_plugin_that_cannot_say_which_tools_it_has_is_named(
     (finding,) = findings(lambda: bub(flute=Toy(provide_tools=provides)))
     assert (finding.code, finding.severity) == ("B210", "error")
     assert finding.message.startswith("plugin `flute` does not bring its tools: ") and why in finding.message
+
+
+def test_a_plugin_that_says_what_a_person_is_to_do_leaves_no_traceback(bub: Workshop) -> None:
+    def lacking() -> None:
+        raise BubError("the setting `flute.token` is missing", help="write it under `settings:`")
+
+    log_to(bub.folder / "logs")
+    (finding,) = findings(lambda: bub(flute=Toy(provide_tools=lacking)))
+    assert finding.message == "plugin `flute` does not bring its tools: the setting `flute.token` is missing"
+    assert finding.help == "write it under `settings:`"
+    log = (bub.folder / "logs" / "bub.log").read_text(encoding="utf-8")
+    assert "the setting `flute.token` is missing" in log and "Traceback" not in log
 
 
 def test_an_optional_plugin_that_fails_so_is_a_warning_and_its_profile_runs_without_its_tools(bub: Workshop) -> None:

@@ -96,7 +96,10 @@ def _explain_refusal(settings: type[Settings], said: str) -> BubError:
     what, where = (found["what"], found["where"] or "") if found else ("", "")
     path = f"{settings.__section__}{where}"
     if missing := re.fullmatch(_MISSING, what):
-        return BubError(f"the setting `{path}.{missing['name']}` is missing", help="write it under `settings:`")
+        return BubError(
+            f"the setting `{path}.{missing['name']}` is missing",
+            help="write it under `settings:`, or set the variable that it is read from",
+        )
     if unknown := re.fullmatch(_UNKNOWN, what):
         known = settings.__struct_encode_fields__ if not where else ()
         advice = did_you_mean(unknown["name"], known) or (f"there are {', '.join(known)}" if known else None)

@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from bub.base.diagnostics import Findings, Related, Severity
 from bub.base.globs import is_glob
-from bub.errors import HookTypeError
+from bub.errors import BubError, HookTypeError
 from bub.hooks.binding import Call, bind
 from bub.hooks.facts import BUILTIN
 from bub.hooks.implementations import Implementation
 from bub.hooks.loops import explain
 from bub.hookspecs import HOOK_POINTS
 from bub.labels import Labels, PluginLabels
-from bub.log import log_exception
+from bub.log import log_exception, log_warning
 from bub.pipeline.check.rules import schedule_without_channel
 from bub.pipeline.check.rules.labels_in_vain import check_tools as check_labels
 from bub.pipeline.check.rules.unknown_tool import BY_LOCK, add_unknown_tool, names_without_tool
@@ -85,16 +85,22 @@ def provided_tools(plan: Plan, offers: Offers) -> Mapping[str, BroughtTool]:
 def tell_failure(
     findings: Findings, offers: Offers, implementation: Implementation, what: str, error: BaseException
 ) -> None:
-    """Find that a plugin failed when it was asked for `what` it brings; the traceback goes to the log."""
-    plugin = implementation.plugin
-    log_exception("plugin.failed", error, plugin=plugin, hook=implementation.hook)
+    """Find that a plugin failed when it was asked for `what` it brings.
+
+    The log has the traceback, unless the plugin says itself what a person is to do.
+    """
+    plugin, advice = implementation.plugin, getattr(error, "help", None)
+    if isinstance(error, BubError) and advice:
+        log_warning("plugin.failed", plugin=plugin, hook=implementation.hook, error=error)
+    else:
+        log_exception("plugin.failed", error, plugin=plugin, hook=implementation.hook)
     optional = any(one.optional for one in offers.plugins.plugins if one.name == plugin)
     findings.add(
         NOT_BROUGHT,
         f"plugin `{plugin}` does not bring {what}: {in_one_line(error)}",
         offers.place_of(implementation),
         severity="warning" if optional else "error",
-        help=getattr(error, "help", None) or "repair the plugin or take it off the list; the traceback is in the log",
+        help=advice or "repair the plugin or take it off the list; the traceback is in the log",
     )
 
 
