@@ -70,6 +70,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     for file in (
         outside / "secret",
         outside / "cut",
+        outside / "moved",
         outside / "whole",
         home / ".ssh/id",
         home / ".bub/.env",
@@ -212,7 +213,7 @@ ATTEMPTS = {
     "through the root of this process": Attempt("echo x > /proc/self/root/%(OUT)s/rooted && echo ESCAPED", "rooted"),
     "a folder outside": Attempt("mkdir %(OUT)s/folder && echo ESCAPED", "folder"),
     "away with a file outside": Attempt("touch %(OUT)s/gone; rm %(OUT)s/gone && echo ESCAPED"),
-    "a file from outside into the workspace": Attempt("mv %(OUT)s/secret . && cp secret %(OUT)s/ && echo ESCAPED"),
+    "a file from outside into the workspace": Attempt("mv %(OUT)s/moved . && cp moved %(OUT)s/ && echo ESCAPED"),
     "a file cut outside": Attempt(
         "truncate -s 0 %(OUT)s/whole && echo ESCAPED", seen=lambda house: not (house.outside / "whole").read_text()
     ),
