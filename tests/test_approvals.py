@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from fakes.line import Line, lines, opened
 from fakes.toys import Toy, Workshop
 from msgspec import structs
@@ -26,6 +27,7 @@ from bub.inbox import approvals
 from bub.inbox.approvals import PARKED_AFTER, Approvals, TurnCalls
 from bub.inbox.batch import Batch, as_one, may_steer
 from bub.inbox.mailbox import Mailbox
+from bub.inbox.manager import SHUTDOWN_GRACE
 from bub.inbox.questions import NO, SPENT, YES, AskedQuestion
 from bub.inbox.store import Received
 from bub.tools import Tool
@@ -287,6 +289,74 @@ async def test_a_question_open_for_ten_minutes_leaves_room_for_another_turn(offi
     assert office.done == ["tidy"]
 
 
+# An end in order
+
+
+async def ended(manager: ChannelManager) -> float:
+    """How long it takes, in seconds of the test's clock, until an end in order is over."""
+    began = trio.current_time()
+    manager.drain()
+    await until(lambda: manager.turns == 0)
+    return trio.current_time() - began
+
+
+async def test_an_end_waits_for_no_person(office: Office) -> None:
+    chat = Chat()
+    async with office.opened(chat) as manager:
+        await chat.say(",work tidy")
+        await chat.until_asked()
+        assert await ended(manager) < 1
+    assert (office.done, chat.said, chat.closed) == ([], [], [])
+
+
+async def test_an_end_waits_for_a_call_that_runs_though_it_asks_somebody(office: Office) -> None:
+    chat = Chat()
+    office.more = [asking(DRAFTS, [])]
+    async with office.opened(chat, ask="work") as manager:
+        await chat.say(",poll", sender_id=ADA)
+        await chat.until_asked()
+        assert await ended(manager) >= SHUTDOWN_GRACE
+
+
+async def test_an_end_waits_for_whoever_cannot_be_asked_yet(office: Office, monkeypatch: Any) -> None:
+    """Only the operator could answer it then, and would be asked by nothing."""
+    chat = Chat()
+
+    async def fail(question: ShownQuestion) -> str:
+        chat.questions.append(question)
+        raise OSError("no line")
+
+    monkeypatch.setattr(chat, "show_question", fail)
+    async with office.opened(chat) as manager:
+        await chat.say(",work tidy")
+        await chat.until_asked()
+        assert await ended(manager) >= SHUTDOWN_GRACE
+
+
+@pytest.mark.parametrize(("call_id", "keeps"), [("c1", True), ("c2", False)])
+async def test_an_end_waits_for_who_is_asked_about_the_result_of_a_call(
+    tmp_path: Path, call_id: str, keeps: bool
+) -> None:
+    """The turn alone holds what the call brought."""
+    store = Mailbox(None, tmp_path)
+    await store.open()
+    item = await store.receive(ChannelMessage("telegram", "1", "tidy"))
+    assert item is not None
+    batch, chat = Batch([item], item.message, lambda _: True), Chat()
+    async with trio.open_nursery() as nursery:
+        approvals = Approvals(None, store, {"telegram": chat}, start_soon=nursery.start_soon)  # type: ignore[arg-type]
+        calls = TurnCalls(approvals, chat, batch)
+        await calls.begin(CALL, "")
+        await calls.end(CALL)
+        kept = await store.ask(asked(call_id=call_id, channel="telegram"))
+        nursery.start_soon(approvals.wait, kept, batch)
+        await chat.until_asked()
+        await trio.testing.wait_all_tasks_blocked()
+        assert approvals.are_all_that_keep([batch]) is not keeps
+        nursery.cancel_scope.cancel()
+    await store.close()
+
+
 # What is left when the process ends: the inbox of the first manager is taken up by the next one.
 
 
@@ -319,6 +389,20 @@ class TestAfterACrash:
             await second.answer(True, ADA)
             await manager.settled()
         assert office.done == ["tidy"]
+
+    async def test_so_is_one_that_was_open_at_an_end_in_order(
+        self, office: Office, mailbox: Callable[[], Mailbox]
+    ) -> None:
+        first, second = Chat(), Chat()
+        async with office.opened(first, mailbox()):
+            await first.say(",work tidy")
+            await first.until_asked()
+        async with office.opened(second, mailbox()) as manager:
+            question = await second.until_asked()
+            assert (question.id, question.shown) == (first.questions[0].id, f"shown {question.id}")
+            await second.answer(True, ADA)
+            await manager.settled()
+        assert (office.done, first.said, second.said) == (["tidy"], [], ["did tidy"])
 
     async def test_a_yes_that_was_not_used_up_counts_for_the_same_call(
         self, office: Office, mailbox: Callable[[], Mailbox]
@@ -373,7 +457,8 @@ class TestAfterACrash:
 
 def asked(**more: Any) -> AskedQuestion:
     approval = Approval("s", "work", "schema", "arguments", "default", "rules", until=4e9)
-    return AskedQuestion(**{"approval": approval, "turn": 1, "call_id": "c1", "asked": "what: tidy", **more}, **WHERE)
+    given = {"approval": approval, "turn": 1, "call_id": "c1", "asked": "what: tidy", **WHERE}
+    return AskedQuestion(**{**given, **more})
 
 
 WHERE: dict[str, Any] = {"channel": "line", "chat_id": "1", "at": 1.0}

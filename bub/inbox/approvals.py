@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +28,9 @@ LASTS = 24 * 3600.0
 PARKED_AFTER = 600.0
 """How long, in seconds, a turn that waits for a person keeps its place among those that run."""
 
+LOOK_AT_TURNS = 0.5
+"""How often, in seconds, turns are looked at while all is to end."""
+
 _CLOSING = 10.0
 """How long, in seconds, it may take to close a question of a turn that was cancelled."""
 
@@ -41,7 +44,9 @@ class _Waiting:
     """A question that a turn waits for, with the channel's name for what shows it."""
 
     kept: AskedQuestion
+    batch: Batch
     answered: trio.Event = field(default_factory=trio.Event)
+    is_shown: bool = False
 
 
 class Approvals:
@@ -63,7 +68,7 @@ class Approvals:
 
     async def wait(self, kept: AskedQuestion, batch: Batch) -> Answer:
         """Show a question and wait until somebody has answered it, or it is too late."""
-        waiting = self._waiting[kept.id] = _Waiting(kept)
+        waiting = self._waiting[kept.id] = _Waiting(kept, batch)
         answered = waiting.answered
         self._start_soon(self._show, waiting, batch.message.message_id)
         try:
@@ -87,6 +92,17 @@ class Approvals:
         if now.state == OVER:
             return Answer(False, words=_CHANGED)
         return Answer(now.state == YES, now.by, kept.id)
+
+    def are_all_that_keep(self, batches: Iterable[Batch]) -> bool:
+        """Whether turns only wait for people who were asked, so that they lose nothing if they are cut short."""
+        return all(map(self._are_all_that_keep, batches))
+
+    def _are_all_that_keep(self, batch: Batch) -> bool:
+        own = [one for one in self._waiting.values() if one.batch is batch]
+        if not own or any(batch.calls.values()):
+            return False
+        # Whoever is asked about the result of a call has it in their hands only while the turn lasts.
+        return all(one.is_shown and not one.answered.is_set() and one.kept.call_id not in batch.calls for one in own)
 
     async def answer(self, name: str, is_yes: bool, *, channel: str, by: str) -> TakenAnswer:
         """Take an answer that a channel brings (`Desk.answer`)."""
@@ -155,6 +171,7 @@ class Approvals:
                 log_exception("question.not_shown", error, id=kept.id, channel=channel.name, again_in=pause)
                 await trio.sleep(pause)
             else:
+                waiting.is_shown = True
                 return
 
     def _may_answer(self, approval: Approval, channel: str, by: str) -> bool:
@@ -205,10 +222,12 @@ class TurnCalls:
                 raise NotSpentError(_CHANGED)
         # Each message has a note: what steered the turn may be answered by another one after a crash.
         await self._store.begin_call(self._batch.ids, call, approval)
+        self._batch.calls[call.call_id] = True
 
     async def end(self, call: NotedCall) -> None:
         """Note that a call has ended."""
         await self._store.end_call(self._batch.ids, call)
+        self._batch.calls[call.call_id] = False
 
     async def ask(self, question: Question) -> Answer | bool:
         """Put a question to who may answer it, and wait for that; an answer from before a crash is one."""

@@ -43,6 +43,8 @@ class Batch:
     """The messages for which an attempt was counted."""
     earlier: Sequence[NotedCall] = ()
     """The calls that an earlier process noted for them."""
+    calls: dict[str, bool] = field(default_factory=dict)
+    """The calls of its turn that were noted here, each with whether it may still run."""
     is_running: bool = False
     """Whether its session is its own, so that it is being answered."""
     is_taken: bool = False

@@ -108,7 +108,7 @@ class Dispatcher:
             if at_once or not batch.is_running:
                 batch.scope.cancel()
 
-    def batches_of(self, is_meant: Callable[[Id], bool]) -> list[Batch]:
+    def batches_of(self, is_meant: Callable[[Id], bool] = lambda one: True) -> list[Batch]:
         """Return the batches of some messages that are not over, those that wait included."""
         return [batch for batch in self._batches if any(map(is_meant, batch.ids))]
 

@@ -23,7 +23,7 @@ from bub.channels.supervisor import ENDING, RunningChannels
 from bub.channels.terminal.channel import Terminal
 from bub.envelope import Envelope
 from bub.errors import BubError
-from bub.inbox.approvals import Approvals
+from bub.inbox.approvals import LOOK_AT_TURNS, Approvals
 from bub.inbox.batch import Batch
 from bub.inbox.debounce import Timing
 from bub.inbox.dispatcher import MOST_INTERRUPTIONS, Dispatcher
@@ -135,6 +135,7 @@ class ChannelManager:
                 ledger=self._ledger,
                 intake=self._intake,
                 dispatcher=self._dispatcher,
+                approvals=self._approvals,
                 outbox=self._outbox,
                 hand_on=self._hand_on,
                 grace=self._grace,
@@ -250,11 +251,14 @@ class ChannelManager:
             with trio.move_on_after(self._grace + ENDING):
                 await self.sharing.drain()
             return
-        with trio.move_on_after(self._grace):
-            while self.turns or not self._outbox.is_settled:
-                await self._settling.park()
-            return
-        log_warning("channels.grace_is_over", turns=self.turns, seconds=self._grace)
+        with trio.move_on_after(self._grace) as grace:
+            while not (self._approvals.are_all_that_keep(self._dispatcher.batches_of()) and self._outbox.is_settled):
+                with trio.move_on_after(LOOK_AT_TURNS):
+                    await self._settling.park()
+        if grace.cancelled_caught:
+            log_warning("channels.grace_is_over", turns=self.turns, seconds=self._grace)
+        elif self.turns:
+            log_info("channels.people_are_asked", turns=self.turns)
         self._dispatcher.cancel_all()
         with trio.move_on_after(ENDING):
             while self.turns:

@@ -17,6 +17,7 @@ from bub.base.redis.leases import Lease
 from bub.channels.channel import Desk
 from bub.channels.supervisor import RunningChannels
 from bub.errors import BubError
+from bub.inbox.approvals import LOOK_AT_TURNS, Approvals
 from bub.inbox.batch import Batch
 from bub.inbox.dispatcher import MOST_INTERRUPTIONS, Dispatcher
 from bub.inbox.intake import Intake
@@ -51,6 +52,7 @@ class Sharing:
         ledger: Ledger,
         intake: Intake,
         dispatcher: Dispatcher,
+        approvals: Approvals,
         outbox: Outbox,
         hand_on: Callable[[list[Received], Callable[[list[Any]], None]], Awaitable[None]],
         grace: float,
@@ -62,6 +64,7 @@ class Sharing:
         self._ledger = ledger
         self._intake = intake
         self._dispatcher = dispatcher
+        self._approvals = approvals
         self._outbox = outbox
         self._hand_on = hand_on
         self._grace = grace
@@ -201,7 +204,9 @@ class Sharing:
             self._intake.drop(is_meant)
             self._dispatcher.leave(is_meant, at_once=False)
             with trio.move_on_after(self._grace):
-                await self._wait_for_turns(is_meant)
+                while not self._approvals.are_all_that_keep(self._dispatcher.batches_of(is_meant)):
+                    with trio.move_on_after(LOOK_AT_TURNS):
+                        await self._settled.park()
         self._dispatcher.leave(is_meant, at_once=True)
         self._intake.drop(is_meant)
         await self._wait_for_turns(is_meant)
