@@ -163,6 +163,7 @@ GREETER = """
 LISTING = f"{FINE}profiles: {{default: {{plugins: [greeter]}}}}\n"
 
 
+@needs_time
 def test_the_action_installs_the_plugins_that_the_workflow_names(runner: Path, tmp_path: Path) -> None:
     index, folder = tmp_path / "index", tmp_path / "checkout"
     index.mkdir()
@@ -185,6 +186,7 @@ def test_the_action_installs_nothing_of_the_checked_out_files(runner: Path, tmp_
     assert refused.stdout.startswith("::error title=bub::The input `plugins` names packages")
 
 
+@needs_time
 def test_a_wheel_that_is_checked_out_is_not_the_one_that_is_named(runner: Path, tmp_path: Path) -> None:
     wheel = write_wheel(tmp_path, package="bub-own", plugin="own", code=GREETER)
     (tmp_path / "pipelines.yaml").write_text(FINE)
@@ -193,6 +195,7 @@ def test_a_wheel_that_is_checked_out_is_not_the_one_that_is_named(runner: Path, 
     assert not list(runner.rglob("bub_own"))
 
 
+@needs_time
 def test_no_module_of_the_checked_out_files_is_run(runner: Path, tmp_path: Path) -> None:
     folder, fresh = tmp_path / "checkout", tmp_path / "runner"
     folder.mkdir()

@@ -25,7 +25,7 @@ PIPELINE = """
 version: 1
 extends: bub:default
 settings:
-  gateway: {shutdown_grace: 10s}
+  gateway: {shutdown_grace: 4s}
   http:
     listen: 127.0.0.1:0
     clients:

@@ -11,7 +11,9 @@ import trio
 from fakes.office import ANONYMOUS, FRIENDS, Office
 from fakes.telegram import ADA, BOB, BotServer, serving_bots
 
+from bub.base.backoff import Backoff
 from bub.channels import ChannelManager
+from bub.inbox import approvals
 
 pytestmark = pytest.mark.anyio
 
@@ -143,7 +145,10 @@ async def test_whoever_presses_a_stale_button_again_and_again_does_not_use_up_th
 
 
 @pytest.mark.parametrize("what", ["x" * 5_000 + "-end", "🙂" * 2_500 + "-end"], ids=["letters", "wide letters"])
-async def test_what_is_too_long_for_a_message_is_all_there_before_the_buttons_are(office: Office, what: str) -> None:
+async def test_what_is_too_long_for_a_message_is_all_there_before_the_buttons_are(
+    office: Office, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approvals, "_AGAIN", Backoff(0.2))
     async with office.opened() as manager:
         office.server.fault("sendDocument", status=500, description="later")
         office.server.say(f"/bub {what}", chat=FRIENDS, user=BOB)
