@@ -13,13 +13,15 @@ import pytest
 import trio
 import trio.testing
 from fakes.line import Line, lines, opened
+from fakes.redis_server import RedisServer
 from fakes.toys import Toy, Workshop
 from msgspec import structs
 
-from bub import tool
+from bub import BubFramework, tool
 from bub.agent.calls.asking import current_call
 from bub.approval import Approval, NotedCall, NotSpentError
 from bub.asking import Form, Query
+from bub.base.redis.address import StoreAddress
 from bub.channels import ChannelManager
 from bub.channels.channel import ShownQuestion
 from bub.channels.message import ChannelMessage
@@ -29,6 +31,8 @@ from bub.inbox.batch import Batch, as_one, may_steer
 from bub.inbox.mailbox import Mailbox
 from bub.inbox.manager import SHUTDOWN_GRACE
 from bub.inbox.questions import NO, SPENT, YES, AskedQuestion
+from bub.inbox.shared.redis.inbox import RedisInbox
+from bub.inbox.shared.store import Worker
 from bub.inbox.store import Received
 from bub.tools import Tool
 
@@ -99,8 +103,7 @@ class Office:
     def file(self, *, ask: str = "work", approver: str = ADA) -> str:
         return PIPELINE.format(ask=ask, approver=approver)
 
-    @asynccontextmanager
-    async def opened(self, chat: Chat, mailbox: Mailbox | None = None, **file: str) -> AsyncIterator[ChannelManager]:
+    def framework(self, chat: Chat, **file: str) -> BubFramework:
         @tool(once=self.once)
         async def work(what: str) -> str:
             """Do something."""
@@ -110,8 +113,11 @@ class Office:
             return f"did {what}"
 
         office = Toy(provide_channels=lines(chat), provide_tools=lambda: [work, peek, *self.more])
-        framework = self.workshop(self.file(**file), office=office)
-        async with opened(framework, mailbox=mailbox) as manager:
+        return self.workshop(self.file(**file), office=office)
+
+    @asynccontextmanager
+    async def opened(self, chat: Chat, mailbox: Mailbox | None = None, **file: str) -> AsyncIterator[ChannelManager]:
+        async with opened(self.framework(chat, **file), mailbox=mailbox) as manager:
             yield manager
 
 
@@ -292,8 +298,8 @@ async def test_a_question_open_for_ten_minutes_leaves_room_for_another_turn(offi
 # An end in order
 
 
-async def ended(manager: ChannelManager) -> float:
-    """How long it takes, in seconds of the test's clock, until an end in order is over."""
+async def end_in_order(manager: ChannelManager) -> float:
+    """End, and say how many seconds of the test's clock that took."""
     began = trio.current_time()
     manager.drain()
     await until(lambda: manager.turns == 0)
@@ -305,8 +311,25 @@ async def test_an_end_waits_for_no_person(office: Office) -> None:
     async with office.opened(chat) as manager:
         await chat.say(",work tidy")
         await chat.until_asked()
-        assert await ended(manager) < 1
+        assert await end_in_order(manager) < 1
     assert (office.done, chat.said, chat.closed) == ([], [], [])
+
+
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_nor_does_the_end_of_a_gateway_that_shares_its_inbox(office: Office, redis: RedisServer) -> None:
+    chat = Chat()
+    inbox = RedisInbox(StoreAddress.parse(f"{redis.address}?partitions=2&lease=600ms"), "office")
+    framework = office.framework(chat)
+    async with framework.running(), trio.open_nursery() as tasks:
+        manager = ChannelManager(framework, mailbox=inbox, worker=Worker("first"))
+        await tasks.start(manager.run)
+        await until(lambda: manager.states["telegram"] == "running")
+        await chat.say(",work tidy")
+        await chat.until_asked()
+        began = trio.current_time()
+        manager.drain()
+    assert trio.current_time() - began < SHUTDOWN_GRACE / 2
+    assert (office.done, chat.closed) == ([], [])
 
 
 async def test_an_end_waits_for_a_call_that_runs_though_it_asks_somebody(office: Office) -> None:
@@ -315,7 +338,7 @@ async def test_an_end_waits_for_a_call_that_runs_though_it_asks_somebody(office:
     async with office.opened(chat, ask="work") as manager:
         await chat.say(",poll", sender_id=ADA)
         await chat.until_asked()
-        assert await ended(manager) >= SHUTDOWN_GRACE
+        assert await end_in_order(manager) >= SHUTDOWN_GRACE
 
 
 async def test_an_end_waits_for_whoever_cannot_be_asked_yet(office: Office, monkeypatch: Any) -> None:
@@ -330,7 +353,7 @@ async def test_an_end_waits_for_whoever_cannot_be_asked_yet(office: Office, monk
     async with office.opened(chat) as manager:
         await chat.say(",work tidy")
         await chat.until_asked()
-        assert await ended(manager) >= SHUTDOWN_GRACE
+        assert await end_in_order(manager) >= SHUTDOWN_GRACE
 
 
 @pytest.mark.parametrize(("call_id", "keeps"), [("c1", True), ("c2", False)])
@@ -352,7 +375,7 @@ async def test_an_end_waits_for_who_is_asked_about_the_result_of_a_call(
         nursery.start_soon(approvals.wait, kept, batch)
         await chat.until_asked()
         await trio.testing.wait_all_tasks_blocked()
-        assert approvals.are_all_that_keep([batch]) is not keeps
+        assert approvals.are_only_asking([batch]) is not keeps
         nursery.cancel_scope.cancel()
     await store.close()
 

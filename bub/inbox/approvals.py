@@ -93,11 +93,11 @@ class Approvals:
             return Answer(False, words=_CHANGED)
         return Answer(now.state == YES, now.by, kept.id)
 
-    def are_all_that_keep(self, batches: Iterable[Batch]) -> bool:
+    def are_only_asking(self, batches: Iterable[Batch]) -> bool:
         """Whether turns only wait for people who were asked, so that they lose nothing if they are cut short."""
-        return all(map(self._are_all_that_keep, batches))
+        return all(map(self._is_only_asking, batches))
 
-    def _are_all_that_keep(self, batch: Batch) -> bool:
+    def _is_only_asking(self, batch: Batch) -> bool:
         own = [one for one in self._waiting.values() if one.batch is batch]
         if not own or any(batch.calls.values()):
             return False

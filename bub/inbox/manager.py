@@ -252,7 +252,7 @@ class ChannelManager:
                 await self.sharing.drain()
             return
         with trio.move_on_after(self._grace) as grace:
-            while not (self._approvals.are_all_that_keep(self._dispatcher.batches_of()) and self._outbox.is_settled):
+            while not (self._approvals.are_only_asking(self._dispatcher.batches_of()) and self._outbox.is_settled):
                 with trio.move_on_after(LOOK_AT_TURNS):
                     await self._settling.park()
         if grace.cancelled_caught:

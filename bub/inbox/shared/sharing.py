@@ -204,7 +204,7 @@ class Sharing:
             self._intake.drop(is_meant)
             self._dispatcher.leave(is_meant, at_once=False)
             with trio.move_on_after(self._grace):
-                while not self._approvals.are_all_that_keep(self._dispatcher.batches_of(is_meant)):
+                while not self._approvals.are_only_asking(self._dispatcher.batches_of(is_meant)):
                     with trio.move_on_after(LOOK_AT_TURNS):
                         await self._settled.park()
         self._dispatcher.leave(is_meant, at_once=True)
