@@ -3,7 +3,7 @@
 A core does not carry 1,000 turns at 50 events a second each: the gateway is busy all the time, and how many events it
 reads at once differs from round to round, and with that its work. So less busy gateways are measured too. A gateway
 with the studio works beside one without it, on the same core and at the same time, so that other work on the machine
-meets both.
+meets both. Turns begin one after another: if all begin at once, which gateway's turns come first is chance.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ PACES = tuple(float(one) for one in os.environ.get("PACES", "0.05 0.25 50").spli
 """How many events each turn has in a second, while what the studio takes is measured: 50 of all turns together, then
 250, which a core carries well, and then more than it does."""
 SECONDS = float(os.environ.get("SECONDS", "40"))
+BEGIN = float(os.environ.get("BEGIN", "40"))
+"""Over how many seconds the turns begin, while what the studio takes is measured."""
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 MINUTE = float(os.environ.get("SECONDS_STOPPED", "60"))
 VIEWS = ("Turns", "Approvals", "Health", "Plots", "Graph")
@@ -152,7 +154,7 @@ def work_beside(on: Run, off: Run, figures: Figures) -> None:
     """Let both gateways do the same work at the same time, and note what each has spent on it."""
     before = on.processor, off.processor
     with ThreadPoolExecutor() as threads:
-        with_it, without = threads.map(lambda run: run.order(Order(CHATS, 1, at_once=CHATS)), (on, off))
+        with_it, without = threads.map(lambda run: run.order(Order(CHATS, 1, rate=CHATS / BEGIN)), (on, off))
     figures.seconds.append(with_it.seconds)
     figures.took.append((statistics.median(with_it.took), statistics.median(without.took)))
     figures.spent.append((on.processor - before[0], off.processor - before[1]))
