@@ -25,7 +25,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-dingtalk",
     plugin="dingtalk",
-    does="a direct message is answered",
+    does="the bot answers a direct message",
     against="a fake of the open API and of stream mode at api.dingtalk.com; dingtalk-stream speaks to it",
     settings={"client_id": "ding1", "client_secret": "secret", "allow_users": "*"},
     answers={"client_id": "ding1", "client_secret": "secret"},

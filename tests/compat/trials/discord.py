@@ -22,7 +22,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-discord",
     plugin="discord",
-    does="a message in a channel is answered, with the typing mark",
+    does="the bot answers a message in a channel, and shows that it types",
     against="a fake of the REST API and of the gateway (zlib stream) at discord.com; discord.py speaks to it",
     settings={"token": "discord-token"},
     answers={"bot_token": "discord-token"},

@@ -23,7 +23,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-extism",
     plugin="extism",
-    does="a function of a module gets what the turn gives it, and answers",
+    does="a function of a module gets the values of the turn, and answers",
     against="the real Extism runtime and a WebAssembly module of our own",
     hooks=("register_cli_commands",),
     turn=turn,

@@ -22,7 +22,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-feishu",
     plugin="feishu",
-    does="a message reaches the model with its sender's name; a command is answered by a reply",
+    does="a message reaches the model with its sender's name; the bot replies to a command",
     against="a fake of the open API and the long connection (protobuf) at open.feishu.cn; lark-oapi speaks to it",
     settings={"app_id": "cli_1", "app_secret": "secret"},
     answers={"app_id": "cli_1", "app_secret": "secret"},

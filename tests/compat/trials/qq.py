@@ -23,7 +23,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-qq",
     plugin="qq",
-    does="a direct message is answered, with its own system prompt",
+    does="the bot answers a direct message, with the package's system prompt",
     against="a fake of the open platform's API and gateway at api.bot.qq.com; the package itself speaks the protocol",
     settings={"appid": "app1", "secret": "secret", "receive_mode": "websocket"},
     answers={"app_id": "app1", "secret": "secret", "receive_mode": "websocket"},

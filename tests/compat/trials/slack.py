@@ -24,7 +24,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-slack",
     plugin="slack",
-    does="a direct message is answered, with its two marks",
+    does="the bot answers a direct message, and reacts to it with two emoji",
     against="a fake of the Web API and of Socket Mode at slack.com; slack-sdk speaks to it",
     settings={"bot_token": "xoxb-1", "app_token": "xapp-1"},
     hooks=("provide_channels",),

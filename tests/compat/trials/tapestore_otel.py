@@ -20,7 +20,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-tapestore-otel",
     plugin="tapestore-otel",
-    does="a turn arrives at the collector, with its messages",
+    does="a collector of telemetry gets a turn with its messages",
     against="a fake collector of OTLP over HTTP, its address in OpenTelemetry's variable",
     settings={"service_name": "compat"},
     hooks=("provide_tape_store",),

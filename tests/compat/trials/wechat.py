@@ -24,7 +24,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-wechat",
     plugin="wechat",
-    does="after the login, a direct message is answered, with the typing mark",
+    does="after the login, the bot answers a direct message, and shows that it types",
     against="a fake of the agent accounts' API at ilinkai.weixin.qq.com; weixin-bot-sdk speaks to it",
     hooks=("provide_channels",),
     turn=turn,

@@ -23,7 +23,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-wecom",
     plugin="wecom",
-    does="a direct message is answered by a stream: a mark, then the answer",
+    does="the bot answers a direct message with a stream: a mark, then the answer",
     against="a fake of the robots' WebSocket at openws.work.weixin.qq.com; wecom-aibot-python-sdk speaks to it",
     settings={"bot_id": "bot1", "secret": "secret"},
     answers={"bot_id": "bot1", "secret": "secret", "dm_policy": "open", "group_policy": "disabled"},
