@@ -483,8 +483,9 @@ plugins: {office: {path: office.py}}
 profiles: {default: {plugins: [office], tools: {allow: ["*"], ask: [fs.write]}}}
 """
     framework = an_office(workshop, line, pipeline=text, run_model=lambda prompt: None)
-    async with opened(framework, wall=clock):
+    async with opened(framework, wall=clock) as manager:
         await trio.sleep(3)
+        await manager.settled()  # the test's clock does not wait for the thread that writes
     assert asked == ["fs.write"]
     assert (workshop.folder / "note.txt").exists() is answer
 

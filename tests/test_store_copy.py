@@ -281,7 +281,7 @@ def test_a_gateway_that_runs_keeps_a_copy_away_and_the_next_one_answers_what_was
     with gateway(tmp_path, BUB_GATEWAY_STORE=address) as running:
         running.until(lambda: (tmp_path / "go.begun").exists())
         busy = bub(capsys, "store", "copy", address, "./back")
-        assert (busy.code, "gateways run on redis://" in busy.err) == (1, True)
+        assert (busy.code, "gateways run on redis://" in busy.err) == (1, True), busy.err
         (tmp_path / "go").touch()
         running.until(lambda: [text for _, text in running.replies if "c" in text])
         answered = " ".join(text for _, text in running.replies)
@@ -297,7 +297,7 @@ def test_a_gateway_that_runs_keeps_a_copy_away_and_the_next_one_answers_what_was
     with gateway(tmp_path, BUB_HOME=str(tmp_path / "back")) as running:
         running.until(lambda: [text for _, text in running.replies if "f" in text])
         busy = bub(capsys, "store", "copy", "./back", f"{redis.address}?prefix=other")
-        assert (busy.code, "another gateway works on" in busy.err) == (1, True)
+        assert (busy.code, "another gateway works on" in busy.err) == (1, True), busy.err
         assert running.end() == 0
     answered = " ".join(text for _, text in running.replies[before:])
     assert re.sub(r"\bone\b", "", answered).split() == ["d", "e", "f"]
