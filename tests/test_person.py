@@ -651,9 +651,9 @@ def test_the_environment_counts_before_all_of_them(house: House, monkeypatch: py
 
 def test_the_dotenv_beside_the_persons_file_sets_what_it_may_set(house: House) -> None:
     model_nowhere(house)
-    house.put(house.home / ".env", "BUB_MODEL=cave:large\nBUB_RETRIES=9\nBUB_PROVIDERS_CAVE_API_KEY=another\n")
+    house.put(house.home / ".env", "BUB_MODEL=cave:large\nBUB_RETRIES=9\nBUB_PROVIDERS_CAVE_API_KEY=sk-another-4711\n")
     settings = settings_in(house)
-    assert (settings["model"], settings["providers"]["cave"]["api_key"]) == ("cave:large", "another")
+    assert (settings["model"], settings["providers"]["cave"]["api_key"]) == ("cave:large", "sk-another-4711")
     assert "retries" not in settings
 
 
