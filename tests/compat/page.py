@@ -19,7 +19,7 @@ def write_page(page: Path, outcomes: Sequence[Outcome]) -> None:
         f"{sum(each.works for each in outcomes)} of {len(outcomes)} packages of [bub-contrib]({ADDRESS}) work, "
         f"at commit `{COMMIT}`.",
         "",
-        f"| package | what was shown | with | {' | '.join(STEPS)} |",
+        f"| package | what the trial shows | tried with | {' | '.join(STEPS)} |",
         f"|---|---|---|{'---|' * len(STEPS)}",
         *(row(each) for each in outcomes),
     ]
@@ -27,7 +27,7 @@ def write_page(page: Path, outcomes: Sequence[Outcome]) -> None:
     if failed:
         lines += [
             "",
-            "Why the others do not work:",
+            "Why a package does not work:",
             "",
             *(f"- `{each.trial.package}`: {reason(each)}" for each in failed),
         ]
@@ -42,7 +42,7 @@ def row(outcome: Outcome) -> str:
         step: "yes" if outcome.steps.get(step) == "ok" else "no" if step in outcome.steps else "" for step in STEPS
     }
     if trial.answers is None:
-        marks["is onboarded"] = "asks nothing"
+        marks["`bub onboard` sets it up"] = "asks nothing"
     return f"| `{trial.package}` | {trial.does} | {trial.against} | {' | '.join(marks.values())} |"
 
 

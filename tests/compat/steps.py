@@ -1,4 +1,4 @@
-"""What a package has to do, step by step: it is added, loads, is onboarded, shows its hooks, and works in a turn."""
+"""The steps of a trial: Bub adds the package, loads it, sets it up, shows its hooks, and runs a turn with it."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ async def turn(world: World, trial: Trial) -> None:
 
 
 STEPS: dict[str, Step] = {
-    "is added": add,
+    "can be added": add,
     "loads": load,
-    "is onboarded": onboard,
-    "shows its hooks": hooks,
+    "`bub onboard` sets it up": onboard,
+    "`bub hooks` shows it": hooks,
     "works in a turn": turn,
 }

@@ -44,7 +44,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-acp-server",
     plugin="acp-server",
-    does="an editor opens a session, and gets the answer while it is made; the tools are Bub's own",
+    does="an editor opens a session, and gets the answer piece by piece; Bub's own tools are used, not the editor's",
     against="the real client of agent-client-protocol, over stdio",
     hooks=("build_tape_context", "load_state", "register_cli_commands", "system_prompt"),
     turn=turn,

@@ -15,8 +15,8 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-context-budget",
     plugin="context-budget",
-    does="a request over the budget tells the model to hand over first",
-    against="a fake model; a plugin gives tiktoken an encoding of bytes, because its own are files on the internet",
+    does="if a request has too many tokens, it tells the model to call tape.handoff first",
+    against="a fake model; a plugin gives tiktoken a simple encoding, because tiktoken downloads its own",
     settings={"max_context_tokens": 16484, "encoding_name": "compat_bytes"},
     hooks=("after_llm_call", "before_llm_call"),
     turn=turn,

@@ -29,7 +29,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-cursor",
     plugin="cursor",
-    does="the program says who is logged in and then answers; a second turn goes on with its session",
+    does="the program says who is logged in, and answers; a second turn continues the program's session",
     against="a fake of the program `cursor-agent` on the PATH",
     hooks=("run_model",),
     turn=turn,

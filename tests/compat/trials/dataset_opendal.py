@@ -23,7 +23,7 @@ TRIAL = Trial(
     package="tape-dataset-opendal",
     plugin="tape-dataset-opendal",
     does="its command writes a tape as a data set",
-    against="OpenDAL's real backend for a folder",
+    against="the real OpenDAL, which writes to a folder",
     hooks=("register_cli_commands",),
     turn=turn,
 )

@@ -17,8 +17,8 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-dsh",
     plugin="dsh",
-    does="the harness runs a turn of its own and streams the answer",
-    against="the harness' own runtime from its wheel (deepseek-harness-sdk 0.1.0rc7, as locked), with a fake model",
+    does="the harness, a program of DeepSeek's, asks the model, and streams the answer",
+    against="the real harness from the wheel deepseek-harness-sdk 0.1.0rc7, with a fake model",
     needs=("deepseek-harness-sdk==0.1.0rc7",),
     hooks=("run_model_stream",),
     turn=turn,

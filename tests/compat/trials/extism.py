@@ -23,8 +23,8 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-extism",
     plugin="extism",
-    does="a function of a module gets the values of the turn, and answers",
-    against="the real Extism runtime and a WebAssembly module of our own",
+    does="a function of a WebAssembly module gets the values of the turn, and answers",
+    against="the real Extism, with a module that was written for the trial",
     hooks=("register_cli_commands",),
     turn=turn,
 )

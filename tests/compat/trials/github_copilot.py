@@ -47,8 +47,8 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-github-copilot",
     plugin="github-copilot",
-    does="if a session cannot be resumed, another one begins and answers",
-    against="a fake of the program `copilot` (JSON-RPC), named by `cli_path`; github-copilot-sdk speaks to it",
+    does="the program cannot continue the session, so the package begins a new one, and the program answers",
+    against="a fake of the program `copilot`; the setting `cli_path` names it, and github-copilot-sdk speaks to it",
     hooks=("run_model",),
     turn=turn,
 )

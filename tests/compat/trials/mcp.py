@@ -42,11 +42,12 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-mcp",
     plugin="mcp",
-    does="the tools of a server are offered, and one is called",
-    against="a real server of fastmcp over stdio, in a gateway with bub-slack and its fake",
+    does="the model is offered the tools of a server, and calls one",
+    against="a real server, made with fastmcp, over stdio; bub-slack and a fake Slack bring the message",
     beside={"bub-slack": {"bot_token": "xoxb-1", "app_token": "xapp-1"}},
     hooks=("load_state", "provide_channels", "register_cli_commands"),
     turn=turn,
-    known="it adds the tools of its servers after the servers have answered. Bub has to know all tools when it loads a "
-    "profile, because the file says which are allowed. Use `mcp:` of the pipeline file, which does the same",
+    known="it adds the tools of its servers only after the servers have answered. Bub has to know all tools when it "
+    "loads a profile, because the file says which tools are allowed. Instead of this package, use `mcp:` in the "
+    "pipeline file: then Bub itself calls the servers",
 )

@@ -23,8 +23,8 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-qq",
     plugin="qq",
-    does="the bot answers a direct message, with the package's system prompt",
-    against="a fake of the open platform's API and gateway at api.bot.qq.com; the package itself speaks the protocol",
+    does="the bot answers a direct message; the model gets the package's system prompt",
+    against="a fake of QQ's API and of its WebSocket at api.bot.qq.com; the package itself speaks to it",
     settings={"appid": "app1", "secret": "secret", "receive_mode": "websocket"},
     answers={"app_id": "app1", "secret": "secret", "receive_mode": "websocket"},
     asked=("appid", "secret", "receive_mode"),

@@ -24,8 +24,8 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-schedule",
     plugin="schedule",
-    does="its tool schedule.add_plugin sets a reminder; a second later its turn runs, and the answer is sent",
-    against="the real APScheduler, in a gateway with bub-slack and its fake",
+    does="the tool schedule.add_plugin sets a reminder; a second later, the reminder starts a turn that answers",
+    against="the real APScheduler; bub-slack and a fake Slack bring the message",
     beside={"bub-slack": {"bot_token": "xoxb-1", "app_token": "xapp-1"}},
     hooks=("load_state", "provide_channels"),
     turn=turn,

@@ -20,8 +20,8 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-tapestore-otel",
     plugin="tapestore-otel",
-    does="a collector of telemetry gets a turn with its messages",
-    against="a fake collector of OTLP over HTTP, its address in OpenTelemetry's variable",
+    does="a collector of OpenTelemetry gets the turn and its messages",
+    against="a fake collector, over HTTP; OpenTelemetry's own variable has its address",
     settings={"service_name": "compat"},
     hooks=("provide_tape_store",),
     turn=turn,

@@ -18,8 +18,8 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-web-search",
     plugin="web-search",
-    does="the tool web.search finds, and the model gets it",
-    against="a fake of SearXNG's search at searx.example",
+    does="the model calls the tool web.search, and gets what it found",
+    against="a fake of the search engine SearXNG at searx.example",
     settings={"provider": "searxng", "searxng_base_url": "https://searx.example"},
     answers={
         "configure_web_search": True,

@@ -25,7 +25,7 @@ TRIAL = Trial(
     package="bub-wechat",
     plugin="wechat",
     does="after the login, the bot answers a direct message, and shows that it types",
-    against="a fake of the agent accounts' API at ilinkai.weixin.qq.com; weixin-bot-sdk speaks to it",
+    against="a fake of WeChat's API for bots at ilinkai.weixin.qq.com; the library weixin-bot-sdk speaks to it",
     hooks=("provide_channels",),
     turn=turn,
 )

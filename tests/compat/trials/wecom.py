@@ -23,8 +23,8 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-wecom",
     plugin="wecom",
-    does="the bot answers a direct message with a stream: a mark, then the answer",
-    against="a fake of the robots' WebSocket at openws.work.weixin.qq.com; wecom-aibot-python-sdk speaks to it",
+    does="the bot answers a direct message: first with a sign that it works, then with the answer",
+    against="a fake of WeCom's WebSocket at openws.work.weixin.qq.com; the library wecom-aibot-python-sdk speaks to it",
     settings={"bot_id": "bot1", "secret": "secret"},
     answers={"bot_id": "bot1", "secret": "secret", "dm_policy": "open", "group_policy": "disabled"},
     asked=("bot_id", "secret", "dm_policy", "group_policy", "websocket_url"),
