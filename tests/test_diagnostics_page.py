@@ -229,7 +229,7 @@ def test_a_list_has_an_item_a_line_and_its_lines_are_as_wide_as_those_of_a_parag
 def test_a_page_has_its_explanation_and_both_examples() -> None:
     assert page_of("B104") == textwrap.dedent(
         """\
-        B104: a duration is not written as one
+        B104: a duration has the wrong form
 
         Error. Write a duration with its unit: `500ms`, `30s`, `2m`, `1h`. A bare number
         could be seconds or milliseconds.
