@@ -44,7 +44,7 @@ FENCE = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.DOTALL | re.
 LABEL = re.compile(
     r"(?P<state>Bad|Mended)?(?:,? ?[Ii]n `(?P<file>[^`]+)`)?(?P<locked>, which you have no right to read)?"
     r"(?:, with `(?P<escape>[^`]+)` for the byte 0x(?P<byte>[0-9A-F]{2}))?"
-    r"(?:, with its last line for each number from 1 to (?P<times>[0-9,]+))?:"
+    r"(?:, with its last line once for each number from 1 to (?P<times>[0-9,]+))?:"
 )
 """What stands above a block: which of the two examples it is for (if neither, both), and what it stands for."""
 
