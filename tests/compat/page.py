@@ -19,7 +19,7 @@ def write_page(page: Path, outcomes: Sequence[Outcome]) -> None:
         f"{sum(each.works for each in outcomes)} of {len(outcomes)} packages of [bub-contrib]({ADDRESS}) work, "
         f"at commit `{COMMIT}`.",
         "",
-        f"| package | what the trial shows | tried with | {' | '.join(STEPS)} |",
+        f"| package | what has to work in a turn | tried with | {' | '.join(STEPS)} |",
         f"|---|---|---|{'---|' * len(STEPS)}",
         *(row(each) for each in outcomes),
     ]

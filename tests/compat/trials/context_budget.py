@@ -15,7 +15,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-context-budget",
     plugin="context-budget",
-    does="if a request has too many tokens, it tells the model to call tape.handoff first",
+    does="if a request has too many tokens, the package tells the model to call tape.handoff first",
     against="a fake model; a plugin gives tiktoken a simple encoding, because tiktoken downloads its own",
     settings={"max_context_tokens": 16484, "encoding_name": "compat_bytes"},
     hooks=("after_llm_call", "before_llm_call"),

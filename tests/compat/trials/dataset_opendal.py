@@ -22,7 +22,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="tape-dataset-opendal",
     plugin="tape-dataset-opendal",
-    does="its command writes a tape as a data set",
+    does="the command of the package writes a tape as a data set",
     against="the real OpenDAL, which writes to a folder",
     hooks=("register_cli_commands",),
     turn=turn,

@@ -24,7 +24,7 @@ TRIAL = Trial(
     package="bub-extism",
     plugin="extism",
     does="a function of a WebAssembly module gets the values of the turn, and answers",
-    against="the real Extism, with a module that was written for the trial",
+    against="the real runtime Extism, with a module that was written for the trial",
     hooks=("register_cli_commands",),
     turn=turn,
 )

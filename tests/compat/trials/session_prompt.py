@@ -19,7 +19,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-session-prompt",
     plugin="session-prompt",
-    does="the model gets the text of the session's file",
+    does="the model gets the text of the session's own AGENTS.md",
     against="a fake model",
     hooks=("system_prompt",),
     turn=turn,

@@ -18,7 +18,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-web-search",
     plugin="web-search",
-    does="the model calls the tool web.search, and gets what it found",
+    does="the model calls the tool web.search, and gets the results",
     against="a fake of the search engine SearXNG at searx.example",
     settings={"provider": "searxng", "searxng_base_url": "https://searx.example"},
     answers={
