@@ -22,7 +22,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "pipelines" / "README.md"
 MARKED = re.compile(r"(?<=<!-- scenarios -->\n\n).*?(?=\n<!-- /scenarios -->)", re.DOTALL)
 """Where the table stands on the page."""
 
-SECTION = """## What goes wrong, under each
+SECTION = """## What happens when something goes wrong
 
 This table shows the same plugins and the same message under all three pipelines. If a turn fails, the sender gets a
 message about it. Bub calls `on_error` with what failed or was left out. The table is generated from real runs
