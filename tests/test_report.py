@@ -68,7 +68,7 @@ def test_each_finding_names_its_page_and_what_repairs_it(more: dict[str, str], t
     assert render_text([item], {FILE: "a: 1\n"}).splitlines()[-1] == f"  = {told}"
     assert render_annotations([item], Path.cwd()).endswith(f"%0A{told}\n")
     address = "https://github.com/OWNER/bub/blob/v1/docs/diagnostics.md"
-    page = f"{address}#b120-a-stage-that-is-named-does-not-exist"
+    page = f"{address}#b120-a-key-names-a-stage-that-does-not-exist"
     assert json.loads(render_json([item], 1, address))["diagnostics"][0]["page"] == page
     assert f"%0A{page}" in render_annotations([item], Path.cwd(), address)
     (rule,) = json.loads(render_sarif([item], {}, Path.cwd(), address))["runs"][0]["tool"]["driver"]["rules"]
@@ -78,7 +78,7 @@ def test_each_finding_names_its_page_and_what_repairs_it(more: dict[str, str], t
 def test_without_an_address_in_the_web_the_page_is_the_one_of_this_machine() -> None:
     page = json.loads(render_json([finding(span(1, 1, 2))], 1))["diagnostics"][0]["page"]
     file, _, anchor = page.partition("#")
-    assert anchor == "b120-a-stage-that-is-named-does-not-exist"
+    assert anchor == "b120-a-key-names-a-stage-that-does-not-exist"
     assert Path(url2pathname(urlsplit(file).path)).read_text(encoding="utf-8").startswith("# Diagnostics")
 
 
@@ -560,7 +560,7 @@ def test_the_json_form_is_the_documented_one() -> None:
                 "help": "did you mean `session`?",
                 "fix": None,
                 "likely_fix": None,
-                "page": "https://example.com/page#b120-a-stage-that-is-named-does-not-exist",
+                "page": "https://example.com/page#b120-a-key-names-a-stage-that-does-not-exist",
                 "related": [
                     {
                         "message": "made here",
