@@ -98,7 +98,7 @@ def test_every_name_of_a_channel_is_told() -> None:
     names = {name.partition("(")[0] for cell in told for name in re.findall(r"`([^`]+)`", cell)}
     assert public_names(Channel) - {"name", "run", "send"} - names == set()
     own = public_names(HttpChannel) - public_names(Channel) - {"address", "settings"}
-    assert own == set(names_in("What an HttpChannel can say"))
+    assert own == set(names_in("The methods and attributes of an HttpChannel"))
     assert {*public_names(Request)} - names == set()
 
 
