@@ -35,5 +35,5 @@ def test_a_swap_can_be_followed_word_for_word(section: str, tmp_path: Path) -> N
 
 
 def test_every_kind_of_swap_has_its_section() -> None:
-    kinds = {"Another hook", "Another kind", "Several stages instead of one", "None", "A whole file of your own"}
+    kinds = {"Another hook", "Another kind", "Several stages instead of one", "No stage", "A whole file of your own"}
     assert kinds <= SWAPS.keys()
