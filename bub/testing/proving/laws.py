@@ -29,8 +29,8 @@ def judge(rules: Rules, seen: Seen) -> Iterator[Broken]:
 
 
 LAWS: dict[str, Check] = {
-    "behind a gate that failed run only clean-ups and the delivery of its denial": behind_a_gate,
-    "every clean-up whose target began runs once": cleanups,
+    "after a gate failed, only clean-ups and the delivery of its denial run": behind_a_gate,
+    "every clean-up runs once if its target began": cleanups,
     "no turn outlasts the sum of its time-outs": in_time,
     "an observer's failure changes no reply": observers,
     "exactly one outcome is delivered": one_outcome,
