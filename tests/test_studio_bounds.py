@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trio
 
-from bub.base.trace import TurnRecord
+from bub.base.trace import Trace
 from bub.base.tracing.activity import Activities
 from bub.secrets.redactor import Redactor
 from bub.studio.chatlog import RELOAD, ChatEvent, ChatLog
@@ -31,7 +31,7 @@ class FakeTurn:
     phase: str = "answering"
     outcome: str = ""
     stages_now: Sequence[str] = ("run_model",)
-    trace: list[TurnRecord] = field(default_factory=list)
+    trace: Trace = field(default_factory=lambda: Trace((), 0.0))
     error: BaseException | None = None
     above: Any = None
     at: float = 1.0
@@ -163,7 +163,7 @@ async def test_a_batch_has_a_bound_and_each_turn_has_its_turn() -> None:
     assert len(seen) == 1_000
     for step in range(40):  # all of them change all the time
         for turn in turns:
-            turn.trace = [TurnRecord("a", "", 0, 0, "ok")] * (step + 1)
+            turn.trace = Trace([("a", "", 0.0, 0.0, "ok")] * (step + 1), 0.0)
         world.look_anew()
         told = ids(reader.make_batch())
         seen -= set(told)
@@ -216,9 +216,10 @@ async def test_what_is_remembered_of_turns_is_bounded() -> None:
 async def test_stages_count_and_failures_have_their_errors() -> None:
     recorder: Any = Recorder()
     for number in range(1_000):
-        turn = FakeTurn(number, trace=[TurnRecord("a", "", 0.0, number / 1_000, "ok")])
+        records = [("a", "", 0.0, number / 1_000, "ok")]
+        turn = FakeTurn(number, trace=Trace(records, 0.0))
         if number % 100 == 0:
-            turn.trace.append(TurnRecord("b", "", 0.0, 0.5, "failed"))
+            records.append(("b", "", 0.0, 0.5, "failed"))
             turn.error = ValueError(f"number {number}" * 1_000)
         recorder.turn_ended(turn.end("failed" if turn.error else "ok"))
     numbers: StageNumbers = recorder.stages["default", "a"]

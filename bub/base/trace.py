@@ -68,6 +68,10 @@ class Trace(Sequence[TurnRecord]):
             return tuple(map(self._make_record, self._raw[index]))
         return self._make_record(self._raw[index])
 
+    def outcomes(self) -> Iterator[tuple[str, float, str]]:
+        """Yield stage, seconds and outcome of each record, for whoever needs no more of it."""
+        return ((stage, ended - began, outcome) for stage, _, began, ended, outcome in self._raw)
+
     def __repr__(self) -> str:
         return repr(tuple(self))
 

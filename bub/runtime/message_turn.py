@@ -9,7 +9,7 @@ from typing import TypeAlias
 from bub.approval import Ask, CallNotes
 from bub.base.clients.request import ClientRequest
 from bub.base.surfaces import Surface, Writer, writers_of
-from bub.base.trace import TurnRecord
+from bub.base.trace import Trace
 from bub.base.waiting import MovingDeadline
 from bub.envelope import Envelope, add_address, content_of
 from bub.hooks.admission import Admission, Steering
@@ -115,9 +115,9 @@ class MessageTurn(WatchedTurn):
         return self._turn.bounds if self._turn is not None else ()
 
     @property
-    def trace(self) -> Sequence[TurnRecord]:
+    def trace(self) -> Trace:
         """What became of each stage so far."""
-        return self._turn.trace if self._turn is not None else ()
+        return self._turn.trace if self._turn is not None else Trace((), 0.0)
 
     async def reach(self) -> None:
         """Wait until those that came before from the same place have found their sessions."""

@@ -6,7 +6,7 @@ import time
 from array import array
 from collections import Counter, deque
 from collections.abc import Sequence
-from random import randrange
+from random import random
 
 import msgspec
 
@@ -66,7 +66,7 @@ class Minute:
         self._seen += 1
         if len(self.times) < _MOST_TIMES:
             self.times.append(seconds)
-        elif (place := randrange(self._seen)) < _MOST_TIMES:
+        elif (place := int(random() * self._seen)) < _MOST_TIMES:
             self.times[place] = seconds
 
 

@@ -48,7 +48,7 @@ class Recorder:
             self._weight -= self._turns.pop(next(iter(self._turns))).weight
         self.minutes.add(past.outcome, past.tokens, past.seconds)
         failed = ""
-        for stage, _, _, seconds, outcome in past.stages:
+        for stage, seconds, outcome in past.stages.outcomes():
             numbers = self.stages.get((past.profile, stage))
             if numbers is None:
                 if len(self.stages) >= _MOST_STAGES:

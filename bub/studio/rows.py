@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from bub.base.trace import TurnRecord
+from bub.base.trace import Trace
 from bub.base.tracing.activity import Activity
 from bub.envelope import content_of, field_of
 from bub.runtime.message_turn import MessageTurn
@@ -21,9 +21,11 @@ _NAME = 200
 _MOST_ACTIVITIES = 300
 """Of a turn that is over."""
 _ERROR = 4_000
+_SIMPLE = (str, int, float)
+"""The types of what is kept of the facts about an activity."""
 
 
-class Facts(msgspec.Struct, frozen=True):
+class Facts(msgspec.Struct, frozen=True, gc=False):
     """What does not change of a turn: its text as it came, secrets included."""
 
     id: str
@@ -36,7 +38,7 @@ class Facts(msgspec.Struct, frozen=True):
     above: str
 
 
-class PastActivity(msgspec.Struct, frozen=True):
+class PastActivity(msgspec.Struct, frozen=True, gc=False):
     """Something that a turn has done; times are seconds since the turn began, None for the end of what never ended."""
 
     id: str
@@ -50,7 +52,7 @@ class PastActivity(msgspec.Struct, frozen=True):
     data: Mapping[str, Any]
 
 
-class PastTurn(msgspec.Struct, frozen=True):
+class PastTurn(msgspec.Struct, frozen=True, gc=False):
     """A turn that is over, without anything that would keep its values alive."""
 
     facts: Facts
@@ -58,7 +60,7 @@ class PastTurn(msgspec.Struct, frozen=True):
     profile: str
     outcome: str
     seconds: float
-    stages: tuple[TurnRecord, ...]
+    stages: Trace
     activities: tuple[PastActivity, ...]
     tokens: tuple[int, int]
     tools: int
@@ -95,7 +97,7 @@ def past_of(turn: MessageTurn) -> PastTurn:
         turn.profile.name,
         turn.outcome,
         perf_counter() - turn.began,
-        tuple(turn.trace),
+        turn.trace,
         tuple(activities_of(activities[:_MOST_ACTIVITIES], turn.began)) if activities else (),
         tokens_in(activities),
         sum(one.kind == "tool" for one in activities),
@@ -107,7 +109,7 @@ def activities_of(activities: Iterable[Activity], began: float) -> Iterable[Past
     """Return activities as they are kept and shown."""
     for one in activities:
         seconds = one.ended - one.began if one.ended is not None else None
-        facts = {name: value for name, value in one.data.items() if isinstance(value, str | int | float | bool)}
+        facts = {name: value for name, value in one.data.items() if isinstance(value, _SIMPLE)}
         parent = one.parent.id if one.parent is not None else ""
         yield PastActivity(
             one.id, parent, one.kind, one.name, one.stage, one.began - began, seconds, one.outcome, facts
