@@ -1,7 +1,7 @@
 """A channel of a gateway that is told by files what to do: let chats talk, and write down how long each reply took.
 
-`order-N.json` in the folder `BENCH_FOLDER` has an `Order`; what came of it is `result-N.json`. `_by_hand.py` obeys the
-same orders.
+`order-N.json` in its folder, `BENCH_FOLDER` if it gets no other, has an `Order`; what came of it is `result-N.json`.
+`_by_hand.py` obeys the same orders.
 """
 
 from __future__ import annotations
@@ -118,17 +118,18 @@ class Line(Channel):
 
     name = "line"
 
-    def __init__(self, handler: Callable[[object], Awaitable[None]]) -> None:
+    def __init__(self, handler: Callable[[object], Awaitable[None]], folder: Path | None = None) -> None:
         self._handler = handler
+        self._folder = folder or Path(os.environ["BENCH_FOLDER"])
         self._talk = Talk(self._say)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         task_status.started()
-        async for order, file in read_orders(Path(os.environ["BENCH_FOLDER"])):
+        async for order, file in read_orders(self._folder):
             write_whole(file, await self._talk.obey(order))
 
     async def _say(self, chat: str, message_id: str) -> None:
-        await self._handler({"channel": "line", "chat_id": chat, "content": SAID, "message_id": message_id})
+        await self._handler({"channel": self.name, "chat_id": chat, "content": SAID, "message_id": message_id})
 
     async def send(self, message: ChannelMessage) -> None:
         self._talk.hear(message.answers)

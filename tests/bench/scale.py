@@ -56,11 +56,15 @@ class Run:
 
     def order(self, order: Order) -> Result:
         """Let them do something, and wait until it is done."""
-        self.orders += 1
-        write_whole(self.folder / f"order-{self.orders}.json", order)
-        done = self.folder / f"result-{self.orders}.json"
+        done = self.give(order)
         self.wait_until(done.exists)
         return msgspec.json.decode(done.read_bytes(), type=Result)
+
+    def give(self, order: Order) -> Path:
+        """Let them do something; return the file that is there when it is done."""
+        self.orders += 1
+        write_whole(self.folder / f"order-{self.orders}.json", order)
+        return self.folder / f"result-{self.orders}.json"
 
     def wait_until(self, is_so: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PATIENCE

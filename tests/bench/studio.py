@@ -1,9 +1,10 @@
 """A thousand turns that stream at once, with the studio off, on, looked at, and with a browser that stops reading.
 
-A core does not carry 1,000 turns at 50 events a second each: the gateway is busy all the time, and how many events it
-reads at once differs from round to round, and with that its work. So less busy gateways are measured too. A gateway
-with the studio works beside one without it, on the same core and at the same time, so that other work on the machine
-meets both. Turns begin one after another: if all begin at once, which gateway's turns come first is chance.
+What the studio takes is measured while a gateway with it works beside one without it, on the same core, so that other
+work on the machine meets both. How long the thousand turns take is the model's pace, whatever the gateway does. So
+short turns run beside them, whose model does not wait: now in the one gateway, now in the other. A core does not carry
+1,000 turns at 50 events a second each; how usable the page is then, and what it costs if a browser stops reading, is
+measured too.
 """
 
 from __future__ import annotations
@@ -17,11 +18,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tests.bench._answers import ROOT, answering
@@ -35,17 +34,26 @@ from fakes.studio_gateway import LINK, Visitor
 CHATS = int(os.environ.get("CHATS", "1000"))
 EVENTS, RATE = 100, 50
 """Of each turn, while views are opened and while a browser has stopped reading: more than a core carries."""
-PACES = tuple(float(one) for one in os.environ.get("PACES", "0.05 0.25 50").split())
+PACES = tuple(float(one) for one in os.environ.get("PACES", "0.05 0.25").split())
 """How many events each turn has in a second, while what the studio takes is measured: 50 of all turns together, then
-250, which a core carries well, and then more than it does."""
-SECONDS = float(os.environ.get("SECONDS", "40"))
-BEGIN = float(os.environ.get("BEGIN", "40"))
-"""Over how many seconds the turns begin, while what the studio takes is measured."""
+250; a core carries both well."""
+SECONDS, BEGIN = float(os.environ.get("SECONDS", "330")), 40.0
+"""How long these turns are, and within what time all have begun."""
+PROBES = 40
+"""How many short turns follow each other in one gateway, before the other gateway has as many."""
+CYCLES = 4
+PHASE, SETTLE = 15.0, 3.0
+"""How often in a round each way is watched, for how many seconds, and how long it has begun before that."""
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
+GATEWAYS = max(os.sched_getaffinity(0))
+"""The core that the gateways have for themselves."""
 MINUTE = float(os.environ.get("SECONDS_STOPPED", "60"))
 VIEWS = ("Turns", "Approvals", "Health", "Plots", "Graph")
 
 PLUGIN = """
+import os
+from pathlib import Path
+
 from bub import hookimpl
 from tests.bench._line import Line
 
@@ -53,31 +61,42 @@ class Streaming(Line):
     def on_event(self, event, message):
         pass
 
+class Probes(Streaming):
+    name = "probes"
+
 @hookimpl
 def provide_channels(message_handler):
-    return [Streaming(message_handler)]
+    probes = Path(os.environ["BENCH_FOLDER"]) / "probes"
+    return [Streaming(message_handler), Probes(message_handler, probes)]
 """
 
 PIPELINE = """
 version: 1
 extends: bub:default
 plugins: {{line: {{path: line.py}}}}
-profiles: {{default: {{plugins: [line]}}}}
+profiles:
+  default: {{plugins: [line]}}
+  short: {{extends: default, settings: {{model: "short:bench"}}}}
+routes: [{{match: {{channel: probes}}, profile: short}}]
 settings:
   model: "test:bench"
-  providers: {{test: {{api: openai, api_base: "{model}", api_key: no-key}}}}
+  providers:
+    test: {{api: openai, api_base: "{model}", api_key: no-key}}
+    short: {{api: openai, api_base: "{short}", api_key: no-key}}
   gateway: {{shutdown_grace: 5s{studio}}}
 """
 STUDIO = ', studio: {listen: "127.0.0.1:0"}'
 
 
 @contextmanager
-def running(model: str, studio: str) -> Iterator[Run]:
+def running(address: str, model: str, studio: str) -> Iterator[Run]:
     """Run a gateway whose channel obeys orders, with the studio or without."""
     with tempfile.TemporaryDirectory(prefix="studio-", ignore_cleanup_errors=True) as name:
         folder = Path(name) / "0"
         folder.mkdir()
-        (folder / "pipelines.yaml").write_text(PIPELINE.format(model=model, studio=studio), encoding="utf-8")
+        (Path(name) / "probes").mkdir()
+        models = {"model": f"{address}/{model}/v1", "short": f"{address}/{EVENTS}/0/v1"}
+        (folder / "pipelines.yaml").write_text(PIPELINE.format(studio=studio, **models), encoding="utf-8")
         (folder / "line.py").write_text(PLUGIN, encoding="utf-8")
         ours = {"BUB_HOME": str(folder / "home"), "BUB_TRUST_WORKSPACE": "1", "PYTHONPATH": str(ROOT)}
         with (folder / "log").open("wb") as log:
@@ -141,52 +160,102 @@ def looking(address: str, token: str) -> Iterator[Page]:
         yield page
 
 
-@dataclass
-class Figures:
-    """What came of the rounds of one way: of the gateway with the studio, and of the one without it beside it."""
+class Seen(NamedTuple):
+    """What was seen of a gateway with the studio, and of the one without it beside it: in this order, if in pairs."""
 
-    seconds: list[float] = field(default_factory=list)
-    took: list[tuple[float, float]] = field(default_factory=list)
-    spent: list[tuple[float, float]] = field(default_factory=list)
+    seconds: float
+    spent: tuple[float, float]
+    took: tuple[list[float], list[float]]
+
+    @property
+    def share(self) -> float:
+        """How much more of a core the one with the studio used."""
+        return (self.spent[0] - self.spent[1]) / self.seconds
+
+    def slower(self, middle: Callable[[list[float]], float]) -> float:
+        """By how much its turns were slower, by their mean or their median."""
+        return middle(self.took[0]) / middle(self.took[1]) - 1
+
+    def join(self, other: Seen) -> Seen:
+        """Return what was seen at both times."""
+        spent = self.spent[0] + other.spent[0], self.spent[1] + other.spent[1]
+        return Seen(self.seconds + other.seconds, spent, (self.took[0] + other.took[0], self.took[1] + other.took[1]))
 
 
-def work_beside(on: Run, off: Run, figures: Figures) -> None:
-    """Let both gateways do the same work at the same time, and note what each has spent on it."""
-    before = on.processor, off.processor
-    with ThreadPoolExecutor() as threads:
-        with_it, without = threads.map(lambda run: run.order(Order(CHATS, 1, rate=CHATS / BEGIN)), (on, off))
-    figures.seconds.append(with_it.seconds)
-    figures.took.append((statistics.median(with_it.took), statistics.median(without.took)))
-    figures.spent.append((on.processor - before[0], off.processor - before[1]))
+class Pair:
+    """A gateway with the studio and one without, on one core, each with all long turns under way."""
+
+    def __init__(self, on: Run, off: Run) -> None:
+        self._gateways = on, off
+        self._probes = [Run(run.folder / "probes", run.processes) for run in self._gateways]
+        for run in self._gateways:
+            for process in run.processes:
+                os.sched_setaffinity(process.pid, {GATEWAYS})
+        self._ends = [run.give(Order(CHATS, 1, rate=CHATS / BEGIN)) for run in self._gateways]
+        time.sleep(BEGIN + SETTLE)
+
+    def watch(self) -> Seen:
+        """Let short turns run in the two in turn, never at once, and note what both gateways spend meanwhile."""
+        time.sleep(SETTLE)
+        began, before = time.monotonic(), [run.processor for run in self._gateways]
+        took: tuple[list[float], list[float]] = [], []
+        while time.monotonic() < began + PHASE:
+            for number in (0, 1, 1, 0):
+                probe = self._probes[number]
+                order = Order(PROBES, 1, first_chat=probe.orders * PROBES, at_once=1)
+                took[number].extend(probe.order(order).took)
+        with_it, without = (run.processor - its for run, its in zip(self._gateways, before, strict=True))
+        assert not any(end.exists() for end in self._ends), "the long turns are over: let them take longer"
+        return Seen(time.monotonic() - began, (with_it, without), took)
 
 
-def measure_ways(off: Run, on: Run, link: tuple[str, str]) -> None:
-    """Print what the studio takes of the gateway's core, and by how much turns are slower.
+def measure_ways(address: str, model: str) -> None:
+    """Print what the studio takes of the gateway's core, and by how much turns are slower: means, and their errors.
 
-    Both gateways have the same core, so that whatever else slows this machine down, they are slowed down alike.
+    Each round has new gateways: of two processes that do the same, one is faster for as long as it lives. Within a
+    round the ways follow each other several times, so that what they differ by is seen of the same processes.
     """
-    ways: dict[str, Callable[[], Any]] = {"nobody looks": nullcontext, "one reads the feed": lambda: reading(*link)}
-    if find_chromium() is not None:
-        ways["a browser looks"] = lambda: looking(*link)
-    for run in (off, on):
-        for process in run.processes:
-            os.sched_setaffinity(process.pid, {max(os.sched_getaffinity(0))})
-        run.order(Order(CHATS, 1, at_once=CHATS))
-    heads = f"{'a turn':>10}{'processor':>12}{'share of a core':>18}{'more CPU':>11}{'(the rounds)':>22}{'slower':>9}"
-    print(f"{'':<20}{heads}")
-    for name, look in ways.items():
-        figures = Figures()
-        with look():
-            for _ in range(ROUNDS):
-                work_beside(on, off, figures)
-        more = [with_it / without - 1 for with_it, without in figures.spent]
-        gaps = [with_it - its for with_it, its in figures.spent]
-        share = statistics.median(gap / seconds for gap, seconds in zip(gaps, figures.seconds, strict=True))
-        slower = statistics.median(with_it / without - 1 for with_it, without in figures.took)
-        took, spent = (statistics.median(one for one, _ in pairs) for pairs in (figures.took, figures.spent))
-        rounds = f"({min(more):.1%} to {max(more):.1%})"
-        line = f"{share:>17.1%}{statistics.median(more):>11.1%}{rounds:>22}{slower:>9.1%}"
-        print(f"{name:<20}{took:>8.1f} s{spent:>10.2f} s{line}", flush=True)
+    rounds = [watch_round(address, model) for _ in range(ROUNDS)]
+    heads = ("turns", "a turn", "its core", "more of it", "slower (means)", "slower (medians)", "than unseen")
+    print(f"{'':<20}" + "".join(f"{head:>18}" for head in heads))
+    for name in rounds[0]:
+        seen = [ways[name] for ways in rounds]
+        took = [seconds for one in seen for seconds in one.took[1]]
+        unseen = [next(iter(ways.values())).slower(statistics.median) for ways in rounds]
+        medians = [one.slower(statistics.median) for one in seen]
+        cells = [
+            f"{len(took):,}",
+            f"{statistics.median(took) * 1e3:.2f} ms",
+            f"{statistics.mean(one.spent[1] / one.seconds for one in seen):.1%}",
+            mean_of([one.share for one in seen]),
+            mean_of([one.slower(statistics.mean) for one in seen]),
+            mean_of(medians),
+            mean_of([its - nobodys for its, nobodys in zip(medians, unseen, strict=True)]),
+        ]
+        print(f"{name:<20}" + "".join(f"{cell:>18}" for cell in cells), flush=True)
+
+
+def watch_round(address: str, model: str) -> dict[str, Seen]:
+    """Return what is seen of two new gateways, by who looks."""
+    found: dict[str, Seen] = {}
+    with running(address, model, STUDIO) as on, running(address, model, "") as off:
+        pair, link = Pair(on, off), link_of(on)
+        ways: dict[str, Callable[[], AbstractContextManager[object]]] = {"nobody looks": nullcontext}
+        ways["one reads the feed"] = lambda: reading(*link)
+        if find_chromium() is not None:
+            ways["a browser looks"] = lambda: looking(*link)
+        for _ in range(CYCLES):
+            for name, look in ways.items():
+                with look():
+                    seen = pair.watch()
+                found[name] = found[name].join(seen) if name in found else seen
+    return found
+
+
+def mean_of(shares: Sequence[float]) -> str:
+    """Return the mean of the rounds, and its standard error."""
+    error = statistics.stdev(shares) / len(shares) ** 0.5 if len(shares) > 1 else float("nan")
+    return f"{statistics.mean(shares):.2%} ±{error:.2%}"
 
 
 def measure_use(on: Run, link: tuple[str, str]) -> None:
@@ -242,19 +311,16 @@ def measure() -> None:
     """Print all of it."""
     print(f"{CHATS:,} turns at once; {os.cpu_count()} cores for all;")
     load = os.getloadavg()[0]
-    print(f"medians of {ROUNDS} rounds, a gateway with the studio beside one without, on one core; load {load:.1f}")
+    print(f"{ROUNDS} rounds, a gateway with the studio beside one without, on one core; load {load:.1f}")
     parts = os.environ.get("PARTS", "ways use stopped").split()
+    os.sched_setaffinity(0, os.sched_getaffinity(0) - {GATEWAYS} or {GATEWAYS})
     with answering() as address:
         for pace in PACES if "ways" in parts else ():
-            events = min(EVENTS, round(pace * SECONDS))
             print(f"{pace:g} a second in each turn, {pace * CHATS:,.0f} in all:")
-            with ExitStack() as stack:
-                model = f"{address}/{events}/{pace}/v1"
-                off, on = (stack.enter_context(running(model, said)) for said in ("", STUDIO))
-                measure_ways(off, on, link_of(on))
+            measure_ways(address, f"{round(pace * SECONDS)}/{pace}")
         if set(parts) == {"ways"}:
             return
-        with running(f"{address}/{EVENTS}/{RATE}/v1", STUDIO) as on:
+        with running(address, f"{EVENTS}/{RATE}", STUDIO) as on:
             measure_rest(on, link_of(on), parts)
 
 
