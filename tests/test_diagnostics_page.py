@@ -42,9 +42,9 @@ IN_A_FOLDER = "B014"
 HEADING = re.compile(r"^## (B\d{3}): (.*)$", re.MULTILINE)
 FENCE = re.compile(r"^```(?P<language>\w+)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
 LABEL = re.compile(
-    r"(?P<state>Bad|Mended)?(?:,? ?[Ii]n `(?P<file>[^`]+)`)?(?P<locked>, which you have no right to read)?"
+    r"(?P<state>Bad|Mended)?(?:,? ?[Ii]n `(?P<file>[^`]+)`)?(?P<locked>, in a file that you have no right to read)?"
     r"(?:, with `(?P<escape>[^`]+)` for the byte 0x(?P<byte>[0-9A-F]{2}))?"
-    r"(?:, with its last line once for each number from 1 to (?P<times>[0-9,]+))?:"
+    r"(?:: the last line stands for (?P<times>[0-9,]+) such lines, numbered from 1 to (?P=times))?:"
 )
 """What stands above a block: which of the two examples it is for (if neither, both), and what it stands for."""
 
