@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fakes.chromium import Page
+from fakes.chromium import Chromium, Page
 from fakes.scripted import OPENAI
 from fakes.studio_gateway import Studio, calling
 
@@ -96,3 +96,20 @@ def test_changes_are_said_aloud_and_nothing_moves_for_who_wants_it_still(page: P
     with office.visit() as visitor:
         for question in visitor.ask("approvals")["open"]:
             visitor.post(f"approvals/{question['id']}", {"yes": False})
+
+
+def test_the_view_that_is_open_is_in_sight_in_the_navigation_and_the_first_tab_is_at_the_skip_link(
+    browser: Chromium, office: Studio
+) -> None:
+    page = browser.open(viewport={"width": 200, "height": 600})
+    page.go(office.link)
+    page.see("main h1")
+    page.press("8")
+    page.see("main textarea")
+    assert page.look(
+        "(([at, room]) => at.left >= room.left - 1 && at.right <= room.right + 1 && room.width < nav.scrollWidth)"
+        "([document.querySelector('#nav [aria-current]'), nav].map((one) => one.getBoundingClientRect()))"
+    )
+    page.press("Tab")
+    assert page.focus == "Skip to the content"
+    page.close()

@@ -101,6 +101,14 @@ function close() {
 }
 
 /** Open the view that the address names; `#/turns/ID` is the view `turns` with the rest `["ID"]`. */
+// Scrolls as `scrollIntoView` does, which would also say from where the first Tab goes on: past the skip link.
+function bring(anchor) {
+  const at = anchor.getBoundingClientRect(), room = nav.getBoundingClientRect();
+  nav.scrollBy(
+    Math.min(0, at.left - room.left) + Math.max(0, at.right - room.right),
+    Math.min(0, at.top - room.top) + Math.max(0, at.bottom - room.bottom));
+}
+
 async function route() {
   const token = takeToken();
   if (token) return enter(token);
@@ -120,7 +128,7 @@ async function route() {
   for (const anchor of nav.querySelectorAll("a")) {
     const isHere = anchor.dataset.view === name || (name === "tapes" && anchor.dataset.view === "turns");
     mark(anchor, "aria-current", isHere ? "page" : null);
-    if (isHere) anchor.scrollIntoView({ block: "nearest", inline: "nearest" });
+    if (isHere) bring(anchor);
   }
   main.className = `view-${name}`;
   main.tabIndex = ["approvals", "inbox", "health"].includes(name) ? 0 : -1; // these may have nothing else that keys can scroll from
