@@ -28,7 +28,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-codex",
     plugin="codex",
-    does="the program answers, and a second turn continues the program's session",
+    does="`codex` answers, and a second turn continues the session of `codex`",
     against="a fake of the program `codex` on the PATH",
     settings={"model": "gpt-5-codex"},
     hooks=("run_model",),

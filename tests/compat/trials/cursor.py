@@ -29,7 +29,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-cursor",
     plugin="cursor",
-    does="the program says who is logged in, and answers; a second turn continues the program's session",
+    does="`cursor-agent` says who is logged in, and answers; a second turn continues the session of `cursor-agent`",
     against="a fake of the program `cursor-agent` on the PATH",
     hooks=("run_model",),
     turn=turn,

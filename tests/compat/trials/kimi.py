@@ -28,7 +28,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-kimi",
     plugin="kimi",
-    does="the program answers, and a second turn continues the program's session",
+    does="`kimi` answers, and a second turn continues the session of `kimi`",
     against="a fake of the program `kimi` on the PATH",
     settings={"model_name": "k2"},
     hooks=("run_model",),

@@ -40,7 +40,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-mcp-server",
     plugin="mcp-server",
-    does="a client lists the tools, finds run_model, and starts a turn with it",
+    does="a client lists the tools, finds the tool run_model, and starts a turn with it",
     against="the real client of fastmcp, over HTTP",
     hooks=("provide_channels",),
     turn=turn,

@@ -23,7 +23,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-wecom",
     plugin="wecom",
-    does="the bot answers a direct message: first with a sign that it works, then with the answer",
+    does="the bot answers a direct message: first with a sign that it is busy, then with the answer",
     against="a fake of WeCom's WebSocket at openws.work.weixin.qq.com; the library wecom-aibot-python-sdk speaks to it",
     settings={"bot_id": "bot1", "secret": "secret"},
     answers={"bot_id": "bot1", "secret": "secret", "dm_policy": "open", "group_policy": "disabled"},
