@@ -236,7 +236,7 @@ async def test_minutes_are_kept_for_six_hours(monkeypatch: pytest.MonkeyPatch) -
     for minute in range(0, 2 * MOST_MINUTES, 2):
         monkeypatch.setattr("time.time", lambda minute=minute: minute * MINUTE + 5.0)
         for number in range(3):
-            minutes.add("ok" if number else "failed", (10, 1), number)
+            minutes.add(minute * MINUTE + 5.0, "ok" if number else "failed", (10, 1), number)
     told: dict[str, Any] = minutes.describe()
     assert told["step"] == MINUTE
     assert len(told["p50"]) == MOST_MINUTES - 1

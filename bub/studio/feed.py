@@ -1,7 +1,7 @@
 """What one browser gets as it happens: a batch is made when it can take one, of the state as it is then.
 
 So a browser that does not read costs what it got last, and no queue. Batches are fewer if they are dear: making
-them takes a quarter of a hundredth of a processor at most, however many browsers look.
+them takes a fifth of a hundredth of a processor at most, however many browsers look.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_STAGES = 64
 """How many turns and stages there are in a batch; what has changed beside them is in the next one."""
 
 _FASTEST = 0.25
-_SHARE = 400
+_SHARE = 500
 """How long, in seconds, there is no batch after another, and how many times as long as it took to make that."""
 
 _LOOKS = 3

@@ -76,9 +76,9 @@ class Minutes:
     def __init__(self) -> None:
         self._minutes: deque[Minute] = deque(maxlen=MOST_MINUTES)
 
-    def add(self, outcome: str, tokens: tuple[int, int], seconds: float) -> None:
-        """Count a turn that is over now."""
-        number = int(time.time() // MINUTE)
+    def add(self, ended: float, outcome: str, tokens: tuple[int, int], seconds: float) -> None:
+        """Count a turn that ended at a Unix time."""
+        number = int(ended // MINUTE)
         if not self._minutes or self._minutes[-1].number < number:  # a clock that is set back counts for the last one
             self._minutes.append(Minute(number))
         self._minutes[-1].add(outcome, tokens, seconds)

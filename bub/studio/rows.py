@@ -67,6 +67,11 @@ class PastTurn(msgspec.Struct, frozen=True, gc=False):
     error: str
 
     @property
+    def ended(self) -> float:
+        """When it ended, as a Unix time."""
+        return self.facts.at + self.seconds
+
+    @property
     def weight(self) -> int:
         """About how much room it takes, in activities."""
         return 4 + len(self.stages) + len(self.activities)

@@ -37,14 +37,14 @@ EVENTS, RATE = 100, 50
 PACES = tuple(float(one) for one in os.environ.get("PACES", "0.05 0.25").split())
 """How many events each turn has in a second, while what the studio takes is measured: 50 of all turns together, then
 250; a core carries both well."""
-SECONDS, BEGIN = float(os.environ.get("SECONDS", "330")), 40.0
+SECONDS, BEGIN = float(os.environ.get("SECONDS", "210")), 40.0
 """How long these turns are, and within what time all have begun."""
 PROBES = 40
 """How many short turns follow each other in one gateway, before the other gateway has as many."""
-CYCLES = 4
+CYCLES = 2
 PHASE, SETTLE = 15.0, 3.0
 """How often in a round each way is watched, for how many seconds, and how long it has begun before that."""
-ROUNDS = int(os.environ.get("ROUNDS", "5"))
+ROUNDS = int(os.environ.get("ROUNDS", "10"))
 GATEWAYS = max(os.sched_getaffinity(0))
 """The core that the gateways have for themselves."""
 MINUTE = float(os.environ.get("SECONDS_STOPPED", "60"))
