@@ -74,6 +74,12 @@ def test_a_gateway_is_installed_runs_and_is_removed(desk: Desk) -> None:
     assert f"LAB_KEY: set in this shell only; the service reads them from {desk.folder}/.env" in done.stderr
     assert (desk.folder / "port").exists()  # its channel listens
 
+    other = desk.gateway("--install", "--yes", "--log-format", "json")
+    assert other.returncode == 0, other.stderr
+    assert '"gateway" "--log-format" "json"' in unit.read_text()
+    shown = desk.gateway("--install", "--roles", "channels")
+    assert '"gateway" "--roles" "channels"' in shown.stdout
+
     again = desk.gateway("--install", "--yes")
     assert again.returncode == 0, again.stderr
     assert desk.units == [unit]

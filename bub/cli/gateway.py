@@ -77,7 +77,9 @@ def gateway(
         return service.uninstall(options_of(ctx), yes=yes)
     if install:
         _names_of(_open(ctx), enable_channel)  # what would not start is not installed
-        return service.install(options_of(ctx), _options_again(enable_channel, listen, watch), yes=yes)
+        return service.install(
+            options_of(ctx), _options_again(enable_channel, listen, watch, roles, log_format), yes=yes
+        )
     log_to(bub_home(os.environ) / "logs", debug=os.environ.get("BUB_DEBUG") == "1", shown=log_format)
     open_log()  # before a library has something to say
     terminated = _watch_for_sigterm()
@@ -126,13 +128,17 @@ def _names_of(framework: BubFramework, enabled: list[str] | None) -> Sequence[st
     return enabled or _channels_of_profile(framework)
 
 
-def _options_again(enabled: list[str] | None, listen: str | None, watch: bool) -> list[str]:
+def _options_again(
+    enabled: list[str] | None, listen: str | None, watch: bool, roles: Roles, log_format: Form
+) -> list[str]:
     """Return the options as a service has to give them again."""
     if listen:
         ListenAddress.of(listen)
     said = [word for name in enabled or () for word in ("--enable-channel", name)]
     said += ["--listen", listen] if listen else []
-    return [*said, *(["--watch"] if watch else [])]
+    said += ["--watch"] if watch else []
+    said += ["--roles", roles] if roles != "all" else []
+    return [*said, *(["--log-format", log_format] if log_format != "text" else [])]
 
 
 def _watch_for_sigterm() -> Event:
