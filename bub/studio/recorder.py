@@ -19,7 +19,7 @@ _MOST_STAGES = 5_000
 _ERROR = 1_000
 
 _TOGETHER = 64
-"""How many turns that are over are counted at once; for each alone, all this would have to come into the cache again."""
+"""How many turns that are over are counted at once; for each alone, the cache would have to be filled again."""
 
 
 class Recorder:
