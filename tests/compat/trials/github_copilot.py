@@ -47,7 +47,7 @@ async def turn(world: World) -> None:
 TRIAL = Trial(
     package="bub-github-copilot",
     plugin="github-copilot",
-    does="`copilot` cannot continue the session, so the package begins a new one, and `copilot` answers",
+    does="if `copilot` cannot continue the session, the package begins a new one, and `copilot` answers",
     against="a fake of the program `copilot`; the setting `cli_path` names it, and github-copilot-sdk speaks to it",
     hooks=("run_model",),
     turn=turn,
