@@ -77,8 +77,13 @@ def test_a_gateway_is_installed_runs_and_is_removed(desk: Desk) -> None:
     other = desk.gateway("--install", "--yes", "--log-format", "json")
     assert other.returncode == 0, other.stderr
     assert '"gateway" "--log-format" "json"' in unit.read_text()
-    shown = desk.gateway("--install", "--roles", "channels")
+    alone = desk.gateway("--install", "--yes", "--roles", "channels")
+    assert alone.returncode == 1
+    assert "set `gateway.store` to the address of a Redis, or leave --roles out" in alone.stderr
+    assert '"gateway" "--log-format" "json"' in unit.read_text()
+    shown = desk.gateway("--install", "--roles", "channels", BUB_GATEWAY_STORE="redis://127.0.0.1:1/0")
     assert '"gateway" "--roles" "channels"' in shown.stdout
+    assert "nobody can be asked" in shown.stderr
 
     again = desk.gateway("--install", "--yes")
     assert again.returncode == 0, again.stderr

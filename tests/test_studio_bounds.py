@@ -15,7 +15,7 @@ from bub.base.trace import Trace
 from bub.base.tracing.activity import Activities
 from bub.secrets.redactor import Redactor
 from bub.studio.chatlog import RELOAD, ChatEvent, ChatLog
-from bub.studio.feed import MOST_ROWS, Feed, Reader
+from bub.studio.feed import MOST_ROWS, Feed, Reader, pause_after
 from bub.studio.live import Live
 from bub.studio.numbers import MINUTE, MOST_MINUTES, Minutes, StageNumbers, percentile
 from bub.studio.recorder import MOST_TURNS, Recorder
@@ -231,12 +231,41 @@ async def test_stages_count_and_failures_have_their_errors() -> None:
     assert all(len(error.text) <= 1_000 for error in failing.errors)
 
 
+async def test_turns_that_nobody_looks_at_are_counted_too_and_each_for_the_minute_in_which_it_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recorder = Recorder()
+    for number in range(3 * MOST_TURNS):
+        recorder.turn_ended(FakeTurn(number, at=60.0 * (number // MOST_TURNS)).end())  # type: ignore[arg-type]
+    assert len(recorder._new) < 64
+    assert len(recorder._turns) <= MOST_TURNS
+    failed = FakeTurn(1, at=120.0, error=ValueError("no"), trace=Trace([("a", "", 0.0, 0.1, "failed")], 0.0))
+    recorder.turn_ended(failed.end("failed"))  # type: ignore[arg-type]
+    monkeypatch.setattr("time.time", lambda: 200.0)
+    told: dict[str, Any] = recorder.minutes.describe()
+    assert told["from"] == 0
+    assert told["turns"] == {"failed": [0, 0, 1, 0], "ok": [MOST_TURNS] * 3 + [0]}
+    (error,) = recorder.stages["default", "a"].errors
+    assert 120.0 <= error.at < 180.0
+
+
+@pytest.mark.parametrize(
+    ("took", "browsers", "pause"),
+    [(0.0, 1, 0.25), (0.001, 1, 0.5), (0.001, 4, 2.0), (0.2, 3, 5.0)],
+    ids=["nothing to tell", "dear", "dear, for four", "a page just opened, or the garbage was looked through"],
+)
+def test_batches_are_fewer_if_they_are_dear_and_come_every_few_seconds_all_the_same(
+    took: float, browsers: int, pause: float
+) -> None:
+    assert pause_after(took, browsers) == pytest.approx(pause)
+
+
 async def test_minutes_are_kept_for_six_hours(monkeypatch: pytest.MonkeyPatch) -> None:
     minutes = Minutes()
     for minute in range(0, 2 * MOST_MINUTES, 2):
-        monkeypatch.setattr("time.time", lambda minute=minute: minute * MINUTE + 5.0)
         for number in range(3):
             minutes.add(minute * MINUTE + 5.0, "ok" if number else "failed", (10, 1), number)
+    monkeypatch.setattr("time.time", lambda: (2 * MOST_MINUTES - 2) * MINUTE + 5.0)
     told: dict[str, Any] = minutes.describe()
     assert told["step"] == MINUTE
     assert len(told["p50"]) == MOST_MINUTES - 1

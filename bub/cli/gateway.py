@@ -14,6 +14,7 @@ import typer
 
 from bub.base.diagnostics import Diagnostic, PipelineError
 from bub.base.locate import bub_home
+from bub.base.redis.settings import store_address
 from bub.channels.enabling import ALL
 from bub.channels.server import ListenAddress
 from bub.cli import service
@@ -25,7 +26,7 @@ from bub.cli.options import options_of
 from bub.cli.page_address import handing_over
 from bub.errors import UsageError
 from bub.framework import BubFramework
-from bub.gateway.serving import Gateway
+from bub.gateway.serving import Gateway, no_store
 from bub.gateway.systemd import Systemd
 from bub.inbox.shared.share import CHANNELS, ROLES, TURNS
 from bub.log import Form, log_to, log_warning, open_log
@@ -76,7 +77,10 @@ def gateway(
     if uninstall:
         return service.uninstall(options_of(ctx), yes=yes)
     if install:
-        _names_of(_open(ctx), enable_channel)  # what would not start is not installed
+        framework = _open(ctx)
+        _names_of(framework, enable_channel)  # what would not start is not installed
+        if roles != "all" and store_address(framework.settings) is None:
+            raise no_store()
         return service.install(
             options_of(ctx), _options_again(enable_channel, listen, watch, roles, log_format), yes=yes
         )

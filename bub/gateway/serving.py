@@ -102,7 +102,7 @@ class Gateway:
                 mailbox = inbox_of(framework.home, framework.workspace, framework.settings)
                 worker = self._describe_worker() if store_address(framework.settings) is not None else None
                 if worker is None and set(self._roles) != set(ROLES):
-                    raise _no_store()
+                    raise no_store()
                 page = self._make_page(is_shared=worker is not None)
                 manager = ChannelManager(
                     framework,
@@ -322,8 +322,8 @@ def _stat_of(file: Path) -> tuple[int, int, int] | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _no_store() -> BubError:
-    """Return why a gateway that stands alone has every role."""
+def no_store() -> BubError:
+    """Return the error for a gateway that stands alone, and has every role for that reason."""
     remedy = "set `gateway.store` to the address of a Redis, or leave --roles out"
     return BubError("one gateway alone answers its channels by itself", help=remedy)
 

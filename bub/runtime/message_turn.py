@@ -117,7 +117,7 @@ class MessageTurn(WatchedTurn):
     @property
     def trace(self) -> Trace:
         """What became of each stage so far."""
-        return self._turn.trace if self._turn is not None else Trace((), 0.0)
+        return self._turn.trace if self._turn is not None else Trace((), self.began)
 
     async def reach(self) -> None:
         """Wait until those that came before from the same place have found their sessions."""

@@ -1,7 +1,7 @@
 """What one browser gets as it happens: a batch is made when it can take one, of the state as it is then.
 
 So a browser that does not read costs what it got last, and no queue. Batches are fewer if they are dear: making
-them takes a fifth of a hundredth of a processor at most, however many browsers look.
+them takes a fifth of a hundredth of a processor, however many browsers look, as long as one comes every few seconds.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _MOST_STAGES = 64
 """How many turns and stages there are in a batch; what has changed beside them is in the next one."""
 
 _FASTEST = 0.25
+_SLOWEST = 5.0
 _SHARE = 500
-"""How long, in seconds, there is no batch after another, and how many times as long as it took to make that."""
+"""How long, in seconds, there is no batch after another: at least, at most, and how many times as long as that took."""
 
 _LOOKS = 3
 """In how many batches the stores are asked for questions, once other turns ask: a question is kept a moment later."""
@@ -119,6 +120,11 @@ def _some(names: Sequence[_T], most: int, first: int) -> Sequence[_T]:
     return [*names[first:], *names[:first]][:most]
 
 
+def pause_after(took: float, browsers: int) -> float:
+    """Return for how many seconds there is no batch after one that took a processor so many seconds."""
+    return min(max(_FASTEST, took * _SHARE * browsers), _SLOWEST)
+
+
 class Feed:
     """Serves the feed as server-sent events, each to one browser until that has gone, or its session is over."""
 
@@ -153,7 +159,7 @@ class Feed:
                 text = b"event: batch\ndata: " + msgspec.json.encode(batch, enc_hook=str) + b"\n\n"
             elif trio.current_time() - last >= _KEPT_OPEN:
                 text = b": \n\n"
-            pause = max(_FASTEST, (thread_time() - began) * _SHARE * self._studio.pulse.browsers)
+            pause = pause_after(thread_time() - began, self._studio.pulse.browsers)
             if text:
                 await send({"type": "http.response.body", "body": text, "more_body": True})
                 last = trio.current_time()

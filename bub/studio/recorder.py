@@ -1,6 +1,7 @@
 """What is remembered of turns for the page: the last ones, numbers of stages, minutes. Nothing grows without end.
 
-A turn's end costs some microseconds; whatever else there is to compute, a browser that asks has computed for it.
+A turn's end costs some microseconds. Some dozens of turns are counted at once, or when a browser asks; whatever else
+there is to compute, a browser that asks has computed for it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from bub.studio.rows import PastTurn, past_of
 
 MOST_TURNS = 1_000
 _MOST_WEIGHT = 40_000
-"""How many turns are remembered, and how many stages and activities of all of them."""
+"""How many turns are remembered, and how many stages and activities of all of them that are counted."""
 
 _MOST_STAGES = 5_000
 _ERROR = 1_000

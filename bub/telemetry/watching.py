@@ -59,7 +59,7 @@ class TelemetryWatcher:
                 kind,
                 turn.outcome,
                 error_of(turn.error) if turn.outcome == "failed" else "",
-                getattr(trace, "began", turn.began),
+                trace.began,
                 trace,
                 turn.profile.graph,
                 tuple(activities.all),

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -33,7 +34,8 @@ from fakes.studio_gateway import LINK, Visitor
 
 CHATS = int(os.environ.get("CHATS", "1000"))
 EVENTS, RATE = 100, 50
-"""Of each turn, while views are opened and while a browser has stopped reading: more than a core carries."""
+"""Of each turn, while views are opened and while a browser has stopped reading: more than a core carries. A short turn
+has as many events at once."""
 PACES = tuple(float(one) for one in os.environ.get("PACES", "0.05 0.25").split())
 """How many events each turn has in a second, while what the studio takes is measured: 50 of all turns together, then
 250; a core carries both well."""
@@ -103,6 +105,7 @@ def running(address: str, model: str, studio: str) -> Iterator[Run]:
             process = subprocess.Popen(
                 GATEWAY, cwd=folder, env={**os.environ, **ours, "BENCH_FOLDER": name}, stdout=log, stderr=log
             )
+        os.sched_setaffinity(process.pid, {GATEWAYS})
         try:
             yield Run(Path(name), [process])
         finally:
@@ -188,10 +191,9 @@ class Pair:
     def __init__(self, on: Run, off: Run) -> None:
         self._gateways = on, off
         self._probes = [Run(run.folder / "probes", run.processes) for run in self._gateways]
+        self._began = time.monotonic()
         for run in self._gateways:
-            for process in run.processes:
-                os.sched_setaffinity(process.pid, {GATEWAYS})
-        self._ends = [run.give(Order(CHATS, 1, rate=CHATS / BEGIN)) for run in self._gateways]
+            run.give(Order(CHATS, 1, rate=CHATS / BEGIN))
         time.sleep(BEGIN + SETTLE)
 
     def watch(self) -> Seen:
@@ -205,7 +207,7 @@ class Pair:
                 order = Order(PROBES, 1, first_chat=probe.orders * PROBES, at_once=1)
                 took[number].extend(probe.order(order).took)
         with_it, without = (run.processor - its for run, its in zip(self._gateways, before, strict=True))
-        assert not any(end.exists() for end in self._ends), "the long turns are over: let them take longer"
+        assert time.monotonic() < self._began + SECONDS, "the first of the long turns are over: let them take longer"
         return Seen(time.monotonic() - began, (with_it, without), took)
 
 
@@ -216,7 +218,7 @@ def measure_ways(address: str, model: str) -> None:
     round the ways follow each other several times, so that what they differ by is seen of the same processes.
     """
     rounds = [watch_round(address, model) for _ in range(ROUNDS)]
-    heads = ("turns", "a turn", "its core", "more of it", "slower (means)", "slower (medians)", "than unseen")
+    heads = ("turns", "a turn", "core without", "more with it", "slower (means)", "slower (medians)", "than unseen")
     print(f"{'':<20}" + "".join(f"{head:>18}" for head in heads))
     for name in rounds[0]:
         seen = [ways[name] for ways in rounds]
@@ -244,8 +246,8 @@ def watch_round(address: str, model: str) -> dict[str, Seen]:
         ways["one reads the feed"] = lambda: reading(*link)
         if find_chromium() is not None:
             ways["a browser looks"] = lambda: looking(*link)
-        for _ in range(CYCLES):
-            for name, look in ways.items():
+        for cycle in range(CYCLES):
+            for name, look in list(ways.items())[:: -1 if cycle % 2 else 1]:
                 with look():
                     seen = pair.watch()
                 found[name] = found[name].join(seen) if name in found else seen
@@ -317,7 +319,7 @@ def measure() -> None:
     with answering() as address:
         for pace in PACES if "ways" in parts else ():
             print(f"{pace:g} a second in each turn, {pace * CHATS:,.0f} in all:")
-            measure_ways(address, f"{round(pace * SECONDS)}/{pace}")
+            measure_ways(address, f"{ceil(pace * SECONDS)}/{pace}")
         if set(parts) == {"ways"}:
             return
         with running(address, f"{EVENTS}/{RATE}", STUDIO) as on:

@@ -105,7 +105,10 @@ def test_the_view_that_is_open_is_in_sight_in_the_navigation_and_the_first_tab_i
     page.go(office.link)
     page.see("main h1")
     page.press("8")
-    page.see("main textarea")
+    page.see("#file-text")
+    page.call("reload")
+    page.see("#file-text")
+    assert page.look("document.querySelector('#nav [aria-current]').dataset.view") == "file"
     assert page.look(
         "(([at, room]) => at.left >= room.left - 1 && at.right <= room.right + 1 && room.width < nav.scrollWidth)"
         "([document.querySelector('#nav [aria-current]'), nav].map((one) => one.getBoundingClientRect()))"

@@ -100,7 +100,6 @@ function close() {
   view = null;
 }
 
-/** Open the view that the address names; `#/turns/ID` is the view `turns` with the rest `["ID"]`. */
 // Scrolls as `scrollIntoView` does, which would also say from where the first Tab goes on: past the skip link.
 function bring(anchor) {
   const at = anchor.getBoundingClientRect(), room = nav.getBoundingClientRect();
@@ -109,6 +108,7 @@ function bring(anchor) {
     Math.min(0, at.top - room.top) + Math.max(0, at.bottom - room.bottom));
 }
 
+/** Open the view that the address names; `#/turns/ID` is the view `turns` with the rest `["ID"]`. */
 async function route() {
   const token = takeToken();
   if (token) return enter(token);
