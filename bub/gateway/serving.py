@@ -323,7 +323,7 @@ def _stat_of(file: Path) -> tuple[int, int, int] | None:
 
 
 def no_store() -> BubError:
-    """Return the error for a gateway that stands alone, and has every role for that reason."""
+    """Return the error for a gateway that shares no store, and so has every role."""
     remedy = "set `gateway.store` to the address of a Redis, or leave --roles out"
     return BubError("one gateway alone answers its channels by itself", help=remedy)
 
