@@ -234,13 +234,13 @@ async def test_stages_count_and_failures_have_their_errors() -> None:
 async def test_turns_that_nobody_looks_at_are_counted_too_and_each_for_the_minute_in_which_it_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    recorder = Recorder()
+    recorder: Any = Recorder()
     for number in range(3 * MOST_TURNS):
-        recorder.turn_ended(FakeTurn(number, at=60.0 * (number // MOST_TURNS)).end())  # type: ignore[arg-type]
+        recorder.turn_ended(FakeTurn(number, at=60.0 * (number // MOST_TURNS)).end())
     assert len(recorder._new) < 64
     assert len(recorder._turns) <= MOST_TURNS
     failed = FakeTurn(1, at=120.0, error=ValueError("no"), trace=Trace([("a", "", 0.0, 0.1, "failed")], 0.0))
-    recorder.turn_ended(failed.end("failed"))  # type: ignore[arg-type]
+    recorder.turn_ended(failed.end("failed"))
     monkeypatch.setattr("time.time", lambda: 200.0)
     told: dict[str, Any] = recorder.minutes.describe()
     assert told["from"] == 0

@@ -194,11 +194,11 @@ class Pair:
         self._began = time.monotonic()
         for run in self._gateways:
             run.give(Order(CHATS, 1, rate=CHATS / BEGIN))
-        time.sleep(BEGIN + SETTLE)
+        time.sleep(BEGIN + SETTLE)  # so long the turns take to begin, in processes that say nothing of it
 
     def watch(self) -> Seen:
         """Let short turns run in the two in turn, never at once, and note what both gateways spend meanwhile."""
-        time.sleep(SETTLE)
+        time.sleep(SETTLE)  # what a browser asks for when it comes is not what it costs while it looks
         began, before = time.monotonic(), [run.processor for run in self._gateways]
         took: tuple[list[float], list[float]] = [], []
         while time.monotonic() < began + PHASE:
