@@ -497,6 +497,15 @@ async def test_closing_cancels_what_runs_and_the_next_call_opens_it_again() -> N
         await island.close()
 
 
+async def test_closing_leaves_no_thread_however_it_meets_the_one_that_watches() -> None:
+    impatient = Patience(blocked=0.0005, cancelled=0.2, ending=0.2)
+    for _ in range(200):
+        island = Island("thrice", impatient)
+        await island.call(lambda: None)
+        await island.close()
+        assert not threads_of("thrice")
+
+
 async def test_what_waits_when_the_loop_ends_is_told(island: Island) -> None:
     begun = trio.Event()
 

@@ -55,7 +55,8 @@ class LoopThread:
         self._when_over: list[Callable[[], None]] = []
         self._thread = threading.Thread(target=self._run, name=f"bub island {plugin}", daemon=True)
         self._thread.start()
-        threading.Thread(target=self._watch, name=f"bub island {plugin}, watched", daemon=True).start()
+        self._watcher = threading.Thread(target=self._watch, name=f"bub island {plugin}, watched", daemon=True)
+        self._watcher.start()
 
     @property
     def is_here(self) -> bool:
@@ -127,6 +128,7 @@ class LoopThread:
         error = IslandError(self.plugin, f"the asyncio loop of plugin `{self.plugin}` has ended")
         for opened in tuple(self.opened):
             opened.fail(error)
+        self._watcher.join(self.patience.ending)
         for tell in self._when_over:
             tell()
 
@@ -164,7 +166,7 @@ class LoopThread:
                 log_warning("island.runs_again", adapter=self.plugin)
             if self._has_answered and not self.opened:
                 self._needed.clear()
-                if not self.opened:
+                if not self.opened and not self._over.is_set():  # either may have come before the line above
                     self._needed.wait()
             if self._has_answered:
                 unanswered, self._has_answered = 0, False
