@@ -42,7 +42,7 @@ KEPT = (
     Rung(
         "turn",
         "stages, model, tools",
-        ("the turn runs again, three times at most; tools that", "change something ask before they run again"),
+        ("the turn runs again, until it has run three times;", "tools that change something ask before they run again"),
     ),
     Rung("out of the inbox, into the outbox", "one transaction", ("both have happened, or neither has",), "gate"),
     Rung("outbox", "on the disk", ("the reply waits, with its text fixed",), "stream"),
