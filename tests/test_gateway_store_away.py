@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from fakes.command_line import bub
 from fakes.gateway import FILES, gateway
 from fakes.redis_server import RedisServer
 
@@ -88,6 +89,17 @@ def test_a_gateway_that_waits_for_its_store_ends_at_a_signal(folder: Path) -> No
         assert "gateway.ended" in running.log
     assert "Traceback" not in running.log
     assert "secret" not in running.log
+
+
+def test_bubs_own_folder_is_not_removed_while_a_gateway_with_a_store_runs(folder: Path) -> None:
+    with gateway(folder, ready=False, BUB_GATEWAY_STORE=NOBODY) as running:
+        running.wait_for_log("store.away")
+        refused = bub(folder, "uninstall", "--yes")
+        assert refused.returncode == 1 and "another process works in" in refused.stderr
+        with gateway(folder, ready=False, BUB_GATEWAY_STORE=NOBODY) as other:  # gateways share the folder
+            other.wait_for_log("store.away")
+    removed = bub(folder, "uninstall", "--yes")
+    assert removed.returncode == 0, removed.stderr
 
 
 WORDS = {

@@ -211,7 +211,9 @@ def test_nothing_is_removed_while_somebody_chats(home: Path, tmp_path: Path) -> 
             sitting.see_prompt()
         assert one.leave() == 0
         done = bub(tmp_path, "uninstall", "--yes")
-        assert done.returncode == 1 and f"works in {home}: a chat, a gateway, an MCP server, or" in done.stderr
+        assert (
+            done.returncode == 1 and f"works in {home}: a chat, a gateway, bub studio, an MCP server, or" in done.stderr
+        )
         assert set(before) <= set(left(home))
         assert two.leave() == 0
     with (home / "chats.lock").open("r+") as held:

@@ -21,6 +21,7 @@ from bub.cli import service
 from bub.cli.exits import INTERRUPTED
 from bub.cli.findings import ShownPipelineError
 from bub.cli.gateway_status import show_status
+from bub.cli.held_home import hold_home
 from bub.cli.opening import open_framework
 from bub.cli.options import options_of
 from bub.cli.page_address import handing_over
@@ -93,7 +94,7 @@ def gateway(
         wanted = listen or (framework.settings.get("gateway") or {}).get("listen")
         address = ListenAddress.of(wanted) if wanted else None
         names = _names_of(framework, enable_channel)
-        with handing_over(framework.home) as announce:
+        with hold_home(framework.home), handing_over(framework.home) as announce:
             served = Gateway(
                 framework,
                 names,

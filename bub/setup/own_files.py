@@ -53,7 +53,7 @@ OWN_FILES = (
         is_common=True,
     ),
     OwnFiles("what you typed in bub chat", ("history/HASH",)),
-    OwnFiles("a sign that bub chat or bub mcp serve runs", ("chats.lock",)),
+    OwnFiles("a sign that a gateway, bub chat, bub studio or bub mcp serve runs", ("chats.lock",)),
     OwnFiles("the address of a gateway's page, with its token", ("pages/*",), is_common=True),
     OwnFiles("the log", ("logs/bub.log", "logs/bub.log.N")),
     OwnFiles(
@@ -64,7 +64,7 @@ OWN_FILES = (
 """All files that Bub makes in its own folder; plugins may make others."""
 
 LOCKS = ("tapes/inbox-HASH.lock", "local/lock", "chats.lock")
-"""Files that a gateway, an installation of the local model, chats and MCP servers keep locked as long as they run."""
+"""Files that stay locked as long as a gateway, a chat, a studio, an MCP server or an installation of a model runs."""
 
 _MEANINGS = {"HASH": "[0-9a-f]{16}", "N": "[0-9]{1,10}", r"\*": "[^/]*"}
 _PLACEHOLDER = r"HASH|\bN\b|\\\*"

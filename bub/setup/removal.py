@@ -51,7 +51,7 @@ def is_shared(home: Path) -> bool:
 
 @contextmanager
 def hold_locks(home: Path, files: Iterable[FoundFile]) -> Iterator[None]:
-    """Keep gateways, chats and MCP servers from starting. Raises BubError if one runs, or installs a model."""
+    """Keep gateways, chats, studios and MCP servers from starting. Raises BubError if one runs, or installs a model."""
     with ExitStack() as held:
         for file in files:
             if any(is_path_of(file.path, lock) for lock in LOCKS):
@@ -68,8 +68,9 @@ def _lock(descriptor: int, path: Path) -> None:
     except BlockingIOError:
         said = os.read(descriptor, 32)
         holder = f"process {said.decode()}" if said.isdigit() else "another process"
+        what = "a chat, a gateway, bub studio, an MCP server, or an installation of the local model"
         raise BubError(
-            f"{holder} works in {path.parent}: a chat, a gateway, an MCP server, or an installation of the local model",
+            f"{holder} works in {path.parent}: {what}",
             help="end it, then try again; nothing was removed",
         ) from None
 
