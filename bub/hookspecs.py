@@ -319,9 +319,10 @@ class BubHookSpecs:
         workspace: Path,
         fire: Fire,
     ) -> Result[None]:
-        """Called when the model stage is over, whether it answered, failed or was cancelled. Returns nothing.
+        """Called when the model stage is over. Returns nothing.
 
-        `model_output` is the text so far, "" if there is none.
+        If the stage that calls it is a clean-up, as in `bub:default` and `bub:ethos`, it is called even if the model
+        stage failed or was cancelled. `model_output` is the text so far, "" if there is none.
         """
 
     @_point("broadcast")
@@ -549,10 +550,12 @@ class BubHookSpecs:
 
     @_point("firstresult", returns=(str,), bootstrap=True)
     def admit_message(self, session_id: str, message: Envelope, turn: Admission) -> Result[str]:
-        """Called for each message of a channel, before its turn. Return what becomes of it, or None for "process".
+        """Called for each message of a channel, before its turn. Return what becomes of it, or None.
 
         "process" gives it a turn of its own, "drop" forgets it, "follow_up" lets it wait until the session is idle, and
-        "steer" gives it to the turn under way. `turn` says how busy the session is.
+        "steer" gives it to the turn under way. `turn` says how busy the session is. If all plugins return None,
+        `when_busy` of the channel decides; but under `concurrency: parallel` it is "process", otherwise "follow_up" for
+        a comma command.
         """
 
     # Bootstrap: called by the framework while it starts, never inside a turn. All are sync-only.

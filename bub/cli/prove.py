@@ -53,7 +53,7 @@ def prove(
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds of real time that a profile may take.")] = PATIENCE,
     format: Annotated[FindingFormat, typer.Option(help="How findings are printed.")] = FindingFormat.text,  # noqa: A002 (the option)
 ) -> int:
-    """Let every implementation fail in every way, and prove that no guard gives way.
+    """Let every implementation fail in many ways, and prove that no guard gives way.
 
     Without PATH, Bub proves the file that `bub run` would use. Plugins run in a copy of the workspace, without network
     and other processes. Ends with 1 if a law is broken or a file has errors (with --strict: warnings), else with 0.

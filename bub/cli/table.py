@@ -28,7 +28,7 @@ COMMANDS: Mapping[str, Entry] = MappingProxyType(
         "explain": Entry("bub.cli.explain:explain", "Show the values that count, and who set each of them."),
         "graph": Entry("bub.cli.graph:graph", "Draw the stages of a pipeline: text, Mermaid or DOT."),
         "test": Entry("bub.cli.test:test", "Run the tests of pipeline files."),
-        "prove": Entry("bub.cli.prove:prove", "Let every plugin fail in every way, and prove that no guard gives way."),
+        "prove": Entry("bub.cli.prove:prove", "Let every plugin fail in many ways, and prove that no guard gives way."),
         "diff": Entry("bub.cli.diff:diff", "Show what changes in behaviour between two pipelines."),
         "hooks": Entry("bub.cli.hooks:hooks", "Show each hook point, its kind and its plugins in call order."),
         "plugins": Entry("bub.cli.plugins:app", "Show the plugins that are there; add, update and remove some."),
