@@ -320,6 +320,28 @@ async def test_an_answer_that_is_known_is_streamed_to_who_wants_a_stream(worksho
     assert kinds == ["accepted", "reply", "end"]
 
 
+async def test_a_request_whose_answer_was_too_long_to_be_kept_is_accepted_even_if_it_wants_a_stream(
+    workshop: Workshop,
+) -> None:
+    prompts: list[str] = []
+
+    def run_model(prompt: str) -> str:
+        prompts.append(prompt)
+        return "long " * 1_000
+
+    body = b'{"message": {"text": "a"}}'
+    token = {"authorization": f"Bearer {TOKEN}", "idempotency-key": "k"}
+    async with served(workshop, run_model=run_model) as door:
+        for path, headers in (("/hooks/open", token), ("/hooks/alarm", signed(body))):
+            first = await door.post(path, content=body, headers=headers)
+            assert texts(first) == ["long " * 1_000]
+            for accept in ("*/*", "text/event-stream"):
+                with trio.fail_after(8):  # less than it would wait for an answer
+                    again = await door.post(path, content=body, headers={**headers, "accept": accept})
+                assert (again.status_code, again.json()) == (202, {"message_id": first.json()["message_id"]})
+    assert prompts == ["a", "a"]
+
+
 async def test_replies_of_a_turn_that_another_gateway_took_reach_who_waits_and_no_other_is_lost() -> None:
     async def kept(message: ChannelMessage) -> None: ...
 
