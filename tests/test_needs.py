@@ -60,6 +60,9 @@ def codes(found: Sequence[Diagnostic]) -> list[str]:
         ('routes: [{match: {chat_id: "${env:SAID}"}, profile: default}]', "7"),
         ('profiles: {default: {budget: {tool_calls: "${env:SAID}"}}}', "5"),
         ('profiles: {default: {channels: ["${env:SAID}"]}}', "cli"),
+        ('profiles: {default: {reach: {read: ["${env:SAID}"]}}}', "/srv"),
+        ('profiles: {default: {reach: {write: [workspace, "/srv/${env:SAID}"]}}}', "books"),
+        ('profiles: {default: {approvers: {telegram: ["${env:SAID}"]}}}', "77"),
     ],
 )
 def test_a_pipeline_that_an_unset_variable_would_change_does_not_start(

@@ -63,7 +63,7 @@ TOOLS = "tools"
 VERSION = "version"
 """The key without which nothing is a pipeline file."""
 
-_LIMITS = ("budget", "channels")
+_LIMITS = ("budget", "channels", "reach", "approvers")
 """The keys of a profile beside `TOOLS` whose references are replaced for a run, by whoever needs them."""
 
 PLUGIN_RULES: tuple[Callable[[Plan, Offers], None], ...] = (
