@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -124,6 +125,57 @@ def test_the_profile_chosen_at_start_gets_what_no_route_takes(folder: Path) -> N
     assert texts(profiles_page([facts(text, "bare")["bare"]], 80))[-1] == "  gets     every message that no route takes"
     unreached = texts(profiles_page([facts(text)["bare"]], 80))[-1]
     assert unreached == "  gets     no message, unless `--profile bare` chooses it"
+
+
+CHOSEN = """
+    version: 1
+    extends: bub:default
+    settings:
+      http:
+        clients: {phone: {token: "${env:T}", profiles: [b, c]}}
+        webhooks: {issues: {token: "${env:T}", prompt: "{body}", profile: b}}
+    schedules:
+      morning: {cron: "0 8 * * *", message: Hi, session: "telegram:7", profile: b}
+      evening: {cron: "0 8 * * *", message: Hi, session: "telegram:7", profile: d, enabled: false}
+    profiles:
+      default: {}
+      b: {}
+      c: {}
+      d: {}
+      other: {schedules: {night: {cron: "0 8 * * *", message: Hi, session: "telegram:7", profile: d}}}
+"""
+
+
+def gets(text: str, profile: str, start: str = "default") -> list[str]:
+    """What a profile gets, line by line."""
+    lines = texts(profiles_page([facts(text, start)[profile]], 100))
+    at = next(index for index, line in enumerate(lines) if line.startswith("  gets "))
+    return [line.removeprefix("  gets").strip() for line in lines[at:]]
+
+
+def test_a_profile_that_schedules_clients_and_webhooks_name_gets_their_messages() -> None:
+    text = dedent(CHOSEN)
+    assert gets(text, "b") == [
+        "the messages of the schedule `morning` (pipelines.yaml:9:77)",
+        "the requests of the HTTP client `phone` that name it (pipelines.yaml:6:53)",
+        "the requests to the webhook `issues` (pipelines.yaml:7:71)",
+    ]
+    assert gets(text, "c") == ["the requests of the HTTP client `phone` that name it (pipelines.yaml:6:56)"]
+    phone = {"kind": "client", "name": "phone", "file": "pipelines.yaml", "line": 6, "column": 56}
+    assert facts(text)["c"].as_dict()["named_by"] == [phone]
+
+
+def test_only_what_is_on_in_the_profile_chosen_at_start_names_profiles() -> None:
+    text = dedent(CHOSEN)
+    assert gets(text, "d") == ["no message, unless `--profile d` chooses it"]
+    assert gets(text, "d", "other") == ["the messages of the schedule `night` (pipelines.yaml:16:95)"]
+
+
+def test_every_profile_gets_the_sessions_that_choose_it_if_sessions_may_choose() -> None:
+    text = "version: 1\nprofiles:\n  c: {hooks: {personality_switched: {kind: modifying}}}\n  b: {}\n"
+    assert gets(text, "b") == ["no message, unless `--profile b` chooses it"]
+    routed = f"{text}routes: [{{match: {{channel: cli}}, profile: c}}]\n"
+    assert gets(routed, "b") == ["the messages of sessions that choose it (pipelines.yaml:3:15)"]
 
 
 def test_a_variable_that_chooses_the_model_chooses_it_for_all() -> None:

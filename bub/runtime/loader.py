@@ -211,7 +211,7 @@ class _Loading(msgspec.Struct):
                 further = list(profiles_of(self.document)) if profile.has_personalities else []
                 if plan.profile == start:
                     further += [one.profile for one in _schedules_of(plan) if one.profile]
-                    further += [name for name, _, _ in profiles_served(plan.root)]
+                    further += [served.profile for served in profiles_served(plan.root)]
                 waiting += [other for other in dict.fromkeys(further) if other not in {*self.settings, *waiting}]
         if failed is not None:
             raise PipelineError(findings) from failed

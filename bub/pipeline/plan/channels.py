@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Set
+from typing import Literal
+
+import msgspec
 
 from bub.base.diagnostics import Place, is_slip
 from bub.base.globs import is_glob, matcher
@@ -63,18 +66,28 @@ def _matches_one(glob: str, channels: Iterable[str]) -> bool:
     return any(map(matcher(glob), channels))
 
 
-def profiles_served(root: Node) -> Iterator[tuple[str, str, Node]]:
-    """The profiles that clients and webhooks of the channel `http` reach: the name, its path, and where it is said."""
+class ServedProfile(msgspec.Struct, frozen=True):
+    """A profile that the client or the webhook called `name` reaches: the path and the node that say so."""
+
+    profile: str
+    kind: Literal["client", "webhook"]
+    name: str
+    path: str
+    node: Node
+
+
+def profiles_served(root: Node) -> Iterator[ServedProfile]:
+    """The profiles that clients and webhooks of the channel `http` reach, and where it is said."""
     path = ".".join(_SERVED)
     for client, said in mappings_in(root.get(*_SERVED, "clients")):
         listed = said.get("profiles")
         for index, node in enumerate(listed.elements() if listed is not None else ()):
             if (name := text_of(node)) is not None:
-                yield name, f"{path}.clients.{client}.profiles[{index}]", node
+                yield ServedProfile(name, "client", client, f"{path}.clients.{client}.profiles[{index}]", node)
     for webhook, said in mappings_in(root.get(*_SERVED, "webhooks")):
         node_ = said.get("profile")
         if node_ is not None and (name := text_of(node_)) is not None:
-            yield name, f"{path}.webhooks.{webhook}.profile", node_
+            yield ServedProfile(name, "webhook", webhook, f"{path}.webhooks.{webhook}.profile", node_)
 
 
 def plugins_named(root: Node) -> Iterator[str]:

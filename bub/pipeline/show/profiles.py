@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from bub.base.diagnostics import Place
 from bub.base.layout import EMPTY, Line, Span, cells, indent_text, label_text, line
+from bub.hookspecs import PERSONALITY_POINT
 from bub.pipeline.check.validate import profiles_of
+from bub.pipeline.plan.channels import profiles_served
 from bub.pipeline.plan.layers.person import Person
 from bub.pipeline.plan.origins import Lookup, flow, lookup_of, origins_of
-from bub.pipeline.plan.plan import make_plan
+from bub.pipeline.plan.plan import Plan, make_plan
 from bub.pipeline.plan.routes import match_in_words
 from bub.pipeline.plan.scalars import flag_of, names_of, text_of
+from bub.pipeline.plan.schedules.schedule import nodes_of
 from bub.pipeline.plan.shown import document_to_show
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.merge import Document
@@ -31,6 +34,28 @@ class Lead:
 
     def as_dict(self) -> dict[str, Any]:
         return {"match": dict(self.match), **_place(self.place)}
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """What names a profile for its messages beside routes, and where: `name` is "" for the sessions of people."""
+
+    kind: Literal["schedule", "client", "webhook", "session"]
+    name: str
+    place: Place
+
+    @property
+    def words(self) -> str:
+        """The messages that the profile gets because of it."""
+        return {
+            "schedule": f"the messages of the schedule `{self.name}`",
+            "client": f"the requests of the HTTP client `{self.name}` that name it",
+            "webhook": f"the requests to the webhook `{self.name}`",
+            "session": "the messages of sessions that choose it",
+        }[self.kind]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "name": self.name or None, **_place(self.place)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +100,7 @@ class ProfileFacts:
     model: str | None
     limits: Mapping[str, Any]
     leads: tuple[Lead, ...]
+    named_by: tuple[Naming, ...]
 
     def as_dict(self) -> dict[str, Any]:
         allow = list(self.tools.allow) if self.tools.allow is not None else None
@@ -95,6 +121,7 @@ class ProfileFacts:
             "model": self.model,
             **{name: self.limits.get(name) for name in ("budget", "concurrency")},
             "routes": [lead.as_dict() for lead in self.leads],
+            "named_by": [naming.as_dict() for naming in self.named_by],
         }
 
 
@@ -106,21 +133,24 @@ def profiles(
     `environ` is the real environment, and `person` what holds in every folder: both can choose the model.
     """
     document = document_to_show(document)
-    return tuple(_facts(document, name, chosen_at_start, environ, person) for name in profiles_of(document))
+    names = profiles_of(document)
+    plans = {name: make_plan(document, name) for name in dict.fromkeys((*names, chosen_at_start))}
+    named = list(_named(plans, chosen_at_start))
+    return tuple(
+        _facts(plans[name], lookup_of(plans[name], environ, person), named, at_start=name == chosen_at_start)
+        for name in names
+    )
 
 
-def _facts(
-    document: Document, name: str, chosen_at_start: str, environ: Mapping[str, str], person: Person | None
-) -> ProfileFacts:
-    plan = make_plan(document, name)
-    lookup = lookup_of(plan, environ, person)
+def _facts(plan: Plan, lookup: Lookup, named: Iterable[tuple[str, Naming]], *, at_start: bool) -> ProfileFacts:
+    document, name = plan.document, plan.profile
     written = document.root.get("profiles", name)
     profile = lookup.redact(plan.effective.profile_node or Node({}, Place(document.file)), ("profiles", name))
     channels = profile.get("channels")
     return ProfileFacts(
         name=name,
         place=written.where if written is not None else None,
-        at_start=name == chosen_at_start,
+        at_start=at_start,
         bases=tuple(reversed(plan.effective.chain[:-1])),
         description=text_of(profile.get("description")) or "",
         plugins={plugin: _note_on_plugin(plan.root.get("plugins", plugin)) for plugin, _ in plan.allowlist},
@@ -129,6 +159,7 @@ def _facts(
         model=_model(lookup),
         limits={key: node.plain() for key, node in profile.items() if key in ("budget", "concurrency")},
         leads=tuple(_leads(document, name)),
+        named_by=tuple(naming for profile_named, naming in named if profile_named == name),
     )
 
 
@@ -156,11 +187,36 @@ def _model(lookup: Lookup) -> str | None:
 
 
 def _leads(document: Document, profile: str) -> Iterator[Lead]:
-    section = document.root.get("routes")
-    for route in section.elements() if section is not None else ():
+    for route in _elements(document.root.get("routes")):
         match = route.get("match")
         if match is not None and match.is_mapping and text_of(route.get("profile")) == profile:
             yield Lead({name: glob.plain() for name, glob in match.items()}, route.place)
+
+
+def _named(plans: Mapping[str, Plan], start: str) -> Iterator[tuple[str, Naming]]:
+    """Yield each profile that something beside routes names, as Bub reads it when it starts with the profile `start`.
+
+    The sessions of people may choose every profile if a profile that can get a turn has the hook point for that.
+    """
+    root = plans[start].root
+    reached = [start, *(text_of(route.get("profile")) or "" for route in _elements(root.get("routes")))]
+    for name, node in nodes_of(root):
+        target = node.get("profile")
+        if target is not None and (profile := text_of(target)) is not None:
+            reached.append(profile)
+            yield profile, Naming("schedule", name, target.place)
+    for served in profiles_served(root):
+        reached.append(served.profile)
+        yield served.profile, Naming(served.kind, served.name, served.node.place)
+    for profile in reached:
+        point = plans[profile].root.get("hooks", PERSONALITY_POINT) if profile in plans else None
+        if point is not None:
+            yield from ((name, Naming("session", "", point.where)) for name in plans)
+            return
+
+
+def _elements(node: Node | None) -> tuple[Node, ...]:
+    return node.elements() if node is not None else ()
 
 
 def _describe_allowed(allow: Sequence[str] | None) -> str:
@@ -198,13 +254,18 @@ def _profile(facts: ProfileFacts, width: int) -> Iterator[Line]:
     for name, limit in facts.limits.items():
         yield from label_text(f"  {name}", flow(limit), width, max(_LABEL + 2, len(name) + 3))
     label = "  gets"
-    for lead in facts.leads:
-        yield from label_text(label, f"{match_in_words(lead.match)} ({lead.place})", width, _LABEL + 2)
+    for words in _gets(facts):
+        yield from label_text(label, words, width, _LABEL + 2)
         label = ""
+
+
+def _gets(facts: ProfileFacts) -> Iterator[str]:
+    yield from (f"{match_in_words(lead.match)} ({lead.place})" for lead in facts.leads)
+    yield from (f"{naming.words} ({naming.place})" for naming in facts.named_by)
     if facts.at_start and all(lead.match for lead in facts.leads):
-        yield from label_text(label, "every message that no route takes", width, _LABEL + 2)
-    elif not facts.leads:
-        yield from label_text(label, f"no message, unless `--profile {facts.name}` chooses it", width, _LABEL + 2)
+        yield "every message that no route takes"
+    elif not facts.leads and not facts.named_by:
+        yield f"no message, unless `--profile {facts.name}` chooses it"
 
 
 def _title(facts: ProfileFacts, width: int) -> Iterator[Line]:

@@ -55,16 +55,16 @@ def check_served(plan: Plan) -> None:
     if plan.root.get("settings", "http") is None:
         return
     known = _profiles_of(plan)
-    for name, path, node in profiles_served(plan.root):
-        if name not in known:
+    for served in profiles_served(plan.root):
+        if served.profile not in known:
             plan.findings.add_unknown(
                 CODE,
-                f"`{path}` is profile `{name}`, which does not exist",
-                node.place,
-                name,
+                f"`{served.path}` is profile `{served.profile}`, which does not exist",
+                served.node.place,
+                served.profile,
                 known,
-                path=path,
-                help=f"add `{name}` under `profiles:`, or name one that is there",
+                path=served.path,
+                help=f"add `{served.profile}` under `profiles:`, or name one that is there",
             )
 
 

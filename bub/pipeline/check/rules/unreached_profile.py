@@ -22,7 +22,7 @@ def check(outline: Outline) -> None:
     used += [test.get("profile") for _, test in tests.items()] if tests is not None else []
     if root.get("schedules") is not None:
         used += [schedule.get("profile") for _, schedule in late.nodes_of(root)]
-    used += [node for _, _, node in profiles_served(root)]
+    used += [served.node for served in profiles_served(root)]
     reached = {DEFAULT_PROFILE, *(text_of(node) for node in used)}
     if any(route.get("profile") is None for route in routes.elements()):
         return  # where it leads is still to be said
