@@ -35,7 +35,7 @@ Say = Callable[[str, str], Awaitable[None]]
 class Order(msgspec.Struct):
     """So many chats say so many messages each; at `rate` a second in all, or the next one behind each reply if 0.
 
-    No more than `at_once` chats of the latter talk at a time.
+    No more than `at_once` chats of the latter talk at a time. What is `without` is for who obeys to know.
     """
 
     chats: int
@@ -43,6 +43,7 @@ class Order(msgspec.Struct):
     rate: float = 0.0
     first_chat: int = 0
     at_once: int = 100
+    without: bool = False
 
 
 class Result(msgspec.Struct):
@@ -126,7 +127,11 @@ class Line(Channel):
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         task_status.started()
         async for order, file in read_orders(self._folder):
+            self.begin(order)
             write_whole(file, await self._talk.obey(order))
+
+    def begin(self, order: Order) -> None:
+        """Do what an order needs before it is obeyed: nothing here."""
 
     async def _say(self, chat: str, message_id: str) -> None:
         await self._handler({"channel": self.name, "chat_id": chat, "content": SAID, "message_id": message_id})

@@ -2,9 +2,11 @@
 
 What the studio takes is measured while a gateway with it works beside one without it, on the same core, so that other
 work on the machine meets both. How long the thousand turns take is the model's pace, whatever the gateway does. So
-short turns run beside them, whose model does not wait: now in the one gateway, now in the other. A core does not carry
-1,000 turns at 50 events a second each; how usable the page is then, and what it costs if a browser stops reading, is
-measured too.
+short turns run beside them, whose model does not wait: now in the one gateway, now in the other. Of two processes that
+do the same, one is faster for as long as it lives, by more than what is looked for. So by how much turns are slower is
+also measured within one process: for some of the time its studio does nothing for a turn. A core does not carry 1,000
+turns at 50 events a second each; how usable the page is then, and what it costs if a browser stops reading, is measured
+too.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ has as many events at once."""
 PACES = tuple(float(one) for one in os.environ.get("PACES", "0.05 0.25").split())
 """How many events each turn has in a second, while what the studio takes is measured: 50 of all turns together, then
 250; a core carries both well."""
-SECONDS, BEGIN = float(os.environ.get("SECONDS", "210")), 40.0
+SECONDS, BEGIN = float(os.environ.get("SECONDS", "240")), 40.0
 """How long these turns are, and within what time all have begun."""
 PROBES = 40
 """How many short turns follow each other in one gateway, before the other gateway has as many."""
@@ -50,6 +52,7 @@ ROUNDS = int(os.environ.get("ROUNDS", "10"))
 GATEWAYS = max(os.sched_getaffinity(0))
 """The core that the gateways have for themselves."""
 MINUTE = float(os.environ.get("SECONDS_STOPPED", "60"))
+NOT_AT_WORK = "it does nothing"
 VIEWS = ("Turns", "Approvals", "Health", "Plots", "Graph")
 
 PLUGIN = """
@@ -57,7 +60,12 @@ import os
 from pathlib import Path
 
 from bub import hookimpl
+from bub.secrets.redactor import Redactor
+from bub.studio.recorder import Recorder
 from tests.bench._line import Line
+
+WITH = Recorder.turn_ended, Redactor.text
+WITHOUT = (lambda recorder, turn: None), (lambda redactor, text: text)
 
 class Streaming(Line):
     def on_event(self, event, message):
@@ -65,6 +73,9 @@ class Streaming(Line):
 
 class Probes(Streaming):
     name = "probes"
+
+    def begin(self, order):  # without: no turn is remembered, and the page's token is looked for in no text
+        Recorder.turn_ended, Redactor.text = WITHOUT if order.without else WITH
 
 @hookimpl
 def provide_channels(message_handler):
@@ -196,15 +207,18 @@ class Pair:
             run.give(Order(CHATS, 1, rate=CHATS / BEGIN))
         time.sleep(BEGIN + SETTLE)  # so long the turns take to begin, in processes that say nothing of it
 
-    def watch(self) -> Seen:
-        """Let short turns run in the two in turn, never at once, and note what both gateways spend meanwhile."""
+    def watch(self, *, without: bool) -> Seen:
+        """Let short turns run in the two in turn, never at once, and note what both gateways spend meanwhile.
+
+        If it is `without`, the studio does nothing for a turn.
+        """
         time.sleep(SETTLE)  # what a browser asks for when it comes is not what it costs while it looks
         began, before = time.monotonic(), [run.processor for run in self._gateways]
         took: tuple[list[float], list[float]] = [], []
         while time.monotonic() < began + PHASE:
             for number in (0, 1, 1, 0):
                 probe = self._probes[number]
-                order = Order(PROBES, 1, first_chat=probe.orders * PROBES, at_once=1)
+                order = Order(PROBES, 1, first_chat=probe.orders * PROBES, at_once=1, without=without)
                 took[number].extend(probe.order(order).took)
         with_it, without = (run.processor - its for run, its in zip(self._gateways, before, strict=True))
         assert time.monotonic() < self._began + SECONDS, "the first of the long turns are over: let them take longer"
@@ -215,15 +229,16 @@ def measure_ways(address: str, model: str) -> None:
     """Print what the studio takes of the gateway's core, and by how much turns are slower: means, and their errors.
 
     Each round has new gateways: of two processes that do the same, one is faster for as long as it lives. Within a
-    round the ways follow each other several times, so that what they differ by is seen of the same processes.
+    round the ways follow each other several times, so that what they differ by is seen of the same processes: the last
+    column is by how much turns are slower than while the studio of the same process does nothing for them.
     """
     rounds = [watch_round(address, model) for _ in range(ROUNDS)]
-    heads = ("turns", "a turn", "core without", "more with it", "slower (means)", "slower (medians)", "than unseen")
+    heads = ("turns", "a turn", "core without", "more with it", "slower (means)", "slower (medians)", "than without")
     print(f"{'':<20}" + "".join(f"{head:>18}" for head in heads))
     for name in rounds[0]:
         seen = [ways[name] for ways in rounds]
         took = [seconds for one in seen for seconds in one.took[1]]
-        unseen = [next(iter(ways.values())).slower(statistics.median) for ways in rounds]
+        none = [ways[NOT_AT_WORK].slower(statistics.median) for ways in rounds]
         medians = [one.slower(statistics.median) for one in seen]
         cells = [
             f"{len(took):,}",
@@ -232,7 +247,7 @@ def measure_ways(address: str, model: str) -> None:
             mean_of([one.share for one in seen]),
             mean_of([one.slower(statistics.mean) for one in seen]),
             mean_of(medians),
-            mean_of([its - nobodys for its, nobodys in zip(medians, unseen, strict=True)]),
+            mean_of([its - before for its, before in zip(medians, none, strict=True)]),
         ]
         print(f"{name:<20}" + "".join(f"{cell:>18}" for cell in cells), flush=True)
 
@@ -242,15 +257,19 @@ def watch_round(address: str, model: str) -> dict[str, Seen]:
     found: dict[str, Seen] = {}
     with running(address, model, STUDIO) as on, running(address, model, "") as off:
         pair, link = Pair(on, off), link_of(on)
-        ways: dict[str, Callable[[], AbstractContextManager[object]]] = {"nobody looks": nullcontext}
+        ways: dict[str, Callable[[], AbstractContextManager[object]]] = {NOT_AT_WORK: nullcontext}
+        ways["nobody looks"] = nullcontext
         ways["one reads the feed"] = lambda: reading(*link)
         if find_chromium() is not None:
             ways["a browser looks"] = lambda: looking(*link)
         for cycle in range(CYCLES):
             for name, look in list(ways.items())[:: -1 if cycle % 2 else 1]:
                 with look():
-                    seen = pair.watch()
+                    seen = pair.watch(without=name == NOT_AT_WORK)
                 found[name] = found[name].join(seen) if name in found else seen
+        for run in (on, off):
+            log = (run.folder / "0" / "log").read_text(encoding="utf-8")
+            assert "turn.failed" not in log, f"turns have failed\n{log[-2000:]}"
     return found
 
 
