@@ -220,9 +220,9 @@ class Pair:
                 probe = self._probes[number]
                 order = Order(PROBES, 1, first_chat=probe.orders * PROBES, at_once=1, without=without)
                 took[number].extend(probe.order(order).took)
-        with_it, without = (run.processor - its for run, its in zip(self._gateways, before, strict=True))
+        spent, of_other = (run.processor - its for run, its in zip(self._gateways, before, strict=True))
         assert time.monotonic() < self._began + SECONDS, "the first of the long turns are over: let them take longer"
-        return Seen(time.monotonic() - began, (with_it, without), took)
+        return Seen(time.monotonic() - began, (spent, of_other), took)
 
 
 def measure_ways(address: str, model: str) -> None:
