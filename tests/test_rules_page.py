@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from conftest import Write
 
 from bub.base.diagnostics import Diagnostic
 from bub.pipeline.check.outline import outline_of
-from bub.pipeline.check.validate import check_outline
+from bub.pipeline.check.validate import check_files, check_outline
+from bub.pipeline.source.discovery import PipelineFile
 from bub.pipeline.source.merge import load_text
 
 
@@ -27,6 +29,13 @@ def test_a_page_that_others_reach_is_encrypted(listen: str) -> None:
 @pytest.mark.parametrize("listen", ["127.0.0.1:9465", "localhost:0", "[::1]:9465", "${env:LISTEN}", "${env:HOST}:9465"])
 def test_a_page_of_this_machine_is_taken(listen: str) -> None:
     assert check(f'{{listen: "{listen}"}}') == []
+
+
+@pytest.mark.parametrize("listen", ["x", "0.0.0.0", ":9465", "0.0.0.0:99999", "bub.example.org:web", "a b:9465"])
+def test_what_is_no_address_is_only_a_value_that_does_not_fit(write: Write, listen: str) -> None:
+    text = f'version: 1\nextends: bub:default\nsettings: {{gateway: {{studio: {{listen: "{listen}"}}}}}}\n'
+    file = PipelineFile("pipelines.yaml", write("pipelines.yaml", text))
+    assert [found.code for found in check_files([file]).diagnostics] == ["B105"]
 
 
 def test_what_the_file_says_holds_in_a_profile() -> None:

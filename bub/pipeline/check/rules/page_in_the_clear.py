@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
+import re
+from typing import Any
 
 from bub.pipeline.check.outline import Outline
 from bub.pipeline.plan.settings import all_settings
 from bub.pipeline.source.interpolate import references
+from bub.pipeline.source.schemas import settings_schema
 
 CODE = "B253"
 
@@ -36,8 +39,11 @@ def check_pages(outline: Outline) -> None:
 
 
 def _is_reached(listen: str) -> bool:
-    """Whether an address is surely one that other machines reach; a reference may stand for anything."""
-    if references(listen):
+    """Whether an address is surely one that other machines reach; a reference may stand for anything.
+
+    What is no address is none: the schema tells that.
+    """
+    if references(listen) or not re.search(_pattern(), listen):
         return False
     host = listen.rpartition(":")[0].removeprefix("[").removesuffix("]")
     if host == "localhost":
@@ -46,3 +52,11 @@ def _is_reached(listen: str) -> bool:
         return not ipaddress.ip_address(host).is_loopback
     except ValueError:
         return True
+
+
+def _pattern() -> str:
+    """The pattern of the schema for an address."""
+    schema: Any = settings_schema()
+    for name in (*_SECTION, "listen"):
+        schema = schema["properties"][name]
+    return str(schema["pattern"])
