@@ -81,6 +81,12 @@ def test_a_pipeline_that_an_unset_variable_would_change_does_not_start(
     assert found_by(lambda: bub(text, guard=GUARD)) == ()
 
 
+@pytest.mark.parametrize("said", ["reach: {read: ['${file:nowhere}']}", "approvers: {telegram: ['${file:nowhere}']}"])
+def test_a_profile_that_refers_to_a_file_that_is_not_there_does_not_start(bub: Workshop, said: str) -> None:
+    text = f"extends: bub:default\nprofiles: {{default: {{plugins: [], {said}}}}}\n"
+    assert codes(found_by(lambda: bub(text))) == ["B032"]
+
+
 def test_what_nobody_needs_may_lack_its_variable(bub: Workshop) -> None:
     text = """
         extends: bub:default
