@@ -596,6 +596,48 @@ def test_a_new_profile_counts_if_sessions_choose_theirs() -> None:
     assert "nobody is asked any more before tool `bash` is used" in dangers(chosen, chosen.replace(*more[0]))
 
 
+NEW_PROFILE = ("routes:", "  mine: {extends: default, tools: {ask: []}}\nroutes:")
+SCHEDULE = 'schedules: {night: {cron: "0 8 * * *", message: Hi, session: "telegram:7", profile: %s}}'
+ALARM = 'alarm: {secret: "${env:ALARM}",'
+
+
+@pytest.mark.parametrize(
+    "naming",
+    [
+        ("settings:", f"{SCHEDULE % 'mine'}\nsettings:"),
+        ("profiles: [guests]", "profiles: [guests, mine]"),
+        (ALARM, f"{ALARM} profile: mine,"),
+        ("  guests:\n", f"  guests:\n    {SCHEDULE % 'mine'}\n"),
+    ],
+    ids=["schedule", "client", "webhook", "schedule of a profile to start with"],
+)
+def test_a_new_profile_counts_if_something_beside_routes_names_it(naming: Edit) -> None:
+    assert "tool `bash`" in " ".join(dangers(PIPELINE, edited(NEW_PROFILE, naming)))
+
+
+def test_a_new_profile_does_not_count_if_what_names_it_is_off_or_only_in_itself() -> None:
+    off = SCHEDULE.replace("profile: %s", "profile: mine, enabled: false")
+    said = "nobody is asked any more before tool `bash` is used"
+    assert said not in dangers(PIPELINE, edited(NEW_PROFILE, ("settings:", f"{off}\nsettings:")))
+    itself = NEW_PROFILE[1].replace("ask: []}", f"ask: []}}, {SCHEDULE % 'mine'}")
+    assert said not in dangers(PIPELINE, edited((NEW_PROFILE[0], itself)))
+
+
+def test_a_new_profile_is_compared_with_the_one_that_the_webhook_or_client_reached_before() -> None:
+    old = edited((ALARM, f"{ALARM} profile: guests,"))
+    profile = NEW_PROFILE[1].replace("ask: []", 'ask: [bash, fs.write, fs.edit], deny: [web.fetch], allow: ["*", bash]')
+    for naming in ((f"{ALARM} profile: guests", f"{ALARM} profile: mine"), ("[guests]}}", "[guests, mine]}}")):
+        new = old.replace("routes:", profile, 1).replace(*naming)
+        assert "tool `bash` may be used" in " ".join(dangers(old, new))
+
+
+def test_a_profile_that_is_gone_is_compared_with_the_one_that_its_webhook_reaches_now() -> None:
+    old = edited((NEW_PROFILE[0], "  mine: {tools: {allow: [fs.read]}}\nroutes:"), (ALARM, f"{ALARM} profile: mine,"))
+    new = edited((ALARM, f"{ALARM} profile: default,"))
+    assert "profile `mine` is gone; its messages get `default` now" in [one.message for one in changes(old, new)]
+    assert "tool `bash` may be used" in " ".join(dangers(old, new))
+
+
 def test_gates_that_change_places_guard_the_same() -> None:
     one = [("  tool_gate:", "  screen: {kind: gate, takes: [prompt]}\n  tool_gate:")]
     first, second = "  screen: {before: run_model}\n", f"  moderate: {STAGE}\n"

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from bub.base.diagnostics import Diagnostic, PipelineError, did_you_mean, sort_diagnostics
 from bub.errors import UsageError
-from bub.hookspecs import PERSONALITY_POINT
 from bub.pipeline.check.validate import check_document, profiles_of
 from bub.pipeline.plan.plan import Plan, make_plan
 from bub.pipeline.show.differences import (
@@ -29,7 +28,8 @@ from bub.pipeline.show.differences import (
 from bub.pipeline.show.differences.changes import Change, Changes, list_names
 from bub.pipeline.show.differences.code import lock, plugins, servers
 from bub.pipeline.show.differences.messages import route_samples
-from bub.pipeline.show.pairs import Pair, pair_profiles
+from bub.pipeline.show.pairs import Named, Pair, pair_profiles
+from bub.pipeline.show.profiles import profiles_named
 from bub.pipeline.source.merge import Document
 from bub.secrets.within import hide_within
 
@@ -124,7 +124,8 @@ class _Comparer:
             pairs, samples = [Pair(profiles[1], *profiles)], []
         else:
             samples = route_samples(self.old, self.new)
-            pairs = pair_profiles(profiles_of(self.old), profiles_of(self.new), samples, self._are_same)
+            named = self._named(self.old), self._named(self.new)
+            pairs = pair_profiles(profiles_of(self.old), profiles_of(self.new), samples, named, self._are_same)
         mistakes = self._find_mistakes(pairs)
         compared = [self._compare_pair(pair) for pair in pairs]
         routed = Changes()
@@ -154,7 +155,7 @@ class _Comparer:
             self._compare_plans(before, after, changes)
             ways.compare(before, after, changes)  # routes make them, too, which are no part of a profile
         found = changes.sort()
-        if not pair.is_reached and not self._is_chosen_by_sessions():
+        if not pair.is_reached:
             found = Changes([_without_danger(change) for change in found]).sort()
         # A name may be an address with a password, or have the default of a variable in it.
         name, old, new = (hide_within(one) if one is not None else None for one in (pair.name, pair.old, pair.new))
@@ -195,9 +196,12 @@ class _Comparer:
         others = f", and {len(more) - 1} more" if len(more) > 1 else ""
         return f"{more[0].message}{others}" if more else ""
 
-    def _is_chosen_by_sessions(self) -> bool:
-        """Return whether people may choose any profile for their session."""
-        return self.new.root.get("hooks", PERSONALITY_POINT) is not None
+    def _named(self, document: Document) -> Iterator[Named]:
+        """Yield what something beside routes names, with each profile that Bub could start with before the change."""
+        plans = {name: self.plan(document, name) for name in profiles_of(document)}
+        for start in plans:
+            if start in profiles_of(self.old):
+                yield from profiles_named(plans, start)
 
 
 def _without_danger(change: Change) -> Change:

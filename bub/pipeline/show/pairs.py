@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from bub.pipeline.show.differences.messages import Routed
+from bub.pipeline.show.profiles import Naming
 from bub.pipeline.source.merge import DEFAULT_PROFILE
+
+_SESSION = ("session", "")
+"""What names profiles for the sessions that people choose them for."""
 
 Same = Callable[[str, str], bool]
 """Whether two profiles, one of each file, do the same."""
+
+Named = tuple[str, Naming]
+"""A profile, and what names it for its messages beside routes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +34,19 @@ class Pair:
     is_renamed: bool = False
 
 
-def pair_profiles(before: Iterable[str], after: Iterable[str], samples: Iterable[Routed], same: Same) -> list[Pair]:
-    """Pair the profiles of two files, in the order of the new one, and behind them those that are gone."""
+def pair_profiles(
+    before: Iterable[str],
+    after: Iterable[str],
+    samples: Iterable[Routed],
+    named: tuple[Iterable[Named], Iterable[Named]],
+    same: Same,
+) -> list[Pair]:
+    """Pair the profiles of two files, in the order of the new one, and behind them those that are gone.
+
+    `named` are those that something beside routes names, of each file.
+    """
     olds, news, samples = list(before), list(after), list(samples)
+    swaps = list(_swaps(*named))
     gone, come = [name for name in olds if name not in news], [name for name in news if name not in olds]
     names = _find_renamed(gone, come, samples, same)
     pairs = []
@@ -39,14 +56,36 @@ def pair_profiles(before: Iterable[str], after: Iterable[str], samples: Iterable
         elif name in names:
             pairs.append(Pair(name, names[name], name, is_renamed=True))
         else:
-            got = [routed for routed in samples if routed.new == name and not routed.is_operators]
-            was = next((routed.old for routed in got if routed.old in olds), DEFAULT_PROFILE)
+            got = [routed.old for routed in samples if routed.new == name and not routed.is_operators]
+            got += [old for old, new in swaps if new == name]
+            was = next((old for old in got if old in olds), DEFAULT_PROFILE)
             pairs.append(Pair(name, was, name, is_reached=bool(got)))
     for name in gone:
         if name not in names.values():
             gets = [routed.new for routed in samples if routed.old == name and routed.new in news]
+            gets += [new for old, new in swaps if old == name and new in news]
             pairs.append(Pair(name, name, gets[0] if gets else None))
     return pairs
+
+
+def _swaps(before: Iterable[Named], after: Iterable[Named]) -> Iterator[tuple[str, str]]:
+    """Yield for each profile named now the one that the same schedule, client or webhook named before, "" if none.
+
+    Of several that a client named, it is one that it no longer names, if there is one. Sessions choose by themselves.
+    """
+    olds, news = _by_namer(before), _by_namer(after)
+    for namer, names in news.items():
+        were = olds.get(namer, []) if namer != _SESSION else []
+        gone = [old for old in were if old not in names]
+        for name in names:
+            yield name if name in were else next(iter([*gone, *were]), ""), name
+
+
+def _by_namer(named: Iterable[Named]) -> dict[tuple[str, str], list[str]]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for profile, naming in named:
+        found.setdefault((naming.kind, naming.name), []).append(profile)
+    return found
 
 
 def _find_renamed(gone: list[str], come: list[str], samples: list[Routed], same: Same) -> dict[str, str]:

@@ -135,7 +135,7 @@ def profiles(
     document = document_to_show(document)
     names = profiles_of(document)
     plans = {name: make_plan(document, name) for name in dict.fromkeys((*names, chosen_at_start))}
-    named = list(_named(plans, chosen_at_start))
+    named = list(profiles_named(plans, chosen_at_start))
     return tuple(
         _facts(plans[name], lookup_of(plans[name], environ, person), named, at_start=name == chosen_at_start)
         for name in names
@@ -193,7 +193,7 @@ def _leads(document: Document, profile: str) -> Iterator[Lead]:
             yield Lead({name: glob.plain() for name, glob in match.items()}, route.place)
 
 
-def _named(plans: Mapping[str, Plan], start: str) -> Iterator[tuple[str, Naming]]:
+def profiles_named(plans: Mapping[str, Plan], start: str) -> Iterator[tuple[str, Naming]]:
     """Yield each profile that something beside routes names, as Bub reads it when it starts with the profile `start`.
 
     The sessions of people may choose every profile if a profile that can get a turn has the hook point for that.
