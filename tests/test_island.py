@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -498,10 +498,11 @@ async def test_closing_cancels_what_runs_and_the_next_call_opens_it_again() -> N
 
 
 async def test_closing_leaves_no_thread_however_it_meets_the_one_that_watches() -> None:
-    impatient = Patience(blocked=0.0005, cancelled=0.2, ending=0.2)
+    impatient = Patience(blocked=0.01, cancelled=5, ending=5)
     for _ in range(200):
         island = Island("thrice", impatient)
-        await island.call(lambda: None)
+        with suppress(IslandBlockedError):  # on a machine that is busy
+            await island.call(lambda: None)
         await island.close()
         assert not threads_of("thrice")
 
