@@ -77,7 +77,7 @@ class ServedProfile(msgspec.Struct, frozen=True):
 
 
 def profiles_served(root: Node) -> Iterator[ServedProfile]:
-    """The profiles that clients and webhooks of the channel `http` reach, and where it is said."""
+    """Yield the profiles that clients and webhooks of the channel `http` reach, each with the place that names it."""
     path = ".".join(_SERVED)
     for client, said in mappings_in(root.get(*_SERVED, "clients")):
         listed = said.get("profiles")

@@ -124,7 +124,7 @@ class _Comparer:
             pairs, samples = [Pair(profiles[1], *profiles)], []
         else:
             samples = route_samples(self.old, self.new)
-            named = self._named(self.old), self._named(self.new)
+            named = self._find_named(self.old), self._find_named(self.new)
             pairs = pair_profiles(profiles_of(self.old), profiles_of(self.new), samples, named, self._are_same)
         mistakes = self._find_mistakes(pairs)
         compared = [self._compare_pair(pair) for pair in pairs]
@@ -196,7 +196,7 @@ class _Comparer:
         others = f", and {len(more) - 1} more" if len(more) > 1 else ""
         return f"{more[0].message}{others}" if more else ""
 
-    def _named(self, document: Document) -> Iterator[Named]:
+    def _find_named(self, document: Document) -> Iterator[Named]:
         """Yield what something beside routes names, with each profile that Bub could start with before the change."""
         plans = {name: self.plan(document, name) for name in profiles_of(document)}
         for start in plans:

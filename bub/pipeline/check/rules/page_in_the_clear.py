@@ -41,7 +41,7 @@ def check_pages(outline: Outline) -> None:
 def _is_reached(listen: str) -> bool:
     """Whether an address is surely one that other machines reach; a reference may stand for anything.
 
-    What is no address is none: the schema tells that.
+    A text that the schema does not take as an address is not reached: B105 reports it.
     """
     if references(listen) or not re.search(_pattern(), listen):
         return False
@@ -55,7 +55,7 @@ def _is_reached(listen: str) -> bool:
 
 
 def _pattern() -> str:
-    """The pattern of the schema for an address."""
+    """Return the pattern of the schema for an address."""
     schema: Any = settings_schema()
     for name in (*_SECTION, "listen"):
         schema = schema["properties"][name]
