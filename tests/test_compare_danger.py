@@ -608,8 +608,21 @@ ALARM = 'alarm: {secret: "${env:ALARM}",'
         ("profiles: [guests]", "profiles: [guests, mine]"),
         (ALARM, f"{ALARM} profile: mine,"),
         ("  guests:\n", f"  guests:\n    {SCHEDULE % 'mine'}\n"),
+        ("settings:", SCHEDULE % '"${env:P:-mine}"' + "\nsettings:"),
+        ("profiles: [guests]", 'profiles: [guests, "${env:P:-mine}"]'),
+        (ALARM, f'{ALARM} profile: "${{env:P:-mine}}",'),
+        (ALARM, f'{ALARM} profile: "${{env:P}}",'),
     ],
-    ids=["schedule", "client", "webhook", "schedule of a profile to start with"],
+    ids=[
+        "schedule",
+        "client",
+        "webhook",
+        "schedule of a profile to start with",
+        "default of a reference of a schedule",
+        "default of a reference of a client",
+        "default of a reference of a webhook",
+        "reference that may be any profile",
+    ],
 )
 def test_a_new_profile_counts_if_something_beside_routes_names_it(naming: Edit) -> None:
     assert "tool `bash`" in " ".join(dangers(PIPELINE, edited(NEW_PROFILE, naming)))
@@ -621,6 +634,18 @@ def test_a_new_profile_does_not_count_if_what_names_it_is_off_or_only_in_itself(
     assert said not in dangers(PIPELINE, edited(NEW_PROFILE, ("settings:", f"{off}\nsettings:")))
     itself = NEW_PROFILE[1].replace("ask: []}", f"ask: []}}, {SCHEDULE % 'mine'}")
     assert said not in dangers(PIPELINE, edited((NEW_PROFILE[0], itself)))
+
+
+def test_a_new_profile_that_a_reference_may_name_is_told_with_that_reference() -> None:
+    [said] = [
+        change.message
+        for change in changes(PIPELINE, edited(NEW_PROFILE, (ALARM, f'{ALARM} profile: "${{env:P}}",')))
+        if change.kind == "profiles.added"
+    ]
+    assert said == (
+        "profile `mine` is new; its messages got `default` before; perhaps it gets the requests to the webhook "
+        "`alarm`, as it is not known what `${env:P}` stands for"
+    )
 
 
 def test_a_new_profile_is_compared_with_the_one_that_the_webhook_or_client_reached_before() -> None:

@@ -112,6 +112,23 @@ def test_a_snapshot_without_routes_has_the_one_profile(tmp_path: Path) -> None:
     assert snapshot.profile_for({"channel": "other"}).name == "default"
 
 
+@pytest.mark.parametrize(("environ", "loaded"), [({}, ["default", "other"]), ({"P": "third"}, ["default", "third"])])
+@pytest.mark.parametrize(
+    "http",
+    [
+        'clients: {ada: {token: "${env:T:-0123456789abcdef}", profiles: ["${env:P:-other}"]}}',
+        'webhooks: {alarm: {secret: "${env:T:-0123456789abcdef}", profile: "${env:P:-other}"}}',
+    ],
+    ids=["client", "webhook"],
+)
+def test_a_profile_is_loaded_that_a_client_or_a_webhook_names_by_a_reference(
+    tmp_path: Path, http: str, environ: dict[str, str], loaded: list[str]
+) -> None:
+    text = f"version: 1\nextends: bub:default\nprofiles: {{other: {{}}, third: {{}}}}\nsettings: {{http: {{{http}}}}}\n"
+    snapshot = load_pipeline(document_of(tmp_path, text), profile="default", workspace=tmp_path, environ=environ)
+    assert list(snapshot.profiles) == loaded
+
+
 def test_all_findings_of_all_profiles_come_at_once_and_no_module_stays(tmp_path: Path) -> None:
     before = plugin_modules()
     text = TEXT.replace("other: {plugins: [one],", "other: {plugins: [one, gone],").replace(

@@ -88,7 +88,13 @@ def test_each_profile_stands_with_all_that_it_takes_over(folder: Path) -> None:
     )
     assert (reviewer["budget"], reviewer["channels"]) == ({"steps": 5}, ["telegram"])
     assert reviewer["routes"] == [
-        {"match": {"channel": "telegram", "chat_id": "${env:CHAT}"}, "file": "pipelines.yaml", "line": 23, "column": 5}
+        {
+            "match": {"channel": "telegram", "chat_id": "${env:CHAT}"},
+            "unknown": None,
+            "file": "pipelines.yaml",
+            "line": 23,
+            "column": 5,
+        }
     ]
 
 
@@ -146,9 +152,9 @@ CHOSEN = """
 """
 
 
-def gets(text: str, profile: str, start: str = "default") -> list[str]:
+def gets(text: str, profile: str, start: str = "default", width: int = 100, **environ: str) -> list[str]:
     """What a profile gets, line by line."""
-    lines = texts(profiles_page([facts(text, start)[profile]], 100))
+    lines = texts(profiles_page([facts(text, start, **environ)[profile]], width))
     at = next(index for index, line in enumerate(lines) if line.startswith("  gets "))
     return [line.removeprefix("  gets").strip() for line in lines[at:]]
 
@@ -161,7 +167,7 @@ def test_a_profile_that_schedules_clients_and_webhooks_name_gets_their_messages(
         "the requests to the webhook `issues` (pipelines.yaml:7:71)",
     ]
     assert gets(text, "c") == ["the requests of the HTTP client `phone` that name it (pipelines.yaml:6:56)"]
-    phone = {"kind": "client", "name": "phone", "file": "pipelines.yaml", "line": 6, "column": 56}
+    phone = {"kind": "client", "name": "phone", "unknown": None, "file": "pipelines.yaml", "line": 6, "column": 56}
     assert facts(text)["c"].as_dict()["named_by"] == [phone]
 
 
@@ -169,6 +175,60 @@ def test_only_what_is_on_in_the_profile_chosen_at_start_names_profiles() -> None
     text = dedent(CHOSEN)
     assert gets(text, "d") == ["no message, unless `--profile d` chooses it"]
     assert gets(text, "d", "other") == ["the messages of the schedule `night` (pipelines.yaml:16:95)"]
+
+
+REFERRED = """
+    version: 1
+    extends: bub:default
+    settings:
+      http:
+        clients: {phone: {token: "${env:T}", profiles: ["${env:P:-b}"]}}
+        webhooks: {issues: {token: "${env:T}", prompt: "{body}", profile: "${env:P:-b}"}}
+    schedules:
+      morning: {cron: "0 8 * * *", message: Hi, session: "telegram:7", profile: "${env:P:-b}"}
+    profiles:
+      default: {}
+      b: {}
+      c: {}
+    routes:
+      - {match: {channel: telegram}, profile: "${env:P:-b}"}
+"""
+
+
+def test_a_reference_gives_messages_to_the_profile_that_it_stands_for_at_a_start() -> None:
+    text = dedent(REFERRED)
+    said = [
+        "channel: telegram (pipelines.yaml:15:5)",
+        "the messages of the schedule `morning` (pipelines.yaml:9:77)",
+        "the requests of the HTTP client `phone` that name it (pipelines.yaml:6:53)",
+        "the requests to the webhook `issues` (pipelines.yaml:7:71)",
+    ]
+    unreached = "no message, unless `--profile {}` chooses it"
+    assert gets(text, "b") == said
+    assert gets(text, "c") == [unreached.format("c")]
+    assert gets(text, "c", P="c") == said
+    assert gets(text, "b", P="c") == [unreached.format("b")]
+
+
+def test_a_reference_that_stands_for_nothing_here_may_give_messages_to_every_profile() -> None:
+    text = dedent(REFERRED).replace("${env:P:-b}", "${env:P}")
+    why = "it is not known what `${env:P}` stands for"
+    perhaps = [
+        f"perhaps channel: telegram: {why} (pipelines.yaml:15:5)",
+        f"perhaps the messages of the schedule `morning`: {why} (pipelines.yaml:9:77)",
+        f"perhaps the requests of the HTTP client `phone` that name it: {why} (pipelines.yaml:6:53)",
+        f"perhaps the requests to the webhook `issues`: {why} (pipelines.yaml:7:71)",
+    ]
+    assert gets(text, "b", width=200) == perhaps
+    assert gets(text, "default", width=200) == ["every message that no route takes", *perhaps]
+    [morning, *_] = facts(text)["b"].as_dict()["named_by"]
+    assert (morning["name"], morning["unknown"]) == ("morning", "${env:P}")
+    assert [route["unknown"] for route in facts(text)["b"].as_dict()["routes"]] == ["${env:P}"]
+
+
+def test_a_hidden_default_is_shown_neither_as_a_profile_nor_in_words() -> None:
+    text = dedent(REFERRED).replace("${env:P:-b}", "${env:API_TOKEN:-b}")
+    assert not any("-b}" in line or line.startswith("the") for line in gets(text, "b", width=200))
 
 
 def test_every_profile_gets_the_sessions_that_choose_it_if_sessions_may_choose() -> None:

@@ -753,6 +753,10 @@ QUIET = [
     f'{HEAD}settings: {{model: "openai:a", fallback_models: ["openai:b", "groq:c"], providers: {{anthropic: {{}},'
     ' corner: {api_base: "http://127.0.0.1:9"}}}',
     f"{HEAD}stages: {{load_state: {{when: {{content: '*costs $5 (or more)?*'}}}}}}",
+    # a reference may lead to any profile
+    f"{HEAD}profiles: {{default: {{plugins: [http]}}, spare: {{plugins: []}}}}\n"
+    "routes: [{match: {channel: cli}, profile: default}]\n"
+    'settings: {http: {clients: {ada: {token: "${env:T}", profiles: ["${env:P:-spare}"]}}}}',
     # what answers nobody: a pipeline that only listens
     "hooks: {note_down: {kind: void}}\nstages: {note_down: {}}",
     # a stream can say something before it fails

@@ -32,6 +32,7 @@ from bub.pipeline.run.compiler import Planner, Recast, StandIn, as_they_are
 from bub.pipeline.run.compiler import compile as compile_graph
 from bub.pipeline.source.interpolate import read_environment, resolve
 from bub.pipeline.source.merge import SHIPPED, Document, load_document, load_shipped
+from bub.pipeline.source.referred import reader
 from bub.plugins.loading import load_plugins
 from bub.plugins.lock.facts import Lock
 from bub.plugins.plugin_set import PluginSet
@@ -211,7 +212,9 @@ class _Loading(msgspec.Struct):
                 further = list(profiles_of(self.document)) if profile.has_personalities else []
                 if plan.profile == start:
                     further += [one.profile for one in _schedules_of(plan) if one.profile]
-                    further += [served.profile for served in profiles_served(plan.root)]
+                    # References in settings are not replaced in a plan.
+                    read = reader(self.document, self.environment)
+                    further += [name for served in profiles_served(plan.root) if (name := read(served.node))]
                 waiting += [other for other in dict.fromkeys(further) if other not in {*self.settings, *waiting}]
         if failed is not None:
             raise PipelineError(findings) from failed

@@ -67,9 +67,12 @@ def _matches_one(glob: str, channels: Iterable[str]) -> bool:
 
 
 class ServedProfile(msgspec.Struct, frozen=True):
-    """A profile that the client or the webhook called `name` reaches: the path and the node that say so."""
+    """A profile that the client or the webhook called `name` reaches: the path and the node that say so.
 
-    profile: str
+    `profile` is None if only a reference names it, or nothing that can be read.
+    """
+
+    profile: str | None
     kind: Literal["client", "webhook"]
     name: str
     path: str
@@ -82,12 +85,11 @@ def profiles_served(root: Node) -> Iterator[ServedProfile]:
     for client, said in mappings_in(root.get(*_SERVED, "clients")):
         listed = said.get("profiles")
         for index, node in enumerate(listed.elements() if listed is not None else ()):
-            if (name := text_of(node)) is not None:
-                yield ServedProfile(name, "client", client, f"{path}.clients.{client}.profiles[{index}]", node)
+            yield ServedProfile(text_of(node), "client", client, f"{path}.clients.{client}.profiles[{index}]", node)
     for webhook, said in mappings_in(root.get(*_SERVED, "webhooks")):
         node_ = said.get("profile")
-        if node_ is not None and (name := text_of(node_)) is not None:
-            yield ServedProfile(name, "webhook", webhook, f"{path}.webhooks.{webhook}.profile", node_)
+        if node_ is not None:
+            yield ServedProfile(text_of(node_), "webhook", webhook, f"{path}.webhooks.{webhook}.profile", node_)
 
 
 def plugins_named(root: Node) -> Iterator[str]:

@@ -15,9 +15,8 @@ from bub.hooks.facts import SESSION
 from bub.pipeline.plan.conditions import When
 from bub.pipeline.plan.origins import flow
 from bub.pipeline.plan.shown import value_to_show
-from bub.pipeline.source.document import Node
-from bub.pipeline.source.interpolate import resolve
 from bub.pipeline.source.merge import Document
+from bub.pipeline.source.referred import reader
 
 _LABEL = 9
 
@@ -113,12 +112,7 @@ def routes_of(document: Document, environment: Mapping[str, str]) -> tuple[Route
     One with a reference that stands for nothing matches nothing: without it, it would match more than was meant.
     """
 
-    def read(node: Node | None) -> str | None:
-        if node is None or not isinstance(node.value, str):
-            return None
-        value, trouble = resolve(node, environment, base=document.base, folders=document.folders)
-        return str(value) if value is not None and not trouble else None
-
+    read = reader(document, environment)
     section = document.root.get("routes")
     routes = []
     for number, node in enumerate(section.elements() if section is not None else (), 1):

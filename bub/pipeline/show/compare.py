@@ -31,6 +31,7 @@ from bub.pipeline.show.differences.messages import route_samples
 from bub.pipeline.show.pairs import Named, Pair, pair_profiles
 from bub.pipeline.show.profiles import profiles_named
 from bub.pipeline.source.merge import Document
+from bub.pipeline.source.referred import read_default
 from bub.secrets.within import hide_within
 
 _PARTS = (
@@ -175,6 +176,8 @@ class _Comparer:
             changes.add("profiles.renamed", f"profile `{pair.old}` is called `{pair.new}`", path, come, new=pair.new)
         elif pair.name == pair.new:
             message = f"profile `{pair.name}` is new; its messages got `{pair.old}` before"
+            for one in pair.perhaps:
+                message += f"; perhaps it gets {one.words}, as it is not known what `{one.unknown}` stands for"
             changes.add("profiles.added", message, path, come, new=pair.name)
         else:
             whose = f"its messages get `{pair.new}` now" if pair.new is not None else "no message got it by itself"
@@ -201,7 +204,7 @@ class _Comparer:
         plans = {name: self.plan(document, name) for name in profiles_of(document)}
         for start in plans:
             if start in profiles_of(self.old):
-                yield from profiles_named(plans, start)
+                yield from profiles_named(plans, start, read_default)
 
 
 def _without_danger(change: Change) -> Change:

@@ -24,7 +24,7 @@ class Pair:
     """The profiles to compare: `old` and `new`; it is about the one called `name`.
 
     `new` is None for a profile that is gone and that no message got. `is_reached`: some message gets it by itself; one
-    that only who starts Bub can choose is no way in for anybody.
+    that only who starts Bub can choose is no way in for anybody. `perhaps` are references that may name a new one.
     """
 
     name: str
@@ -32,6 +32,7 @@ class Pair:
     new: str | None
     is_reached: bool = True
     is_renamed: bool = False
+    perhaps: tuple[Naming, ...] = ()
 
 
 def pair_profiles(
@@ -46,7 +47,8 @@ def pair_profiles(
     `named` are those that something beside routes names, of each file.
     """
     olds, news, samples = list(before), list(after), list(samples)
-    swaps = list(_swaps(*named))
+    found = [list(side) for side in named]
+    swaps = list(_swaps(*map(_known, found)))
     gone, come = [name for name in olds if name not in news], [name for name in news if name not in olds]
     names = _find_renamed(gone, come, samples, same)
     pairs = []
@@ -59,7 +61,9 @@ def pair_profiles(
             got = [routed.old for routed in samples if routed.new == name and not routed.is_operators]
             got += [old for old, new in swaps if new == name]
             was = next((old for old in got if old in olds), DEFAULT_PROFILE)
-            pairs.append(Pair(name, was, name, is_reached=bool(got)))
+            doubts = [naming for profile, naming in found[1] if profile == name and naming.unknown is not None]
+            perhaps = tuple(dict.fromkeys(doubts))
+            pairs.append(Pair(name, was, name, is_reached=bool(got or perhaps), perhaps=perhaps))
     for name in gone:
         if name not in names.values():
             gets = [routed.new for routed in samples if routed.old == name and routed.new in news]
@@ -79,6 +83,10 @@ def _swaps(before: Iterable[Named], after: Iterable[Named]) -> Iterator[tuple[st
         gone = [old for old in were if old not in names]
         for name in names:
             yield name if name in were else next(iter([*gone, *were]), ""), name
+
+
+def _known(named: Iterable[Named]) -> list[Named]:
+    return [(profile, naming) for profile, naming in named if naming.unknown is None]
 
 
 def _by_namer(named: Iterable[Named]) -> dict[tuple[str, str], list[str]]:

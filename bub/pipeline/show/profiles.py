@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from bub.base.diagnostics import Place
@@ -19,34 +19,50 @@ from bub.pipeline.plan.scalars import flag_of, names_of, text_of
 from bub.pipeline.plan.schedules.schedule import nodes_of
 from bub.pipeline.plan.shown import document_to_show
 from bub.pipeline.source.document import Node
+from bub.pipeline.source.interpolate import read_environment
 from bub.pipeline.source.merge import Document
+from bub.pipeline.source.referred import ReadText, reader
 from bub.plugins.shipped import BY_NAME
+from bub.secrets.within import hide_within
 
 _LABEL = 9
 
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """A route that leads to a profile: its place, and the messages it is for."""
+    """A route that leads to a profile: its place, and the messages it is for.
+
+    With `unknown`, which is a text with a reference whose value is not known, it may as well lead to another profile.
+    """
 
     match: Mapping[str, Any]
     place: Place
+    unknown: str | None = None
+
+    @property
+    def words(self) -> str:
+        """The messages it is for."""
+        return match_in_words(self.match)
 
     def as_dict(self) -> dict[str, Any]:
-        return {"match": dict(self.match), **_place(self.place)}
+        return {"match": dict(self.match), "unknown": self.unknown, **_place(self.place)}
 
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """What names a profile for its messages beside routes, and where: `name` is "" for the sessions of people."""
+    """What names a profile for its messages beside routes, and where: `name` is "" for the sessions of people.
+
+    With `unknown`, which is a text with a reference whose value is not known, it may as well name another profile.
+    """
 
     kind: Literal["schedule", "client", "webhook", "session"]
     name: str
     place: Place
+    unknown: str | None = None
 
     @property
     def words(self) -> str:
-        """The messages that the profile gets because of it."""
+        """The messages that the profile gets because of it, if it names the profile."""
         return {
             "schedule": f"the messages of the schedule `{self.name}`",
             "client": f"the requests of the HTTP client `{self.name}` that name it",
@@ -55,7 +71,7 @@ class Naming:
         }[self.kind]
 
     def as_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, "name": self.name or None, **_place(self.place)}
+        return {"kind": self.kind, "name": self.name or None, "unknown": self.unknown, **_place(self.place)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +151,17 @@ def profiles(
     document = document_to_show(document)
     names = profiles_of(document)
     plans = {name: make_plan(document, name) for name in dict.fromkeys((*names, chosen_at_start))}
-    named = list(profiles_named(plans, chosen_at_start))
+    read = reader(document, read_environment(document.base, environ)[0])
+    named = list(profiles_named(plans, chosen_at_start, read))
     return tuple(
-        _facts(plans[name], lookup_of(plans[name], environ, person), named, at_start=name == chosen_at_start)
+        _facts(plans[name], lookup_of(plans[name], environ, person), named, read, at_start=name == chosen_at_start)
         for name in names
     )
 
 
-def _facts(plan: Plan, lookup: Lookup, named: Iterable[tuple[str, Naming]], *, at_start: bool) -> ProfileFacts:
+def _facts(
+    plan: Plan, lookup: Lookup, named: Iterable[tuple[str, Naming]], read: ReadText, *, at_start: bool
+) -> ProfileFacts:
     document, name = plan.document, plan.profile
     written = document.root.get("profiles", name)
     profile = lookup.redact(plan.effective.profile_node or Node({}, Place(document.file)), ("profiles", name))
@@ -158,7 +177,7 @@ def _facts(plan: Plan, lookup: Lookup, named: Iterable[tuple[str, Naming]], *, a
         channels=_texts(channels) if channels is not None else None,
         model=_model(lookup),
         limits={key: node.plain() for key, node in profile.items() if key in ("budget", "concurrency")},
-        leads=tuple(_leads(document, name)),
+        leads=tuple(_leads(document, name, read)),
         named_by=tuple(naming for profile_named, naming in named if profile_named == name),
     )
 
@@ -186,33 +205,52 @@ def _model(lookup: Lookup) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _leads(document: Document, profile: str) -> Iterator[Lead]:
+def _leads(document: Document, profile: str, read: ReadText) -> Iterator[Lead]:
     for route in _elements(document.root.get("routes")):
         match = route.get("match")
-        if match is not None and match.is_mapping and text_of(route.get("profile")) == profile:
-            yield Lead({name: glob.plain() for name, glob in match.items()}, route.place)
+        target = route.get("profile")
+        unknown = _unknown_in(target, read)
+        if match is not None and match.is_mapping and (unknown is not None or read(target) == profile):
+            yield Lead({name: glob.plain() for name, glob in match.items()}, route.place, unknown)
 
 
-def profiles_named(plans: Mapping[str, Plan], start: str) -> Iterator[tuple[str, Naming]]:
+def profiles_named(plans: Mapping[str, Plan], start: str, read: ReadText) -> Iterator[tuple[str, Naming]]:
     """Yield each profile that something beside routes names, as Bub reads it when it starts with the profile `start`.
 
-    The sessions of people may choose every profile if a profile that can get a turn has the hook point for that.
+    The sessions of people may choose every profile if a profile that can get a turn has the hook point for that. What
+    `read` cannot tell of a reference may be every profile, too.
     """
     root = plans[start].root
-    reached = [start, *(text_of(route.get("profile")) or "" for route in _elements(root.get("routes")))]
-    for name, node in nodes_of(root):
-        target = node.get("profile")
-        if target is not None and (profile := text_of(target)) is not None:
+    reached = [start, *(read(route.get("profile")) or "" for route in _elements(root.get("routes")))]
+    for node, naming in _namings(root):
+        profile = read(node)
+        if profile is not None:
             reached.append(profile)
-            yield profile, Naming("schedule", name, target.place)
-    for served in profiles_served(root):
-        reached.append(served.profile)
-        yield served.profile, Naming(served.kind, served.name, served.node.place)
+            yield profile, naming
+        elif (unknown := _unknown_in(node, read)) is not None:
+            yield from ((name, replace(naming, unknown=unknown)) for name in plans)
     for profile in reached:
         point = plans[profile].root.get("hooks", PERSONALITY_POINT) if profile in plans else None
         if point is not None:
             yield from ((name, Naming("session", "", point.where)) for name in plans)
             return
+
+
+def _namings(root: Node) -> Iterator[tuple[Node, Naming]]:
+    """Yield the values that name a profile, each with what it does that for."""
+    for name, schedule in nodes_of(root):
+        node = schedule.get("profile")
+        if node is not None:
+            yield node, Naming("schedule", name, node.place)
+    for served in profiles_served(root):
+        yield served.node, Naming(served.kind, served.name, served.node.place)
+
+
+def _unknown_in(node: Node | None, read: ReadText) -> str | None:
+    """Return a text that `read` cannot tell, as it may be shown; None for one that it can, or that is none."""
+    if node is None or not isinstance(node.value, str) or read(node) is not None:
+        return None
+    return hide_within(node.value)
 
 
 def _elements(node: Node | None) -> tuple[Node, ...]:
@@ -260,12 +298,15 @@ def _profile(facts: ProfileFacts, width: int) -> Iterator[Line]:
 
 
 def _gets(facts: ProfileFacts) -> Iterator[str]:
-    yield from (f"{match_in_words(lead.match)} ({lead.place})" for lead in facts.leads)
-    yield from (f"{naming.words} ({naming.place})" for naming in facts.named_by)
-    if facts.at_start and all(lead.match for lead in facts.leads):
+    ways: list[Lead | Naming] = [*facts.leads, *facts.named_by]
+    yield from (f"{way.words} ({way.place})" for way in ways if way.unknown is None)
+    if facts.at_start and all(lead.match for lead in facts.leads if lead.unknown is None):
         yield "every message that no route takes"
-    elif not facts.leads and not facts.named_by:
+    elif not ways:
         yield f"no message, unless `--profile {facts.name}` chooses it"
+    for way in ways:
+        if way.unknown is not None:
+            yield f"perhaps {way.words}: it is not known what `{way.unknown}` stands for ({way.place})"
 
 
 def _title(facts: ProfileFacts, width: int) -> Iterator[Line]:

@@ -56,7 +56,7 @@ def check_served(plan: Plan) -> None:
         return
     known = _profiles_of(plan)
     for served in profiles_served(plan.root):
-        if served.profile not in known:
+        if served.profile is not None and served.profile not in known:
             plan.findings.add_unknown(
                 CODE,
                 f"`{served.path}` is profile `{served.profile}`, which does not exist",

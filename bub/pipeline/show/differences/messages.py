@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from bub.base.globs import covers, sample
 from bub.pipeline.plan.conditions import When
 from bub.pipeline.plan.routes import Route, RouteTable
-from bub.pipeline.source.document import Node
-from bub.pipeline.source.interpolate import references
 from bub.pipeline.source.merge import DEFAULT_PROFILE, Document
-from bub.secrets.within import hide_within
+from bub.pipeline.source.referred import read_default
 
 Globs = Mapping[str, str | None]
 
@@ -63,9 +61,9 @@ def read_routes(document: Document) -> Iterator[Route]:
     """Yield the routes as they are written, with the defaults of their references; what cannot be read, is not."""
     section = document.root.get("routes")
     for number, node in enumerate(section.elements() if section is not None else ()):
-        match, profile = node.get("match"), _text(node.get("profile"))
+        match, profile = node.get("match"), read_default(node.get("profile"))
         if match is not None and match.is_mapping and profile:
-            globs = {name: _text(glob) for name, glob in match.items()}
+            globs = {name: read_default(glob) for name, glob in match.items()}
             yield Route(number, {}, profile, node.place, globs, When.of(globs))
 
 
@@ -89,21 +87,6 @@ def _meet(one: Globs, other: Globs) -> Globs | None:
                 return None
             both[name] = first
     return both
-
-
-def _text(node: Node | None) -> str | None:
-    """Return a text with the defaults of its references in their places; None if it has one without.
-
-    So it is for what nobody may be shown, such as the default of a variable that is named like a secret.
-    """
-    if node is None or not isinstance(node.value, str) or hide_within(node.value) != node.value:
-        return None
-    text = node.value
-    for reference in reversed(references(text)):
-        if not reference.default:
-            return None
-        text = f"{text[: reference.start]}{reference.default}{text[reference.end :]}"
-    return text
 
 
 def _profile_of(route: Route | None) -> str:
