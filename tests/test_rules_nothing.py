@@ -757,6 +757,10 @@ QUIET = [
     f"{HEAD}profiles: {{default: {{plugins: [http]}}, spare: {{plugins: []}}}}\n"
     "routes: [{match: {channel: cli}, profile: default}]\n"
     'settings: {http: {clients: {ada: {token: "${env:T}", profiles: ["${env:P:-spare}"]}}}}',
+    # sessions may choose every profile, if the file says so, or a profile that gets messages
+    "extends: bub:ethos\nroutes: [{match: {channel: cli}, profile: default}]\nprofiles: {coder: {}}",
+    f"{HEAD}routes: [{{match: {{channel: cli}}, profile: lively}}]\n"
+    "profiles: {lively: {hooks: {personality_switched: {kind: modifying}}}, coder: {}}",
     # what answers nobody: a pipeline that only listens
     "hooks: {note_down: {kind: void}}\nstages: {note_down: {}}",
     # a stream can say something before it fails

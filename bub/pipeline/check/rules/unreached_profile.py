@@ -1,7 +1,8 @@
-"""In a file with routes, something leads to every profile."""
+"""In a file with routes, something leads to every profile, or sessions may choose theirs."""
 
 from __future__ import annotations
 
+from bub.hookspecs import PERSONALITY_POINT
 from bub.pipeline.check import late
 from bub.pipeline.check.outline import Outline
 from bub.pipeline.plan.channels import profiles_served
@@ -28,6 +29,9 @@ def check(outline: Outline) -> None:
         return  # where it leads is still to be said
     if not outline.profiles.issuperset(text_of(node) for node in used if node is not None):
         return  # a reference may lead anywhere, and a name that is misspelt to any of them
+    declaring = [root, *(node for name, node in profiles.items() if name in reached)]
+    if any(node.get("hooks", PERSONALITY_POINT) is not None for node in declaring):
+        return  # sessions may choose every profile
     for name, node in profiles.items():
         if name not in reached and node.where.file == outline.document.file:
             outline.findings.warn(
