@@ -656,6 +656,38 @@ def test_a_new_profile_is_compared_with_the_one_that_the_webhook_or_client_reach
         assert "tool `bash` may be used" in " ".join(dangers(old, new))
 
 
+@pytest.mark.parametrize(
+    ("naming", "got"),
+    [
+        (("settings:", f"{SCHEDULE % 'mine'}\nsettings:"), "it got the messages of the schedule `night` before"),
+        (("[guests]}}", "[guests, mine]}}"), "it got the requests of the HTTP client `ada` that name it before"),
+        ((ALARM, f"{ALARM} profile: mine,"), "it got the requests to the webhook `alarm` before"),
+        (
+            ("  tool_gate:", "  personality_switched: {kind: modifying}\n  tool_gate:"),
+            "it got the messages of sessions that choose it before",
+        ),
+        (
+            (ALARM, f'{ALARM} profile: "${{env:P}}",'),
+            "perhaps it got the requests to the webhook `alarm`, as it is not known what `${env:P}` stands for",
+        ),
+    ],
+    ids=["schedule", "client", "webhook", "sessions", "reference"],
+)
+def test_a_profile_that_is_gone_with_what_named_it_is_told_with_the_messages_that_it_got(
+    naming: Edit, got: str
+) -> None:
+    gone = [change.message for change in changes(edited(NEW_PROFILE, naming), PIPELINE)]
+    assert f"profile `mine` is gone; {got}" in gone
+
+
+def test_a_profile_that_is_gone_names_all_that_gave_it_messages() -> None:
+    old = edited(NEW_PROFILE, ("settings:", f"{SCHEDULE % 'mine'}\nsettings:"), (ALARM, f"{ALARM} profile: mine,"))
+    assert (
+        "profile `mine` is gone; it got the messages of the schedule `night` and the requests to the webhook `alarm` "
+        "before" in [change.message for change in changes(old, PIPELINE)]
+    )
+
+
 def test_a_profile_that_is_gone_is_compared_with_the_one_that_its_webhook_reaches_now() -> None:
     old = edited((NEW_PROFILE[0], "  mine: {tools: {allow: [fs.read]}}\nroutes:"), (ALARM, f"{ALARM} profile: mine,"))
     new = edited((ALARM, f"{ALARM} profile: default,"))

@@ -58,7 +58,7 @@ _STRENGTH = frozenset({"gates", "tools", "limits", "settings.reach"})
 class ProfileComparison:
     """What changes from profile `old` of one side to profile `new` of the other; it is about the profile `name`.
 
-    `new` is None for a profile that is gone, if no message got it.
+    `new` is None for a profile that is gone, if none of its messages gets another one now.
     """
 
     name: str
@@ -180,8 +180,8 @@ class _Comparer:
                 message += f"; perhaps it gets {one.words}, as it is not known what `{one.unknown}` stands for"
             changes.add("profiles.added", message, path, come, new=pair.name)
         else:
-            whose = f"its messages get `{pair.new}` now" if pair.new is not None else "no message got it by itself"
-            changes.add("profiles.removed", f"profile `{pair.name}` is gone; {whose}", path, gone, old=pair.name)
+            message = f"profile `{pair.name}` is gone; {_whose_messages(pair)}"
+            changes.add("profiles.removed", message, path, gone, old=pair.name)
 
     def _are_same(self, old: str, new: str) -> bool:
         changes = Changes()
@@ -205,6 +205,16 @@ class _Comparer:
         for start in plans:
             if start in profiles_of(self.old):
                 yield from profiles_named(plans, start, read_default)
+
+
+def _whose_messages(pair: Pair) -> str:
+    """Tell of a profile that is gone what its messages get now, else which ones it got before."""
+    if pair.new is not None:
+        return f"its messages get `{pair.new}` now"
+    sure = dict.fromkeys(one.words for one in pair.got if one.unknown is None)
+    doubts = [f"{one.words}, as it is not known what `{one.unknown}` stands for" for one in pair.got if one.unknown]
+    told = [f"it got {' and '.join(sure)} before"] if sure else []
+    return "; ".join([*told, *(f"perhaps it got {doubt}" for doubt in doubts)]) or "no message got it by itself"
 
 
 def _without_danger(change: Change) -> Change:

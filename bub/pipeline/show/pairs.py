@@ -23,8 +23,9 @@ Named = tuple[str, Naming]
 class Pair:
     """The profiles to compare: `old` and `new`; it is about the one called `name`.
 
-    `new` is None for a profile that is gone and that no message got. `is_reached`: some message gets it by itself; one
-    that only who starts Bub can choose is no way in for anybody. `perhaps` are references that may name a new one.
+    `new` is None for a profile that is gone, and whose messages get no other. `is_reached`: some message gets it by
+    itself; one that only who starts Bub can choose is no way in for anybody. `perhaps` are references that may name a
+    new one. `got` is what named the one that is gone, if that is gone too, or names only others now.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Pair:
     is_reached: bool = True
     is_renamed: bool = False
     perhaps: tuple[Naming, ...] = ()
+    got: tuple[Naming, ...] = ()
 
 
 def pair_profiles(
@@ -61,14 +63,14 @@ def pair_profiles(
             got = [routed.old for routed in samples if routed.new == name and not routed.is_operators]
             got += [old for old, new in swaps if new == name]
             was = next((old for old in got if old in olds), DEFAULT_PROFILE)
-            doubts = [naming for profile, naming in found[1] if profile == name and naming.unknown is not None]
-            perhaps = tuple(dict.fromkeys(doubts))
+            perhaps = tuple(naming for naming in _namings_of(name, found[1]) if naming.unknown is not None)
             pairs.append(Pair(name, was, name, is_reached=bool(got or perhaps), perhaps=perhaps))
     for name in gone:
         if name not in names.values():
             gets = [routed.new for routed in samples if routed.old == name and routed.new in news]
             gets += [new for old, new in swaps if old == name and new in news]
-            pairs.append(Pair(name, name, gets[0] if gets else None))
+            lost = () if gets else _namings_of(name, found[0])
+            pairs.append(Pair(name, name, gets[0] if gets else None, got=lost))
     return pairs
 
 
@@ -83,6 +85,11 @@ def _swaps(before: Iterable[Named], after: Iterable[Named]) -> Iterator[tuple[st
         gone = [old for old in were if old not in names]
         for name in names:
             yield name if name in were else next(iter([*gone, *were]), ""), name
+
+
+def _namings_of(profile: str, named: Iterable[Named]) -> tuple[Naming, ...]:
+    """Return what names a profile, each once, whichever profile Bub starts with."""
+    return tuple(dict.fromkeys(naming for name, naming in named if name == profile))
 
 
 def _known(named: Iterable[Named]) -> list[Named]:
