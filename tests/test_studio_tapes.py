@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,25 @@ async def test_the_part_of_a_turn_is_what_was_written_while_it_ran_and_not_what_
         rows = await read_turn(store, tmp_path, "s", at + 1, at + 7, MASK)
         assert [row["text"] for row in rows] == ["second", "by the way", "done"]
         assert await read_turn(store, tmp_path, "nobody", at, at + 7, MASK) == []
+
+
+async def test_the_part_of_a_turn_begins_with_the_anchor_and_the_system_prompt_that_it_wrote(
+    opened: Open, tmp_path: Path
+) -> None:
+    async with opened() as store:
+        began = time.time()
+        answer = said("answer", "assistant")
+        done = TapeEntry.event("loop.end")
+        await talk(store, tmp_path, "s", TapeEntry.system("Be brief."), said("first"), answer, done)
+        between = time.time() + 0.01
+        second = [said("second", at=between), said("fine", "assistant", between)]
+        prompt = replace(TapeEntry.system("Be long."), date=second[0].date)
+        await talk(store, tmp_path, "s", prompt, *second)
+        first = await read_turn(store, tmp_path, "s", began, between - 0.005, MASK)
+        assert [row["kind"] for row in first] == ["anchor", "event", "system", "message", "message", "event"]
+        # The second turn waited for the first one.
+        rows = await read_turn(store, tmp_path, "s", began, between, MASK)
+        assert [row["text"] for row in rows] == ["Be long.", "second", "fine"]
 
 
 def test_a_row_has_the_names_of_tools_and_files_and_is_cut_where_a_page_would_suffer() -> None:

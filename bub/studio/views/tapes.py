@@ -135,14 +135,25 @@ async def read_turn(
 ) -> list[dict[str, Any]]:
     """Return the rows that a turn wrote to the tape of its session; it ran from one moment (Unix seconds) to another.
 
-    A tape does not say whose turn an entry is of: they are those from what a person said last in that time. Before
-    that, the turn waited for the one before it.
+    A tape does not say whose turn an entry is of: they are those from what a person said last in that time, with what
+    is noted just before that at the beginning of a session or of a turn. Before that, the turn waited for the one
+    before it.
     """
     since, until = (datetime.fromtimestamp(moment, UTC) for moment in (began - _SLACK, max(began, ended) + _SLACK))
     query = TapeQuery(tape_name(workspace, session)).between_dates(since, until).newest().limit(_MOST_OF_A_TURN)
     entries = (await _ask(store, query))[::-1]
     first = max((index for index, entry in enumerate(entries) if entry.begins_turn), default=0)
+    while first and _leads_to_turn(entries[first - 1]):
+        first -= 1
     return [row_of(entry, mask) for entry in entries[first:]]
+
+
+def _leads_to_turn(entry: TapeEntry) -> bool:
+    """Whether a turn notes an entry before what the person said: the system prompt, or the tape's first anchor."""
+    if entry.kind == "event":  # each anchor has one behind it
+        data = entry.payload.get("data")
+        return entry.payload.get("name") == "handoff" and isinstance(data, dict) and data.get("name") == BOOTSTRAP
+    return entry.kind == "system" or entry.anchor_name == BOOTSTRAP
 
 
 # The store
