@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Write
+from fakes.command_line import bub
 from fakes.packages import HOOK, POINTS, Person, files_below, make_request, needs_time, put
 from fakes.wheels import write_wheel
 
@@ -91,7 +92,7 @@ def test_what_is_gone_from_its_environment_is_told_and_what_is_elsewhere_is_not(
     assert find_lost([gone], str(tmp_path)) == []
     shutil.rmtree(request_to.environment.prefix)
     assert find_lost([gone], str(tmp_path)) == [gone]
-    assert describe_lost(request_to.home).startswith("never-there 1.0: added with `bub plugins add`, and is not in")
+    assert describe_lost(request_to.home).startswith("never-there 1.0: added with `bub plugins add`, and is missing in")
     assert describe_lost(tmp_path / "nothing") == ""
 
 
@@ -107,6 +108,16 @@ def test_a_file_lists_a_plugin_no_more_and_keeps_its_comments_and_settings(tmp_p
         "profiles:\n  default:\n    plugins: [loud]   # mine\nsettings: {calm: {token: x}}\n"
     )
     assert find_listings(after, ["calm"], file="a.yaml", base=tmp_path) == {}
+
+
+def test_a_start_says_which_packages_are_missing_and_what_installs_them_again(tmp_path: Path) -> None:
+    calm = Added("bub-calm", "1.0", "bub-calm", sys.prefix, (), (pin("bub-calm"),))
+    update_added(tmp_path / "home", lambda old: [*old, calm])
+    done = bub(tmp_path, "hooks", BUB_HOME=str(tmp_path / "home"))
+    assert done.stderr.splitlines() == [
+        "bub: bub-calm 1.0: added with `bub plugins add`, and is missing in this environment "
+        "(`bub plugins sync` installs missing packages again)"
+    ]
 
 
 # With an installer

@@ -79,7 +79,7 @@ def _tell_lost() -> None:
     home = bub_home(os.environ)
     lost = load(LOST)(home) if (home / _ADDED).exists() else ""
     if lost:
-        print(printable(f"bub: {lost} (`{_SYNC}` installs what is gone again)"), file=sys.stderr)
+        print(printable(f"bub: {lost} (`{_SYNC}` installs missing packages again)"), file=sys.stderr)
 
 
 def _ask_for_trust(error: NotTrustedError) -> bool:

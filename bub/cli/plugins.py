@@ -96,9 +96,9 @@ def remove_plugins(ctx: typer.Context, names: _AddedNames, yes: _Yes = False, dr
 
 @app.command("sync")
 def sync_plugins(names: _Added = None, yes: _Yes = False, dry_run: _DryRun = False) -> None:
-    """Install again what was added and is gone, as after an upgrade that made the environment again: the same files.
+    """Install packages again that were added and are missing, as after an upgrade that made a new environment.
 
-    Whatever an installation that was killed left behind is taken back, too.
+    Bub installs the same files as before. Whatever an installation that was killed left behind is taken back, too.
     """
     person = person_for(yes=yes, dry_run=dry_run)
     with nothing_half("nothing was installed"):

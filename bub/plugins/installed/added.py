@@ -19,7 +19,7 @@ FILE = "plugins/added.json"
 VERSION = 1
 
 SYNC = "bub plugins sync"
-"""The command that installs again what is gone."""
+"""The command that installs missing packages again."""
 
 
 class Pin(msgspec.Struct, frozen=True):
@@ -121,4 +121,4 @@ def describe_lost(home: Path) -> str:
         return ""
     names = ", ".join(f"{one.name} {one.version}" for one in lost)
     are = "is" if len(lost) == 1 else "are"
-    return f"{names}: added with `bub plugins add`, and {are} not in this environment any more"
+    return f"{names}: added with `bub plugins add`, and {are} missing in this environment"

@@ -44,9 +44,10 @@ def choose(added: Sequence[Added], names: Sequence[str]) -> list[Added]:
 
 
 def sync(names: Sequence[str], request: Request, person: Consent) -> bool:
-    """Install again what was added and is gone: just the same files. Returns whether something was installed.
+    """Install packages again that were added and are missing: just the same files.
 
-    Raises UsageError for a name that was never added, BubError if it cannot be done; the environment then is as it was.
+    Returns whether something was installed. Raises UsageError for a name that was never added, BubError if it cannot be
+    done; the environment then is as it was.
     """
     environment, prefix = request.environment, str(request.environment.prefix)
     versions = environment.versions()
