@@ -29,6 +29,7 @@ QUESTIONS = {
     "hook order": {"docs/invocation", "docs/plugins"},
     "dead letter": {"docs/troubleshooting", "docs/channels"},
     "two machines": {"docs/scale", "docs/how-to/two-machines"},
+    "comma command": {"docs/words", "docs/agent"},
     "approve a tool": {"docs/how-to/ask-before-a-tool", "docs/tools"},
     "where is the tape": {"docs/tapes", "docs/files"},
     "OTEL": {"docs/telemetry"},
@@ -94,3 +95,8 @@ def test_a_reader_chooses_light_or_dark_and_the_choice_stays(page: Page) -> None
     assert page.look("document.body.dataset.theme") == "dark"
     assert page.look("getComputedStyle(document.body).backgroundColor") != before
     page.look("localStorage.clear()")
+
+
+def test_a_link_to_a_word_shows_what_the_word_means(page: Page) -> None:
+    page.go((SITE / "docs" / "channels.html").as_uri())
+    assert page.look("document.querySelector('a[href=\"words.html#workspace\"]').title").endswith("the agent works.")

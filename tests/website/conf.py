@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from docutils.nodes import reference
 from sphinx.util.logging import getLogger
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -61,6 +62,10 @@ PICTURE = re.compile(r'^(<img src="[^"]*pictures/[^>]+ width="(\d+)">)$', re.MUL
 PHONE = 420
 """How many pixels wide a picture may be to be made smaller on a phone."""
 
+WORDS = "docs/words"
+MEANING = re.compile(r"^### (.+)\n\n((?:.+\n)+)", re.MULTILINE)
+LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+
 BELOW = {entry.page: entry.below for entries in NAVIGATION.values() for entry in entries if entry.below}
 
 
@@ -78,6 +83,21 @@ def prepare(app: Any, doc: str, source: list[str]) -> None:
             source[0] += contents(name, entries)
     if page in BELOW:
         source[0] += contents("", BELOW[page])
+
+
+def read_meanings(text: str) -> dict[str, str]:
+    """Return what each word of the glossary means, by the word's anchor, without its links and marks."""
+    plain = {word: re.sub(r"[*`]", "", LINK.sub(r"\1", meaning)) for word, meaning in MEANING.findall(text)}
+    return {word.lower().replace(" ", "-"): " ".join(meaning.split()) for word, meaning in plain.items()}
+
+
+def explain_words(app: Any, tree: Any, doc: str) -> None:
+    """Show what a word means while the pointer is on a link that leads to the word."""
+    meanings = read_meanings((ROOT / f"{WORDS}.md").read_text(encoding="utf-8"))
+    for link in tree.findall(reference):
+        page, _, anchor = link.get("refuri", "").partition("#")
+        if page == app.builder.get_relative_uri(doc, WORDS) and anchor in meanings:
+            link["reftitle"] = meanings[anchor]
 
 
 def show_page(app: Any, doc: str, template: str, context: dict[str, Any], tree: Any) -> None:
@@ -126,6 +146,7 @@ def finish(app: Any, failed: Exception | None) -> None:
 def setup(app: Any) -> dict[str, bool]:
     app.connect("source-read", prepare)
     app.connect("builder-inited", begin)
+    app.connect("doctree-resolved", explain_words)
     app.connect("html-page-context", show_page, priority=100)  # before the theme
     app.connect("build-finished", finish)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
