@@ -77,7 +77,7 @@ class Loop(Run):
         if budget is None:
             task.state[TALLY] = self._tally  # a sub-agent's is not that of the turn
         self._anew: Callable[[], Awaitable[None]] | None = None
-        self._subagents = Subagents(framework, task, self._box, fire=self._hooks.fire, start=self._start_subagent)
+        self._subagents = Subagents(framework, task, self._box, fire=self._hooks.fire)
 
     async def __anext__(self) -> StreamEvent:
         # What the model says goes straight through: this is done for every token.
@@ -385,7 +385,7 @@ class Loop(Run):
 
     async def delegate(self, prompt: str, *, session: str, tools: Sequence[str] | None) -> str:
         """Let another agent work on a prompt; it may do at most what this one may, and starts none itself (A25)."""
-        return await self._subagents.run(prompt, session=session, tools=tools)
+        return await self._subagents.run(prompt, self._start_subagent, session=session, tools=tools)
 
     def _start_subagent(self, framework: ProfileView, task: Task, box: ToolBox, *, inherits: bool) -> Run:
         run = Loop(framework, task, box, self._budget.for_subagent(), self._context.messages if inherits else ())

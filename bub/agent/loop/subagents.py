@@ -28,21 +28,20 @@ class Start(Protocol):
 
 
 class Subagents:
-    """The sub-agents of one turn. `fire` calls a hook point by its name, `start` begins a run."""
+    """The sub-agents of one turn. `fire` calls a hook point by its name."""
 
     def __init__(
-        self, framework: ProfileView, task: Task, box: ToolBox, *, fire: Callable[..., Awaitable[Any]], start: Start
+        self, framework: ProfileView, task: Task, box: ToolBox, *, fire: Callable[..., Awaitable[Any]]
     ) -> None:
         self._framework = framework
         self._task = task
         self.box = box
         """The tools of the agent that starts them."""
         self._fire = fire
-        self._start = start
         self._named_sessions: dict[str, trio.Lock] = {}
 
-    async def run(self, prompt: str, *, session: str, tools: Sequence[str] | None) -> str:
-        """Let another agent work on a prompt and return what it says.
+    async def run(self, prompt: str, start: Start, *, session: str, tools: Sequence[str] | None) -> str:
+        """Let another agent work on a prompt, in a run that `start` begins, and return what it says.
 
         `session` is `temp`, `inherit` or the name of a session below that of the turn. The sub-agent may at most what
         the agent of the turn may, of that the `tools` if they are given, and it starts no others. Raises ToolError if a
@@ -52,7 +51,7 @@ class Subagents:
         child = f"{TEMPORARY}{uuid4().hex[:12]}" if passing else f"{self._task.session_id}/{session}"
         framework, task, box = await self._prepare(prompt, child, tools)
         async with self._named_sessions.setdefault(child, trio.Lock()):  # two in one session would interleave (P24)
-            run = self._start(framework, task, box, inherits=session == INHERIT)
+            run = start(framework, task, box, inherits=session == INHERIT)
             await self._fire("subagent_spawned", child_session_id=child)
             events, parts, result = AsyncStreamEvents(run, run.state), list[str](), None
             try:
