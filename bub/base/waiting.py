@@ -78,7 +78,7 @@ class MovingDeadline:
         self.is_set = False
         """Whether a deadline is set that can still pass."""
         self.task: trio.lowlevel.Task | None = None
-        """Whose time it bounds, once something was awaited."""
+        """Whose time it bounds, once something was awaited; nobody's when it is left."""
         self._stops = 0
         self._stopped_at = 0.0
 
@@ -181,6 +181,7 @@ class MovingDeadline:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         # It may be entered again, for what the same turn does later.
+        self.task = None
         scope, self._scope, self._set_to, self.is_set = self._scope, None, math.inf, False
         if scope is not None and scope.__exit__(kind, error, traceback) and error is not None:
             raise Expired from error  # something was awaited after its time, and without a `release`

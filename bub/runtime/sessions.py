@@ -32,9 +32,8 @@ class TurnUnderWay:
     """A turn as its session sees it: its places in line, what it keeps open, and the turn it was started from.
 
     `lifespan` is what its message brought along to be open while it runs; what is no context manager is left alone.
-    `ask` puts a question to who sent the message, None if nobody can be asked. `dispatch` takes its replies, None
-    if nobody does. `steering` holds what comes while it runs, None if nothing can. `loaded` is what it runs on.
-    `notes` keeps which of its calls have begun, None if nobody does.
+    `dispatch` takes its replies, None if nobody does. `steering` holds what comes while it runs, None if nothing can.
+    `loaded` is what it runs on. `notes` keeps which of its calls have begun, None if nobody does.
     `typed` is the text of the message if the operator handed it over, else None. `writers` tells who wrote what it
     answers, by now. `request` is what a program brings that asks as it would ask a model.
     """
@@ -42,7 +41,6 @@ class TurnUnderWay:
     __slots__ = (
         "above",
         "arrival",
-        "ask",
         "dispatch",
         "lifespan",
         "loaded",
@@ -60,7 +58,6 @@ class TurnUnderWay:
         self,
         above: TurnUnderWay | None,
         lifespan: Any = None,
-        ask: Ask | None = None,
         dispatch: Dispatch | None = None,
         steering: Steering | None = None,
         typed: str | None = None,
@@ -71,7 +68,6 @@ class TurnUnderWay:
         self.request: ClientRequest | None = request
         self.typed: str | None = typed
         self.writers: Callable[[], Sequence[Writer]] = writers
-        self.ask: Ask | None = ask
         self.dispatch: Dispatch | None = dispatch
         self.steering: Steering | None = steering
         self.notes: CallNotes | None = notes
@@ -82,6 +78,11 @@ class TurnUnderWay:
         self.arrival: Ticket | None = None
         self.place: Ticket | None = None
         self.scope: Scope | None = None
+
+    @property
+    def ask(self) -> Ask | None:
+        """Puts a question to who sent the message; None if nobody can be asked."""
+        return None
 
     @property
     def bounds(self) -> Sequence[MovingDeadline]:

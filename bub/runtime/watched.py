@@ -44,8 +44,7 @@ class WatchedTurn(TurnUnderWay):
         find_stage: Callable[[], str],
     ) -> None:
         self._asker = one_at_a_time(ask) if ask is not None else None  # a person reads one question at a time
-        asks = self._ask if ask is not None else None
-        super().__init__(above, field_of(message, "lifespan"), asks, *further)
+        super().__init__(above, field_of(message, "lifespan"), *further)
         self.surface = surface
         self.at, self.began = time.time(), perf_counter()
         self.phase: Phase = "arriving"
@@ -59,9 +58,15 @@ class WatchedTurn(TurnUnderWay):
         """What it is known by: 16 hexadecimal digits."""
         return self.activities.id
 
+    @property
+    def ask(self) -> Ask | None:
+        """Puts a question to who sent the message; None if nobody can be asked."""
+        return self._ask if self._asker is not None else None
+
     def end(self) -> None:
         """Note that it is over, and how it ended."""
         self.phase, self.outcome = "over", self._find_outcome()
+        self.activities.find_stage = str  # no stage runs any more, and what would look for one names the turn
 
     def enter(self) -> Entered:
         """Be the turn under way of this task, until `leave`."""

@@ -149,6 +149,8 @@ class Strand:
             ended = perf_counter()
             records.append((step.id, who, began, ended, outcome))
             began = ended
+            if step.fire is not None:
+                values[step.fire] = None  # it names the turn
             if step.marks:
                 self._mark(step)
             if verdict is not None:
