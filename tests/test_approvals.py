@@ -25,6 +25,7 @@ from bub.base.redis.address import StoreAddress
 from bub.channels import ChannelManager
 from bub.channels.channel import ShownQuestion
 from bub.channels.message import ChannelMessage
+from bub.envelope import field_of
 from bub.inbox import approvals
 from bub.inbox.approvals import PARKED_AFTER, Approvals, TurnCalls
 from bub.inbox.batch import Batch, as_one, may_steer
@@ -196,6 +197,46 @@ async def test_a_form_with_more_than_a_yes_or_no_is_declined_in_a_chat_that_show
         await manager.settled()
     assert came == [None]
     assert chat.questions == []
+
+
+@pytest.mark.parametrize("minutes", [1, 30])
+async def test_who_began_a_turn_is_asked_about_what_it_has_started_though_it_is_over(
+    office: Office, minutes: int
+) -> None:
+    """Half an hour is longer than a turn that waits for a person keeps its place."""
+    chat, has_begun, may_go_on = Chat(), trio.Event(), trio.Event()
+
+    @tool
+    async def work(what: str) -> str:
+        """Do something."""
+        office.done.append(what)
+        return f"did {what}"
+
+    @tool(read_only=True)
+    async def start() -> str:
+        """Start a turn that goes on behind this one."""
+        nursery.start_soon(framework.process_inbound, {"channel": "telegram", "chat_id": "2", "content": ",work tidy"})
+        await has_begun.wait()
+        return "started"
+
+    async def load_state(message: Any) -> None:
+        if field_of(message, "chat_id") == "2":
+            has_begun.set()
+            await may_go_on.wait()
+
+    toy = Toy(provide_channels=lines(chat), provide_tools=lambda: [work, start], load_state=load_state)
+    framework = office.workshop(office.file(), office=toy)
+    async with opened(framework) as manager, trio.open_nursery() as nursery:
+        await chat.say(",start")
+        await manager.settled()
+        assert chat.said == ["started"]
+        may_go_on.set()
+        await chat.until_asked()
+        await trio.sleep(minutes * 60)
+        await chat.answer(True, ADA)
+        await until(lambda: len(chat.sent) == 2)
+    assert office.done == ["tidy"]
+    assert chat.said == ["started", "did tidy"]
 
 
 async def test_a_no_is_told_to_the_agent(office: Office) -> None:

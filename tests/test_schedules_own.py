@@ -16,6 +16,7 @@ from fakes.mailboxes import Lasting
 from fakes.toys import Workshop
 
 from bub import BubFramework
+from bub.envelope import field_of
 from bub.inbox.schedules.own import OwnSchedule
 from bub.tools import ToolPolicy
 
@@ -105,6 +106,32 @@ async def test_what_the_agent_schedules_comes_to_the_same_chat_day_by_day(
             await trio.sleep(3)
             assert (line.sent[-1].chat_id, line.said[-1]) == ("7", "you said look at the mail")
             assert len(line.sent) == 1 + day
+
+
+async def test_a_turn_that_another_one_has_started_schedules_for_that_ones_chat_though_it_is_over(
+    workshop: Workshop, line: Line, mailbox: Lasting
+) -> None:
+    has_begun, may_go_on = trio.Event(), trio.Event()
+
+    async def load_state(message: Any) -> None:
+        if field_of(message, "chat_id") == "8":
+            has_begun.set()
+            await may_go_on.wait()
+
+    async def run_model(prompt: str) -> str | None:
+        if not prompt.endswith("start"):
+            return None
+        nursery.start_soon(framework.process_inbound, {"channel": "line", "chat_id": "8", "content": DAILY})
+        await has_begun.wait()
+        return "started"
+
+    framework = an_office(workshop, line, pipeline=PIPELINE, run_model=run_model, load_state=load_state)
+    async with opened(framework, mailbox=mailbox):
+        async with trio.open_nursery() as nursery:
+            assert await reply_to(line, "start") == "started"
+            may_go_on.set()
+        (own,) = await mailbox.own_schedules()
+    assert (own.session, own.session_id, own.profile) == ("line:7", "line:7", "default")
 
 
 async def test_it_lives_on_over_a_restart(workshop: Workshop, line: Line, mailbox: Lasting) -> None:

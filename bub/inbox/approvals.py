@@ -76,7 +76,8 @@ class Approvals:
                 with trio.move_on_after(PARKED_AFTER):
                     await answered.wait()
                 if not answered.is_set():
-                    batch.turn.park()
+                    if not batch.is_over:  # else the turn that asks was started by one that has no place any more
+                        batch.turn.park()
                     await answered.wait()
         except trio.Cancelled:
             if batch.is_cancelled:
@@ -84,7 +85,8 @@ class Approvals:
             raise
         finally:
             del self._waiting[kept.id]
-        await batch.turn.unpark()
+        if not batch.is_over:
+            await batch.turn.unpark()
         now = await self.store.find_question(kept.id)
         if now is None or now.state == OPEN:
             await self._give_up(waiting.kept)

@@ -31,6 +31,7 @@ class Batch:
     admits: Callable[[Received], bool]
     """Whether a message would still be let in."""
     turn: MessageTurn = field(init=False)
+    """Its turn; gone once that is closed and the batch is put away."""
     steers: Batch | None = None
     """The batch whose turn may take this one while it waits."""
     steered: list[Batch] = field(default_factory=list)

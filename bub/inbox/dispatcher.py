@@ -166,6 +166,7 @@ class Dispatcher:
                 await self._put_away(batch)
             finally:
                 self._batches.discard(batch)
+                del batch.turn  # the two name each other
                 self._settled()
 
     async def _put_away(self, batch: Batch) -> None:

@@ -24,6 +24,7 @@ class SessionSchedules:
     def __init__(self, store: InboxStore, batch: Batch, *, fires: bool = True) -> None:
         self._store = store
         self._batch = batch
+        self._turn = batch.turn
         self._fires = fires
 
     async def add(self, cron: str, timezone: str, message: str, *, once: bool, most: int) -> OwnSchedule:
@@ -51,7 +52,7 @@ class SessionSchedules:
             message,
             f"{asked.channel}:{asked.chat_id}",
             timezone,
-            self._batch.turn.profile.name,
+            self._turn.profile.name,
             session_id=asked.session_id,
             sender_id=asked.sender_id,
             once=once,
