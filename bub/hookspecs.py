@@ -365,7 +365,11 @@ class BubHookSpecs:
 
     @_point("observer", bootstrap=True)
     def on_error(self, stage: str, error: Exception, message: Envelope) -> Result[None]:
-        """Called when something failed. `stage` is "turn", a stage's id or "<hook>:<plugin>". Returns nothing.
+        """Called when something failed. Returns nothing.
+
+        `stage` is "turn" or the id of a stage; "<hook>:<plugin>" if this implementation failed and its answer is left
+        out; the name of the hook point if a point that is no stage, such as `tool_gate`, took longer than its
+        `timeout`; and "admit_message" if a plugin failed there.
 
         A failing observer is logged; it keeps neither the others from running nor the error from being raised.
         """

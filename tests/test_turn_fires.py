@@ -12,6 +12,7 @@ from fakes.stages import UNCHECKED, forever
 from fakes.toys import HELLO, Errors, Toy, Workshop, a_stream, raising
 
 from bub.errors import BubError
+from bub.hookspecs import BubHookSpecs
 
 pytestmark = [pytest.mark.anyio, pytest.mark.virtual_time]
 
@@ -92,6 +93,11 @@ async def test_a_fired_point_keeps_its_own_time_and_policy(bub: Workshop, kind: 
     assert results == [came]
     assert errors.stages == ["point"]
     assert trio.current_time() == pytest.approx(2.0)
+
+
+def test_the_docstring_of_on_error_says_that_it_gets_the_name_of_a_late_fired_point() -> None:
+    said = " ".join((BubHookSpecs.on_error.__doc__ or "").split())
+    assert "the name of the hook point if a point that is no stage, such as `tool_gate`, took longer than" in said
 
 
 async def test_a_late_fired_point_that_propagates_is_too_slow(bub: Workshop) -> None:
