@@ -88,6 +88,16 @@ def test_what_is_mended_is_told_and_a_new_baseline_forgets_it(old: Validate, val
     assert validate("--baseline", "known.json", "other.yaml").err == "", "it says nothing of files that are not checked"
 
 
+def test_a_warning_that_needs_no_plugins_is_mended_without_them(validate: Validate, write: Write) -> None:
+    tools = "{allow: [fs.raed*], unasked: {bash: [ls]}}"
+    write("pipelines.yaml", f"{HEAD}profiles: {{default: {{plugins: [], tools: {tools}}}}}\n")
+    assert validate("--baseline", "known.json", "--write-baseline", ".").err == "known.json knows 2 warnings\n"
+    assert [one["code"] for one in json.loads(Path("known.json").read_text())["findings"]] == ["B211", "B234"]
+    write("pipelines.yaml", HEAD)
+    mended = "1 warning is mended: --write-baseline takes them out of known.json\n"
+    assert validate("--baseline", "known.json", ".").err == mended, "a plugin may still lack the tool"
+
+
 def test_a_baseline_counts_paths_from_where_it_lies(
     old: Validate, validate: Validate, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

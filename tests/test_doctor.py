@@ -232,6 +232,14 @@ def test_a_plugin_that_is_not_installed_is_named(write: Write) -> None:
     assert found["plugins"].message == "plugin `telegarm` is listed, but not installed"
 
 
+def test_a_warning_that_needs_no_plugins_is_told_of_the_file_alone(write: Write) -> None:
+    tools = "{allow: [fs.write], ask: [fs.write], unasked: {bash: [ls]}}"
+    text = PIPELINE.replace("plugins: []", f"plugins: [], tools: {tools}")
+    found = checked(write("pipelines.yaml", text), offline=True)
+    assert found["file"].message.endswith("has 1 warning")
+    assert found["plugins"].status == "ok"
+
+
 def test_O19_optional_and_unlisted_plugins_are_told(write: Write) -> None:
     text = f"{PIPELINE}plugins: {{gone: {{optional: true}}}}\n".replace("plugins: []", "plugins: [gone]")
     found = checked(write("pipelines.yaml", text), offline=True)["plugins"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,9 @@ import pytest
 
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
+from bub.pipeline.report.handbook import codes
+from bub.pipeline.report.start_codes import needs_plugins
+from bub.pipeline.run.compiler import PLUGIN_RULES
 
 Write = Callable[[str, str], Path]
 HEAD = "version: 1\nextends: bub:default\n"
@@ -137,6 +142,35 @@ def test_what_only_another_machine_or_the_plugins_can_tell_is_not_called_unused(
     assert found("description: fine  # bub: ignore[B031, B035, B209]\n") == []
     assert found("description: fine  # bub: ignore[B209]\n", "--plugins") == ["B041 3"]
     assert found("description: fine  # bub: ignore[B012]\n", "--profile", "default") == []
+
+
+@pytest.mark.parametrize("code", ["B199", "B231", "B233", "B241", "B244", "B253"])
+def test_what_a_check_of_the_file_finds_is_called_unused_without_the_plugins(found: Find, code: str) -> None:
+    assert found(f"description: fine  # bub: ignore[{code}]\n") == ["B041 3"]
+
+
+@pytest.mark.parametrize("code", ["B189", "B211", "B212", "B239", "B240", "B243", "B250"])
+def test_what_may_be_found_only_with_the_plugins_is_called_unused_only_with_them(found: Find, code: str) -> None:
+    assert found(f"description: fine  # bub: ignore[{code}]\n") == []
+    assert found(f"description: fine  # bub: ignore[{code}]\n", "--plugins") == ["B041 3"]
+
+
+@pytest.mark.parametrize("code", ["B225", "B226", "B228", "B237"])
+def test_what_no_check_finds_is_not_called_unused(found: Find, code: str) -> None:
+    assert found(f"description: fine  # bub: ignore[{code}]\n", "--plugins") == []
+
+
+def codes_in(module: str) -> set[str]:
+    """The codes of the findings that a module makes, as it writes them down."""
+    return set(re.findall(r'"(B\d{3})"', Path(str(importlib.import_module(module).__file__)).read_text("utf-8")))
+
+
+def test_the_codes_that_need_plugins_are_those_that_are_found_with_them() -> None:
+    with_plugins = {rule.__module__ for rule in PLUGIN_RULES} | {"bub.pipeline.run.provided", "bub.plugins.loading"}
+    found = set[str]().union(*map(codes_in, with_plugins)) - {"B161"}  # of the machine, and found without them, too
+    partly = {"B189", "B211", "B239", "B243", "B247"}  # a rule about the file and one about plugins share the code
+    only_elsewhere = {"B225", "B226", "B227", "B228", "B229", "B237"}  # a start or a proof finds them
+    assert {code for code in codes() if needs_plugins(code)} == found | partly | only_elsewhere
 
 
 def test_a_note_is_silenced_too(found: Find) -> None:

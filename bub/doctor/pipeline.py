@@ -17,6 +17,7 @@ from bub.doctor.checks import Check, Patient, Status, in_thread
 from bub.errors import NotTrustedError, UsageError
 from bub.framework import BubFramework
 from bub.pipeline.check.validate import check_files
+from bub.pipeline.report.start_codes import needs_plugins
 from bub.pipeline.report.summary import summary
 from bub.pipeline.source.discovery import PipelineFile, resolve_file
 from bub.pipeline.source.interpolate import UNSET
@@ -25,9 +26,6 @@ from bub.runtime.trust import require_trust
 from bub.runtime.view import RuntimeView
 from bub.tape.opening import open_tapes
 from bub.tape.store import place_of, show_place
-
-_OF_PLUGINS = "B200"
-"""Findings from this code on need the plugins loaded; the others are reported with the file."""
 
 _MISSING_PLUGINS = ("B160", "B161")
 
@@ -117,7 +115,7 @@ async def look_at_plugins(patient: Patient) -> Sequence[Check]:
         raise
     patient.unloaded = ""
     listed = [_check_allowlist(one.seen) for one in patient.in_each_profile()]
-    warned = [_check_of_finding(warning, "warn") for warning in framework.warnings if warning.code >= _OF_PLUGINS]
+    warned = [_check_of_finding(warning, "warn") for warning in framework.warnings if needs_plugins(warning.code)]
     return [*listed, *warned, *_find_lacking(framework)]
 
 
@@ -150,7 +148,7 @@ def _check_allowlist(framework: RuntimeView) -> Check:
 def _report_not_loaded(findings: Iterable[Diagnostic], errors_of_file: int) -> list[Check]:
     """Return the findings about plugins of a pipeline that does not compile."""
     errors = [finding for finding in findings if finding.severity == "error"]
-    about = [finding for finding in errors if finding.code in _MISSING_PLUGINS or finding.code >= _OF_PLUGINS]
+    about = [finding for finding in errors if finding.code in _MISSING_PLUGINS or needs_plugins(finding.code)]
     if about:
         return [_check_of_finding(finding, "broken") for finding in about]
     if errors_of_file:

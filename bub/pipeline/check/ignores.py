@@ -25,8 +25,6 @@ _HINT = "ignore"
 
 _OF_THE_MACHINE = frozenset({"B014", "B031", "B032", "B033", "B034", "B035", "B106", "B160", "B161"})
 """What is found on one machine and not on another: a comment about it may be needed elsewhere."""
-_OF_PLUGINS = "B200"
-"""From this code on, findings need the plugins loaded."""
 
 
 class Named(msgspec.Struct, frozen=True):
@@ -119,7 +117,7 @@ def _tell_idle(ignore: Ignore, severities: Mapping[_Spot, set[Severity]], loaded
     for named in ignore.codes:
         found = severities.get(_Spot(ignore.file, ignore.line, named.code))
         is_lasting = named.code in late.codes() and named.code not in _OF_THE_MACHINE
-        can_tell = is_lasting and (named.code < _OF_PLUGINS or loaded)
+        can_tell = is_lasting and not (late.is_never_checked if loaded else late.needs_plugins)(named.code)
         if found is None and can_tell:
             unused.append(named)
         elif found == {"error"}:

@@ -32,6 +32,8 @@ _HOMES = {
     "find_ways": "bub.pipeline.plan.ways.ways",
     "installed_labels": "bub.plugins.labels",
     "literal_secrets": "bub.pipeline.check.literal_secrets",
+    "is_never_checked": "bub.pipeline.report.start_codes",
+    "needs_plugins": "bub.pipeline.report.start_codes",
     "nodes_of": "bub.pipeline.plan.schedules.schedule",
     "problem_of": "bub.base.confinement.entries",
     "read_lock": "bub.plugins.lock.reading",

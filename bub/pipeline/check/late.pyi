@@ -24,6 +24,8 @@ from bub.pipeline.plan.ways.servers import servers_in as servers_in
 from bub.pipeline.plan.ways.ways import Way as Way
 from bub.pipeline.plan.ways.ways import find_ways as find_ways
 from bub.pipeline.report.handbook import codes as codes
+from bub.pipeline.report.start_codes import is_never_checked as is_never_checked
+from bub.pipeline.report.start_codes import needs_plugins as needs_plugins
 from bub.pipeline.source.template import LONGEST_TEMPLATE as LONGEST_TEMPLATE
 from bub.pipeline.source.template import template_mistakes as template_mistakes
 from bub.plugins.labels import installed_labels as installed_labels

@@ -20,13 +20,12 @@ from bub.base.failures import explain_os_error
 from bub.base.rewrite import write_new
 from bub.errors import UsageError
 from bub.pipeline.report.report import path_below
+from bub.pipeline.report.start_codes import needs_plugins
 
 _MOVES = re.compile(r"\b(line|item|route) \d+|:\d+:\d+\b")
 """What a message says of places that move when something is written above them."""
 _OF_PROFILE, _OF_OTHERS = re.compile(r"\bprofile `[^`]*`"), re.compile(r"(?s) \(the same in .*\)$")
 """What a message says of the profiles that it holds for: another one may join them."""
-_OF_PLUGINS = "B200"
-"""From this code on, findings need the plugins loaded: a check without them does not find what may well be there."""
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -84,7 +83,7 @@ def sift(file: Path, findings: Sequence[Diagnostic], checked: Iterable[str]) -> 
         else:
             told.append(item)
     names = {_name(name, file) for name in checked}
-    gone = sum(count for entry, count in left.items() if entry.file in names and entry.code < _OF_PLUGINS)
+    gone = sum(count for entry, count in left.items() if entry.file in names and not needs_plugins(entry.code))
     return Sifted(tuple(told), tuple(known), gone)
 
 
