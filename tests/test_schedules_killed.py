@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from fakes.gateway import FILES, ROOT, gateway
 
-from bub.inbox.sqlite import inbox_file
+from bub.inbox.file import inbox_file
 
 KILLS = int(os.environ.get("SCHEDULE_KILLS", "1"))
 """How many moments the gateway is killed at; `make crash` takes more."""

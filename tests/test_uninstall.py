@@ -19,8 +19,7 @@ from bub.base.locate import DOTENV, FILE_NAME
 from bub.base.private import lock_file
 from bub.channels.terminal.history import history_file
 from bub.cli.completion import known
-from bub.inbox.mailbox import lock_workspace
-from bub.inbox.sqlite import inbox_file
+from bub.inbox.file import inbox_file, lock_workspace
 from bub.log import FILE_NAME as LOG
 from bub.pipeline.edit.modeline import SCHEMA_FILE
 from bub.runtime.trust import STORE_NAME

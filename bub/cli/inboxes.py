@@ -10,8 +10,9 @@ from typing import TypeAlias
 from bub.base.locate import bub_home
 from bub.cli.options import Options, workspace_of
 from bub.cli.shared_store import find_shared_store
+from bub.inbox.file import inbox_file
 from bub.inbox.shared.desk import SharedDesk
-from bub.inbox.sqlite import SqliteInbox, inbox_file
+from bub.inbox.sqlite import SqliteInbox
 
 Inbox: TypeAlias = SqliteInbox | SharedDesk
 

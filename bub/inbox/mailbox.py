@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
-from hashlib import sha256
 from io import FileIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,14 +13,12 @@ from uuid import uuid4
 import trio
 
 from bub.approval import NotedCall
-from bub.base.failures import explain_os_error
-from bub.base.locate import remedy_for
-from bub.base.private import lock_file, make_private, open_private
 from bub.channels.message import ChannelMessage
+from bub.inbox.file import inbox_file, lock_workspace
 from bub.inbox.questions import AskedQuestion
 from bub.inbox.schedules.firing import Firing, Followed
 from bub.inbox.schedules.own import OwnSchedule
-from bub.inbox.sqlite import SqliteInbox, inbox_file
+from bub.inbox.sqlite import SqliteInbox
 from bub.inbox.store import Claim, FencedError, Id, InboxEntry, Kind, MailboxError, Outgoing, Received, Token
 
 __all__ = ["Mailbox", "MailboxError", "Outgoing", "Received", "inbox_file"]
@@ -361,39 +357,3 @@ class Mailbox:
             f"the inbox {self._store.path} has not answered for {GIVEN_UP:g} seconds",
             help="see whether its disk can be reached",
         )
-
-
-def lock_workspace(path: Path, workspace: str) -> FileIO:
-    """The file beside the inbox that whoever works on this workspace holds; the system lets go of it with the process.
-
-    Raises MailboxError when another process holds it.
-    """
-    name = sha256(workspace.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    beside = path.with_name(f"{path.stem}-{name}.lock")
-    try:
-        make_private(path.parent)
-        file = FileIO(open_private(beside), "r+")
-    except OSError as error:
-        problem = f"{beside} cannot be opened: {explain_os_error(error)}"
-        raise MailboxError(problem, help=remedy_for(beside, "see that the folder is yours to write")) from error
-    try:
-        lock_file(file.fileno(), wait=False)
-    except OSError as error:
-        holder = _holder(file)
-        file.close()
-        if isinstance(error, BlockingIOError):
-            problem, remedy = f"another gateway works on {workspace}{holder}", "end it, or name another --workspace"
-        else:
-            problem, remedy = f"{beside} cannot be locked: {explain_os_error(error)}", "keep it on a disk of your own"
-        raise MailboxError(problem, help=remedy) from error
-    with suppress(OSError):  # a disk that is full is told of by whoever writes what matters
-        file.truncate(0)
-        file.write(str(os.getpid()).encode())
-    return file
-
-
-def _holder(file: FileIO) -> str:
-    with suppress(OSError):  # Windows lets nobody read what is locked
-        said = file.read(32) or b""
-        return f" (process {said.decode()})" if said.isdigit() else ""
-    return ""

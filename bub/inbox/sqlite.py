@@ -62,11 +62,6 @@ _END_OF_TIME = 1e11
 """Some Unix time that still has a date."""
 
 
-def inbox_file(home: Path) -> Path:
-    """Return the file of the inbox in Bub's own folder: beside the tapes."""
-    return home / "tapes" / "inbox.db"
-
-
 class SqliteInbox:
     """The messages and replies of one workspace in the file at `path`, or in memory; for one thread at a time.
 

@@ -14,10 +14,11 @@ from bub.approval import OPERATOR
 from bub.base.redis.address import StoreAddress
 from bub.channels.channel import TakenAnswer
 from bub.inbox.approvals import describe_outcome
+from bub.inbox.file import inbox_file
 from bub.inbox.manager import ChannelManager
 from bub.inbox.questions import OPEN, AskedQuestion
 from bub.inbox.shared.opening import shared_inbox
-from bub.inbox.sqlite import SqliteInbox, inbox_file
+from bub.inbox.sqlite import SqliteInbox
 from bub.inbox.store import Id, InboxEntry, InboxStore, Kind
 
 _T = TypeVar("_T")

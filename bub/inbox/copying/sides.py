@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from bub.inbox.copying.records import InboxRecord, without_move
 from bub.inbox.copying.sqlite_records import FileInbox
-from bub.inbox.mailbox import inbox_file, lock_workspace
+from bub.inbox.file import inbox_file, lock_workspace
 from bub.tape.copying.mark import Mark, mark_file, read_mark, remove_mark, write_mark
 from bub.tape.copying.records import TapeSide
 from bub.tape.opening import side_of_files

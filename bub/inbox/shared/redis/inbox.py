@@ -19,7 +19,7 @@ from bub.inbox.schedules.own import OwnSchedule
 from bub.inbox.shared.redis.claims import Claims
 from bub.inbox.shared.redis.feeds import Feeds
 from bub.inbox.shared.redis.letters import RedisLetters
-from bub.inbox.shared.redis.messages import RedisMessages, Written
+from bub.inbox.shared.redis.messages import RedisMessages
 from bub.inbox.shared.redis.notes import RedisNotes
 from bub.inbox.shared.redis.questions import RedisQuestions
 from bub.inbox.shared.redis.replies import RedisReplies
@@ -163,7 +163,7 @@ class RedisInbox:
 
     async def receive(self, message: ChannelMessage) -> Received | None:
         """Keep a message in the partition of its origin; None if one with the same `once` was received before."""
-        written = self._write(message)
+        written = self.texts.write(message)
         async with self._asking():
             return await self._messages.receive(*written)
 
@@ -171,7 +171,7 @@ class RedisInbox:
         self, firing: Firing, message: ChannelMessage, *, until: float | None, missed: int
     ) -> Received | None:
         """Claim a firing and keep its message, in one step; without `until`, a person wants it now."""
-        written = self._write(message)
+        written = self.texts.write(message)
         async with self._asking():
             more = self.schedules.keys_to_fire(firing.schedule)
             return await self._messages.fire(*written, firing, more, until=until, missed=missed)
@@ -199,7 +199,7 @@ class RedisInbox:
     ) -> list[Outgoing]:
         """Take messages out and put their replies into the outbox, all or nothing; nothing if they were out already."""
         self._check(token)
-        written = [self._write(reply) for reply in replies]
+        written = [self.texts.write(reply) for reply in replies]
         async with self._asking():
             return self._note(await self._messages.finish(ids, written))
 
@@ -208,7 +208,7 @@ class RedisInbox:
     ) -> list[Outgoing]:
         """Make dead letters of messages, and put what is replied into the outbox, all or nothing."""
         self._check(token)
-        written = [self._write(reply) for reply in replies]
+        written = [self.texts.write(reply) for reply in replies]
         async with self._asking():
             return self._note(await self._messages.set_aside(ids, reason, written))
 
@@ -245,11 +245,6 @@ class RedisInbox:
         """Make a dead letter of a reply."""
         async with self._asking():
             await self._replies.set_aside(id, reason)
-
-    def _write(self, message: ChannelMessage) -> Written:
-        if not self._is_open:
-            raise MailboxError("the inbox is not open")
-        return self.texts.write(message)
 
     def _note(self, posted: list[Outgoing]) -> list[Outgoing]:
         for one in posted:
