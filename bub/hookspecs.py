@@ -87,7 +87,8 @@ PERSONALITY_POINT = "personality_switched"
 
 State = dict[str, Any]
 Prompt = str | list[dict[str, Any]]
-MessageHandler = Callable[[Envelope], Awaitable[None]]
+MessageHandler = Callable[[Envelope], Awaitable[bool | None]]
+"""Keeps a message; False if no turn of it follows, since one with its `once` is done with, or it is dropped."""
 
 
 class Fire(Protocol):

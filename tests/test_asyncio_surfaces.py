@@ -121,6 +121,33 @@ async def test_a_channel_written_for_asyncio_answers_each_line(bub: Workshop) ->
     assert not loops()
 
 
+async def test_a_channel_written_for_asyncio_learns_whether_a_turn_follows(bub: Workshop) -> None:
+    class Knowing(Lines):
+        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(asyncio.CancelledError):  # the server ends
+                async for _ in reader:
+                    follows = await self.hand_over(ChannelMessage("lines", "1", "hello", once="7"))
+                    writer.write(b"a turn\n" if follows else b"no turn\n")
+            writer.close()
+
+        async def send(self, message: ChannelMessage) -> None: ...
+
+    made: list[Lines] = []
+
+    def provide_channels(message_handler: Any) -> list[Channel]:
+        made.append(Knowing(message_handler))
+        return list(made)
+
+    toys = {"echo": Toy(run_model=lambda prompt: prompt), "wire": Toy(provide_channels=provide_channels)}
+    framework = on_asyncio(bub, "extends: bub:default", "echo", **toys)
+    with trio.fail_after(10):
+        async with opened(framework) as manager, await trio.open_tcp_stream("127.0.0.1", made[-1].port) as caller:
+            for said in (b"a turn\n", b"no turn\n"):
+                await caller.send_all(b"\n")
+                assert await caller.receive_some() == said
+                await manager.settled()
+
+
 class Silent(Channel):
     """A channel that overrides nothing but its name."""
 

@@ -99,6 +99,26 @@ async def test_C5_a_message_of_an_unknown_channel_is_dropped(workshop: Workshop)
     assert line.sent == []
 
 
+async def test_a_channel_learns_whether_a_turn_follows_what_it_hands_over(workshop: Workshop) -> None:
+    go = trio.Event()
+
+    async def run_model(prompt: str) -> str:
+        await go.wait()
+        return "once"
+
+    line = Line()
+    async with opened(an_office(workshop, line, run_model=run_model)) as manager:
+        assert await line.say("hello", once="7")
+        assert await line.say("hello", once="7")  # its turn is under way
+        go.set()
+        await manager.settled()
+        assert await line.say("hello", once="7") is False
+        assert await line.say("hello", channel="elsewhere") is False
+        assert await line.say("hello")
+        await manager.settled()
+    assert line.said == ["once", "once"]
+
+
 async def test_C6_two_channels_with_one_session_are_buffered_apart(workshop: Workshop) -> None:
     quick, slow = Line("quick"), Line("slow", needs_debounce=True)
     async with opened(an_office(workshop, quick, slow)) as manager:

@@ -221,6 +221,29 @@ async def test_a_message_that_was_answered_is_accepted_at_once_when_it_comes_aga
     assert (unnamed, len(prompts)) == ([200, 200], 3)
 
 
+async def test_a_message_that_was_answered_before_a_restart_is_accepted_at_once(workshop: Workshop) -> None:
+    mailbox = Mailbox(workshop.folder / "inbox.db", workshop.folder)
+    for status in (200, 202):
+        async with asked(workshop, mailbox=mailbox) as channel:
+            with trio.fail_after(10):  # less than it would wait for an answer
+                assert (await post(channel, hello(id="7"))).status_code == status
+
+
+async def test_a_message_is_waited_for_whose_handler_says_nothing() -> None:
+    async def handler(message: Any) -> None:
+        nursery.start_soon(answer, message)
+
+    async def answer(message: ChannelMessage) -> None:
+        channel.on_answered(message, [ChannelMessage("hook", message.chat_id, "hi", answers=message.message_id)])
+
+    async with trio.open_nursery() as nursery:
+        channel = Hook(handler)
+        await nursery.start(channel.run)
+        for _ in range(2):
+            assert (await post(channel, hello(id="7"))).json()["replies"] == [{"kind": "normal", "content": "hi"}]
+        nursery.cancel_scope.cancel()
+
+
 async def test_what_is_accepted_is_on_the_disk(workshop: Workshop) -> None:
     go = trio.Event()
     mailbox = Mailbox(workshop.folder / "inbox.db", workshop.folder)

@@ -8,25 +8,44 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 import trio
+import trio.lowlevel
 import trio.testing
 from fakes.certificates import make_certificate
+from fakes.redis_server import RedisServer
 from fakes.toys import Toy, Workshop
-from fakes.web_channel import CLIENTS, SECRET, SETTINGS, TOKEN, WEBHOOKS, from_github, pipeline_of, served, signed
+from fakes.web_channel import (
+    CLIENTS,
+    SECRET,
+    SETTINGS,
+    TOKEN,
+    WEBHOOKS,
+    Door,
+    from_github,
+    pipeline_of,
+    served,
+    signed,
+)
 
-from bub.channels import ChannelMessage
+from bub.base.redis.address import StoreAddress
+from bub.channels import ChannelManager, ChannelMessage
 from bub.channels.http import HttpChannel, Request, Response, check_signature
 from bub.errors import BubError
 from bub.inbox.mailbox import Mailbox
+from bub.inbox.shared.redis.inbox import RedisInbox
+from bub.inbox.shared.store import Worker
 from bub.inbox.sqlite import SqliteInbox
+from bub.inbox.store import Received
 from bub.streaming import AsyncStreamEvents, StreamEvent
 from bub_plugins.http import HttpApi
 from bub_plugins.http.asking import Askers
+from bub_plugins.http.hooks.seen import Seen
 
 pytestmark = pytest.mark.anyio
 
@@ -342,6 +361,61 @@ async def test_a_request_whose_answer_was_too_long_to_be_kept_is_accepted_even_i
     assert prompts == ["a", "a"]
 
 
+async def test_a_request_that_the_inbox_alone_remembers_is_accepted_at_once_even_if_it_wants_a_stream(
+    workshop: Workshop,
+) -> None:
+    """The channel knows the newest 5,000 requests, and the inbox the newest 10,000."""
+    prompts: list[str] = []
+    key = {"idempotency-key": "k"}
+    mailbox = Mailbox(workshop.folder / "inbox.db", workshop.folder)
+    async with served(workshop, mailbox=mailbox, run_model=lambda prompt: prompts.append(prompt) or "yes") as door:
+        first = await door.ask("a", headers=key)
+        seen = door.channel._serving._seen
+        for number in range(5_001):
+            known = seen.identify("open", "ada", f"k{number}", b"{}", "")
+            seen.note_answer(ChannelMessage("http", message_id=known.message_id), [])
+        for accept in ("*/*", "text/event-stream"):
+            with trio.fail_after(8):  # less than it would wait for an answer
+                again = await door.ask("a", headers={**key, "accept": accept})
+            assert (again.status_code, again.json()) == (202, {"message_id": first.json()["message_id"]})
+    assert prompts == ["a"]
+
+
+async def test_a_request_whose_answer_a_kill_kept_from_being_noted_is_accepted_at_once(workshop: Workshop) -> None:
+    mailbox = Mailbox(workshop.folder / "inbox.db", workshop.folder)
+    received = await kept_before(mailbox, "a", key="k")
+    async with mailbox_open(mailbox):
+        await mailbox.finish([received.id])
+    async with served(workshop, mailbox=mailbox, run_model=lambda: pytest.fail("it was asked")) as door:
+        for accept in ("*/*", "text/event-stream"):
+            with trio.fail_after(8):  # less than it would wait for an answer
+                came = await door.ask("a", headers={"idempotency-key": "k", "accept": accept})
+            assert (came.status_code, came.json()) == (202, {"message_id": received.message.message_id})
+
+
+async def test_a_request_that_came_before_a_kill_is_answered_when_it_comes_again(workshop: Workshop) -> None:
+    go, found = trio.Event(), list[httpx.Response]()
+
+    async def run_model(prompt: str) -> str:
+        await go.wait()
+        return "at last"
+
+    async def ask(accept: str) -> None:
+        found.append(await door.ask("a", headers={"idempotency-key": "k", "accept": accept}))
+
+    mailbox = Mailbox(workshop.folder / "inbox.db", workshop.folder)
+    await kept_before(mailbox, "a", key="k")
+    async with served(workshop, mailbox=mailbox, run_model=run_model) as door, trio.open_nursery() as asking:
+        asking.start_soon(ask, "*/*")
+        asking.start_soon(ask, "text/event-stream")
+        askers = door.channel._serving.door.askers
+        while sum(map(len, askers._waiting.values())) < 2:
+            await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
+        go.set()
+    assert all('"content":"at last"' in came.text for came in found)
+
+
 async def test_replies_of_a_turn_that_another_gateway_took_reach_who_waits_and_no_other_is_lost() -> None:
     async def kept(message: ChannelMessage) -> None: ...
 
@@ -363,6 +437,36 @@ async def test_replies_of_a_turn_that_another_gateway_took_reach_who_waits_and_n
         askers.end(asked, [first])
         told += [await askers.was_told(one) for one in (first, second, other)]
     assert told == [True, False, False]
+
+
+async def test_a_request_whose_turn_another_gateway_took_is_accepted_at_once_when_it_comes_again(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts: list[str] = []
+    hooks = {"open": {**WEBHOOKS["open"], "answer_within": "0s"}}
+    pipeline = pipeline_of({**SETTINGS, "webhooks": hooks})
+
+    @asynccontextmanager
+    async def gateway(role: str) -> AsyncIterator[Door]:
+        (tmp_path / role).mkdir()
+        office = Toy(run_model=lambda prompt: prompts.append(prompt) or "yes")
+        framework = Workshop(tmp_path / role, monkeypatch)(pipeline, office=office)
+        inbox = RedisInbox(StoreAddress.parse(f"{redis.address}?partitions=2&lease=600ms"), "office")
+        async with framework.running(), trio.open_nursery() as tasks:
+            manager = ChannelManager(framework, mailbox=inbox, worker=Worker(role, roles=(role,)))
+            await tasks.start(manager.run)
+            yield Door(framework, manager)
+            manager.drain()
+
+    async with gateway("channels") as listening, gateway("turns") as answering:
+        with trio.fail_after(20):
+            while listening.address is None:  # noqa: ASYNC110 (it comes after a lease)
+                await trio.sleep(0.01)
+            first = await listening.ask("a", headers={"idempotency-key": "k"})
+            while not prompts or answering.manager.waiting:  # noqa: ASYNC110 (it comes over a Redis)
+                await trio.sleep(0.01)
+            again = await listening.ask("a", headers={"idempotency-key": "k", "accept": "text/event-stream"})
+    assert [(came.status_code, came.json()) for came in (first, again)] == [(202, first.json())] * 2
 
 
 async def test_two_clients_may_use_the_same_key(workshop: Workshop) -> None:
@@ -456,6 +560,27 @@ async def test_without_clients_and_webhooks_it_is_not_enabled(workshop: Workshop
     channel = HttpApi(SimpleNamespace(settings={}), print)  # type: ignore[arg-type]
     assert not channel.enabled
     assert "settings.http.clients" in channel.why_disabled
+
+
+@asynccontextmanager
+async def mailbox_open(mailbox: Mailbox) -> AsyncIterator[None]:
+    await mailbox.open()
+    try:
+        yield
+    finally:
+        await mailbox.close()
+
+
+async def kept_before(mailbox: Mailbox, text: str, *, key: str) -> Received:
+    """A request of a client to `open` as a process leaves it in the inbox that is killed before it notes anything."""
+    identity = Seen({}, lambda name, note: None).identify("open", "ada", key, b"", "")
+    message = ChannelMessage(
+        "http", "hook.open:main", text, message_id=identity.message_id, once=identity.once, sender_id="ada"
+    )
+    async with mailbox_open(mailbox):
+        received = await mailbox.receive(message)
+    assert received is not None
+    return received
 
 
 def set_aside(workshop: Workshop) -> list[str | None]:

@@ -191,6 +191,25 @@ async def test_what_is_named_is_received_once(store: InboxStore) -> None:
         assert await store.receive(said("hello", once="1", channel="post")) is not None
 
 
+async def test_a_message_that_is_known_by_its_name_still_waits_until_it_is_done_with_or_set_aside(
+    store: InboxStore,
+) -> None:
+    finished, aside, other = said("a", once="1 ☃\ud800"), said("b", once="2"), said("c", once="1", chat_id="2")
+    async with opened(store):
+        ids = []
+        for one in (finished, aside, other):
+            received = await store.receive(one)
+            assert received is not None
+            assert await store.receive(one) is None
+            ids.append(received.id)
+        assert [await store.still_waits(one) for one in (finished, aside, other)] == [True] * 3
+        await store.begin(ids)
+        await store.finish(ids[:1])
+        await store.set_aside(ids[1:2], "its turn died three times")
+        assert [await store.still_waits(one) for one in (finished, aside, other)] == [False, False, True]
+        assert not await store.still_waits(said("d", once="never"))
+
+
 async def test_a_draft_and_a_message_come_back_as_they_were_kept(store: InboxStore) -> None:
     async with opened(store):
         message = said("hello", context={"who": "Zoë"}, media=[{"kind": "image"}], is_active=False)

@@ -118,7 +118,8 @@ class Channel:
     """The base of a channel. A subclass says its `name`, and overrides what it does differently.
 
     It is given a `message_handler` (see the hook `provide_channels`): `await message_handler(message)` returns when the
-    message is kept on disk; from then on the channel may tell the other side that it was received.
+    message is kept on disk; from then on the channel may tell the other side that it was received. It returns False if
+    no turn of it follows: it is dropped, or one of its chat with the same `once` came before and is done with.
     """
 
     name: str = ""

@@ -30,9 +30,6 @@ _LAST_WORD = 1.0
 _MOST_TOLD = 1_000
 """How many replies that a request was answered with may be on their way to `send`."""
 
-_MOST_ANSWERED = 10_000
-"""How many messages that are taken once are remembered as answered."""
-
 
 @dataclass(eq=False, slots=True)
 class _Asker:
@@ -68,7 +65,7 @@ class HttpChannel(Channel):
 
     def __init__(
         self,
-        message_handler: Callable[[Any], Awaitable[None]],
+        message_handler: Callable[[Any], Awaitable[bool | None]],
         listen: int | str = 8080,
         *,
         settings: Any = None,
@@ -79,7 +76,6 @@ class HttpChannel(Channel):
         self._hand_over = message_handler
         self._askers: dict[tuple[str, str], list[_Asker]] = {}
         self._told: deque[ChannelMessage] = deque(maxlen=_MOST_TOLD)
-        self._answered: dict[tuple[str, str], None] = {}
         self._is_ending = False
 
     # What a subclass says.
@@ -125,11 +121,7 @@ class HttpChannel(Channel):
             await trio.sleep_forever()
 
     def on_answered(self, message: ChannelMessage, replies: Sequence[ChannelMessage]) -> None:
-        """Tell the requests that wait for the answer to a message; none waits for it again if it is taken once."""
-        if message.once:
-            self._answered[message.chat_id, message.message_id] = None
-            if len(self._answered) > _MOST_ANSWERED:
-                del self._answered[next(iter(self._answered))]
+        """Tell the requests that wait for the answer to a message."""
         for asker in self._askers.get((message.chat_id, message.message_id), ()):
             asker.replies = [one for one in replies if (one.channel, one.chat_id) == (self.name, message.chat_id)]
             asker.answered.set()
@@ -176,11 +168,10 @@ class HttpChannel(Channel):
         """Have a message kept, and tell whoever asked what came of it."""
         asker, key = _Asker(), (message.chat_id, message.message_id)
         self._askers.setdefault(key, []).append(asker)
-        was_answered = key in self._answered
         try:
-            await self._keep(message)
-            has_time = self.answer_within > 0 and not self._is_ending and not was_answered
-            if has_time:
+            follows = await self._keep(message)
+            has_time = self.answer_within > 0 and not self._is_ending
+            if has_time and follows:
                 await self._wait(asker, message, exchange)
             if asker.is_gone:
                 return
@@ -194,11 +185,14 @@ class HttpChannel(Channel):
             self._forget(key, asker)
             asker.over.set()
 
-    async def _keep(self, message: ChannelMessage) -> None:
-        """Hand a message over: it is on the disk when this returns. Raises `HttpError` (503) if it cannot be kept."""
+    async def _keep(self, message: ChannelMessage) -> bool:
+        """Hand a message over: it is on the disk when this returns; says whether a turn of it follows.
+
+        Raises `HttpError` (503) if it cannot be kept.
+        """
         try:
             with trio.fail_after(self.patience):
-                await self._hand_over(message)
+                return await self._hand_over(message) is not False
         except (BubError, trio.TooSlowError) as error:
             log_warning(f"{self.name}.not_kept", error=error)
             raise HttpError(503, "this cannot be kept now: try again later", retry_after="10") from None

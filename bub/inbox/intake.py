@@ -56,25 +56,27 @@ class Intake:
         self._room = trio.lowlevel.ParkingLot()
         self._is_closed = False
 
-    async def receive(self, message: ChannelMessage, surface: Surface = Surface.CHANNEL) -> None:
+    async def receive(self, message: ChannelMessage, surface: Surface = Surface.CHANNEL) -> bool:
         """Take a message in: it is kept on the disk when this returns, and answered as soon as it can be.
 
         `surface` is who hands it over. One whose channel does not run is dropped, with a warning (BEHAVIOURS C5), and
-        one that is only overheard while nobody has asked for anything is none of the agent's business (C8). Raises
-        `BubError` when it cannot be kept.
+        one that is only overheard while nobody has asked for anything is none of the agent's business (C8). Returns
+        False if it is dropped, or known by its `once` and done with: nothing follows. Raises `BubError` when it cannot
+        be kept.
         """
         channel = self._channels.get(message.channel)
         if channel is None:
             log_warning("inbound.unknown_channel", channel=message.channel)
-            return
+            return False
         if message.kind == "normal" and self._is_command(message.content):
             message = replace(message, kind=COMMAND)
         if channel.needs_debounce and not self._is_shared and self._early is None and not self._concerns(message):
-            return
+            return False
         while self._early is None and self._ledger.is_full:
             await self._room.park()
         with trio.CancelScope(shield=True):  # what is kept has to be answered, too
             received = await self._ledger.receive(message)
+            follows = received is not None or await self._ledger.still_waits(message)
             if received is not None:
                 self._counts.count_received(message.channel)
             if received is not None and not self._is_shared:  # else it comes by `take_in`, where its partition is
@@ -87,6 +89,7 @@ class Intake:
                 else:
                     self._take_in(received)
         await trio.lowlevel.checkpoint()
+        return follows
 
     async def fire(self, firing: Firing, message: ChannelMessage, *, until: float, missed: int) -> bool:
         """Take in the message of a firing of a schedule, whose channel runs; False if it was claimed before.

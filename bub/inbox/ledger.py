@@ -108,6 +108,10 @@ class Ledger:
         """
         return await self._keep(self._store.receive(message))
 
+    async def still_waits(self, message: ChannelMessage) -> bool:
+        """Whether a message that is known already is not done with yet. Raises MailboxError if that cannot be read."""
+        return not message.once or await self._store.still_waits(message)
+
     async def fire(self, firing: Firing, message: ChannelMessage, *, until: float, missed: int) -> Received | None:
         """Keep the message of a firing as `receive` does; None if it was claimed before (`InboxStore.fire`)."""
         return await self._keep(self._store.fire(firing, message, until=until, missed=missed))

@@ -90,6 +90,10 @@ class Mailbox:
         """Keep a message; None where one of its channel with the same `once` was received before."""
         return await self._do(self._store.receive, *self._store.texts.write(message))
 
+    async def still_waits(self, message: ChannelMessage) -> bool:
+        """Whether the message of its chat that was received before with this `once` waits."""
+        return await self._do(self._store.still_waits, self.as_kept(message))
+
     async def waiting(self) -> list[Received]:
         """The messages that wait for their turn, in the order received. One that cannot be read is set aside."""
         return await self._do(self._store.waiting)

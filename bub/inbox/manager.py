@@ -321,13 +321,14 @@ class ChannelManager:
 
     # Taking in.
 
-    async def receive(self, message: Envelope) -> None:
+    async def receive(self, message: Envelope) -> bool:
         """Take a message in: it is kept on disk when this returns, and answered as soon as it can be.
 
-        One whose channel does not run is dropped, with a warning (BEHAVIOURS C5). Raises `BubError` when it cannot be
-        kept; the channel must then not tell the other side that it was received.
+        One whose channel does not run is dropped, with a warning (BEHAVIOURS C5). Returns False if no turn follows: the
+        message is dropped, or one of its chat with the same `once` came before and is done with. Raises `BubError` when
+        it cannot be kept; the channel must then not tell the other side that it was received.
         """
-        await self._intake.receive(ChannelMessage.of(message))
+        return await self._intake.receive(ChannelMessage.of(message))
 
     async def _receive_by(self, surface: Surface, message: ChannelMessage) -> None:
         """Take in what somebody typed at one of Bub's own surfaces."""

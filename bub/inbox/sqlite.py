@@ -189,6 +189,15 @@ class SqliteInbox:
         assert key is not None
         return Received(key, message, 0, at)
 
+    def still_waits(self, message: ChannelMessage) -> bool:
+        """Whether a message of this chat with this `once` waits."""
+        found = self._db.execute(
+            "select 1 from messages where workspace = ? and reason is null and channel = ? and chat_id = ?"
+            " and case when json_valid(body) then json_extract(body, '$.once') end = ?",
+            (self._key, message.channel, message.chat_id, message.once),
+        ).fetchone()
+        return found is not None
+
     def fire(
         self, body: str, message: ChannelMessage, firing: Firing, until: float | None = None, missed: int = 0
     ) -> Received | None:

@@ -125,6 +125,12 @@ class InboxStore(Protocol):
     async def receive(self, message: ChannelMessage) -> Received | None:
         """Keep a message, as one of the partition's claim; None if one with the same `once` was received before."""
 
+    async def still_waits(self, message: ChannelMessage) -> bool:
+        """Whether the message that was received before under this `once`, in the same chat, is not done with yet.
+
+        One that was moved to another partition meanwhile may be called done with.
+        """
+
     async def claim(self, partitions: Collection[str]) -> Claim:
         """Take what waits in partitions, which are names of channels; what cannot be read is set aside.
 

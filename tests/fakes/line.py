@@ -16,7 +16,7 @@ from bub.channels import Channel, ChannelManager, ChannelMessage
 from bub.inbox.mailbox import Mailbox
 from bub.streaming import StreamEvent
 
-Handler = Callable[[Any], Awaitable[None]]
+Handler = Callable[[Any], Awaitable[bool | None]]
 
 
 class Line(Channel):
@@ -41,12 +41,12 @@ class Line(Channel):
     def why_disabled(self) -> str:
         return "" if self.is_enabled else f"set `settings.{self.name}.token`"
 
-    async def say(self, content: str, chat_id: str = "1", **more: Any) -> None:
-        """Somebody writes."""
+    async def say(self, content: str, chat_id: str = "1", **more: Any) -> bool | None:
+        """Somebody writes; says whether a turn follows."""
         assert self.handler is not None
         number = next(self._numbers)
         told = {"channel": self.name, "chat_id": chat_id, "content": content, "message_id": f"m{number}", **more}
-        await self.handler(told)
+        return await self.handler(told)
 
     async def send(self, message: ChannelMessage) -> None:
         if self.fails:

@@ -78,5 +78,5 @@ class SharedHost(IslandHost):
         """End nothing."""
 
 
-async def _hand_over(island: Island, handler: MessageHandler, message: Envelope) -> None:
-    await handler(lend_lifespan(island, message))
+async def _hand_over(island: Island, handler: MessageHandler, message: Envelope) -> bool | None:
+    return await handler(lend_lifespan(island, message))

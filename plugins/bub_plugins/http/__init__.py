@@ -24,7 +24,7 @@ class Http:
         self._framework = framework
 
     @hookimpl
-    def provide_channels(self, message_handler: Callable[[Any], Awaitable[None]]) -> list[HttpApi]:
+    def provide_channels(self, message_handler: Callable[[Any], Awaitable[bool | None]]) -> list[HttpApi]:
         """Return the channel `http`, which runs if there is a client or a webhook."""
         return [HttpApi(self._framework, message_handler)]
 

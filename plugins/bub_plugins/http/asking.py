@@ -32,6 +32,8 @@ class Asker:
         self.replies: Sequence[ChannelMessage] = ()
         self.is_told = False
         """Whether who asked has got the replies, as far as that can be known. Set it once they are written."""
+        self.is_late = False
+        """Whether the message came before and is done with, so that this request is told nothing more."""
         self.over = trio.Event()
         self._events: list[StreamEvent] = []
         self._news = trio.Event()
@@ -73,7 +75,7 @@ class Asker:
 class Askers:
     """All requests that wait, at most `most` at once; `hand_over` keeps a message on the disk."""
 
-    def __init__(self, name: str, hand_over: Callable[[Any], Awaitable[None]], most: Callable[[], int]) -> None:
+    def __init__(self, name: str, hand_over: Callable[[Any], Awaitable[bool | None]], most: Callable[[], int]) -> None:
         self._name = name
         self._hand_over = hand_over
         self._most = most
@@ -86,11 +88,14 @@ class Askers:
         """Whether one more request may wait."""
         return self._count < self._most()
 
-    async def keep(self, message: ChannelMessage) -> None:
-        """Have a message kept: it is on the disk when this returns. Raises `Refusal` (503) if it cannot be."""
+    async def keep(self, message: ChannelMessage) -> bool:
+        """Have a message kept: it is on the disk when this returns; says whether a turn of it follows.
+
+        Raises `Refusal` (503) if it cannot be kept.
+        """
         try:
             with trio.fail_after(PATIENCE):
-                await self._hand_over(message)
+                return await self._hand_over(message) is not False
         except (BubError, trio.TooSlowError) as error:
             log_warning(f"{self._name}.not_kept", error=error)
             raise Refusal.later(503, "this cannot be kept now", 10) from None
@@ -107,7 +112,7 @@ class Askers:
         self._waiting.setdefault(key, []).append(asker)
         self._count += 1
         try:
-            await self.keep(message)
+            asker.is_late = not await self.keep(message) and not asker.is_answered
             yield asker
         finally:
             self._count -= 1

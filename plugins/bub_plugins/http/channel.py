@@ -28,7 +28,7 @@ class HttpApi(Channel):
     name = "http"
     shows_questions = True  # nobody here may answer them, but the operator can: with `bub inbox` and in the studio
 
-    def __init__(self, framework: Any, message_handler: Callable[[Any], Awaitable[None]]) -> None:
+    def __init__(self, framework: Any, message_handler: Callable[[Any], Awaitable[bool | None]]) -> None:
         self._framework = framework
         self._settings = HttpSettings.of(framework)
         self._hand_over = message_handler

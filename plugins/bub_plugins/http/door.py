@@ -47,7 +47,7 @@ class Rules:
 class Door:
     """What routes ask: `rules` are those of now, `askers` wait for answers, `framework` is what turns run on."""
 
-    def __init__(self, framework: Any, rules: Rules, hand_over: Callable[[Any], Awaitable[None]]) -> None:
+    def __init__(self, framework: Any, rules: Rules, hand_over: Callable[[Any], Awaitable[bool | None]]) -> None:
         self.framework = framework
         self.rules = rules
         self.askers = Askers(CHANNEL, hand_over, lambda: self.settings.waiting)

@@ -80,7 +80,7 @@ class Serving:
 
 @asynccontextmanager
 async def open_serving(
-    framework: Any, settings: HttpSettings, hand_over: Callable[[Any], Awaitable[None]], desk: Any
+    framework: Any, settings: HttpSettings, hand_over: Callable[[Any], Awaitable[bool | None]], desk: Any
 ) -> AsyncIterator[Serving]:
     """Open what the channel needs to listen. Raises `BubError` if its settings cannot be followed."""
     rules = Rules(settings)

@@ -167,6 +167,11 @@ class RedisInbox:
         async with self._asking():
             return await self._messages.receive(*written)
 
+    async def still_waits(self, message: ChannelMessage) -> bool:
+        """Whether the message of its chat that was received before with this `once` waits in the partition of both."""
+        async with self._asking():
+            return await self._messages.still_waits(message)
+
     async def fire(
         self, firing: Firing, message: ChannelMessage, *, until: float | None, missed: int
     ) -> Received | None:

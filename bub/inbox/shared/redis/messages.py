@@ -40,6 +40,12 @@ class RedisMessages:
         came = await self._redis.run(scripts.RECEIVE, keys, [mend(message.once), REMEMBERED, "body", body])
         return Received(at.id_of(int(came[0])), message, 0, float(came[1])) if came else None
 
+    async def still_waits(self, message: ChannelMessage) -> bool:
+        """Whether the message that was received with this `once` is where it was received."""
+        at = self._at(self._partition_of(message.origin))
+        keys = [at.own("in"), at.own(f"taken:{mend(message.channel)}")]
+        return bool(await self._redis.run(scripts.STILL_WAITS, keys, [mend(message.once)]))
+
     async def fire(
         self,
         body: str,

@@ -67,6 +67,14 @@ return {number, now}
 ARGV: once, how many are known, fields.
 """
 
+STILL_WAITS = """
+local number = redis.call('zscore', KEYS[2], ARGV[1])
+if not number then return 0 end
+local name = string.format('%.0f', number) .. '-0'
+return #redis.call('xrange', KEYS[1], name, name)
+"""
+"""Tell whether a message is where it was received. KEYS: stream, taken. ARGV: once."""
+
 FIRE = (
     _NOW
     + _KEEP

@@ -48,7 +48,7 @@ def streamed(message_id: str, replies: Sequence[dict[str, str]]) -> Response:
 
 
 class Waiting:
-    """Answers with the replies if they come within some seconds, else with 202."""
+    """Answers with the replies if they come within some seconds, else with 202; with that at once if none can come."""
 
     def __init__(self, askers: Askers, message: ChannelMessage, seconds: float) -> None:
         self._askers = askers
@@ -61,8 +61,7 @@ class Waiting:
             await accepted(self._message)(scope, receive, send)
             return
         async with self._askers.asking(self._message) as asker:
-            is_there = await self._wait(asker, scope, receive, send)
-            if not is_there:
+            if not asker.is_late and not await self._wait(asker, scope, receive, send):
                 return
             if not asker.is_answered:
                 await accepted(self._message)(scope, receive, send)
@@ -103,7 +102,10 @@ class Gone:
 
 
 class Streaming:
-    """Answers with server-sent events: `text` as it is made, `reply` for each reply, then `end`."""
+    """Answers with server-sent events: `text` as it is made, `reply` for each reply, then `end`.
+
+    If none can come, since the message was answered before, it answers with 202.
+    """
 
     def __init__(self, askers: Askers, message: ChannelMessage) -> None:
         self._askers = askers
@@ -111,6 +113,9 @@ class Streaming:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._askers.asking(self._message) as asker:
+            if asker.is_late:  # a turn that is over tells nothing, not even its end
+                await accepted(self._message)(scope, receive, send)
+                return
             headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await _write(send, sse("accepted", {"message_id": self._message.message_id}))

@@ -33,9 +33,8 @@ def webhook_routes(door: Door, seen: Seen) -> list[BaseRoute]:
         streams = "text/event-stream" in request.headers.get("accept", "")
         if kept is not None:
             return (streamed if streams else repeated)(message.message_id, kept)
-        is_over = seen.was_answered(message.message_id)
-        if streams and not is_over:  # a turn that is over tells a stream nothing, not even its end
+        if streams:
             return Streaming(door.askers, message)
-        return Waiting(door.askers, message, 0 if is_over else parse_duration(hook.answer_within) or 0)
+        return Waiting(door.askers, message, parse_duration(hook.answer_within) or 0)
 
     return [Route("/hooks/{name}", take, methods=["POST"])]

@@ -68,21 +68,18 @@ class Seen:
         return Identity(once, _id_of(once))
 
     def note_answer(self, message: ChannelMessage, replies: Sequence[ChannelMessage]) -> None:
-        """Keep the answer to a message that is taken once."""
+        """Keep the answer to a message that is taken once, if it is short."""
         packed = msgspec.json.encode(shown_replies(replies))
-        kept = packed.decode() if len(packed) <= _LONGEST_ANSWER else ""
-        self._answers[message.message_id] = kept
+        if len(packed) > _LONGEST_ANSWER:
+            return
+        self._answers[message.message_id] = packed.decode()
         self._forget(self._answers)
-        self._remember(f"{_ANSWER}{message.message_id}", kept)
+        self._remember(f"{_ANSWER}{message.message_id}", packed.decode())
 
     def answer_to(self, message_id: str) -> list[dict[str, str]] | None:
         """Return the answer to a request that came before; None if there is none yet, or it is not kept."""
         kept = self._answers.get(message_id)
         return msgspec.json.decode(kept, type=list[dict[str, str]]) if kept else None
-
-    def was_answered(self, message_id: str) -> bool:
-        """Tell whether a request was answered, whether or not the answer is kept."""
-        return message_id in self._answers
 
     def _keep(self, known: _Known) -> None:
         self._learn(known)
