@@ -15,8 +15,8 @@ from fakes.toys import Workshop
 
 WARM, TURNS = 3, 20
 
-MOST_FOR_A_REQUEST = 80
-"""How many objects the cycle that httpx makes of a response reaches: 42, and in another version of it some more."""
+MOST_FOR_A_REQUEST = 40
+"""How many objects the cycle that httpx makes of a response reaches: 24, and in another version of it some more."""
 
 MOST_FOR_A_TURN = 10
 """How many objects note what the turn does: each of them names its turn, and that lists them."""
@@ -66,6 +66,9 @@ async def left_by(turn: Callable[[int], Awaitable[Any]]) -> list[str]:
 
 def check(left: list[str], requests: int) -> None:
     assert {name.rpartition(".")[2] for name in left if name.startswith("bub.")} <= OURS
+    assert not [name for name in left if name.startswith("httpcore._async.")], (
+        "a response names the connection it came over"
+    )
     assert len(left) / TURNS <= MOST_FOR_A_TURN + requests * MOST_FOR_A_REQUEST
 
 

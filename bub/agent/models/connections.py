@@ -29,27 +29,31 @@ def open_connections(trust: ssl.SSLContext) -> httpx.AsyncBaseTransport:
     limits = httpx.Limits(max_connections=1, keepalive_expiry=KEPT_SECONDS)
 
     class Lent(httpx.AsyncByteStream):
-        """The body of an answer; once it is closed, another request may have its connection."""
+        """The body of an answer; once it is closed, another request may have its connection.
+
+        It names that no more then: a response of httpx and its stream name each other, and so what this named would
+        stay, until Python looks for garbage.
+        """
 
         def __init__(self, body: httpx.AsyncByteStream, server: str, one: httpx.AsyncHTTPTransport) -> None:
             self._body = body
             self._server = server
-            self._one = one
-            self._is_closed = False
+            self._one: httpx.AsyncHTTPTransport | None = one
 
         def __aiter__(self) -> AsyncIterator[bytes]:
             return self._body.__aiter__()
 
         async def aclose(self) -> None:
-            if self._is_closed:
+            if self._one is None:
                 return
-            self._is_closed = True
+            body, one = self._body, self._one
+            self._body, self._one = httpx.ByteStream(b""), None
             try:
-                await self._body.aclose()
+                await body.aclose()
             except BaseException:  # nobody knows what it would say next
-                await self._one.aclose()
+                await one.aclose()
                 raise
-            await connections.take_back(self._server, self._one)
+            await connections.take_back(self._server, one)
 
     class Connections(httpx.AsyncBaseTransport):
         """Those that are not in use, the latest last: the server they lead to, and since when they wait."""
