@@ -100,8 +100,20 @@ def test_what_was_set_aside_is_listed_with_the_reason(box: Box, run: Run) -> Non
 
 def test_all_shows_what_waits_too(box: Box, run: Run) -> None:
     out, _ = run("list", "--all")
-    assert [line.split()[0] for line in out.splitlines()] == ["id", "m1", "m2", "r1", "r2"]
-    assert "(waiting)" in out.splitlines()[2]
+    rows = [[part.strip() for part in line.split("  ") if part.strip()] for line in out.splitlines()]
+    assert [(row[0], row[4]) for row in rows] == [
+        ("id", "state"),
+        ("m1", "set aside: cut short three times"),
+        ("m2", "waits for its turn"),
+        ("r1", "set aside: the bot was blocked\\x1b[2J"),
+        ("r2", "waits for its delivery"),
+    ]
+
+
+def test_all_is_as_the_list_without_it_if_nothing_waits(box: Box, run: Run) -> None:
+    box.ask("finish", [2])
+    box.ask("mark_delivered", 2)
+    assert run("list", "--all") == run("list")
 
 
 def test_a_program_gets_everything_as_json(box: Box, run: Run) -> None:

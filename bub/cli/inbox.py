@@ -187,8 +187,8 @@ def _choose_dead_letters(entries: list[InboxEntry], ids: list[str] | None, every
         if name not in known:
             raise MailboxError(f"there is no `{name}` in the inbox", help=_suggest(name, set_aside))
         if name not in set_aside:
-            waits = "its turn" if known[name].kind == "message" else "its delivery"
-            raise MailboxError(f"`{name}` was not set aside: it waits for {waits}", help=_suggest(name, set_aside))
+            problem = f"`{name}` was not set aside: it waits for {_waits_for(known[name])}"
+            raise MailboxError(problem, help=_suggest(name, set_aside))
     return [known[name] for name in dict.fromkeys(ids or set_aside)]
 
 
@@ -213,30 +213,41 @@ def _describe_empty(workspace: str, waiting: int, elsewhere: dict[str, int]) -> 
 
 
 def _list_entries(entries: list[InboxEntry], width: int | None) -> list[Line]:
-    head = [Span(title, "faint") for title in ("id", "chat", "age", "tries", "set aside because", "begins")]
-    lines = columns([head, *(_row(entry) for entry in entries)])
+    waits = any(entry.reason is None for entry in entries)
+    titles = ("id", "chat", "age", "tries", "state" if waits else "set aside because", "begins")
+    states = [_state(entry) if waits else _in_one_line(entry.reason or "") for entry in entries]
+    head = [Span(title, "faint") for title in titles]
+    lines = columns([head, *map(_row, entries, states)])
     if width is None or all(sum(cells(span.text) for span in each) <= width for each in lines):
         return lines
-    return [each for entry in entries for each in _card(entry, width)]
+    return [each for entry, state in zip(entries, states, strict=True) for each in _card(entry, state, width)]
 
 
-def _row(entry: InboxEntry) -> list[Span]:
+def _state(entry: InboxEntry) -> str:
+    return f"waits for {_waits_for(entry)}" if entry.reason is None else f"set aside: {_in_one_line(entry.reason)}"
+
+
+def _waits_for(entry: InboxEntry) -> str:
+    return "its turn" if entry.kind == "message" else "its delivery"
+
+
+def _row(entry: InboxEntry, state: str) -> list[Span]:
     return [
         Span(_name(entry), "strong"),
         Span(_chat(entry)),
         Span(_age(entry)),
         Span(str(entry.attempts)),
-        Span(_in_one_line(entry.reason) if entry.reason is not None else "- (waiting)"),
+        Span(state),
         Span(_shorten(_words(entry), _MOST_WORDS), "faint"),
     ]
 
 
-def _card(entry: InboxEntry, width: int) -> Iterator[Line]:
+def _card(entry: InboxEntry, state: str, width: int) -> Iterator[Line]:
     """Lay an entry out in several lines if one is too short."""
     tries = f"{entry.attempts} {'try' if entry.attempts == 1 else 'tries'}"
     rest = _shorten(f"  {_chat(entry)}  {_age(entry)}  {tries}", max(width - len(_name(entry)), 1))
     yield Span(_name(entry), "strong"), Span(rest)
-    yield from indent_text(_in_one_line(entry.reason) if entry.reason is not None else "waiting", width, 2)
+    yield from indent_text(state, width, 2)
     yield (Span("  " + _shorten(_words(entry), max(min(width - 2, _MOST_WORDS), 1)), "faint"),)
 
 
