@@ -99,13 +99,14 @@ class Office:
         self.done: list[str] = []
         self.hangs = False
         self.once = False
+        self.read_only = False
         self.more: list[Tool] = []
 
     def file(self, *, ask: str = "work", approver: str = ADA) -> str:
         return PIPELINE.format(ask=ask, approver=approver)
 
     def framework(self, chat: Chat, **file: str) -> BubFramework:
-        @tool(once=self.once)
+        @tool(once=self.once, read_only=self.read_only)
         async def work(what: str) -> str:
             """Do something."""
             self.done.append(what)
@@ -500,10 +501,12 @@ class TestAfterACrash:
             await manager.settled()
         assert office.done == ["tidy", "tidy"]
 
+    @pytest.mark.parametrize("read_only", [False, True], ids=["it changes something", "it only reads"])
     async def test_what_is_to_be_called_once_is_never_called_again(
-        self, office: Office, mailbox: Callable[[], Mailbox]
+        self, office: Office, mailbox: Callable[[], Mailbox], read_only: bool
     ) -> None:
         office.hangs = office.once = True
+        office.read_only = read_only
 
         async def begun(_: Chat) -> None:
             await until(lambda: bool(office.done))
@@ -514,6 +517,21 @@ class TestAfterACrash:
             await manager.settled()
         assert office.done == ["tidy"]
         assert "never called twice" in chat.said[0]
+
+    async def test_what_only_reads_is_called_again_without_a_question(
+        self, office: Office, mailbox: Callable[[], Mailbox]
+    ) -> None:
+        office.hangs = office.read_only = True
+
+        async def begun(_: Chat) -> None:
+            await until(lambda: bool(office.done))
+
+        await killed(office, mailbox, begun, ask="")
+        office.hangs = False
+        chat = Chat()
+        async with office.opened(chat, mailbox(), ask="") as manager:
+            await manager.settled()
+        assert (office.done, chat.questions) == (["tidy", "tidy"], [])
 
 
 # The store

@@ -113,10 +113,10 @@ class Consent(msgspec.Struct, frozen=True):
     async def begin(self, tool: Tool, call_id: str, arguments: Mapping[str, Any], answer: Answer | None) -> None:
         """Note that a call begins, and spend the yes to it in the same step. Raises `ToolError` if it does not count.
 
-        One that only reads is not noted, unless a yes has to be spent.
+        One that may be repeated is not noted, unless a yes has to be spent.
         """
         notes, approval = self.notes(), answer.approval if answer is not None else ""
-        if notes is None or (tool.read_only and not approval):
+        if notes is None or (_may_be_repeated(tool) and not approval):
             return
         try:
             await notes.begin(NotedCall(call_id, tool.name, digest(arguments)), approval)
@@ -126,7 +126,7 @@ class Consent(msgspec.Struct, frozen=True):
     async def end(self, tool: Tool, call_id: str, arguments: Mapping[str, Any]) -> None:
         """Note that a call has ended, however it did. If that cannot be noted, the call keeps its result."""
         notes = self.notes()
-        if notes is None or tool.read_only:
+        if notes is None or _may_be_repeated(tool):
             return
         with trio.CancelScope(shield=True, deadline=trio.current_time() + _NOTING):
             try:
@@ -145,8 +145,13 @@ class Consent(msgspec.Struct, frozen=True):
         return ToolError(f"{refusal}: {why}" if why else refusal, kind="denied")
 
     def _was_called(self, tool: Tool) -> bool:
-        """Whether a tool that changes things was called in this turn before the process ended."""
+        """Whether a tool that may not be repeated was called in this turn before the process ended."""
         notes = self.notes()
-        if notes is None or tool.read_only:
+        if notes is None or _may_be_repeated(tool):
             return False
         return any(call.tool == tool.name and call.has_begun for call in notes.earlier)
+
+
+def _may_be_repeated(tool: Tool) -> bool:
+    """Whether a tool may be called again after a crash with nobody asked: it only reads, and is not for `once`."""
+    return tool.read_only and not tool.once
