@@ -105,10 +105,9 @@ class Tool(msgspec.Struct, frozen=True):
     `parameters` is the JSON Schema of its arguments, `path` the argument that is the file it works on. If a profile
     does not say which tools it wants, it has those that are `read_only`. A tool that is `for_people` is a command, and
     no model sees it. If the process ends while a tool with `once` runs, Bub never calls it again for that message, even
-    if a person says yes, and even if it is `read_only`. `labels` are None if the tool does not declare what it does to
-    information. If it `counts_as` others, a rule that denies or asks about one of them holds for it, too. `command` is
-    the argument that is a command for a shell; if a profile lets it through without a question, the tool runs the
-    `words` of its context.
+    if a person says yes. `labels` are None if the tool does not declare what it does to information. If it `counts_as`
+    others, a rule that denies or asks about one of them holds for it, too. `command` is the argument that is a command
+    for a shell; if a profile lets it through without a question, the tool runs the `words` of its context.
     """
 
     name: str
@@ -251,8 +250,7 @@ def tool(
     the model that it failed.
 
     If the process ends during a call, nobody knows whether the call took effect. Bub takes the turn again then. It
-    calls a tool that is not `read_only` for that turn only after a person's new yes, and one with `once` never, even if
-    it is `read_only`: a search that costs money may be both.
+    calls a tool that is not `read_only` for that turn only after a person's new yes, and never one with `once`.
 
     `reads="private"`, `brings="untrusted"` and `reaches="outside"` declare what it does to information (`Labels`).
     One of the three declares them all: `reaches=None` alone says that the tool does nothing of that.
