@@ -65,6 +65,32 @@ async def test_the_token_of_another_client_does_not_open_a_webhook(workshop: Wor
         assert (await door.post("/hooks/alarm", content=BODY, headers=bearer())).status_code == 401
 
 
+async def test_a_client_that_is_removed_while_its_message_waits_is_refused(workshop: Workshop) -> None:
+    go, prompts, found = trio.Event(), list[str](), list[int]()
+
+    async def run_model(prompt: str) -> str:
+        prompts.append(prompt)
+        await go.wait()
+        return "yes"
+
+    async def ask(text: str) -> None:
+        said = {"model": "default", "messages": [{"role": "user", "content": text}]}
+        headers = {**bearer(), "x-bub-session": "one"}
+        found.append((await door.post("/v1/chat/completions", said, headers=headers)).status_code)
+
+    async with served(workshop, run_model=run_model) as door, trio.open_nursery() as asking:
+        asking.start_soon(ask, "first")
+        while not prompts:
+            await trio.lowlevel.checkpoint()
+        asking.start_soon(ask, "second")
+        while door.manager.waiting < 2:
+            await trio.lowlevel.checkpoint()
+        settings = {"http": {**SETTINGS, "clients": {"bob": SETTINGS["clients"]["bob"]}, "webhooks": {}}}
+        door.channel.reload(SimpleNamespace(settings=settings, profiles=door.framework.profiles))
+        go.set()
+    assert (prompts, found) == (["first"], [200, 403])
+
+
 NO_SIGNATURE = [
     {},
     signed(BODY, secret="another-0123456789abc"),

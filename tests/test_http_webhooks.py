@@ -520,6 +520,39 @@ async def test_a_message_whose_webhook_is_gone_is_set_aside(workshop: Workshop) 
     assert set_aside(workshop) == ["who wrote it may not any more"] * 2
 
 
+async def test_a_stream_whose_webhook_is_removed_while_its_message_waits_ends(workshop: Workshop) -> None:
+    go, prompts, found = trio.Event(), list[str](), list[str]()
+
+    async def run_model(prompt: str) -> str:
+        prompts.append(prompt)
+        await go.wait()
+        return "yes"
+
+    async def ask(text: str) -> None:
+        found.append((await door.ask(text, headers={"accept": "text/event-stream"})).text)
+
+    mailbox = Mailbox(workshop.folder / "inbox.db", workshop.folder)
+    async with served(workshop, mailbox=mailbox, run_model=run_model) as door:
+        with trio.fail_after(10):
+            async with trio.open_nursery() as asking:
+                asking.start_soon(ask, "first")
+                while not prompts:
+                    await trio.lowlevel.checkpoint()
+                asking.start_soon(ask, "second")
+                while door.manager.waiting < 2:
+                    await trio.lowlevel.checkpoint()
+                hooks = {name: hook for name, hook in WEBHOOKS.items() if name != "open"}
+                settings = {"http": {**SETTINGS, "webhooks": hooks}}
+                door.channel.reload(SimpleNamespace(settings=settings, profiles=door.framework.profiles))
+                go.set()
+    assert prompts == ["first"]
+    assert [("event: reply" in text, text.endswith("event: end\ndata: {}\n\n")) for text in found] == [
+        (True, True),
+        (False, True),
+    ]
+    assert set_aside(workshop)[0] == "who wrote it may not any more"
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [

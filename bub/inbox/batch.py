@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -152,6 +152,15 @@ def surface_of(items: Sequence[Received]) -> Surface:
     """Who handed over what a turn answers; what only one of several typed, nobody typed."""
     surfaces = {item.surface for item in items}
     return surfaces.pop() if len(surfaces) == 1 else Surface.CHANNEL
+
+
+def tell_answered(channel: Channel, items: Iterable[Received], replies: Sequence[ChannelMessage]) -> None:
+    """Tell a channel that messages are done with; one that fails gets the replies all the same."""
+    for item in items:
+        try:
+            channel.on_answered(item.message, replies)
+        except Exception as error:  # noqa: BLE001 (the replies are on their way)
+            log_exception("channel.on_answered_failed", error, channel=channel.name)
 
 
 def with_draft(replies: Sequence[ChannelMessage], asked: ChannelMessage) -> Sequence[ChannelMessage]:

@@ -22,7 +22,7 @@ from bub.channels.message import COMMAND, NOWHERE, ChannelMessage
 from bub.envelope import Envelope, content_of
 from bub.inbox.apology import INTERRUPTED, apology, note_end
 from bub.inbox.approvals import Approvals, TurnCalls
-from bub.inbox.batch import Batch, as_one, may_steer, profile_named, surface_of, with_draft
+from bub.inbox.batch import Batch, as_one, may_steer, profile_named, surface_of, tell_answered, with_draft
 from bub.inbox.framework import Framework
 from bub.inbox.ledger import Ledger, origin_of
 from bub.inbox.schedules.session import SessionSchedules, current_schedules
@@ -306,7 +306,7 @@ class Dispatcher:
         for item in items:
             log_warning("inbound.not_admitted", channel=item.message.channel, chat=item.message.chat_id)
             why = "who wrote it may not any more" if item.firing is None else "its schedule may not any more"
-            await self._ledger.give_up(item, why, with_draft([], item.message))
+            await self._set_aside(item, why, [])
 
     async def _begin(self, batch: Batch) -> None:
         """Count an attempt: one whose turn the end of the process interrupts is not begun for ever."""
@@ -358,11 +358,7 @@ class Dispatcher:
         note = [] if is_shown else note_end(batch.message, batch.replies, batch.end)
         replies = with_draft([*batch.replies, *note], batch.message)
         await self._ledger.finish(batch.ids, replies)
-        for item in batch.items:
-            try:
-                channel.on_answered(item.message, replies)
-            except Exception as error:  # noqa: BLE001 (the replies are on their way)
-                log_exception("channel.on_answered_failed", error, channel=channel.name)
+        tell_answered(channel, batch.items, replies)
 
     # Replies.
 
@@ -392,8 +388,12 @@ class Dispatcher:
         reason = f"its turn was interrupted {received.attempts} times by the end of the process (error {error_id})"
         log_warning("turn.given_up", id=error_id, channel=received.message.channel, chat=received.message.chat_id)
         self._counts.failure("interrupted")
-        sorry = apology(received.message, INTERRUPTED, error_id, in_full=False)
-        await self._ledger.give_up(received, reason, with_draft([sorry], received.message))
+        await self._set_aside(received, reason, [apology(received.message, INTERRUPTED, error_id, in_full=False)])
+
+    async def _set_aside(self, item: Received, reason: str, replies: Sequence[ChannelMessage]) -> None:
+        replies = with_draft(replies, item.message)
+        if await self._ledger.give_up(item, reason, replies):
+            tell_answered(self._channels[item.message.channel], [item], replies)
 
 
 def _new_id() -> str:

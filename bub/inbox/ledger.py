@@ -272,15 +272,17 @@ class Ledger:
         self._entries.drop(ids)
         self._settled()
 
-    async def give_up(self, received: Received, reason: str, replies: Sequence[ChannelMessage]) -> None:
-        """Set a message aside for `bub inbox`, and say so; if the disk does not take it, it is tried again later."""
+    async def give_up(self, received: Received, reason: str, replies: Sequence[ChannelMessage]) -> bool:
+        """Set a message aside for `bub inbox`, and say so; False if the disk does not take it: it is tried later."""
         try:
             self._post(await self._store.set_aside([received.id], reason, replies, token=self._token))
             self._entries.advance(self._still_here([received.id]), State.SET_ASIDE)
+            return True
         except BubError as error:
             self._is_unsure = True
             log_exception("inbox.unwritable", error)
             self._entries.forget(received.id)
+            return False
         finally:
             self._settled()
 

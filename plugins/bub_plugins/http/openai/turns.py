@@ -94,21 +94,28 @@ async def _answer_in_session(door: Door, asked: Asked, message: ChannelMessage, 
                     tell(str(event.data.get("delta", "")))
             if not came and asker.is_answered:
                 break
-            if not came and not may_ask(door.settings, message.chat_id, message.profile):
-                problem = "This token may not ask any more: the settings of Bub have changed."
-                raise ApiError(403, problem, code="not_allowed")  # what nobody admits is set aside, and never answered
+            if not came:
+                _check_allowed(door, message)
         asker.is_told = True
         replies = asker.replies
     failures = [reply.content for reply in replies if reply.kind == _ERROR]
     if failures:
         raise ApiError(500, failures[0], type=SERVER, code="internal_error", is_kept=True)
     if not end.data and not any(reply.content for reply in replies):
+        _check_allowed(door, message)
         problem = (
             "Nobody answered this message here: a plugin dropped it, or another gateway has the calls of its tools."
         )
         raise ApiError(500, problem, type=SERVER, code="not_answered", is_kept=True)
     denied = any(reply.kind == _DENIED for reply in replies)
     return outcome_of(_text_of(replies, message), end, is_denied=denied)
+
+
+def _check_allowed(door: Door, message: ChannelMessage) -> None:
+    """Raise `ApiError` (403) if who asked may not any more: what nobody admits is set aside, and never answered."""
+    if not may_ask(door.settings, message.chat_id, message.profile):
+        problem = "This token may not ask any more: the settings of Bub have changed."
+        raise ApiError(403, problem, code="not_allowed")
 
 
 async def _answer_alone(door: Door, asked: Asked, message: ChannelMessage, tell: Tell) -> Outcome:
