@@ -122,7 +122,7 @@ PUBLIC = {
     },
     "bub.channels.plan": {"LivePlan"},
     "bub.channels.http": {"HttpChannel", "HttpError", "Request", "Response", "check_signature"},
-    "bub.channels.web": {"Certificate", "ListenAddress", "WebLimits", "WebServer", "address_for"},
+    "bub.channels.web": {"Certificate", "ListenAddress", "WebLimits", "WebServer", "address_for", "lack_packages"},
     "bub.configure": {"merge"},
     "bub.envelope": {"content_of", "field_of", "normalize_envelope", "unpack_batch"},
     "bub.errors": {"BubError", "HookError", "ModelError", "UsageError"},

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from fakes.redis_server import RedisServer
 
+from bub.base.installing.extras import install_command
 from bub.base.redis.address import StoreAddress
 from bub.base.redis.settings import agent_of
 from bub.doctor.checks import Check, Patient
@@ -77,7 +78,7 @@ async def test_what_cannot_be_asked_is_broken_and_no_password_is_shown(tmp_path:
 async def test_a_missing_client_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bub.inbox.shared.redis.examination", None)
     (found,) = await look(tmp_path, "redis://:secret@127.0.0.1:9")
-    assert (found.status, "bub-pipelines[redis]" in found.help) == ("broken", True)
+    assert (found.status, install_command("redis") in found.help) == ("broken", True)
 
 
 async def test_offline_nobody_is_asked(tmp_path: Path) -> None:

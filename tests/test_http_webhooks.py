@@ -33,6 +33,7 @@ from fakes.web_channel import (
     signed,
 )
 
+from bub.base.installing.extras import install_command
 from bub.base.redis.address import StoreAddress
 from bub.channels import ChannelManager, ChannelMessage
 from bub.channels.http import HttpChannel, Request, Response, check_signature
@@ -586,7 +587,7 @@ async def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.Mon
     channel = HttpApi(SimpleNamespace(settings={"http": SETTINGS}), print)  # type: ignore[arg-type]
     with pytest.raises(BubError, match="the extra `web`") as caught:
         await channel.run()
-    assert caught.value.help == "run `pip install 'bub-pipelines[web]'`"
+    assert caught.value.help == f"run `{install_command('web')}`"
 
 
 async def test_without_clients_and_webhooks_it_is_not_enabled(workshop: Workshop) -> None:

@@ -17,6 +17,7 @@ import trio
 from fakes.redis_server import RedisServer, serving_redis
 
 from bub.agent.costs.spending import DailySpending
+from bub.base.installing.extras import install_command
 from bub.base.redis.address import StoreAddress
 from bub.base.redis.connection import RedisConnection, StoreError
 from bub.base.redis.keys import Keys
@@ -466,5 +467,5 @@ def test_a_client_that_is_missing_is_told_with_what_to_install(tmp_path: Path, m
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(TapeError, match="coredis") as caught:
         open_tapes(tmp_path, tmp_path, {"gateway": {"store": "redis://:secret@there"}})
-    assert caught.value.help == 'install it: pip install "bub-pipelines[redis]"'
+    assert caught.value.help == f"run `{install_command('redis')}`"
     assert "secret" not in str(caught.value)

@@ -19,6 +19,7 @@ import trio
 from fakes.certificates import make_certificate
 from trio.testing import wait_all_tasks_blocked
 
+from bub.base.installing.extras import install_command
 from bub.channels.web import Certificate, ListenAddress, WebLimits, WebServer, address_for
 from bub.errors import BubError, UsageError
 
@@ -320,7 +321,7 @@ async def test_a_port_that_is_taken_and_an_extra_that_is_missing_are_told(monkey
     monkeypatch.setitem(sys.modules, "hypercorn.config", None)
     with pytest.raises(BubError, match="the extra `web`") as caught:
         await WebServer("web", app).serve(HERE, help="")
-    assert caught.value.help == "run `pip install 'bub-pipelines[web]'`"
+    assert caught.value.help == f"run `{install_command('web')}`"
 
 
 # TLS, and addresses

@@ -14,6 +14,7 @@ import msgspec
 import trio
 
 from bub.base.failures import explain_os_error
+from bub.base.installing.extras import install_command
 from bub.channels.connection import App, Begin, Connection, WebLimits, speak_http
 from bub.channels.server import ListenAddress, listen_at
 from bub.errors import BubError, UsageError
@@ -61,6 +62,12 @@ def address_for(listen: str, *, section: str, is_encrypted: bool) -> ListenAddre
     return address
 
 
+def lack_packages(who: str) -> BubError:
+    """Return what to raise if the packages of the web server are not installed, which `who` needs."""
+    problem = f"{who} needs the packages of the extra `web`, which are not installed"
+    return BubError(problem, help=f"run `{install_command('web')}`")
+
+
 class WebServer:
     """Serves an app until it is closed or cancelled; what fails in the app is logged as `NAME.failed`.
 
@@ -98,8 +105,7 @@ class WebServer:
         try:
             begin = speak_http(self._limits)
         except ImportError:
-            problem = f"`{self._name}` needs the packages of the extra `web`, which are not installed"
-            raise BubError(problem, help="run `pip install 'bub-pipelines[web]'`") from None
+            raise lack_packages(f"`{self._name}`") from None
         context = self._certificate.open() if self._certificate is not None else None
         bound, listeners = await listen_at(address, self._name, help)
         task_status.started(bound)

@@ -8,6 +8,7 @@ from functools import partial
 import trio
 import typer
 
+from bub.base.installing.extras import install_command
 from bub.cli.held_home import hold_home
 from bub.cli.interrupts import let_second_interrupt_end
 from bub.cli.opening import open_framework
@@ -30,7 +31,7 @@ def serve_streams(ctx: typer.Context, *, every_tape: bool) -> int:
         serve = load(MCP_SERVER)
     except ModuleNotFoundError as error:
         problem = f"`bub mcp serve` needs the package `{error.name}`"
-        raise BubError(problem, help="install it with `pip install 'bub-pipelines[mcp]'`") from None
+        raise BubError(problem, help=f"run `{install_command('mcp')}`") from None
     open_log()
     with hold_home(framework.home):
         trio.run(_serve, partial(serve, framework, *streams, every_tape=every_tape))

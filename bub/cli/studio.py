@@ -9,6 +9,7 @@ from typing import Annotated
 import trio
 import typer
 
+from bub.base.installing.extras import install_command
 from bub.cli.held_home import hold_home
 from bub.cli.interrupts import let_second_interrupt_end
 from bub.cli.opening import open_framework
@@ -38,7 +39,7 @@ def studio(
         serve = load(STUDIO)
     except ModuleNotFoundError as error:
         problem = f"`bub studio` needs the package `{error.name}`"
-        raise BubError(problem, help="install it with `pip install 'bub-pipelines[web]'`") from None
+        raise BubError(problem, help=f"run `{install_command('web')}`") from None
     open_log()
     with hold_home(framework.home):
         trio.run(_serve, partial(serve, framework, listen=listen, write=write, announce=_announce))

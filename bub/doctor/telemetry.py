@@ -7,9 +7,10 @@ from urllib.parse import urlsplit
 
 import trio
 
+from bub.base.installing.extras import install_command
 from bub.doctor.checks import Check, Patient
 from bub.errors import BubError
-from bub.telemetry.settings import INSTALL, host_of, is_installed, read_destination
+from bub.telemetry.settings import host_of, is_installed, read_destination
 from bub.telemetry.wanted import is_named_in_settings, is_wanted
 
 _SUBJECT = "telemetry"
@@ -26,7 +27,7 @@ async def look_at_telemetry(patient: Patient) -> Sequence[Check]:
     try:
         destination = read_destination(framework, patient.environ)
         if not is_installed():
-            raise BubError("the packages of OpenTelemetry are not installed", help=INSTALL)
+            raise BubError("the packages of OpenTelemetry are not installed", help=f"run `{install_command('otel')}`")
     except BubError as error:
         return [Check(_SUBJECT, "broken" if is_meant else "warn", str(error), error.help or "")]
     checks = [

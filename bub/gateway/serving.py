@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import trio
 
 from bub import __version__
+from bub.base.installing.extras import install_command
 from bub.base.redis.settings import store_address
 from bub.channels.server import ListenAddress
 from bub.errors import BubError
@@ -147,7 +148,7 @@ class Gateway:
             page = late.Page
         except ModuleNotFoundError as error:
             problem = f"`gateway.studio` needs the package `{error.name}`"
-            raise BubError(problem, help="install it with `pip install 'bub-pipelines[web]'`") from None
+            raise BubError(problem, help=f"run `{install_command('web')}`") from None
         return page(self._framework, is_shared=is_shared)
 
     # What the page sees of it.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from bub.base.identity.agents import memory_of
+from bub.base.installing.extras import install_command
 from bub.base.redis.settings import agent_of, store_address
 from bub.errors import TapeError
 from bub.tape.copying.files import FileTapes
@@ -38,7 +39,7 @@ def open_tapes(home: Path, workspace: Path, settings: Mapping[str, Any]) -> Tape
     try:
         opened: AbstractAsyncContextManager[AsyncTapeStore] = late.open_redis_tapes(address, agent_of(workspace))
     except ImportError as error:
-        remedy = 'install it: pip install "bub-pipelines[redis]"'
+        remedy = f"run `{install_command('redis')}`"
         raise TapeError(f"{address.shown} needs the package coredis", help=remedy, reason="unavailable") from error
     return opened
 

@@ -9,13 +9,14 @@ from typing import Any, Protocol
 import trio
 
 from bub.base.counts import Counts
+from bub.base.installing.extras import install_command
 from bub.errors import BubError
 from bub.log import log_exception, log_info, log_warning
 from bub.plugins.section import HasSettings
 from bub.secrets.redactor import Redactor
 from bub.telemetry.sampling import read_sampler
 from bub.telemetry.series import Series, read_series
-from bub.telemetry.settings import INSTALL, Destination, is_installed, read_destination, secret_headers
+from bub.telemetry.settings import Destination, is_installed, read_destination, secret_headers
 from bub.telemetry.wanted import is_named_in_settings
 from bub.telemetry.watching import TelemetryWatcher, new_instance
 from bub.telemetry.worker import Worker
@@ -44,7 +45,10 @@ def find_destination(framework: HasSettings, environ: Mapping[str, str]) -> Dest
     try:
         destination = read_destination(framework, environ)
         if not is_installed():
-            raise BubError("telemetry is wanted, and the packages of OpenTelemetry are not installed", help=INSTALL)
+            raise BubError(
+                "telemetry is wanted, and the packages of OpenTelemetry are not installed",
+                help=f"run `{install_command('otel')}`",
+            )
     except BubError as error:
         if is_named_in_settings(framework.settings):
             raise

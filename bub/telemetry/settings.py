@@ -21,8 +21,6 @@ PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_METRICS_P
 PROTOCOL = "http/protobuf"
 """The one that is spoken."""
 
-INSTALL = "run `pip install 'bub-pipelines[otel]'`"
-
 _NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
 _TRACES, _METRICS = "/v1/traces", "/v1/metrics"
 _EXPORTERS = ("OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER")

@@ -13,6 +13,7 @@ import trio
 from bub.agent import late
 from bub.agent.mcp.errors import ServerError
 from bub.agent.tools.guard import Guard
+from bub.base.installing.extras import install_command
 from bub.plugins.lock.drift import compare_server
 from bub.plugins.lock.facts import ToolFacts
 from bub.plugins.served import Served
@@ -22,7 +23,6 @@ from bub.plugins.view import ProfileView
 from bub.tools import Tool, ToolPolicy
 
 NOT_INSTALLED = "the package `mcp` is not installed"
-INSTALL = "run `pip install 'bub-pipelines[mcp]'`"
 
 
 class Servers:
@@ -101,7 +101,7 @@ class Servers:
             try:
                 return await trio.to_thread.run_sync(_import)
             except ImportError:
-                raise ServerError(NOT_INSTALLED, help=INSTALL) from None
+                raise ServerError(NOT_INSTALLED, help=f"run `{install_command('mcp')}`") from None
 
     async def _close_forgotten(self) -> None:
         """Close servers that no profile describes any more as they are; a turn under way that needs one starts it."""

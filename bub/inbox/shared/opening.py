@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bub.base.installing.extras import install_command
 from bub.base.redis.address import StoreAddress
 from bub.base.redis.settings import agent_of, store_address
 from bub.errors import BubError
@@ -58,5 +59,5 @@ def _needing_client(address: StoreAddress) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        remedy = 'install it: pip install "bub-pipelines[redis]"'
+        remedy = f"run `{install_command('redis')}`"
         raise BubError(f"{address.shown} needs the package coredis", help=remedy) from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from bub.channels import Channel, ChannelMessage, TryLaterError
-from bub.errors import BubError
+from bub.channels.web import lack_packages
 from bub.streaming import StreamEvent
 from bub_plugins.http.settings import HttpSettings, may_ask
 
@@ -60,8 +60,7 @@ class HttpApi(Channel):
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in _EXTRA:
                 raise
-            problem = "the channel `http` needs the packages of the extra `web`, which are not installed"
-            raise BubError(problem, help="run `pip install 'bub-pipelines[web]'`") from None
+            raise lack_packages("the channel `http`") from None
         opened = open_serving(self._framework, self._settings, self._hand_over, self.desk)
         async with opened as serving, trio.open_nursery() as tasks:
             self.address = await tasks.start(serving.serve)
