@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import ssl
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -445,29 +445,40 @@ async def test_a_request_whose_turn_another_gateway_took_is_accepted_at_once_whe
 ) -> None:
     prompts: list[str] = []
     hooks = {"open": {**WEBHOOKS["open"], "answer_within": "0s"}}
-    pipeline = pipeline_of({**SETTINGS, "webhooks": hooks})
-
-    @asynccontextmanager
-    async def gateway(role: str) -> AsyncIterator[Door]:
-        (tmp_path / role).mkdir()
-        office = Toy(run_model=lambda prompt: prompts.append(prompt) or "yes")
-        framework = Workshop(tmp_path / role, monkeypatch)(pipeline, office=office)
-        inbox = RedisInbox(StoreAddress.parse(f"{redis.address}?partitions=2&lease=600ms"), "office")
-        async with framework.running(), trio.open_nursery() as tasks:
-            manager = ChannelManager(framework, mailbox=inbox, worker=Worker(role, roles=(role,)))
-            await tasks.start(manager.run)
-            yield Door(framework, manager)
-            manager.drain()
-
-    async with gateway("channels") as listening, gateway("turns") as answering:
+    office = {"run_model": lambda prompt: prompts.append(prompt) or "yes"}
+    async with two_gateways(redis, tmp_path, monkeypatch, hooks, **office) as (listening, answering):
         with trio.fail_after(20):
-            while listening.address is None:  # noqa: ASYNC110 (it comes after a lease)
-                await trio.sleep(0.01)
             first = await listening.ask("a", headers={"idempotency-key": "k"})
             while not prompts or answering.manager.waiting:  # noqa: ASYNC110 (it comes over a Redis)
                 await trio.sleep(0.01)
             again = await listening.ask("a", headers={"idempotency-key": "k", "accept": "text/event-stream"})
     assert [(came.status_code, came.json()) for came in (first, again)] == [(202, first.json())] * 2
+
+
+async def test_a_stream_whose_turn_another_gateway_took_ends_even_if_nobody_answers(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office = {"run_model": lambda: pytest.fail("it was asked"), "admit_message": lambda: "drop"}
+    async with two_gateways(redis, tmp_path, monkeypatch, WEBHOOKS, **office) as (listening, _):
+        with trio.fail_after(20):
+            came = await listening.ask("a", headers={"accept": "text/event-stream"})
+    assert [line for line in came.text.splitlines() if line.startswith("event: ")] == ["event: accepted", "event: end"]
+
+
+async def test_nobody_is_called_back_if_nobody_answers(workshop: Workshop) -> None:
+    async with a_listener() as listener:
+        callback = {"url": f"http://{listener.address}/replies", "secret": SECRET}
+        hooks = {"open": {**WEBHOOKS["open"], "answer_within": "0s", "callback": callback}}
+        async with served(workshop, {**SETTINGS, "webhooks": hooks}, admit_message=lambda: "drop") as door:
+            assert (await door.ask("a")).status_code == 202
+            await door.manager.settled()
+    assert listener.came == []
+
+
+async def test_a_request_that_nobody_answers_has_no_replies(workshop: Workshop) -> None:
+    async with served(workshop, admit_message=lambda: "drop") as door:
+        for _ in range(2):
+            assert texts(await door.ask("a", headers={"idempotency-key": "k"})) == []
 
 
 async def test_two_clients_may_use_the_same_key(workshop: Workshop) -> None:
@@ -594,6 +605,29 @@ async def test_without_clients_and_webhooks_it_is_not_enabled(workshop: Workshop
     channel = HttpApi(SimpleNamespace(settings={}), print)  # type: ignore[arg-type]
     assert not channel.enabled
     assert "settings.http.clients" in channel.why_disabled
+
+
+@asynccontextmanager
+async def two_gateways(
+    redis: RedisServer, folder: Path, monkeypatch: pytest.MonkeyPatch, webhooks: Mapping[str, Any], **office: Any
+) -> AsyncIterator[list[Door]]:
+    """A gateway that listens, and one that runs the turns; they share an inbox."""
+    async with AsyncExitStack() as stack:
+        doors = []
+        for role in ("channels", "turns"):
+            (folder / role).mkdir()
+            pipeline = pipeline_of({**SETTINGS, "webhooks": webhooks})
+            framework = Workshop(folder / role, monkeypatch)(pipeline, office=Toy(**office))
+            inbox = RedisInbox(StoreAddress.parse(f"{redis.address}?partitions=2&lease=600ms"), "office")
+            await stack.enter_async_context(framework.running())
+            tasks = await stack.enter_async_context(trio.open_nursery())
+            manager = ChannelManager(framework, mailbox=inbox, worker=Worker(role, roles=(role,)))
+            await tasks.start(manager.run)
+            stack.callback(manager.drain)
+            doors.append(Door(framework, manager))
+        while doors[0].address is None:  # noqa: ASYNC110 (it comes after a lease)
+            await trio.sleep(0.01)
+        yield doors
 
 
 @asynccontextmanager

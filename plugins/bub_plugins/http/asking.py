@@ -17,6 +17,9 @@ from bub_plugins.http.refusal import Refusal
 PATIENCE = 10.0
 """How long, in seconds, a message may take to be kept."""
 
+DRAFT = "http"
+"""If there is a draft, the end of a turn comes with a reply in any case, also a blank one: nobody waits for ever."""
+
 _MOST_WAITING = 1_000
 """How many events wait for who does not read them, before text pieces that follow each other are joined."""
 _NEVER_DROPPED = ("text", "error", "final")
@@ -134,7 +137,7 @@ class Askers:
 
     def end(self, message: ChannelMessage, replies: Sequence[ChannelMessage]) -> None:
         """Tell those that wait for the answer to a message that its turn is over."""
-        own = [one for one in replies if (one.channel, one.chat_id) == (message.channel, message.chat_id)]
+        own = replies_to(message, replies)
         for asker in self._waiting.get((message.chat_id, message.message_id), ()):
             asker.end(own)
 
@@ -155,6 +158,17 @@ class Askers:
         if left > 1:
             self._told[key] = left - 1
         return left > 0
+
+
+def replies_to(message: ChannelMessage, replies: Sequence[ChannelMessage]) -> list[ChannelMessage]:
+    """Return those replies to a message that go to its chat."""
+    address = (message.channel, message.chat_id)
+    return [one for one in replies if (one.channel, one.chat_id) == address and not is_no_answer(one)]
+
+
+def is_no_answer(reply: ChannelMessage) -> bool:
+    """Whether a reply only says that nobody answers, as the draft of its message has asked for."""
+    return bool(reply.draft) and not reply.content and not reply.media
 
 
 def _joined(events: Sequence[StreamEvent]) -> list[StreamEvent]:

@@ -13,6 +13,7 @@ import trio
 from bub.channels import ChannelMessage, UndeliverableError
 from bub.channels.web import Certificate, ListenAddress, WebLimits, WebServer, address_for
 from bub_plugins.http.app import build_app
+from bub_plugins.http.asking import is_no_answer, replies_to
 from bub_plugins.http.door import CHANNEL, Door, Rules
 from bub_plugins.http.hooks.calling import call_back
 from bub_plugins.http.hooks.seen import Seen
@@ -57,8 +58,7 @@ class Serving:
     def end(self, message: ChannelMessage, replies: Sequence[ChannelMessage]) -> None:
         """Tell the request that waits that its turn is over, and keep the answer of one that may come again."""
         if message.once and webhook_of(message.chat_id):
-            own = [one for one in replies if (one.channel, one.chat_id) == (message.channel, message.chat_id)]
-            self._seen.note_answer(message, own)
+            self._seen.note_answer(message, replies_to(message, replies))
         self.door.askers.end(message, replies)
 
     async def send(self, reply: ChannelMessage) -> None:
@@ -66,7 +66,7 @@ class Serving:
         asked = self.door.askers.asked(reply)
         if asked is not None:
             self.end(asked, [reply])
-        if await self.door.askers.was_told(reply):
+        if is_no_answer(reply) or await self.door.askers.was_told(reply):
             return
         webhook = webhook_of(reply.chat_id)
         if webhook is None:

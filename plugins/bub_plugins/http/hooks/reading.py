@@ -7,6 +7,7 @@ import re
 from starlette.requests import Request
 
 from bub.channels import ChannelMessage
+from bub_plugins.http.asking import DRAFT
 from bub_plugins.http.body import read_body
 from bub_plugins.http.clients import chat_of_webhook, session_name
 from bub_plugins.http.door import CHANNEL, Door, trace_of
@@ -58,6 +59,7 @@ async def read_message(
         context=context,
         message_id=identity.message_id,
         once=identity.once,
+        draft=DRAFT,
         trace=trace_of(request),
         profile=hook.profile,
     )

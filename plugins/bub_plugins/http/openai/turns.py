@@ -15,6 +15,7 @@ import trio
 from bub.channels import CannotAskError, ChannelMessage, Surface
 from bub.log import log_exception, log_info
 from bub.streaming import StreamEvent
+from bub_plugins.http.asking import DRAFT
 from bub_plugins.http.clients import Client, chat_of_client
 from bub_plugins.http.door import CHANNEL, Door
 from bub_plugins.http.openai.asked import Asked
@@ -30,9 +31,6 @@ Tell = Callable[[str], None]
 
 _LOOK_AGAIN = 5.0
 """How often, in seconds, it is asked whether a message that waits may still be answered."""
-
-_DRAFT = "api"
-"""If there is a draft, the end of a turn comes with a reply in any case, also a blank one: nobody waits for ever."""
 
 _DENIED, _ERROR, _NOTE = "denied", "error", "note"
 _TEMPORARY = "temp/"
@@ -177,7 +175,7 @@ async def _deny(question: Any) -> NoReturn:
 
 
 def _with_request(message: ChannelMessage, asked: Asked) -> ChannelMessage:
-    return replace(message, request=asked.request.as_dict(), draft=_DRAFT)
+    return replace(message, request=asked.request.as_dict(), draft=DRAFT)
 
 
 def _text_of(replies: Sequence[ChannelMessage], asked: ChannelMessage) -> str:
