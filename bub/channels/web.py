@@ -14,8 +14,8 @@ import msgspec
 import trio
 
 from bub.base.failures import explain_os_error
-from bub.base.installing.extras import install_command
 from bub.channels.connection import App, Begin, Connection, WebLimits, speak_http
+from bub.channels.packages import lack_packages
 from bub.channels.server import ListenAddress, listen_at
 from bub.errors import BubError, UsageError
 from bub.log import log_exception
@@ -60,12 +60,6 @@ def address_for(listen: str, *, section: str, is_encrypted: bool) -> ListenAddre
             f"`{section}.public_url` to its address",
         )
     return address
-
-
-def lack_packages(who: str) -> BubError:
-    """Return what to raise if the packages of the web server are not installed, which `who` needs."""
-    problem = f"{who} needs the packages of the extra `web`, which are not installed"
-    return BubError(problem, help=f"run `{install_command('web')}`")
 
 
 class WebServer:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from bub.channels import Channel, ChannelMessage, TryLaterError
-from bub.channels.web import lack_packages
+from bub.channels.packages import lack_packages
 from bub.streaming import StreamEvent
 from bub_plugins.http.settings import HttpSettings, may_ask
 
