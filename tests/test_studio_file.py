@@ -194,6 +194,28 @@ def test_a_text_is_proved_with_the_plugins_that_are_loaded(framework: BubFramewo
         prove(framework.generation, good, framework.mask, may_write=False)
 
 
+@pytest.mark.parametrize(
+    ("before", "naming"),
+    [
+        (
+            "profiles:",
+            'schedules: {night: {cron: "0 8 * * *", message: Hi, session: "telegram:7", profile: "${env:P:-more}"}}',
+        ),
+        ("settings: {", 'http: {webhooks: {alarm: {secret: "${env:S}", profile: more}}}, '),
+        ("settings: {", 'http: {clients: {ada: {token: "${env:S}", profiles: ["${env:P:-more}"]}}}, '),
+    ],
+    ids=["schedule", "webhook", "client"],
+)
+def test_a_profile_that_something_beside_routes_names_is_proved_too(
+    framework: BubFramework, before: str, naming: str
+) -> None:
+    text = f"{FILE}  more: {{plugins: [local_model]}}\n"  # so that nobody implements its gate
+    assert proved(framework, text)["outcome"] == "ok"
+    named = f"{naming}\n{before}" if before == "profiles:" else f"{before}{naming}"
+    answer = proved(framework, text.replace(before, named))
+    assert answer["outcome"] == "refused" and "moderate" in said(answer)
+
+
 def test_a_text_is_loaded_and_the_file_keeps_its_mode_its_link_and_its_ends_of_lines(
     framework: BubFramework, folder: Path
 ) -> None:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from bub.base.diagnostics import Diagnostic, PipelineError, sort_diagnostics
-from bub.hookspecs import PERSONALITY_POINT
 from bub.pipeline.check.ignores import ignores_of, settle
 from bub.pipeline.check.validate import declared_plugins, lock_beside, profiles_of
 from bub.pipeline.check.variables import check_variables
 from bub.pipeline.plan.layers.person import read_person
-from bub.pipeline.plan.plan import Plan
+from bub.pipeline.plan.plan import Plan, make_plan
 from bub.pipeline.plan.routes import routes_of
-from bub.pipeline.plan.scalars import text_of
-from bub.pipeline.plan.schedules.schedule import nodes_of
 from bub.pipeline.run.compiler import Planner
 from bub.pipeline.run.compiler import compile as compile_graph
+from bub.pipeline.show.profiles import profiles_named
 from bub.pipeline.source.interpolate import read_environment
 from bub.pipeline.source.merge import Document
+from bub.pipeline.source.referred import reader
 from bub.plugins.finding import find_plugins
 from bub.plugins.loading import line_up
 from bub.plugins.plugin_set import PluginSet
@@ -61,9 +60,8 @@ def _compile(plan: Plan, plugins: PluginSet, resolver: SettingsResolver) -> Iter
 
 
 def _profiles_with_turns(start: str, document: Document, environment: Mapping[str, str]) -> Iterable[str]:
-    """Return the profiles that can get a turn: that of the start, those of routes, of schedules, and of sessions."""
-    named = [start, *(route.profile for route in routes_of(document, environment))]
-    named += [text_of(node.get("profile")) or start for _, node in nodes_of(document.root)]
-    if document.root.get("hooks", PERSONALITY_POINT) is not None:
-        named += profiles_of(document)
-    return dict.fromkeys(named)
+    """Return the profiles that can get a turn: that of the start, those of routes, and what something else names."""
+    plans = {name: make_plan(document, name) for name in dict.fromkeys((start, *profiles_of(document)))}
+    named = profiles_named(plans, start, reader(document, environment))
+    routed = [start, *(route.profile for route in routes_of(document, environment))]
+    return dict.fromkeys([*routed, *(name for name, naming in named if naming.unknown is None)])
