@@ -47,6 +47,8 @@ profiles:
         ("webhooks: {a: {clients: [ada]}}", [("default", "note")]),
         ("webhooks: {a: {clients: [ada], profile: other}}", [("other", "note")]),
         ("webhooks: {a: {clients: [ada], profile: other}, b: {clients: [ada]}}", [(None, "note")]),
+        ('webhooks: {a: {clients: [ada], profile: "${env:P:-other}"}}', [("other", "note")]),
+        ('webhooks: {a: {clients: [ada], profile: "${env:P}"}}', [(None, "note")]),
     ],
 )
 def test_what_a_webhook_passes_on_begins_a_way_and_a_client_begins_none(
@@ -203,6 +205,35 @@ routes:
 def test_routes_say_which_profile_strangers_write_to(routes: str, leaky: bool) -> None:
     found = [finding for finding in leaks(f"{ROUTES}  [{routes}]\n") if finding.severity == "warning"]
     assert [finding.profile for finding in found] == (["mine"] if leaky else [])
+
+
+def test_a_reference_leads_strangers_to_the_profile_that_is_its_default() -> None:
+    routed = f'{ROUTES}  [{{match: {{channel: telegram}}, profile: "${{env:P:-mine}}"}}]\n'
+    (finding,) = leaks(routed)
+    assert (finding.severity, finding.profile) == ("warning", "mine")
+    assert finding.related[0].message == "this leads their messages to the profile"
+    assert not [one for one in leaks(routed.replace(":-mine", ":-default")) if "strangers on" in one.message]
+
+
+@pytest.mark.parametrize(
+    ("routes", "told"),
+    [
+        ('{match: {channel: telegram}, profile: "${env:P}"}', "note"),
+        ('{match: {content: hi}, profile: "${env:P}"}', "note"),
+        ('{match: {channel: telegram}, profile: default}, {match: {}, profile: "${env:P}"}', None),
+        ('{match: {content: hi}, profile: "${env:P}"}, {match: {}, profile: mine}', "warning"),
+    ],
+)
+def test_a_reference_whose_value_nobody_knows_may_lead_strangers_to_every_profile(
+    routes: str, told: str | None
+) -> None:
+    found = [finding for finding in leaks(f"{ROUTES}  [{routes}]\n") if "strangers on" in finding.message]
+    assert {finding.profile for finding in found} <= {"mine"}
+    assert [finding.severity for finding in found] == ([told] if told is not None else [])
+    if told == "note":
+        assert "strangers on `telegram` may be able to make the agent leak" in found[0].message
+        doubt = "as it is not known what `${env:P}` stands for"
+        assert found[0].related[0].message == f"this may lead their messages to the profile, {doubt}"
 
 
 def test_where_sessions_choose_their_profile_strangers_do() -> None:

@@ -21,9 +21,8 @@ from bub.pipeline.plan.shown import document_to_show
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.interpolate import read_environment
 from bub.pipeline.source.merge import Document
-from bub.pipeline.source.referred import ReadText, reader
+from bub.pipeline.source.referred import ReadText, reader, unknown_in
 from bub.plugins.shipped import BY_NAME
-from bub.secrets.within import hide_within
 
 _LABEL = 9
 
@@ -209,7 +208,7 @@ def _leads(document: Document, profile: str, read: ReadText) -> Iterator[Lead]:
     for route in _elements(document.root.get("routes")):
         match = route.get("match")
         target = route.get("profile")
-        unknown = _unknown_in(target, read)
+        unknown = unknown_in(target, read)
         if match is not None and match.is_mapping and (unknown is not None or read(target) == profile):
             yield Lead({name: glob.plain() for name, glob in match.items()}, route.place, unknown)
 
@@ -227,7 +226,7 @@ def profiles_named(plans: Mapping[str, Plan], start: str, read: ReadText) -> Ite
         if profile is not None:
             reached.append(profile)
             yield profile, naming
-        elif (unknown := _unknown_in(node, read)) is not None:
+        elif (unknown := unknown_in(node, read)) is not None:
             yield from ((name, replace(naming, unknown=unknown)) for name in plans)
     for profile in reached:
         point = plans[profile].root.get("hooks", PERSONALITY_POINT) if profile in plans else None
@@ -244,13 +243,6 @@ def _namings(root: Node) -> Iterator[tuple[Node, Naming]]:
             yield node, Naming("schedule", name, node.place)
     for served in profiles_served(root):
         yield served.node, Naming(served.kind, served.name, served.node.place)
-
-
-def _unknown_in(node: Node | None, read: ReadText) -> str | None:
-    """Return a text that `read` cannot tell, as it may be shown; None for one that it can, or that is none."""
-    if node is None or not isinstance(node.value, str) or read(node) is not None:
-        return None
-    return hide_within(node.value)
 
 
 def _elements(node: Node | None) -> tuple[Node, ...]:

@@ -39,3 +39,10 @@ def read_default(node: Node | None) -> str | None:
             return None
         text = f"{text[: reference.start]}{reference.default}{text[reference.end :]}"
     return text
+
+
+def unknown_in(node: Node | None, read: ReadText) -> str | None:
+    """Return a text that `read` cannot tell, as it may be shown; None for one that it can, or that is none."""
+    if node is None or not isinstance(node.value, str) or read(node) is not None:
+        return None
+    return hide_within(node.value)

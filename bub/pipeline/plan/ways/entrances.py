@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from bub.pipeline.plan.ways.guests import GUESTS, Strangers, find_strangers
 from bub.pipeline.source.document import Node
 from bub.pipeline.source.merge import DEFAULT_PROFILE
 from bub.pipeline.source.profiles import Effective, effective
+from bub.pipeline.source.referred import read_default, unknown_in
 from bub.plugins.shipped import VOUCHED_IDS
 
 _TELEGRAM, _HTTP = "telegram", "http"
@@ -29,18 +30,24 @@ _CHANNEL, _PERSON = "channel", ("sender_id", "chat_id")
 class Entrance(msgspec.Struct, frozen=True):
     """A channel in which strangers can write to a profile: why they can, and which route leads from there.
 
-    `labels` are None if the plugin does not declare what its channel does.
+    `labels` are None if the plugin does not declare what its channel does. With `unknown`, which is a text with a
+    reference whose value is not known, the route may as well lead to another profile.
     """
 
     channel: str
     strangers: Strangers
     labels: Labels | None
     route: Place | None = None
+    unknown: str | None = None
 
     @property
     def is_certain(self) -> bool:
-        """Whether strangers can write there for sure."""
-        return self.strangers.is_certain and self.labels is not None
+        """Whether strangers can write there, and so to the profile, for sure."""
+        return self.strangers.is_certain and self.labels is not None and self.unknown is None
+
+    def over(self, node: Node) -> Entrance:
+        """Return the entrance with the value that names the profile for its messages."""
+        return replace(self, route=node.place, unknown=unknown_in(node, read_default))
 
 
 def entrances_of(plan: Plan) -> tuple[Entrance, ...]:
@@ -54,7 +61,7 @@ def entrances_of(plan: Plan) -> tuple[Entrance, ...]:
         view = plan.effective if is_own else effective(plan.document, start)
         for entrance in _opened(plan, view):
             reached = _lead(plan, entrance, is_start=is_own)
-            if reached is None and choosing is not None:
+            if choosing is not None and (reached is None or reached.unknown is not None):
                 reached = replace(entrance, route=choosing)
             if reached is not None:
                 found.setdefault(entrance.channel, reached)
@@ -114,22 +121,36 @@ def _elements(node: Node | None) -> tuple[Node, ...]:
 
 def _lead(plan: Plan, entrance: Entrance, *, is_start: bool) -> Entrance | None:
     """An entrance with the route that leads strangers to the profile, if one does or none takes them elsewhere."""
+    perhaps: list[Node] = []
     if entrance.channel == _HTTP:
-        named = {text_of(node): node for node in _profiles_of_webhooks(plan)}
-        own = named.get(plan.profile)
-        if own is not None:
-            return replace(entrance, route=own.place)
-        if len(_profiles_of_webhooks(plan)) == len(_entries(plan.root.get("settings", _HTTP, "webhooks"))):
-            return None  # each leads to a profile of its own, whatever routes say
+        named = _profiles_of_webhooks(plan)
+        for node in named:
+            if read_default(node) == plan.profile:
+                return entrance.over(node)
+        perhaps += filter(_is_unknown, named)
+        if len(named) == len(_entries(plan.root.get("settings", _HTTP, "webhooks"))):
+            return _perhaps(entrance, perhaps)  # each leads to a profile of its own, whatever routes say
     for route in _elements(plan.root.get("routes")):
-        match = route.get("match")
+        match, profile = route.get("match"), route.get("profile")
         if match is None or not match.is_mapping or not _may_take(match, entrance.channel):
             continue
-        if text_of(route.get("profile")) == plan.profile:
+        if read_default(profile) == plan.profile:
             return replace(entrance, route=route.place)
+        if profile is not None and _is_unknown(profile):
+            perhaps.append(profile)
         if _takes_all(match):
-            return None
-    return entrance if is_start else None
+            return _perhaps(entrance, perhaps)
+    return entrance if is_start else _perhaps(entrance, perhaps)
+
+
+def _perhaps(entrance: Entrance, named: Iterable[Node]) -> Entrance | None:
+    """An entrance with the first reference that may lead strangers to the profile; None if there is none."""
+    return next(map(entrance.over, named), None)
+
+
+def _is_unknown(node: Node) -> bool:
+    """Whether nobody knows which profile a reference stands for."""
+    return unknown_in(node, read_default) is not None
 
 
 def _choosing(plan: Plan) -> Place | None:
@@ -139,9 +160,10 @@ def _choosing(plan: Plan) -> Place | None:
 
 
 def _leads_here(plan: Plan) -> bool:
-    """Whether some route or webhook leads to the profile."""
-    named = [route.get("profile") for route in _elements(plan.root.get("routes"))]
-    return any(text_of(node) == plan.profile for node in [*named, *_profiles_of_webhooks(plan)])
+    """Whether some route or webhook leads to the profile, or may."""
+    routed = [route.get("profile") for route in _elements(plan.root.get("routes"))]
+    named = [node for node in (*routed, *_profiles_of_webhooks(plan)) if node is not None]
+    return any(read_default(node) == plan.profile or _is_unknown(node) for node in named)
 
 
 def _profiles_of_webhooks(plan: Plan) -> list[Node]:

@@ -154,7 +154,10 @@ def _steps(way: Way) -> Iterator[Step]:
     start, reader, outlet = way.start, way.reader, way.outlet
     if isinstance(start, Entrance):
         yield Step(f"channel `{start.channel}`: {start.strangers.words}", start.strangers.place)
-        if start.route is not None:
+        if start.route is not None and start.unknown is not None:
+            doubt = f"as it is not known what `{start.unknown}` stands for"
+            yield Step(f"this may lead their messages to the profile, {doubt}", start.route)
+        elif start.route is not None:
             yield Step("this leads their messages to the profile", start.route)
     elif start != reader:
         yield Step(f"{start.words} brings what strangers have written", start.place)
