@@ -361,6 +361,31 @@ async def test_C19_steer_reaches_the_turn_under_way_and_is_a_turn_where_none_run
     assert (line.said, taken) == (["go"], ["left", "right"])
 
 
+async def test_each_channel_learns_that_its_own_message_is_done_with_if_a_turn_of_another_channel_took_it(
+    workshop: Workshop,
+) -> None:
+    told: list[tuple[str, str]] = []
+
+    class Telling(Line):
+        def on_answered(self, message: ChannelMessage, replies: Any) -> None:
+            told.append((self.name, message.content))
+
+    async def listening(prompt: str, state: dict[str, Any]) -> str:
+        await trio.sleep(5)
+        state["_runtime_steering_inbox"].take()
+        return prompt
+
+    line, door = Telling(), Telling("door")
+    hooks = {"admit_message": lambda: "steer", "resolve_session": lambda: "one", "run_model": listening}
+    async with opened(an_office(workshop, line, door, **hooks)) as manager:
+        await line.say("go")
+        await trio.sleep(1)
+        await door.say("left", draft="d1")
+        await manager.settled()
+    assert told == [("line", "go"), ("door", "left")]
+    assert [(one.content, one.draft, one.answers) for one in door.sent] == [("", "d1", "m1")]
+
+
 GATED = """
 extends: bub:default
 hooks: {moderate: {kind: gate, takes: [prompt]}}

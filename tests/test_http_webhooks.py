@@ -37,6 +37,7 @@ from bub.base.installing.extras import install_command
 from bub.base.redis.address import StoreAddress
 from bub.channels import ChannelManager, ChannelMessage
 from bub.channels.http import HttpChannel, Request, Response, check_signature
+from bub.envelope import content_of
 from bub.errors import BubError
 from bub.inbox.mailbox import Mailbox
 from bub.inbox.shared.redis.inbox import RedisInbox
@@ -463,6 +464,33 @@ async def test_a_stream_whose_turn_another_gateway_took_ends_even_if_nobody_answ
         with trio.fail_after(20):
             came = await listening.ask("a", headers={"accept": "text/event-stream"})
     assert [line for line in came.text.splitlines() if line.startswith("event: ")] == ["event: accepted", "event: end"]
+
+
+async def test_a_stream_whose_message_another_gateway_gave_to_a_turn_under_way_ends(
+    redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts, found = list[str](), dict[str, list[str]]()
+
+    async def run_model(prompt: str, state: dict[str, Any]) -> str:
+        prompts.append(prompt)
+        while not (taken := state["_runtime_steering_inbox"].take()):  # noqa: ASYNC110 (as below)
+            await trio.sleep(0.01)
+        return " ".join([prompt, *(content_of(one) for one in taken)])
+
+    async def ask(text: str) -> None:
+        came = await listening.ask(text, headers={"accept": "text/event-stream"})
+        found[text] = [line for line in came.text.splitlines() if line.startswith(("event: reply", "event: end"))]
+
+    office: dict[str, Any] = {"run_model": run_model, "admit_message": lambda: "steer"}
+    async with two_gateways(redis, tmp_path, monkeypatch, WEBHOOKS, **office) as (listening, _):
+        with trio.fail_after(20):
+            async with trio.open_nursery() as asking:
+                asking.start_soon(ask, "a")
+                while not prompts:  # noqa: ASYNC110 (it comes over a Redis)
+                    await trio.sleep(0.01)
+                asking.start_soon(ask, "b")
+    assert len(prompts) == 1
+    assert found == {"a": ["event: reply", "event: end"], "b": ["event: end"]}
 
 
 async def test_nobody_is_called_back_if_nobody_answers(workshop: Workshop) -> None:

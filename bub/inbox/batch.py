@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,6 +36,8 @@ class Batch:
     """The batch whose turn may take this one while it waits."""
     steered: list[Batch] = field(default_factory=list)
     """Those that wait so that this one's turn may take them."""
+    taken: list[ChannelMessage] = field(default_factory=list)
+    """The messages of those that its turn has taken."""
     replies: list[ChannelMessage] = field(default_factory=list)
     end: StreamEvent = field(default_factory=lambda: StreamEvent("final"))
     """The last event of its answer."""
@@ -67,6 +69,7 @@ class Batch:
             batch.is_taken = True
             batch.scope.cancel()  # it waits no longer, and its own turn cleans up
             self.items += batch.items
+            self.taken.append(batch.message)
             taken.append(batch.turn.message)
         return taken
 
@@ -154,9 +157,12 @@ def surface_of(items: Sequence[Received]) -> Surface:
     return surfaces.pop() if len(surfaces) == 1 else Surface.CHANNEL
 
 
-def tell_answered(channel: Channel, items: Iterable[Received], replies: Sequence[ChannelMessage]) -> None:
-    """Tell a channel that messages are done with; one that fails gets the replies all the same."""
+def tell_answered(
+    channels: Mapping[str, Channel], items: Iterable[Received], replies: Sequence[ChannelMessage]
+) -> None:
+    """Tell the channel of each message that it is done with; one that fails gets the replies all the same."""
     for item in items:
+        channel = channels[item.message.channel]
         try:
             channel.on_answered(item.message, replies)
         except Exception as error:  # noqa: BLE001 (the replies are on their way)
@@ -171,10 +177,19 @@ def with_draft(replies: Sequence[ChannelMessage], asked: ChannelMessage) -> Sequ
     for index, reply in enumerate(replies):
         if (reply.channel, reply.chat_id) == (asked.channel, asked.chat_id):
             return [*replies[:index], replace(reply, draft=reply.draft or asked.draft), *replies[index + 1 :]]
-    if not asked.draft:
-        return replies
+    return [*replies, _no_answer(asked)] if asked.draft else replies
+
+
+def with_drafts_of(taken: Iterable[ChannelMessage], replies: Sequence[ChannelMessage]) -> Sequence[ChannelMessage]:
+    """The replies of a turn, and a blank one for each message that it has taken, has a draft and got no reply."""
+    answered = {(one.channel, one.chat_id, one.answers) for one in replies}
+    left = [one for one in taken if one.draft and (one.channel, one.chat_id, one.message_id) not in answered]
+    return [*replies, *map(_no_answer, left)]
+
+
+def _no_answer(asked: ChannelMessage) -> ChannelMessage:
     nothing = ChannelMessage(asked.channel, asked.chat_id, "", asked.session_id, answers=asked.message_id)
-    return [*replies, replace(nothing, draft=asked.draft)]
+    return replace(nothing, draft=asked.draft)
 
 
 def may_steer(batch: Batch, other: Batch) -> bool:

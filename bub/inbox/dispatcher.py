@@ -22,7 +22,16 @@ from bub.channels.message import COMMAND, NOWHERE, ChannelMessage
 from bub.envelope import Envelope, content_of
 from bub.inbox.apology import INTERRUPTED, apology, note_end
 from bub.inbox.approvals import Approvals, TurnCalls
-from bub.inbox.batch import Batch, as_one, may_steer, profile_named, surface_of, tell_answered, with_draft
+from bub.inbox.batch import (
+    Batch,
+    as_one,
+    may_steer,
+    profile_named,
+    surface_of,
+    tell_answered,
+    with_draft,
+    with_drafts_of,
+)
 from bub.inbox.framework import Framework
 from bub.inbox.ledger import Ledger, origin_of
 from bub.inbox.schedules.session import SessionSchedules, current_schedules
@@ -352,13 +361,13 @@ class Dispatcher:
         batch.is_done = True
 
     async def _end(self, batch: Batch) -> None:
-        """Let the messages of a batch leave the inbox, their replies go out, and the channel know."""
+        """Let the messages of a batch leave the inbox, their replies go out, and their channels know."""
         channel = self._channels[batch.message.channel]
         is_shown = channel.role == "interface"  # it shows by itself how an answer ended
         note = [] if is_shown else note_end(batch.message, batch.replies, batch.end)
-        replies = with_draft([*batch.replies, *note], batch.message)
+        replies = with_drafts_of(batch.taken, with_draft([*batch.replies, *note], batch.message))
         await self._ledger.finish(batch.ids, replies)
-        tell_answered(channel, batch.items, replies)
+        tell_answered(self._channels, batch.items, replies)
 
     # Replies.
 
@@ -393,7 +402,7 @@ class Dispatcher:
     async def _set_aside(self, item: Received, reason: str, replies: Sequence[ChannelMessage]) -> None:
         replies = with_draft(replies, item.message)
         if await self._ledger.give_up(item, reason, replies):
-            tell_answered(self._channels[item.message.channel], [item], replies)
+            tell_answered(self._channels, [item], replies)
 
 
 def _new_id() -> str:
