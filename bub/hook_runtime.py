@@ -138,7 +138,7 @@ class HookRuntime:
         for implementation in found:
             if implementation.wrapper:
                 raise HookError(
-                    f"plugin `{implementation.plugin}` implements {hook_name} as a wrapper, which Bub does not have",
+                    f"plugin `{implementation.plugin}` implements {hook_name} as a wrapper, but Bub has no wrappers",
                     hook=hook_name,
                     plugin=implementation.plugin,
                     help="write it as a plain function",

@@ -104,7 +104,7 @@ def test_an_error_is_never_silenced(found: Find, bub: Bub) -> None:
     assert found("stages: {run_modle: {timeout: 5s}}  # bub: ignore[B150] later\n") == ["B150 3", "B041 3"]
     told = bub("validate", "pipelines.yaml")
     assert told.code == 1
-    assert "`B150` is an error here: it keeps the pipeline from running, and cannot be ignored" in told.out
+    assert "`B150` is an error here: a comment cannot ignore an error" in told.out
     assert bub("--config", "pipelines.yaml", "run", "hello").code == 1
 
 
@@ -112,7 +112,7 @@ def test_one_that_silences_nothing_is_a_warning_and_strict_lets_it_fail(found: F
     assert found("description: fine  # bub: ignore[B012]\n") == ["B041 3"]
     told = bub("validate", "pipelines.yaml")
     assert (told.code, bub("validate", "--strict", "pipelines.yaml").code) == (0, 1)
-    assert "this ignores nothing: there is no `B012` on line 3" in told.out
+    assert "this comment ignores nothing: there is no `B012` on line 3" in told.out
     assert found("description: no  # bub: ignore[B012, B040]\n") == ["B041 3"]
     assert "there is no `B040` to ignore on line 3" in bub("validate", "pipelines.yaml").out
     assert found("description: fine\n# bub: ignore[B012]\n") == ["B041 4"]
@@ -133,7 +133,7 @@ def test_one_for_everything_silences_nothing(found: Find, remark: str) -> None:
 
 def test_a_code_that_there_is_not_is_told_with_the_one_that_was_meant(found: Find, bub: Bub) -> None:
     assert found("description: no  # bub: ignore[b012]\n") == ["B012 3", "B042 3"]
-    assert "there is no finding `b012` to ignore" in bub("validate", "pipelines.yaml").out
+    assert "Bub has no finding `b012`" in bub("validate", "pipelines.yaml").out
     assert found("description: no  # bub: ignore[b012]\n", "--fix") == []
     assert found("description: no  # bub: ignore[E501]\n") == ["B012 3", "B042 3"]
 

@@ -199,14 +199,14 @@ MISTAKES = [
         "B122",
         "extends: bub:default\nstages:\n  «session_start»: {kind: void}",
         "stage `session_start` is new here, but does not say where it belongs",
-        "add `before: STAGE` or `after: STAGE`, or `replace: STAGE` if it is to run in its stead",
+        "add `before: STAGE` or `after: STAGE`, or `replace: STAGE` to run it instead of that stage",
         ("{kind: void}", "{kind: void, after: resolve_session}"),
     ),
     Mistake(
         "B122",
         "stages: {load_state: {kind: firstresult}}\nprofiles: {p: {stages: {«agent_done»: {kind: void}}}}",
         "stage `agent_done` is new here, but does not say where it belongs",
-        "add `before: STAGE` or `after: STAGE`, or `replace: STAGE` if it is to run in its stead",
+        "add `before: STAGE` or `after: STAGE`, or `replace: STAGE` to run it instead of that stage",
         ("{kind: void}", "{kind: void, after: load_state}"),
     ),
     # A slip in the name of an inherited stage is no new stage.
@@ -238,7 +238,7 @@ MISTAKES = [
         "B126",
         "extends: bub:default\n"
         "stages: {dispatch_outbound: {cleanup_for: run_model, timeout: 5s, «for_each»: outbounds}}",
-        "stage `dispatch_outbound` is a clean-up and runs for each of `outbounds`; it can be only one of them",
+        "stage `dispatch_outbound` is a clean-up and runs for each of `outbounds`; a stage cannot be both",
         "take one of the two keys out",
         ("cleanup_for: run_model, ", ""),
     ),
@@ -305,16 +305,16 @@ MISTAKES = [
         "extends: bub:default\nhooks: {other: {kind: firstresult}}\n"
         "stages: {other: {into: «prompt», after: build_prompt}}",
         "stage `other` makes `prompt`, which stage `build_prompt` makes already",
-        "add `replace: build_prompt` if it is to run in its stead; else give it a name of its own, or take the value"
-        " and make a new version of it",
+        "add `replace: build_prompt` to run this stage instead of `build_prompt`; otherwise give the value another"
+        " name, or take the value and make a new version of it",
         ("{kind: firstresult}", "{kind: firstresult, takes: [prompt]}"),
         related="stage `build_prompt` makes `prompt` here",
     ),
     Mistake(
         "B131",
         "hooks: {load_state: {takes: [profile]}}\nstages: {load_state: {kind: firstresult, into: «message»}}",
-        "stage `load_state` makes `message`, which exists from the start, without taking it",
-        "give it a name of its own, or take the value and make a new version of it",
+        "stage `load_state` makes `message` without taking it, but `message` exists from the start",
+        "give the value another name, or take the value and make a new version of it",
         ("into: message", "into: state"),
     ),
     # B132: stages that may yield nothing
@@ -378,24 +378,24 @@ MISTAKES = [
     Mistake(
         "B140",
         f"extends: bub:default\n{OWN_GATE}stages: {{«moderate»: {{after: dispatch_outbound}}}}",
-        "stage `moderate` is a gate, but nothing comes after it that it could keep from running",
-        "move it above what it is to guard, with `before: STAGE`",
+        "stage `moderate` is a gate, but there is no stage after it that it can stop",
+        "move it above the stages that it has to guard, with `before: STAGE`",
         ("after: dispatch_outbound", "before: dispatch_outbound"),
     ),
     Mistake(
         "B140",
         "extends: bub:default\nhooks: {check_reply: {kind: gate}}\n"
         "stages: {«check_reply»: {for_each: outbounds, after: dispatch_outbound}}",
-        "stage `check_reply` is a gate, but nothing comes after it that it could keep from running",
-        "move it above what it is to guard, with `before: STAGE`",
+        "stage `check_reply` is a gate, but there is no stage after it that it can stop",
+        "move it above the stages that it has to guard, with `before: STAGE`",
         ("after: dispatch", "before: dispatch"),
     ),
     Mistake(
         "B140",
         "hooks: {late: {kind: gate}}\nstages:\n  load_state: {kind: firstresult, into: state}\n  «late»: {}\n"
         "  save_state: {kind: broadcast, cleanup_for: load_state, timeout: 1s}",
-        "stage `late` is a gate, but nothing comes after it that it could keep from running",
-        "move it above what it is to guard, with `before: STAGE`",
+        "stage `late` is a gate, but there is no stage after it that it can stop",
+        "move it above the stages that it has to guard, with `before: STAGE`",
         ("cleanup_for: load_state, ", ""),
     ),
     # B150, B151: hook points
@@ -423,15 +423,15 @@ MISTAKES = [
     Mistake(
         "B151",
         "extends: bub:default\nstages: {«provide_channels»: {kind: broadcast, after: load_state}}",
-        "stage `provide_channels` calls `provide_channels`, which is not called in a turn",
-        "the framework calls it by itself; leave the stage out",
+        "stage `provide_channels` calls `provide_channels`, but no turn calls this hook",
+        "take the stage out: Bub calls the hook by itself",
         ("provide_channels: {kind: broadcast", "message_received: {kind: void"),
     ),
     Mistake(
         "B151",  # and of no kind that would be right
         "extends: bub:default\nstages: {x: {kind: gate, hook: «provide_channels», after: load_state}}",
-        "stage `x` calls `provide_channels`, which is not called in a turn",
-        "the framework calls it by itself; leave the stage out",
+        "stage `x` calls `provide_channels`, but no turn calls this hook",
+        "take the stage out: Bub calls the hook by itself",
         ("kind: gate, hook: provide_channels", "kind: void, hook: message_received"),
     ),
     # B160, B161: the list of plugins

@@ -281,14 +281,14 @@ def test_what_a_time_out_can_interrupt_stays_quiet(write: Write, hooks: str, gua
         (
             "hooks: {moderate: {kind: gate, takes: [prompt]}}\nstages: {moderate: {before: run_model}}\n",
             "@hookimpl\ndef «moderate»(prompt):\n    yield {'deny': 'no'}\n",
-            "plugin `guard` implements `moderate` with a function that yields, so nothing of it runs,"
+            "plugin `guard` implements `moderate` with a function that yields, so none of its code runs,"
             " and the gate denies everything",
             "error",
         ),
         (
             "stages: {message_received: {kind: void, after: load_state}}\n",
             "@hookimpl\nasync def «message_received»(message):\n    yield message\n",
-            "plugin `guard` implements `message_received` with a function that yields, so nothing of it runs",
+            "plugin `guard` implements `message_received` with a function that yields, so none of its code runs",
             "warning",
         ),
     ],
@@ -391,7 +391,7 @@ def test_an_argument_that_nobody_hands_over_is_found(write: Write, kind: str, se
         f"{VERSION}extends: bub:default\nhooks: {{quota: {{kind: {kind}, takes: [session_id, «amount»]}}}}\n{LISTED}"
     )
     found = findings(write, text.removeprefix(VERSION), guard=f"{QUOTA}await fire('quota', amnt=3)\n")
-    message = "hook `quota` takes `amount`, which nobody hands over who fires it"
+    message = "hook `quota` takes `amount`, but no plugin that fires the hook hands `amount` over"
     assert_is_one(found, "B222", severity, place, message)
     assert found[0].help == "did you mean `amnt`?"
 
@@ -432,7 +432,7 @@ def test_a_thread_for_what_is_async_is_told_where_it_is_asked_for(write: Write, 
         (
             "extends: bub:ethos\n",
             "@hookimpl\ndef before_prompt_build():\n    return {«'prependSystem'»: 'Today is Monday.'}\n",
-            "returns `prependSystem` from `before_prompt_build`, and nobody heeds it there",
+            "returns `prependSystem` from `before_prompt_build`, but Bub does not use this key there",
             "error",
             "write `prepend_system`",
         ),
@@ -440,14 +440,14 @@ def test_a_thread_for_what_is_async_is_told_where_it_is_asked_for(write: Write, 
             "extends: bub:default\n",
             "@hookimpl\nasync def before_tool_call(args):\n"
             "    return {«'err'»: 'no'} if args else dict(args={**args, 'x': 1})\n",
-            "returns `err` from `before_tool_call`, and nobody heeds it there",
+            "returns `err` from `before_tool_call`, but Bub does not use this key there",
             "error",
             "it may return `args`, `error`",
         ),
         (
             "extends: bub:default\n",
             "@hookimpl\ndef before_tool_call(args):\n    return {'args': args, «'reason'»: 'it is late'}\n",
-            "returns `reason` from `before_tool_call`, and nobody heeds it there",
+            "returns `reason` from `before_tool_call`, but Bub does not use this key there",
             "warning",
             "it may return `args`, `error`",
         ),
@@ -455,17 +455,17 @@ def test_a_thread_for_what_is_async_is_told_where_it_is_asked_for(write: Write, 
             "extends: bub:default\n",
             "@hookimpl\ndef tool_gate(**payload):\n"
             "    return {'deny': 'no'} if payload.get(«'toolName'») == 'bash' else None\n",
-            "looks up `toolName` in `tool_gate`, and nothing is called so there",
+            "looks up `toolName` in `tool_gate`, but nothing there has this name",
             "error",
-            "it is `tool` here",
+            "Bub calls it `tool`",
         ),
         (
             "extends: bub:default\n",
             "class Guard:\n    @hookimpl\n    def before_tool_call(self, **given):\n"
             "        return {'error': 'no'} if given[«'toolName'»] == 'bash' else None\n\n\nplugin = Guard\n",
-            "looks up `toolName` in `before_tool_call`, and nothing is called so there",
+            "looks up `toolName` in `before_tool_call`, but nothing there has this name",
             "error",
-            "it is `tool` here",
+            "Bub calls it `tool`",
         ),
     ],
 )

@@ -52,14 +52,14 @@ MISTAKES = [
     Mistake(
         "B177",
         "extends: bub:ethos\nhooks:\n  «tool_gat»: {kind: gate}",
-        "hook `tool_gat` is called by no stage, and almost spelt like `tool_gate`, so it guards nothing",
+        "no stage calls hook `tool_gat`, and its name is almost `tool_gate`, so it guards nothing",
         "did you mean `tool_gate`? If not, let a stage call it",
         ("tool_gat:", "tool_gate:"),
     ),
     Mistake(
         "B177",
         "extends: bub:default\nprofiles: {default: {hooks: {«before_tool_cal»: {kind: modifying, timeout: 5s}}}}",
-        "hook `before_tool_cal` is called by no stage, and almost spelt like `before_tool_call`",
+        "no stage calls hook `before_tool_cal`, and its name is almost `before_tool_call`",
         "did you mean `before_tool_call`? If not, let a stage call it",
         ("before_tool_cal:", "before_tool_call:"),
         severity="warning",
@@ -76,7 +76,7 @@ MISTAKES = [
         "B177",
         "extends: bub:default\nhooks: {«run_model»: {only: [builtin]}}",
         "stage `run_model` calls `run_model_stream`, so `only` of `run_model` changes nothing",
-        "say it of `run_model_stream`, or of the stage",
+        "move it to `run_model_stream`, or to the stage",
         ("run_model:", "run_model_stream:"),
         severity="warning",
     ),
@@ -84,7 +84,7 @@ MISTAKES = [
         "B177",
         "extends: bub:default\nhooks: {load_state: {«timeout»: 5s}}",
         "stage `load_state` has a `timeout` of its own, so that of hook `load_state` changes nothing",
-        "say it of the stage: `stages: {load_state: {timeout: …}}`",
+        "change it at the stage: `stages: {load_state: {timeout: …}}`",
         ("hooks:", "stages:"),
         related="this one counts",
         severity="warning",
@@ -94,7 +94,7 @@ MISTAKES = [
         "extends: bub:default\nhooks: {own: {kind: void, «timeout»: 5s}}\n"
         "stages: {own: {after: load_state, timeout: 9s}}",
         "stage `own` has a `timeout` of its own, so that of hook `own` changes nothing",
-        "say it of the stage: `stages: {own: {timeout: …}}`",
+        "change it at the stage: `stages: {own: {timeout: …}}`",
         (", timeout: 9s", ""),
         related="this one counts",
         severity="note",
@@ -103,7 +103,7 @@ MISTAKES = [
     Mistake(
         "B178",
         "extends: bub:ethos\nstages: {«tool_gate»: {kind: gate, before: run_model}}",
-        "stage `tool_gate` calls `tool_gate`, which the agent fires, once and without `tool`, `args`, `call_id`,"
+        "the agent fires `tool_gate`; stage `tool_gate` calls it only once, and without `tool`, `args`, `call_id`,"
         " so it guards nothing",
         "declare it under `hooks:` instead: `tool_gate: {kind: gate}`",
         ("stages: {tool_gate: {kind: gate, before: run_model}}", "hooks: {tool_gate: {kind: gate}}"),
@@ -111,7 +111,7 @@ MISTAKES = [
     Mistake(
         "B178",
         "extends: bub:default\nstages: {seen: {hook: «after_llm_call», after: run_model}}",
-        "stage `seen` calls `after_llm_call`, which the agent fires, once and without `request`, `response`",
+        "the agent fires `after_llm_call`; stage `seen` calls it only once, and without `request`, `response`",
         "declare it under `hooks:` instead: `after_llm_call: {kind: void}`",
         ("{hook: after_llm_call, ", "{hook: message_received, kind: void, "),
         severity="warning",

@@ -81,7 +81,7 @@ def test_a_tool_that_the_lock_does_not_have_is_an_error_with_a_suggestion(tmp_pa
     (found,) = check(tmp_path, tools="{allow: [notes.ad]}")
 
     assert told([found]) == [
-        "B248 error: by the lock, no plugin or server of profile `default` brings a tool `notes.ad`"
+        "B248 error: according to the lock, no plugin or server of profile `default` brings a tool `notes.ad`"
     ]
     assert (found.help, found.fix) == ("did you mean `notes.add`?", "notes.add")
     assert found.path == "profiles.default.tools.allow"
@@ -121,7 +121,7 @@ def test_a_hook_that_no_locked_plugin_implements_is_an_error(tmp_path: Path) -> 
     (found,) = [one for one in check(tmp_path, more=more) if one.code == "B249"]
 
     assert found.message == (
-        "stage `moderate` calls `moderate`, and by the lock no plugin of profile `default` implements it"
+        "stage `moderate` calls `moderate`, but according to the lock, no plugin of profile `default` implements it"
     )
     assert found.help == "a plugin implements `moderat`, which is no hook: did you mean that?"
 
@@ -139,7 +139,7 @@ def test_a_plugin_that_the_lock_does_not_know_makes_it_stale_and_hides_what_foll
 
     assert told(found) == ["B247 error: plugin `notes` is not what pylock.bub.toml says: + the lock does not know it"]
     assert found[0].help == (
-        "if that is meant, `bub lock --upgrade notes` accepts it; `bub lock --check` shows all of it"
+        "if you want this change, `bub lock --upgrade notes` accepts it; `bub lock --check` shows all changes"
     )
 
 

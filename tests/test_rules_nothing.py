@@ -38,14 +38,14 @@ MISTAKES = [
     Mistake(
         "B184",
         f"{GATE}stages: {{guard: {{before: run_model, when: {{channel: «telegramm»}}}}}}",
-        "stage `guard` asks for channel `telegramm`, and no channel is known by that name",
+        "stage `guard` asks for channel `telegramm`, but Bub knows no channel of that name",
         "did you mean `telegram`?",
         ("telegramm", "telegram"),
     ),
     Mistake(
         "B184",
         f"{HEAD}stages: {{load_state: {{when: {{channel: «telegarm*»}}}}}}",
-        "stage `load_state` asks for channel `telegarm*`, and no channel is known by that name",
+        "stage `load_state` asks for channel `telegarm*`, but Bub knows no channel of that name",
         "did you mean `telegram`?",
         ("telegarm*", "tele*"),
         severity="warning",
@@ -70,7 +70,7 @@ MISTAKES = [
     Mistake(
         "B184",
         f"{GATE}stages: {{guard: {{before: resolve_session, when: {{session_id: «'telegram:*'»}}}}}}",
-        "stage `guard` asks for session_id `telegram:*`, but that is made below it, by `resolve_session`",
+        "stage `guard` asks for session_id `telegram:*`, but `resolve_session`, below it, makes `session_id`",
         "move it below `resolve_session`, or match `channel`",
         ("before: resolve_session", "after: resolve_session"),
         related="stage `resolve_session` makes `session_id` here",
@@ -86,15 +86,15 @@ MISTAKES = [
     Mistake(
         "B184",
         f"{HEAD}stages: {{load_state: {{when: {{kind: «voice»}}}}}}",
-        "stage `load_state` asks for kind `voice`, which no message of Bub's own is of",
-        "those are normal, command, error, denied; a channel may have others",
+        "stage `load_state` asks for kind `voice`, but Bub's own messages never have this kind",
+        "their kinds are normal, command, error, denied; a channel may have others",
         ("voice", "command"),
         severity="note",
     ),
     Mistake(
         "B184",
         f"{GATE}stages: {{guard: {{before: run_model, when: {{kind: «denied»}}}}}}",
-        "stage `guard` asks for kind `denied`, which only replies are of",
+        "stage `guard` asks for kind `denied`, but only replies have this kind",
         "a message that comes in is `normal` or `command`",
         ("denied", "normal"),
         severity="note",
@@ -111,15 +111,15 @@ MISTAKES = [
     Mistake(
         "B184",
         f"{HEAD}routes: [{{match: {{chat_id: «'7|8'»}}, profile: default}}]",
-        "route 1 asks for chat_id `7|8`, which reads like a regular expression, and is a glob",
-        "`*` stands for any letters, `?` for one of them",
+        "route 1 asks for chat_id `7|8`, which looks like a regular expression, but Bub reads it as a glob",
+        "`*` means any characters, `?` means one character",
         ("7|8", "[78]"),
         severity="note",
     ),
     Mistake(
         "B184",
         f"{HEAD}stages: {{load_state: {{when: {{session_id: «'telegramm:*'»}}}}}}",
-        "stage `load_state` asks for session_id `telegramm:*`, and no channel is known by the name that it begins with",
+        "stage `load_state` asks for session_id `telegramm:*`, but Bub knows no channel of the name before the colon",
         "did you mean `telegram`?",
         ("telegramm", "telegram"),
         severity="warning",
@@ -127,7 +127,7 @@ MISTAKES = [
     Mistake(
         "B184",
         f"{HEAD}stages: {{load_state: {{when: {{kind: «comand»}}}}}}",
-        "stage `load_state` asks for kind `comand`, and no kind is known by that name",
+        "stage `load_state` asks for kind `comand`, but Bub knows no kind of that name",
         "did you mean `command`?",
         ("comand", "command"),
         severity="warning",
@@ -135,7 +135,7 @@ MISTAKES = [
     Mistake(
         "B184",
         f'{HEAD}stages: {{load_state: {{when: {{chat_id: «"-[9-0]*"»}}}}}}',
-        "stage `load_state` asks for chat_id `-[9-0]*`, a glob that matches nothing",
+        "stage `load_state` asks for chat_id `-[9-0]*`, but this glob matches nothing",
         "`[a-z]` is one letter from the first to the last",
         ("9-0", "0-9"),
         severity="warning",
@@ -143,7 +143,7 @@ MISTAKES = [
     Mistake(
         "B184",
         f"{HEAD}routes: [{{match: {{channel: «telegam»}}, profile: default}}]",
-        "route 1 asks for channel `telegam`, and no channel is known by that name",
+        "route 1 asks for channel `telegam`, but Bub knows no channel of that name",
         "did you mean `telegram`?",
         ("telegam", "telegram"),
         severity="warning",
@@ -151,7 +151,7 @@ MISTAKES = [
     Mistake(
         "B184",
         f"{HEAD}routes: [{{match: {{session_id: «'telegram:5*'»}}, profile: default}}]",
-        "route 1 asks for session_id `telegram:5*`, but the profile is chosen before a stage finds the session",
+        "route 1 asks for session_id `telegram:5*`, but Bub chooses the profile before a stage finds the session",
         "match `channel` and `chat_id`",
         ("telegram:5*", "work"),
         severity="warning",
@@ -194,17 +194,19 @@ MISTAKES = [
     Mistake(
         "B187",
         own("gate", "for_each: «prompt», after: build_prompt"),
-        "stage `own` runs for each item of `prompt`, which is a text and no list: it would take that out of the turn,"
-        " or make a list of it",
-        "take `for_each` out, and let the hook take `prompt`; lists are `outbounds`, and what a `broadcast` makes with"
+        "stage `own` runs for each item of `prompt`, but `prompt` is a text, not a list: the stage would take this"
+        " value out of the turn, or make a list of it",
+        "take `for_each` out, and let the hook take `prompt`; lists are `outbounds` and every value that a"
+        " `broadcast` makes with"
         " `combine: list` or `combine: concat`",
         ("for_each: prompt, ", ""),
     ),
     Mistake(
         "B187",
         own("observer", "for_each: «state», after: load_state"),
-        "stage `own` runs for each item of `state`, which is a mapping and no list",
-        "take `for_each` out, and let the hook take `state`; lists are `outbounds`, and what a `broadcast` makes with"
+        "stage `own` runs for each item of `state`, but `state` is a mapping, not a list",
+        "take `for_each` out, and let the hook take `state`; lists are `outbounds` and every value that a"
+        " `broadcast` makes with"
         " `combine: list` or `combine: concat`",
         ("for_each: state, after: load_state", "for_each: outbounds, after: render_outbound"),
         severity="warning",
@@ -213,8 +215,8 @@ MISTAKES = [
     Mistake(
         "B188",
         own("modifying", "before: run_model", "prompt").replace("{own: {before", "{«own»: {before"),
-        "stage `own` may change nothing, so what a plugin returns there is left out",
-        "say which values it may set, such as `changes: [prompt]`",
+        "stage `own` lists no value under `changes`, so Bub ignores what plugins return there",
+        "list the values that it may set, such as `changes: [prompt]`",
         ("before: run_model", "before: run_model, changes: [prompt]"),
         severity="warning",
     ),
@@ -222,8 +224,8 @@ MISTAKES = [
         "B188",
         f"{HEAD}stages: {{message_sending: {{kind: modifying, for_each: outbounds, before: dispatch_outbound,"
         " «changes»: []}}",
-        "stage `message_sending` may change nothing, so what a plugin returns there is left out",
-        "say which values it may set, such as `changes: [message]`",
+        "stage `message_sending` lists no value under `changes`, so Bub ignores what plugins return there",
+        "list the values that it may set, such as `changes: [message]`",
         ("[]", "[message]"),
         severity="warning",
     ),
@@ -494,7 +496,8 @@ MISTAKES = [
         "B193",
         f'{HEAD}stages: {{resolve_session: {{«default»: "{{channel}}:{{sender_id}}"}}}}',
         "the default of stage `resolve_session` is never used: the builtin plugin finds a session for every message",
-        "say `enabled: false` beside it, and it holds for every message; or write a plugin with `resolve_session`",
+        "write `enabled: false` beside the default, and Bub uses it for every message; or write a plugin with"
+        " `resolve_session`",
         ("default:", "enabled: false, default:"),
         severity="warning",
     ),
@@ -547,14 +550,14 @@ MISTAKES = [
         "B231",
         f"{HEAD}profiles: {{default: {{approvers: {{telegram: [«'*'»]}}}}}}",
         "`*` is no id of a person in the channel `telegram`",
-        "list ids, which nobody can choose; names and `*` are not; the bot tells people theirs",
+        "list ids, not names or `*`: nobody can choose an id; the bot tells people their ids",
         ("'*'", "'4711'"),
     ),
     Mistake(
         "B231",
         f"{HEAD}profiles: {{default: {{approvers: {{telegram: ['4711', «ada»]}}}}}}",
         "`ada` is no id of a person in the channel `telegram`",
-        "list ids, which nobody can choose; names and `*` are not; the bot tells people theirs",
+        "list ids, not names or `*`: nobody can choose an id; the bot tells people their ids",
         ("ada", "'8'"),
     ),
     Mistake(
@@ -567,7 +570,7 @@ MISTAKES = [
     Mistake(
         "B231",
         f"{HEAD}profiles: {{default: {{approvers: {{«telegramm»: ['4711']}}}}}}",
-        "the channel `telegramm` vouches for nobody's id, so nobody there can say yes",
+        "the channel `telegramm` does not prove who writes, so nobody there can say yes",
         "did you mean `telegram`?",
         ("telegramm", "telegram"),
     ),
@@ -653,8 +656,8 @@ MISTAKES = [
     Mistake(
         "B195",
         f"{HEAD}profiles: {{default: {{budget: {{tool_calls: 10, «calls_per_tool»: 20}}}}}}",
-        "`calls_per_tool` is never reached: `budget.tool_calls` is reached before",
-        "let it be smaller than `budget.tool_calls`, or take it out",
+        "`calls_per_tool` has no effect: Bub always reaches `budget.tool_calls` first",
+        "make it smaller than `budget.tool_calls`, or take it out",
         ("20", "10"),
         related="`budget.tool_calls` is set here",
         severity="warning",
@@ -662,16 +665,16 @@ MISTAKES = [
     Mistake(
         "B195",
         f"{HEAD}profiles: {{default: {{budget: {{«calls_per_tool»: 200}}}}}}",
-        "`calls_per_tool` is never reached: `budget.tool_calls` (100 if it is not set) is reached before",
-        "let it be smaller than `budget.tool_calls`, or take it out",
+        "`calls_per_tool` has no effect: Bub always reaches `budget.tool_calls` (100 if it is not set) first",
+        "make it smaller than `budget.tool_calls`, or take it out",
         ("200", "200, tool_calls: 300"),
         severity="warning",
     ),
     Mistake(
         "B195",
         f"{HEAD}settings: {{gateway: {{max_wait: 5s, «debounce»: 10s}}}}",
-        "`debounce` is never reached: `gateway.max_wait` is reached before",
-        "let it be smaller than `gateway.max_wait`, or take it out",
+        "`debounce` has no effect: Bub always reaches `gateway.max_wait` first",
+        "make it smaller than `gateway.max_wait`, or take it out",
         ("10s", "2s"),
         related="`gateway.max_wait` is set here",
         severity="warning",
@@ -679,8 +682,8 @@ MISTAKES = [
     Mistake(
         "B195",
         f"{HEAD}stages: {{run_model: {{timeout: 1m, «idle_timeout»: 2m}}}}",
-        "`idle_timeout` is never reached: `stages.run_model.timeout` is reached before",
-        "let it be smaller than `stages.run_model.timeout`, or take it out",
+        "`idle_timeout` has no effect: Bub always reaches `stages.run_model.timeout` first",
+        "make it smaller than `stages.run_model.timeout`, or take it out",
         ("2m", "30s"),
         related="`stages.run_model.timeout` is set here",
         severity="warning",
@@ -688,8 +691,8 @@ MISTAKES = [
     Mistake(
         "B195",
         f"{HEAD}stages: {{run_model: {{timeout: 1m}}}}\nsettings: {{«timeout»: 5m}}",
-        "`timeout` is never reached: `stages.run_model.timeout` is reached before",
-        "let it be smaller than `stages.run_model.timeout`, or take it out",
+        "`timeout` has no effect: Bub always reaches `stages.run_model.timeout` first",
+        "make it smaller than `stages.run_model.timeout`, or take it out",
         ("5m", "30s"),
         related="`stages.run_model.timeout` is set here",
         severity="warning",

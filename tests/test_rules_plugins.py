@@ -93,7 +93,7 @@ IN_PLUGINS = [
         LISTED,
         "@hookimpl(wrapper=True)  # here\ndef load_state():\n    yield",
         "@hookimpl\ndef load_state(): ...",
-        "plugin `guard` implements `load_state` as a wrapper, which Bub does not have",
+        "plugin `guard` implements `load_state` as a wrapper, but Bub has no wrappers",
         "write it as a plain function; a stage of its own can run before or after another",
     ),
     (

@@ -98,7 +98,7 @@ def test_a_condition_that_asks_replies_for_who_wrote_the_message_is_found(
     pipeline, (place,) = marked(VERSION + CHECKED.replace("KIND", kind).replace('"guest-*"', "«guest-*»"))
     pipeline = pipeline.replace("FIELD", "sender_id").removeprefix(VERSION)
     (finding,) = found = found_in(write, pipeline, CHECKING)
-    message = f"stage `check_reply` asks each of `outbounds` for its sender_id, and no reply has one{so}"
+    message = f"stage `check_reply` asks each of `outbounds` for its sender_id, but no reply has one{so}"
     assert said(found) == [("B221", severity, message)]
     assert finding.range.start.line == place.start.line
     assert finding.help == 'give the replies one, with `sender_id: "{sender_id}"` in the `default` that makes them'
@@ -134,7 +134,7 @@ IN_FILE = f"{GATE}stages: {{guard: {{before: run_model, when: {{channel: «teleg
 IN_DEFAULT = f"{GATE}profiles: {{default: {{stages: {{guard: {{before: run_model, when: WHEN}}}}}}, strict: {{}}}}\n"
 IN_WORK = "extends: bub:default\nprofiles: {work: {stages: {load_state: {when: WHEN}}}}\nroutes: "
 AWAY = "but route 1 leads every such message to profile `strict`"
-TAKE_OVER = "have the stage in profile `strict`, or take it out"
+TAKE_OVER = "put the stage into profile `strict`, or take it out"
 
 LATE = "extends: bub:ethos\nhooks: {polish: {kind: KIND, takes: [TAKES]}}\nstages: {polish: {WHERE}}"
 ANEW = ", or let it change each reply: `for_each: outbounds`"
@@ -178,7 +178,7 @@ MISTAKES = [
         IN_WORK.replace("WHEN", "{channel: «telegram»}")
         + "[{match: {channel: cli, chat_id: '1'}, profile: work}, {match: {channel: 'c*'}, profile: work}]",
         "stage `load_state` asks for channel `telegram`, but no route leads such a message to profile `work`",
-        "ask for what a route to the profile matches, or take it out",
+        "ask for messages that a route leads to this profile, or take it out",
         ("telegram", '"cl?"'),
         related="a route to the profile",
         severity="warning",
@@ -189,7 +189,7 @@ MISTAKES = [
         + "[{match: {channel: cli}, profile: work}, {match: {chat_id: '2*'}, profile: work}]",
         "stage `load_state` asks for channel `telegram`, chat_id `1`, but no route leads such a message to profile"
         " `work`",
-        "ask for what a route to the profile matches, or take it out",
+        "ask for messages that a route leads to this profile, or take it out",
         ("telegram", "cli"),
         related="a route to the profile",
         severity="warning",

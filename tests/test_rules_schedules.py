@@ -40,7 +40,7 @@ MISTAKES = [
     Mistake(
         "B243",
         f"{TELEGRAM}schedules: {{morning: {{{GOOD.replace(chr(34) + 'telegram:7' + chr(34), '«telegrm:7»')}}}}}",
-        "schedule `morning` speaks to channel `telegrm`, and no channel is known by that name",
+        "schedule `morning` speaks to channel `telegrm`, but Bub knows no channel of that name",
         "did you mean `telegram:7`?",
         ("telegrm:7", "telegram:7"),
         severity="warning",

@@ -62,7 +62,7 @@ MISTAKES = [
         "B122",
         f"{OWN}stages: {{«look»: {{}}}}",
         "stage `look` is new here, but does not say where it belongs",
-        "add `before: STAGE` or `after: STAGE`, or `replace: STAGE` if it is to run in its stead",
+        "add `before: STAGE` or `after: STAGE`, or `replace: STAGE` to run it instead of that stage",
         ("look: {}}", "look: {before: save_state}}"),
     ),
     # B131: told of the stage that a person can change, wherever it stands
@@ -70,8 +70,8 @@ MISTAKES = [
         "B131",
         f"{OWN}stages: {{answer: {{into: «model_output», before: run_model}}}}",
         "stage `answer` makes `model_output`, which stage `run_model` makes already",
-        "add `replace: run_model` if it is to run in its stead; else give it a name of its own, or take the value"
-        " and make a new version of it",
+        "add `replace: run_model` to run this stage instead of `run_model`; otherwise give the value another name,"
+        " or take the value and make a new version of it",
         ("before: run_model", "before: run_model, replace: run_model"),
         related="stage `run_model` makes `model_output` here",
     ),
@@ -79,7 +79,7 @@ MISTAKES = [
         "B131",
         f"{OWN}stages: {{answer: {{replace: run_model}}, run_model_stream: {{kind: stream, replace: «run_model»}}}}",
         "stage `run_model_stream` makes `model_output`, which stage `answer` makes already",
-        "give it a name of its own, or take the value and make a new version of it",
+        "give the value another name, or take the value and make a new version of it",
         ("answer: {replace: run_model}", "answer: {replace: run_model, into: draft}"),
         related="stage `answer` makes `model_output` here",
     ),
@@ -105,7 +105,7 @@ MISTAKES = [
         "B140",
         "hooks: {moderate: {kind: gate}}\nstages: {moderate: {}, load_state: {kind: firstresult, into: state}}\n"
         "profiles: {p: {stages: {load_state: {«before»: moderate}}}}",
-        "stage `moderate` is a gate, but nothing comes after it that it could keep from running",
+        "stage `moderate` is a gate, but there is no stage after it that it can stop",
         "take `before` out; or move the gate, too",
         ("before: moderate", "after: moderate"),
     ),
@@ -135,7 +135,7 @@ MISTAKES = [
         "B180",
         f"{OWN}stages: {{answer: {{replace: run_model}}}}\n"
         "profiles: {p: {stages: {run_model_stream: {kind: stream, replace: «run_model»}}}}",
-        "stage `run_model_stream` replaces `run_model`, in whose place `answer` is already",
+        "stage `run_model_stream` replaces `run_model`, but `answer` replaces `run_model` already",
         "replace `answer`",
         ("replace: run_model}}}}", "replace: answer}}}}"),
         related="`run_model` is replaced here",
@@ -144,9 +144,9 @@ MISTAKES = [
     Mistake(
         "B181",
         f"{GATED}profiles: {{p: {{stages: {{look: {{«replace»: moderate}}}}}}}}",
-        "stage `look` replaces the gate `moderate`, but is not a gate: nothing is denied there any more",
-        "make it a gate; or, if that is meant, switch the gate off with `enabled: false`"
-        " and say `after: moderate` instead",
+        "stage `look` replaces the gate `moderate`, but is not a gate, so nothing is denied there any more",
+        "make it a gate; if you want no gate there, switch the gate off with `enabled: false` and write `after:"
+        " moderate` instead",
         ("look: {replace: moderate}", "moderate: {enabled: false}, look: {after: moderate}"),
         related="the gate",
         severity="warning",
@@ -156,7 +156,7 @@ MISTAKES = [
         "B182",
         f"{OWN}stages: {{answer: {{replace: run_model}}, run_model: {{«timeout»: 5m}}}}",
         "`timeout` of stage `run_model` changes nothing, since `answer` runs in its place",
-        "say it of `answer`",
+        "move it to `answer`",
         ("run_model}, run_model: {timeout: 5m}", "run_model, timeout: 5m}"),
         related="it is replaced here",
         severity="warning",
@@ -166,7 +166,7 @@ MISTAKES = [
         f"{OWN}stages: {{answer: {{replace: run_model}}}}\n"
         "profiles: {p: {stages: {run_model: {«enabled»: true}}}}",
         "`enabled` of stage `run_model` changes nothing, since `answer` runs in its place",
-        "switch `answer` off to have it back, or take this out",
+        "switch `answer` off to run `run_model` again, or take `enabled` out",
         ("run_model: {enabled: true}", "answer: {enabled: false}"),
         related="it is replaced here",
         severity="warning",

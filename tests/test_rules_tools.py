@@ -82,7 +82,7 @@ MISTAKES = [
     Mistake(
         "B168",
         profile("{allow: [fs.read], ask: [fs.read, «fs.write»]}"),
-        "nobody is asked about `fs.write`, which profile `default` does not allow",
+        "profile `default` does not allow `fs.write`, so nobody is asked about it",
         ADD,
         ("allow: [fs.read]", "allow: [fs.read, fs.write]"),
         severity="warning",
@@ -90,7 +90,7 @@ MISTAKES = [
     Mistake(
         "B168",
         profile('{allow: ["*"], ask: [«bash»]}'),
-        "nobody is asked about `bash`, which profile `default` does not allow",
+        "profile `default` does not allow `bash`, so nobody is asked about it",
         "add `bash` to `allow`, since no glob allows it; or take it out of `ask`",
         ('["*"]', '["*", bash]'),
         severity="warning",
@@ -98,15 +98,15 @@ MISTAKES = [
     Mistake(
         "B168",
         profile('{allow: ["*"], deny: ["fs.*"], ask: [«fs.write»]}'),
-        "nobody is asked about `fs.write`, which profile `default` does not allow",
-        "take it out of `ask`, or out of `deny`, which goes first",
+        "profile `default` does not allow `fs.write`, so nobody is asked about it",
+        "take it out of `ask`, or out of `deny`: Bub looks at `deny` first",
         ('deny: ["fs.*"]', "deny: [fs.edit]"),
         severity="warning",
     ),
     Mistake(
         "B168",
         profile('{allow: [fs.read, "tape.*"], ask: [«"fs.w*"»]}'),
-        "nobody is asked about `fs.w*`, which profile `default` does not allow",
+        "profile `default` does not allow `fs.w*`, so nobody is asked about it",
         ADD,
         ("fs.w*", "fs.r*"),
         severity="warning",
@@ -115,7 +115,7 @@ MISTAKES = [
         "B168",
         "extends: bub:default\nprofiles:\n  quiet: {tools: {ask: [web.fetch, «bash»]}}\n"
         "routes: [{match: {channel: x}, profile: quiet}]\n",
-        "nobody is asked about `bash`, which profile `quiet` does not allow",
+        "profile `quiet` does not allow `bash`, so nobody is asked about it",
         ADD,
         (", bash]", "]"),
         severity="warning",
@@ -124,16 +124,16 @@ MISTAKES = [
     Mistake(
         "B169",
         profile('{allow: [fs.read, «"bash*"»]}'),
-        "`bash*` does not allow `bash`, which is allowed by its own name only",
-        "add `bash` to `allow`; if only the others are meant, write `bash.*`",
+        "`bash*` does not allow `bash`: only its full name does",
+        "add `bash` to `allow`; if you mean only the other tools, write `bash.*`",
         ('"bash*"', 'bash, "bash.*"'),
         severity="warning",
     ),
     Mistake(
         "B169",
         profile('{allow: [«"b*"»], ask: [bash]}'),
-        "`b*` does not allow `bash`, which is allowed by its own name only",
-        "add `bash` to `allow`; if only the others are meant, write `bash.*`",
+        "`b*` does not allow `bash`: only its full name does",
+        "add `bash` to `allow`; if you mean only the other tools, write `bash.*`",
         ('"b*"', 'bash, "b*"'),
         severity="warning",
     ),
@@ -224,7 +224,7 @@ def test_a_plugin_may_bring_any_tool_but_a_slip_for_one_of_bubs_own(tmp_path: Pa
         return [f"{each.severity} {each.message}" for each in without_notes(check_loaded(document).diagnostics)]
 
     assert found('{allow: ["notes.*", notes.add, fs.read], ask: [notes.add]}') == []
-    vain = "nobody is asked about `notes.*`, which profile `default` does not allow"
+    vain = "profile `default` does not allow `notes.*`, so nobody is asked about it"
     assert found("{allow: [fs.read], ask: ['notes.*']}") == [f"warning {vain}"]
     assert found("{ask: [notes.add]}") == []
     wrong = "no plugin of profile `default` brings a tool `fs.raed`"

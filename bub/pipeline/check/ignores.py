@@ -62,14 +62,17 @@ def check_ignores(document: Document) -> list[Diagnostic]:
     findings = Findings()
     for ignore in ignores_of(document):
         if not ignore.codes:
-            message = "this ignores nothing, since it does not say what"
+            message = "this comment ignores nothing: it names no code"
             findings.warn(
-                NAMELESS, message, Place(ignore.file, ignore.range), help="name the code: `# bub: ignore[B040] why`"
+                NAMELESS,
+                message,
+                Place(ignore.file, ignore.range),
+                help="write the code of a finding: `# bub: ignore[B040] why`",
             )
         for named in ignore.codes:
             if named.code not in late.codes():
                 place = Place(ignore.file, named.range)
-                message = f"there is no finding `{named.code}` to ignore"
+                message = f"Bub has no finding `{named.code}`"
                 findings.add_unknown(NAMELESS, message, place, named.code, late.codes(), severity="warning")
     return findings.items
 
@@ -121,10 +124,12 @@ def _tell_idle(ignore: Ignore, severities: Mapping[_Spot, set[Severity]], loaded
         if found is None and can_tell:
             unused.append(named)
         elif found == {"error"}:
-            message = f"`{named.code}` is an error here: it keeps the pipeline from running, and cannot be ignored"
-            findings.warn(UNUSED, message, Place(ignore.file, named.range), help="mend it, and remove this")
+            message = f"`{named.code}` is an error here: a comment cannot ignore an error"
+            findings.warn(
+                UNUSED, message, Place(ignore.file, named.range), help="mend the error, and remove this comment"
+            )
     if unused and len(unused) == len(ignore.codes):
-        message = f"this ignores nothing: there is no {_either(unused)} {_where(ignore)}"
+        message = f"this comment ignores nothing: there is no {_either(unused)} {_where(ignore)}"
         fix = None if ignore.apart else ""
         findings.warn(UNUSED, message, Place(ignore.file, ignore.range), help="remove it", fix=fix)
         return

@@ -16,7 +16,7 @@ from bub.pipeline.plan.scalars import mappings_in
 from bub.plugins.lock.facts import Lock, PluginFacts
 from bub.plugins.shipped import SHIPPED_TOOLS
 
-_TAKE_OUT = "take it out; or, if a plugin brings it by now, `bub lock` makes the lock again"
+_TAKE_OUT = "take it out; if a plugin brings it now, make the lock again with `bub lock`"
 
 
 def check_locked(plan: Plan, cases: Iterable[Case], lock: Lock) -> None:
@@ -55,7 +55,7 @@ def _tell_tool(plan: Plan, name: str, place: Place, tools: frozenset[str], path:
         return
     plan.findings.add_unknown(
         unknown_tool.BY_LOCK,
-        f"by the lock, no plugin or server of profile `{plan.profile}` brings a tool `{name}`",
+        f"according to the lock, no plugin or server of profile `{plan.profile}` brings a tool `{name}`",
         place,
         name,
         tools,
@@ -90,11 +90,11 @@ def _tell_hook(plan: Plan, what: str, name: str, place: Place, path: str, misspe
     plugin = f"a plugin implements `{meant}`, which is no hook: did you mean that?" if meant else None
     plan.findings.add(
         hook_entry_in_vain.BY_LOCK,
-        f"{what}, and by the lock no plugin of profile `{plan.profile}` implements it",
+        f"{what}, but according to the lock, no plugin of profile `{plan.profile}` implements it",
         place,
         path=path,
         profile=plan.profile,
-        help=plugin or f"list a plugin with `{name}`, or switch it off; `bub lock` makes the lock again",
+        help=plugin or f"list a plugin with `{name}`, or switch `{name}` off; make the lock again with `bub lock`",
     )
 
 

@@ -51,7 +51,7 @@ def tell_drift(
         f"{found[0].subject} is not what {lock_of(Path(file)).name} says: {told}{more}",
         place,
         path=path,
-        help=f"if that is meant, `{command} --upgrade {name}` accepts it; `{command} --check` shows all of it",
+        help=f"if you want this change, `{command} --upgrade {name}` accepts it; `{command} --check` shows all changes",
     )
 
 

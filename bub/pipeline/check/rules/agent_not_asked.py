@@ -27,7 +27,7 @@ def check(plan: Plan, case: Case) -> None:
             place,
             path=f"{case.path}.{path}",
             profile=case.profile,
-            help="take it out, or let the agent answer: its tools run if `call_model` is mocked",
+            help="take it out, or let the agent answer: mock `call_model`, and the agent runs its tools",
         )
 
 

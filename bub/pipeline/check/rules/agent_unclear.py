@@ -24,7 +24,7 @@ def check_agents(outline: Outline) -> None:
         if said is None:
             continue
         if not is_layer_of_own_file(document, layer, os.environ):
-            problem = "only your own file names agents: a folder's file could take the memory of another one"
+            problem = "only your own file may name agents: the file of a folder could take the memory of another agent"
             findings.add(CODE, problem, said.where, path=KEY, help=f"take it out here, and write it in {_show_own()}")
         elif said.is_mapping:
             _check_folders(outline, said)
@@ -35,7 +35,7 @@ def _check_folders(outline: Outline, said: Node) -> None:
     for name, entry in _folders(said):
         folder, path = real_folder(str(entry.value)), f"{KEY}.{name}"
         if folder is None:
-            problem = f"`{entry.value}` is another folder wherever you are"
+            problem = f"`{entry.value}` means another folder in each folder where you start Bub"
             outline.findings.add(CODE, problem, entry.where, path=path, help="write `~/folder` or `/folder`")
         elif folder in seen and seen[folder][0] != name:
             other, place = seen[folder]

@@ -59,8 +59,8 @@ def check(plan: Plan, offers: Offers) -> None:
 
 def _check_lookups(plan: Plan, offers: Offers, implementation: Implementation) -> None:
     for name, where in lookups_in(implementation.function, _CAMEL):
-        problem = f"looks up `{name}` in `{implementation.hook}`, and nothing is called so there"
-        _tell(plan, offers, implementation, problem, where, f"it is `{ETHOS[name]}` here", is_error=True)
+        problem = f"looks up `{name}` in `{implementation.hook}`, but nothing there has this name"
+        _tell(plan, offers, implementation, problem, where, f"Bub calls it `{ETHOS[name]}`", is_error=True)
 
 
 def _check_answers(plan: Plan, offers: Offers, implementation: Implementation, heeded: frozenset[str]) -> None:
@@ -72,7 +72,7 @@ def _check_answers(plan: Plan, offers: Offers, implementation: Implementation, h
             meant = ETHOS.get(key) if ETHOS.get(key) in heeded else sure_repair(key, heeded)
             advice = f"write `{meant}`" if meant else f"it may return {', '.join(f'`{name}`' for name in names)}"
             is_error = meant is not None or heeded.isdisjoint(answer.keys)
-            problem = f"returns `{key}` from `{implementation.hook}`, and nobody heeds it there"
+            problem = f"returns `{key}` from `{implementation.hook}`, but Bub does not use this key there"
             _tell(plan, offers, implementation, problem, where, advice, is_error=is_error)
 
 

@@ -29,8 +29,9 @@ def _problems(channel: str, ids: Node) -> Iterator[tuple[str, Node, str]]:
     pattern = VOUCHED_IDS.get(channel)
     if pattern is None:
         known = ", ".join(f"`{one}`" for one in VOUCHED_IDS)
-        advice = did_you_mean(channel, VOUCHED_IDS) or f"these do: {known}; elsewhere only the operator can answer"
-        yield f"the channel `{channel}` vouches for nobody's id, so nobody there can say yes", ids, advice
+        advice = did_you_mean(channel, VOUCHED_IDS) or f"name people on {known}; on other channels only the operator"
+        " can answer"
+        yield f"the channel `{channel}` does not prove who writes, so nobody there can say yes", ids, advice
         return
     for one in ids.elements():
         said = str(one.value)
@@ -43,5 +44,5 @@ def _problems(channel: str, ids: Node) -> Iterator[tuple[str, Node, str]]:
             yield (
                 f"`{said}` is no id of a person in the channel `{channel}`",
                 one,
-                "list ids, which nobody can choose; names and `*` are not; the bot tells people theirs",
+                "list ids, not names or `*`: nobody can choose an id; the bot tells people their ids",
             )

@@ -25,7 +25,7 @@ def check(plan: Plan, offers: Offers) -> None:
                 continue
             plan.findings.add_unknown(
                 CODE,
-                f"hook `{name}` takes `{argument}`, which nobody hands over who fires it",
+                f"hook `{name}` takes `{argument}`, but no plugin that fires the hook hands `{argument}` over",
                 place,
                 argument,
                 (given or frozenset()) - set(hook.takes),

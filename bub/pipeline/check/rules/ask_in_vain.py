@@ -61,7 +61,7 @@ def check(plan: Plan) -> None:
             continue
         plan.findings.warn(
             CODE,
-            f"nobody is asked about `{name}`, which profile `{plan.profile}` does not allow",
+            f"profile `{plan.profile}` does not allow `{name}`, so nobody is asked about it",
             place,
             path=f"profiles.{plan.profile}.tools.ask",
             profile=plan.profile,
@@ -71,7 +71,7 @@ def check(plan: Plan) -> None:
 
 def _advise(name: str, rules: _Rules) -> str:
     if _match(rules.deny, name):
-        return "take it out of `ask`, or out of `deny`, which goes first"
+        return "take it out of `ask`, or out of `deny`: Bub looks at `deny` first"
     if name == BY_NAME and rules.allow is not None and _match(rules.allow, name):
         return f"add `{BY_NAME}` to `allow`, since no glob allows it; or take it out of `ask`"
     return "add it to `allow`, or take it out of `ask`"

@@ -42,15 +42,15 @@ def check(plan: Plan, case: Case) -> None:
                     f"{case} cannot match this: {problem}",
                     node.place,
                     path=f"{case.path}.{path}",
-                    help="write a regular expression as Python reads it; for a text as it is, say `contains`",
+                    help="write a regular expression of Python; to look for the text itself, use `contains`",
                 )
             elif node.value == "":
                 plan.findings.warn(
                     NOTHING,
-                    f"{case} asks for a text that {how} nothing, which every text does",
+                    f'{case} asks for a text that {how} `""`, and every text does',
                     node.place,
                     path=f"{case.path}.{path}",
-                    help='say what it is to have, or expect `""`',
+                    help='write what the text must have, or expect `""`',
                 )
 
 

@@ -25,10 +25,10 @@ def check(plan: Plan) -> None:
         if looks_meant(glob):
             plan.findings.warn(
                 CODE,
-                f"`{glob}` does not allow `{BY_NAME}`, which is allowed by its own name only",
+                f"`{glob}` does not allow `{BY_NAME}`: only its full name does",
                 place,
                 path=f"profiles.{plan.profile}.tools.allow",
-                help=f"add `{BY_NAME}` to `allow`; if only the others are meant, write `{BY_NAME}.*`",
+                help=f"add `{BY_NAME}` to `allow`; if you mean only the other tools, write `{BY_NAME}.*`",
             )
 
 

@@ -30,7 +30,7 @@ def check(plan: Plan, case: Case) -> None:
                     mocked,
                     path=path,
                     profile=case.profile,
-                    help=f"mock it, such as `mock: {{{name}: {{return: …}}}}`: only calls of mocks are kept",
+                    help=f"mock it, such as `mock: {{{name}: {{return: …}}}}`: Bub keeps only the calls of mocks",
                 )
             elif not calls.is_sequence and not _is_count(calls):
                 plan.findings.add(

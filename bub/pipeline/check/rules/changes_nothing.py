@@ -18,10 +18,10 @@ def check(plan: Plan) -> None:
             continue  # what is no list, the schema reports
         plan.findings.warn(
             CODE,
-            f"{stage} may change nothing, so what a plugin returns there is left out",
+            f"{stage} lists no value under `changes`, so Bub ignores what plugins return there",
             said.where if said is not None else stage.where,
             path=f"stages.{stage.id}" + (".changes" if said is not None else ""),
-            help=f"say which values it may set, such as `changes: [{_usual(plan, stage)}]`",
+            help=f"list the values that it may set, such as `changes: [{_usual(plan, stage)}]`",
         )
 
 

@@ -16,7 +16,7 @@ def check(plan: Plan) -> None:
             key = own[0] if own else "for_each"
             plan.findings.add(
                 CODE,
-                f"{stage} is a clean-up and runs for each of `{stage.each}`; it can be only one of them",
+                f"{stage} is a clean-up and runs for each of `{stage.each}`; a stage cannot be both",
                 stage.place_of(key),
                 path=f"stages.{stage.id}.{key}",
                 help="take one of the two keys out",

@@ -145,12 +145,12 @@ def _tell(plan: Plan, stage: StagePlan, asked: _Globs, routes: list[_Route]) -> 
     words = ", ".join(f"{name} `{glob}`" for name, glob in asked.items() if field in (None, name))
     if hiding is not None:
         why = f"but route {hiding.number} leads every such message to profile `{hiding.profile}`"
-        advice = f"have the stage in profile `{hiding.profile}`, or take it out"
+        advice = f"put the stage into profile `{hiding.profile}`, or take it out"
         related = Related("the route", hiding.node.place.file, hiding.node.place.range)
     else:
         leading = next(way.node.place for way in ways if way is not None)
         why = f"but no route leads such a message to profile `{plan.profile}`"
-        advice = "ask for what a route to the profile matches, or take it out"
+        advice = "ask for messages that a route leads to this profile, or take it out"
         related = Related("a route to the profile", leading.file, leading.range)
     place = said.place if said is not None else when.where
     saying = _profile_saying(stage)

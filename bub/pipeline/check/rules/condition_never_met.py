@@ -110,7 +110,7 @@ def _severity(stage: StagePlan) -> Severity:
 def _doubt(field: str, glob: str, channels: Callable[[], Set[str]]) -> _Doubt | None:
     """Why no message can meet a glob, whatever asks for it; None if one may."""
     if matches_nothing(glob):
-        return _Doubt("a glob that matches nothing", "`[a-z]` is one letter from the first to the last")
+        return _Doubt("but this glob matches nothing", "`[a-z]` is one letter from the first to the last")
     meant: str | None = None
     if field == SESSION_STATE and not any(map(matcher(glob), _SESSION_STATES)):
         meant = suggest(glob, _SESSION_STATES)
@@ -122,27 +122,29 @@ def _doubt(field: str, glob: str, channels: Callable[[], Set[str]]) -> _Doubt | 
     elif field == "channel":
         meant = channel_meant(glob, channels())
     elif field == SESSION and ":" in glob and (meant := channel_meant(glob.partition(":")[0], channels())) is not None:
-        return _Doubt("and no channel is known by the name that it begins with", f"did you mean `{meant}`?")
+        return _Doubt("but Bub knows no channel of the name before the colon", f"did you mean `{meant}`?")
     if meant is None:
         return None
     if glob.rstrip("*").casefold() == meant.casefold():
         return _Doubt(
             f"but that {field} is `{meant}`: a glob tells capitals from small letters", f"write `{meant}`", meant
         )
-    return _Doubt(f"and no {field} is known by that name", f"did you mean `{meant}`?", meant)
+    return _Doubt(f"but Bub knows no {field} of that name", f"did you mean `{meant}`?", meant)
 
 
 def _oddity(field: str, glob: str) -> _Doubt | None:
     """Why a glob may not say what was meant, though some message may meet it."""
     if field == "kind" and not any(map(matcher(glob), _KINDS)):
         return _Doubt(
-            "which no message of Bub's own is of", f"those are {', '.join(_KINDS)}; a channel may have others"
+            "but Bub's own messages never have this kind",
+            f"their kinds are {', '.join(_KINDS)}; a channel may have others",
         )
     if field == "kind" and not any(map(matcher(glob), _COMING_IN)):
-        return _Doubt("which only replies are of", "a message that comes in is `normal` or `command`")
+        return _Doubt("but only replies have this kind", "a message that comes in is `normal` or `command`")
     if re.search(_LIKE_A_PATTERN, glob) or (field != "content" and "|" in glob):
         return _Doubt(
-            "which reads like a regular expression, and is a glob", "`*` stands for any letters, `?` for one of them"
+            "which looks like a regular expression, but Bub reads it as a glob",
+            "`*` means any characters, `?` means one character",
         )
     return None
 
@@ -156,7 +158,7 @@ def _too_early(plan: Plan, stage: StagePlan, glob: str) -> tuple[_Doubt | None, 
         return _Doubt("but no stage makes `session_id`", "match `channel` and `chat_id`"), []
     first = makers[0]
     return (
-        _Doubt(f"but that is made below it, by `{first.id}`", f"move it below `{first.id}`, or match `channel`"),
+        _Doubt(f"but `{first.id}`, below it, makes `session_id`", f"move it below `{first.id}`, or match `channel`"),
         [first.making(SESSION)],
     )
 
@@ -166,4 +168,4 @@ def _made_later(glob: str) -> _Doubt | None:
     channel, colon, _ = glob.partition(":")
     if not colon or channel not in SHIPPED_CHANNELS:
         return None
-    return _Doubt("but the profile is chosen before a stage finds the session", "match `channel` and `chat_id`")
+    return _Doubt("but Bub chooses the profile before a stage finds the session", "match `channel` and `chat_id`")

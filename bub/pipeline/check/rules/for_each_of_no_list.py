@@ -24,13 +24,13 @@ def check(plan: Plan) -> None:
             continue
         plan.findings.add(
             CODE,
-            f"{stage} runs for each item of `{stage.each}`, which is {made} and no list"
-            + (": it would take that out of the turn, or make a list of it" if stage.sifts else ""),
+            f"{stage} runs for each item of `{stage.each}`, but `{stage.each}` is {made}, not a list"
+            + (": the stage would take this value out of the turn, or make a list of it" if stage.sifts else ""),
             said.place,
             severity="error" if stage.sifts else "warning",
             path=f"stages.{stage.id}.for_each",
-            help=f"take `for_each` out, and let the hook take `{stage.each}`; lists are `outbounds`, and what a"
-            " `broadcast` makes with `combine: list` or `combine: concat`",
+            help=f"take `for_each` out, and let the hook take `{stage.each}`; lists are `outbounds` and every value"
+            " that a `broadcast` makes with `combine: list` or `combine: concat`",
         )
 
 

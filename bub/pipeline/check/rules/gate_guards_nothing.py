@@ -26,13 +26,13 @@ def check(plan: Plan) -> None:
             fault = _find_fault(plan, stage)
             plan.findings.add(
                 CODE,
-                f"{stage} is a gate, but nothing comes after it that it could keep from running",
+                f"{stage} is a gate, but there is no stage after it that it can stop",
                 fault.place if fault is not None else stage.where,
                 path=fault.path if fault is not None else f"stages.{stage.id}",
                 profile=profile_of(fault.place if fault is not None else stage.where),
                 help=f"take `{fault.key}` out; or move the gate, too"
                 if fault is not None
-                else "move it above what it is to guard, with `before: STAGE`",
+                else "move it above the stages that it has to guard, with `before: STAGE`",
             )
 
 

@@ -23,11 +23,11 @@ def check(plan: Plan) -> None:
         said = replacing.place_of(REPLACE)
         plan.findings.warn(
             CODE,
-            f"{replacing} replaces the gate `{gate.id}`, but is not a gate: nothing is denied there any more",
+            f"{replacing} replaces the gate `{gate.id}`, but is not a gate, so nothing is denied there any more",
             said,
             path=f"stages.{replacing.id}.{REPLACE}",
             profile=profile_of(said),
-            help="make it a gate; or, if that is meant, switch the gate off with `enabled: false`"
-            f" and say `after: {gate.id}` instead",
+            help="make it a gate; if you want no gate there, switch the gate off with `enabled: false` and write"
+            f" `after: {gate.id}` instead",
             related=[Related("the gate", gate.where.file, gate.where.range)],
         )

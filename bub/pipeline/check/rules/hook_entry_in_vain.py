@@ -47,7 +47,7 @@ def _check_name(plan: Plan, name: str, hook: HookPlan, place: Place) -> None:
     is_gate = hook.kind.name == "gate"
     plan.findings.add(
         CODE,
-        f"hook `{name}` is called by no stage, and almost spelt like `{meant}`"
+        f"no stage calls hook `{name}`, and its name is almost `{meant}`"
         + (", so it guards nothing" if is_gate else ""),
         place,
         severity="error" if is_gate else "warning",
@@ -63,7 +63,7 @@ def _check_keys(plan: Plan, name: str, hook: HookPlan, key: str, place: Place) -
         message, advice = f"Bub calls `{name}` by itself, so {key} here changes nothing", "take the entry out"
     elif caller is not None and not is_called_in_a_profile(plan, name):
         message = f"{caller} calls `{twin}`, so {key} of `{name}` changes nothing"
-        advice = f"say it of `{twin}`, or of the stage"
+        advice = f"move it to `{twin}`, or to the stage"
     else:
         return
     plan.findings.warn(CODE, message, place, path=f"hooks.{name}", help=advice)
@@ -86,6 +86,6 @@ def _check_overruled(plan: Plan, name: str, hook: HookPlan, node: Node) -> None:
                 said.where,
                 severity="warning" if hook.known else "note",  # a plugin may fire one of the file's own
                 path=f"hooks.{name}.{key}",
-                help=f"say it of the stage: `stages: {{{callers[0].id}: {{{key}: …}}}}`",
+                help=f"change it at the stage: `stages: {{{callers[0].id}: {{{key}: …}}}}`",
                 related=[Related("this one counts", one.where.file, one.where.range) for one in own if one is not None],
             )

@@ -15,8 +15,8 @@ def check(plan: Plan) -> None:
         if stage.hook.point.bootstrap and (said is None or text_of(said) is not None):
             plan.findings.add(
                 CODE,
-                f"{stage} calls `{stage.hook.point.name}`, which is not called in a turn",
+                f"{stage} calls `{stage.hook.point.name}`, but no turn calls this hook",
                 said.place if said is not None else stage.where,
                 path=f"stages.{stage.id}.hook",
-                help="the framework calls it by itself; leave the stage out",
+                help="take the stage out: Bub calls the hook by itself",
             )

@@ -29,11 +29,11 @@ def check(plan: Plan, offers: Offers) -> None:
         is_gate = offers.is_gate(point.name)
         plan.findings.add(
             CODE,
-            f"plugin `{implementation.plugin}` implements `{point.name}` with a function that yields,"
-            " so nothing of it runs" + (", and the gate denies everything" if is_gate else ""),
+            f"plugin `{implementation.plugin}` implements `{point.name}` with a function that yields, so none of its"
+            " code runs" + (", and the gate denies everything" if is_gate else ""),
             offers.place_of(implementation),
             severity="error" if is_gate else "warning",
-            help="return the answer, and yield nothing",
+            help="return the answer instead of yielding it",
         )
 
 

@@ -15,7 +15,7 @@ def check(plan: Plan, offers: Offers) -> None:
             if implementation.wrapper:
                 plan.findings.add(
                     CODE,
-                    f"plugin `{implementation.plugin}` implements `{name}` as a wrapper, which Bub does not have",
+                    f"plugin `{implementation.plugin}` implements `{name}` as a wrapper, but Bub has no wrappers",
                     offers.place_of(implementation),
                     help="write it as a plain function; a stage of its own can run before or after another",
                 )

@@ -30,7 +30,7 @@ def check(plan: Plan, offers: Offers) -> None:
                 continue
             plan.findings.add(
                 CODE,
-                f"{stage} asks each of `{OUTBOUNDS}` for its {field}, and no reply has one"
+                f"{stage} asks each of `{OUTBOUNDS}` for its {field}, but no reply has one"
                 + (", so it lets everything pass" if kind.name == "gate" else ""),
                 glob.where,
                 severity="error" if kind.name == "gate" else "warning",

@@ -29,9 +29,9 @@ def check(plan: Plan) -> None:
         swap = replacing.place_of(REPLACE)
         for key, node in _find_idle(plan, stage, plan.layer_saying(replacing.id, REPLACE)):
             advice = (
-                f"switch {list_names(stage.replaced_by)} off to have it back, or take this out"
+                f"switch {list_names(stage.replaced_by)} off to run `{stage.id}` again, or take `{key}` out"
                 if key == "enabled"
-                else f"say it of {list_names(stage.replaced_by)}"
+                else f"move it to {list_names(stage.replaced_by)}"
             )
             plan.findings.warn(
                 CODE,

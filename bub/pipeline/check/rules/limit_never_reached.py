@@ -31,10 +31,10 @@ def check(plan: Plan) -> None:
         usual = "" if wide is not None else f" ({DEFAULT_LIMITS[other.rpartition('.')[2]]} if it is not set)"
         plan.findings.warn(
             CODE,
-            f"`{path.rpartition('.')[2]}` is never reached: `{other}`{usual} is reached before",
+            f"`{path.rpartition('.')[2]}` has no effect: Bub always reaches `{other}`{usual} first",
             narrow.where,
             path=path,
-            help=f"let it be smaller than `{other}`, or take it out",
+            help=f"make it smaller than `{other}`, or take it out",
             related=[Related(f"`{other}` is set here", wide.where.file, wide.where.range)] if wide is not None else [],
         )
 

@@ -22,9 +22,10 @@ def check(plan: Plan) -> None:
             earlier = plan.stage(before[-1]).node.get(REPLACE)
             if said is None or earlier is None:
                 continue
+            others = f"{join_names(before, 'and')} {'replaces' if len(before) == 1 else 'replace'}"
             plan.findings.add(
                 CODE,
-                f"stage `{name}` replaces `{stage.id}`, in whose place {join_names(before, 'and')} is already",
+                f"stage `{name}` replaces `{stage.id}`, but {others} `{stage.id}` already",
                 said.place,
                 path=f"stages.{name}.{REPLACE}",
                 profile=profile_of(said.place),

@@ -26,7 +26,7 @@ def check(plan: Plan) -> None:
         channel, _, chat = said.partition(":")
         meant = channel_meant(channel, channels())
         if meant is not None:
-            problem = f"schedule `{name}` speaks to channel `{channel}`, and no channel is known by that name"
+            problem = f"schedule `{name}` speaks to channel `{channel}`, but Bub knows no channel of that name"
             advice = f"did you mean `{meant}:{chat}`?"
         elif channel == TERMINAL:
             problem = f"schedule `{name}` speaks to channel `{channel}`, which no gateway runs"

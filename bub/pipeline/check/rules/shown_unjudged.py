@@ -18,9 +18,9 @@ def check(plan: Plan) -> None:
         checks = [stage.id for stage in checks_of(plan, stream)]
         if checks:
             named = join_names(checks, "and")
-            have = "has" if len(checks) == 1 else "have"
-            message = f"the words of {stream} are shown before {named} {have} judged them"
-            advice = f"leave `show` out: the words are then shown as soon as {named} {have} spoken"
+            judge, have = ("judges", "has") if len(checks) == 1 else ("judge", "have")
+            message = f"{stream} shows its words before {named} {judge} them"
+            advice = f"leave `show` out: Bub then shows the words after {named} {have} judged them"
         else:
             message = f"`show: at_once` changes nothing: no stage below {stream} judges its words"
             advice = "leave `show` out"

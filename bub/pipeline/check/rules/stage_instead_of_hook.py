@@ -18,7 +18,7 @@ def check(plan: Plan) -> None:
         said = stage.node.get("hook")
         plan.findings.add(
             CODE,
-            f"{stage} calls `{point.name}`, which the agent fires, once and without "
+            f"the agent fires `{point.name}`; {stage} calls it only once, and without "
             + ", ".join(f"`{name}`" for name in lacking)
             + (", so it guards nothing" if is_gate else ""),
             said.place if said is not None else stage.where,

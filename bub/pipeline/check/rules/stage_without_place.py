@@ -27,5 +27,5 @@ def check(plan: Plan) -> None:
                     f"stage `{name}` is new here, but does not say where it belongs",
                     node.where,
                     path=f"stages.{name}",
-                    help="add `before: STAGE` or `after: STAGE`, or `replace: STAGE` if it is to run in its stead",
+                    help="add `before: STAGE` or `after: STAGE`, or `replace: STAGE` to run it instead of that stage",
                 )

@@ -22,7 +22,7 @@ def check(plan: Plan) -> None:
             continue
         first = plan.flow.makers[into][0]
         if into in START_VALUES:
-            _report(plan, stage, f"{stage} makes `{into}`, which exists from the start, without taking it")
+            _report(plan, stage, f"{stage} makes `{into}` without taking it, but `{into}` exists from the start")
         elif first is not stage and not _are_rivals(plan, first, stage):
             # It is told of the one that a person can change, wherever that stands.
             told, other = (stage, first) if is_own(stage.place_of("into")) else (first, stage)
@@ -40,10 +40,10 @@ def _report(plan: Plan, stage: StagePlan, message: str, other: StagePlan | None 
     said = stage.node.get("into")
     if said is None or stage.into is None:
         return
-    advice = "give it a name of its own, or take the value and make a new version of it"
+    advice = "give the value another name, or take the value and make a new version of it"
     # Where it stands is said of a stage that is new, and of one that was moved.
     if other is not None and anchor_of(stage.node)[0] in ("before", "after"):
-        advice = f"add `replace: {other.id}` if it is to run in its stead; else {advice}"
+        advice = f"add `replace: {other.id}` to run this stage instead of `{other.id}`; otherwise {advice}"
     plan.findings.add(
         CODE,
         message,
