@@ -35,6 +35,7 @@ class FakeTurn:
     error: BaseException | None = None
     above: Any = None
     at: float = 1.0
+    held_at: float | None = None
     began: float = field(default_factory=perf_counter)
     activities: Activities = field(default_factory=Activities)
 

@@ -9,14 +9,21 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import trio
+import trio.lowlevel
 from fakes.redis_server import TAPES, find_redis_server
+from fakes.toys import Toy, Workshop
 
 from bub.base.redis.address import StoreAddress
 from bub.base.redis.settings import agent_of
 from bub.secrets.redactor import Redactor
+from bub.studio.endpoints.turns import describe_turn
+from bub.studio.recorder import Recorder
+from bub.studio.requests import Asked
 from bub.studio.views.loaded import NotThereError
 from bub.studio.views.rows import MOST_TEXT, row_of
 from bub.studio.views.tapes import list_sessions, read_tape, read_turn, search_tapes
@@ -159,6 +166,33 @@ async def test_the_part_of_a_turn_begins_with_the_anchor_and_the_system_prompt_t
         # The second turn waited for the first one.
         rows = await read_turn(store, tmp_path, "s", began, between, MASK)
         assert [row["text"] for row in rows] == ["Be long.", "second", "fine"]
+
+
+async def test_the_part_of_a_comma_command_has_nothing_of_the_turn_that_it_waited_for(workshop: Workshop) -> None:
+    begun, go = trio.Event(), trio.Event()
+
+    async def load_state(message: Any) -> dict[str, Any]:
+        begun.set()
+        await go.wait()
+        return {}
+
+    framework = workshop("extends: bub:default", slow=Toy(load_state=load_state))
+    recorder = Recorder()
+    studio: Any = SimpleNamespace(framework=framework, recorder=recorder)
+    async with framework.running():
+        with framework.watch(recorder):
+            async with trio.open_nursery() as turns:
+                turns.start_soon(framework.process_inbound, {"channel": "cli", "chat_id": "1", "content": ",skill one"})
+                await begun.wait()
+                turns.start_soon(framework.process_inbound, {"channel": "cli", "chat_id": "1", "content": ",skill two"})
+                while len(framework.turns_under_way) < 2:
+                    await trio.lowlevel.checkpoint()
+                waiting = list(framework.turns_under_way)[1]
+                assert (await describe_turn(studio, Asked({"id": waiting.id}, {})))["tape"] == []
+                go.set()
+        ran = [await describe_turn(studio, Asked({"id": past.facts.id}, {})) for past in recorder.newest()]
+    shown = [[row["data"]["data"]["raw"] for row in one["tape"] if row["name"] == "command"] for one in ran]
+    assert shown == [["skill two"], ["skill one"]]
 
 
 def test_a_row_has_the_names_of_tools_and_files_and_is_cut_where_a_page_would_suffer() -> None:

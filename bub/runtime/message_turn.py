@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
@@ -256,7 +257,7 @@ class MessageTurn(WatchedTurn):
         waited is away. Raises what the first failing stage raised.
         """
         if not self.is_over:
-            self.phase = "answering"
+            self.phase, self.held_at = "answering", time.time()
             token = self.enter()
             try:
                 await self._answer()

@@ -27,12 +27,13 @@ Entered: TypeAlias = tuple[Token[TurnUnderWay | None], Token[Activity | Activiti
 class WatchedTurn(TurnUnderWay):
     """A turn as it is seen from outside.
 
-    It began `at` a Unix time (`began` by `perf_counter`), is in a `phase`, and does `activities`. When it is
-    over, `outcome` is "ok", "denied", "claimed", "failed", "cancelled" or "dropped" (nobody wanted its answer), `error`
-    what it failed with, and `result` its result. `surface` is who handed its message over.
+    It began `at` a Unix time (`began` by `perf_counter`), is in a `phase`, and does `activities`. It had its session
+    from `held_at` on, a Unix time, which is None until then. When it is over, `outcome` is "ok", "denied", "claimed",
+    "failed", "cancelled" or "dropped" (nobody wanted its answer), `error` what it failed with, and `result` its result.
+    `surface` is who handed its message over.
     """
 
-    __slots__ = ("_asker", "activities", "at", "began", "error", "outcome", "phase", "result", "surface")
+    __slots__ = ("_asker", "activities", "at", "began", "error", "held_at", "outcome", "phase", "result", "surface")
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class WatchedTurn(TurnUnderWay):
         super().__init__(above, field_of(message, "lifespan"), *further)
         self.surface = surface
         self.at, self.began = time.time(), perf_counter()
+        self.held_at: float | None = None
         self.phase: Phase = "arriving"
         self.outcome = ""
         self.error: BaseException | None = None

@@ -59,6 +59,7 @@ class PastTurn(msgspec.Struct, frozen=True, gc=False):
     session: str
     profile: str
     outcome: str
+    held_at: float | None
     seconds: float
     stages: Trace
     activities: tuple[PastActivity, ...]
@@ -101,6 +102,7 @@ def past_of(turn: MessageTurn) -> PastTurn:
         turn.session_id,
         turn.profile.name,
         turn.outcome,
+        turn.held_at,
         perf_counter() - turn.began,
         turn.trace,
         tuple(activities_of(activities[:_MOST_ACTIVITIES], turn.began)) if activities else (),

@@ -63,18 +63,18 @@ async def describe_turn(studio: Studio, asked: Asked) -> dict[str, Any]:
     if past is not None:
         told = _describe_past(past)
         row = row_of_past(past, studio.framework.mask)
-        session, began, ended = past.session, past.facts.at, past.facts.at + past.seconds
+        session, held_at, ended = past.session, past.held_at, past.ended
     else:
         turn = next((one for one in studio.framework.turns_under_way if one.id == name), None)
         if turn is None:
             raise NotThereError("this turn is not remembered any more", help="its session's tape has what it said")
         told = _describe_live(turn)
         row = row_of_live(turn, studio.framework.mask)
-        session, began, ended = turn.session_id, turn.at, time.time()
+        session, held_at, ended = turn.session_id, turn.held_at, time.time()
     store = studio.framework.get_tape_store()
     tape = []
-    if store is not None:
-        tape = await read_turn(store, studio.framework.workspace, session, began, ended, studio.framework.mask)
+    if store is not None and held_at is not None:
+        tape = await read_turn(store, studio.framework.workspace, session, held_at, ended, studio.framework.mask)
     return {**row, **told, "tape": tape}
 
 

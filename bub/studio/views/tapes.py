@@ -30,8 +30,8 @@ _COUNTED = 2_000
 _LAST_WORDS, _EXCERPT = 200, 160
 _PATIENCE = 3.0
 """How long, in seconds, tapes are looked through one by one, if their store cannot look through all at once."""
-_SLACK = 0.002
-"""How much later than it happened, in seconds, the beginning of a turn may be noted."""
+_SLACK = 0.00001
+"""How far apart, in seconds, two notes of one moment may be."""
 _MOST_OF_A_TURN = 500
 
 
@@ -131,15 +131,15 @@ async def search_tapes(
 
 
 async def read_turn(
-    store: Store, workspace: Path, session: str, began: float, ended: float, mask: Redactor
+    store: Store, workspace: Path, session: str, held_at: float, ended: float, mask: Redactor
 ) -> list[dict[str, Any]]:
-    """Return the rows that a turn wrote to the tape of its session; it ran from one moment (Unix seconds) to another.
+    """Return the rows that a turn wrote to the tape of its session, which it held from one moment (Unix time) on.
 
-    A tape does not say whose turn an entry is of: they are those from what a person said last in that time, with what
-    is noted just before that at the beginning of a session or of a turn. Before that, the turn waited for the one
-    before it.
+    A tape does not say whose turn an entry is of: they are those from what a person said last until the turn `ended`,
+    with what is noted just before that at the beginning of a session or of a turn.
     """
-    since, until = (datetime.fromtimestamp(moment, UTC) for moment in (began - _SLACK, max(began, ended) + _SLACK))
+    moments = held_at - _SLACK, max(held_at, ended) + _SLACK
+    since, until = (datetime.fromtimestamp(moment, UTC) for moment in moments)
     query = TapeQuery(tape_name(workspace, session)).between_dates(since, until).newest().limit(_MOST_OF_A_TURN)
     entries = (await _ask(store, query))[::-1]
     first = max((index for index, entry in enumerate(entries) if entry.begins_turn), default=0)
