@@ -240,6 +240,14 @@ def test_a_warning_that_needs_no_plugins_is_told_of_the_file_alone(write: Write)
     assert found["plugins"].status == "ok"
 
 
+def test_a_warning_that_the_file_alone_shows_is_not_told_again_of_the_plugins(write: Write) -> None:
+    tools = '{allow: ["weather.*", "fs.*"], ask: []}'
+    text = PIPELINE.replace("plugins: []", f"plugins: [], tools: {tools}")
+    found = checked(write("pipelines.yaml", text), offline=True)
+    assert found["file"].message.endswith("has 1 warning")
+    assert found["plugins"].status == "ok"
+
+
 def test_O19_optional_and_unlisted_plugins_are_told(write: Write) -> None:
     text = f"{PIPELINE}plugins: {{gone: {{optional: true}}}}\n".replace("plugins: []", "plugins: [gone]")
     found = checked(write("pipelines.yaml", text), offline=True)["plugins"]

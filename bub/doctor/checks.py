@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 import trio
 
 from bub.agent.models.probe import Served
+from bub.base.diagnostics import Diagnostic
 from bub.base.layout import Line, Span, Tone, indent_text, label_text, line
 from bub.base.locate import Found
 from bub.errors import BubError
@@ -46,9 +47,9 @@ class Check:
 class Patient:
     """What is examined, and what the checks so far have found out for those behind them.
 
-    `found` is the pipeline file, None if none can be used, and `errors` how many it has. `unloaded` says in a clause
-    why the plugins are not loaded, "" where they are. `served` is what the model's server said. `profile` is the one
-    that is looked at by itself.
+    `found` is the pipeline file, None if none can be used, and `findings` what a check of it alone finds. `unloaded`
+    says in a clause why the plugins are not loaded, "" where they are. `served` is what the model's server said.
+    `profile` is the one that is looked at by itself.
     """
 
     framework: BubFramework
@@ -57,7 +58,7 @@ class Patient:
     environ: Mapping[str, str]
     offline: bool = False
     found: Found | None = None
-    errors: int = 0
+    findings: Sequence[Diagnostic] = ()
     trusted: bool = False
     unloaded: str = "they were not looked at"
     served: Served | None = None

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from bub.base.diagnostics import Diagnostic, PipelineError, Place, without_notes
+from bub.base.diagnostics import Diagnostic, PipelineError, Place, Range, without_notes
 from bub.base.identity.agents import KEY, find_agent
 from bub.base.locate import AGENT_VARIABLE, Found, bub_home, find_pipeline
 from bub.channels.enabling import ProfileChannels
@@ -46,12 +46,17 @@ def _file(patient: Patient) -> list[Check]:
     checked = check_files([file], environ=patient.environ).diagnostics
     findings, variables = without_notes(checked), _unset_variables(checked)
     name, told = f"{file.name} ({how})", summary(findings, 1).removesuffix(" in 1 file")
+    patient.findings = findings
     if not findings:
         return [Check("file", "ok", name), *variables]
-    patient.errors = sum(finding.severity == "error" for finding in findings)
     argument = f" {config}" if config is not None else ""
     remedy = f"`bub validate{argument}` shows each with its place"
-    return [Check("file", "broken" if patient.errors else "warn", f"{name} has {told}", remedy), *variables]
+    return [Check("file", "broken" if _has_errors(patient) else "warn", f"{name} has {told}", remedy), *variables]
+
+
+def _has_errors(patient: Patient) -> bool:
+    """Whether a check of the file alone finds errors."""
+    return any(finding.severity == "error" for finding in patient.findings)
 
 
 def _unset_variables(findings: Iterable[Diagnostic]) -> list[Check]:
@@ -109,14 +114,21 @@ async def look_at_plugins(patient: Patient) -> Sequence[Check]:
         await in_thread(framework.load_hooks)
     except PipelineError as error:
         patient.unloaded = "the pipeline does not compile"
-        return _report_not_loaded(error.diagnostics, patient.errors)
+        return _report_not_loaded(error.diagnostics, has_errors=_has_errors(patient))
     except UsageError as error:
         patient.unloaded = str(error)
         raise
     patient.unloaded = ""
     listed = [_check_allowlist(one.seen) for one in patient.in_each_profile()]
-    warned = [_check_of_finding(warning, "warn") for warning in framework.warnings if needs_plugins(warning.code)]
-    return [*listed, *warned, *_find_lacking(framework)]
+    # What the file alone shows was counted for the file.
+    known = {_key(finding) for finding in patient.findings}
+    warned = [one for one in framework.warnings if needs_plugins(one.code) and _key(one) not in known]
+    return [*listed, *(_check_of_finding(one, "warn") for one in warned), *_find_lacking(framework)]
+
+
+def _key(finding: Diagnostic) -> tuple[str, Range]:
+    """What a finding is known again by: a start may call the file otherwise, and name other profiles."""
+    return finding.code, finding.range
 
 
 def _find_lacking(framework: BubFramework) -> list[Check]:
@@ -145,13 +157,13 @@ def _check_allowlist(framework: RuntimeView) -> Check:
     return Check("plugins", "ok", "; ".join([*parts, *on_loops]))
 
 
-def _report_not_loaded(findings: Iterable[Diagnostic], errors_of_file: int) -> list[Check]:
+def _report_not_loaded(findings: Iterable[Diagnostic], *, has_errors: bool) -> list[Check]:
     """Return the findings about plugins of a pipeline that does not compile."""
     errors = [finding for finding in findings if finding.severity == "error"]
     about = [finding for finding in errors if finding.code in _MISSING_PLUGINS or needs_plugins(finding.code)]
     if about:
         return [_check_of_finding(finding, "broken") for finding in about]
-    if errors_of_file:
+    if has_errors:
         return [Check("plugins", "skipped", "not loaded: the file has errors")]
     return [
         replace(_check_of_finding(errors[0], "broken"), message=f"the pipeline does not compile: {errors[0].message}")
