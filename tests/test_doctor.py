@@ -216,6 +216,13 @@ def test_a_variable_that_this_machine_lacks_is_a_warning(write: Write, monkeypat
     assert "variable" not in checked(file, offline=True)
 
 
+def test_a_reference_that_does_not_fit_its_setting_is_told_with_its_place(write: Write) -> None:
+    file = write("pipelines.yaml", f'{PIPELINE}settings: {{retries: "${{env:NOBODY_SET_IT:-many}}"}}\n')
+    found = checked(file, offline=True)["plugins"]
+    assert (found.status, found.help) == ("broken", "`retries` takes a whole number")
+    assert re.search(r"what the reference stands for is not .* \(\S*pipelines\.yaml:\d+:\d+\)$", found.message)
+
+
 # Plugins and channels
 
 

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from bub.base.diagnostics import Diagnostic, PipelineError, Place, Range, without_notes
+from bub.base.diagnostics import NO_FILE, Diagnostic, PipelineError, Place, Range, without_notes
 from bub.base.identity.agents import KEY, find_agent
 from bub.base.locate import AGENT_VARIABLE, Found, bub_home, find_pipeline
 from bub.channels.enabling import ProfileChannels
@@ -165,9 +165,11 @@ def _report_not_loaded(findings: Iterable[Diagnostic], *, has_errors: bool) -> l
         return [_check_of_finding(finding, "broken") for finding in about]
     if has_errors:
         return [Check("plugins", "skipped", "not loaded: the file has errors")]
-    return [
-        replace(_check_of_finding(errors[0], "broken"), message=f"the pipeline does not compile: {errors[0].message}")
-    ]
+    first = errors[0]
+    is_in_file = first.file != NO_FILE and not first.file.startswith(SHIPPED)
+    where = f" ({Place(first.file, first.range)})" if is_in_file else ""
+    told = f"the pipeline does not compile: {first.message}{where}"
+    return [replace(_check_of_finding(first, "broken"), message=told)]
 
 
 def _check_of_finding(finding: Diagnostic, status: Status) -> Check:
