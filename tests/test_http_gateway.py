@@ -171,5 +171,5 @@ def test_a_reload_that_names_no_profile_is_told_by_validate(tmp_path: Path, repl
     (tmp_path / "pipelines.yaml").write_text(text.replace("profiles: [default]}", "profiles: [defualt]}"))
     done = bub(tmp_path, "validate", **KEYS)
     assert done.returncode == 1
-    assert "`settings.http.clients.ada.profiles[0]` is profile `defualt`, which does not exist" in done.stdout
+    assert "`settings.http.clients.ada.profiles[0]` is for profile `defualt`, which does not exist" in done.stdout
     assert "did you mean `default`?" in done.stdout

@@ -19,14 +19,14 @@ MISTAKES = [
         "B110",
         "stages: {«build_prompt»: {into: prompt}}",
         "stage `build_prompt` has no kind",
-        "say how `build_prompt` is called, such as `kind: firstresult`",
+        "say how Bub calls `build_prompt`, such as `kind: firstresult`",
         ("{into", "{kind: firstresult, into"),
     ),
     Mistake(
         "B110",
         "extends: bub:default\nhooks:\n  «ticked»: {takes: [what]}",
         "hook `ticked` has no kind",
-        "say how it is called: `ticked: {kind: observer, takes: […]}`",
+        "say how Bub calls it: `ticked: {kind: observer, takes: […]}`",
         ("{takes", "{kind: observer, takes"),
     ),
     Mistake(
@@ -65,7 +65,7 @@ MISTAKES = [
         "stage `run_model` is of kind `stream`, which `pipelines.yaml` cannot change to `firstresult`",
         "take it out, and put a stage of your own in its place with `replace: run_model`",
         ("{kind: firstresult}", "{timeout: 5s}"),
-        related="`stream` is said here",
+        related="`stream` is set here",
     ),
     Mistake(
         "B112",
@@ -73,7 +73,7 @@ MISTAKES = [
         "stage `save_state` is of kind `broadcast`, which `profile default` cannot change to `observer`",
         "take it out, and put a stage of your own in its place with `replace: save_state`",
         ("{kind: observer}", "{timeout: 5s}"),
-        related="`broadcast` is said here",
+        related="`broadcast` is set here",
     ),
     Mistake(
         "B112",
@@ -82,7 +82,7 @@ MISTAKES = [
         "hook `guard` is of kind `gate`, which `profile lax` cannot change to `observer`",
         "declare a hook of another name",
         ("{kind: observer}", "{timeout: 5s}"),
-        related="`gate` is said here",
+        related="`gate` is set here",
     ),
     # B113: keys that the kind does not know
     Mistake(
@@ -162,7 +162,7 @@ MISTAKES = [
         "B121",
         "hooks: {a: {kind: void}, b: {kind: void}}\nstages:\n  a: {needs: [«b»]}\n  b: {needs: [a]}",
         "stage `a` waits for itself: a → b → a",
-        "`a → b` reads: a needs b; take one of them out",
+        "`a → b` means: a needs b; take one `needs` out",
         ("needs: [b]", ""),
     ),
     Mistake(
@@ -192,7 +192,7 @@ MISTAKES = [
         "stage `save_state` cleans up for `run_model`, which is below it",
         "move `save_state` below `run_model`",
         ("before", "after"),
-        related="the place of `save_state` is said here",
+        related="the place of `save_state` is set here",
     ),
     # B122, B123: the place of a new stage
     Mistake(
@@ -220,8 +220,8 @@ MISTAKES = [
     Mistake(
         "B123",
         "extends: bub:default\nstages:\n  session_start: {kind: void, before: run_model, «after»: load_state}",
-        "stage `session_start` says both `before` and `after`",
-        "a stage is set directly beside one other; keep one of the two",
+        "stage `session_start` has both `before` and `after`",
+        "keep one of the two: a stage is directly beside one other stage",
         (", after: load_state", ""),
         related="the other one is here",
     ),
@@ -295,7 +295,7 @@ MISTAKES = [
         "B130",
         'extends: bub:default\nstages: {build_prompt: {default: «"{model_output}"»}}',
         "stage `build_prompt` takes `model_output`, which is made below it",
-        "take `model_output` out of it: `run_model` works with what it makes",
+        "take `model_output` out of it: `run_model` needs what it makes",
         ("model_output", "content"),
         related="stage `run_model` makes `model_output` here",
     ),
@@ -322,7 +322,7 @@ MISTAKES = [
         "B132",
         "extends: bub:default\nstages: {run_model: {«enabled»: false}}",
         "`run_model` is switched off, but `save_state` takes `model_output`",
-        "give it a `default`: what it yields then; or let another stage make the value with `into: model_output`",
+        "give it a `default`, the value for this case; or let another stage make the value with `into: model_output`",
         ("false", 'false, default: ""'),
         related="`save_state` takes it here",
     ),
@@ -330,7 +330,7 @@ MISTAKES = [
         "B132",
         "extends: bub:default\nstages: {run_model: {«when»: {channel: cli}}}",
         "`run_model` may be skipped by its `when`, but `save_state` takes `model_output`",
-        "give it a `default`: what it yields then",
+        "give it a `default`, the value for this case",
         ("{channel: cli}", '{channel: cli}, default: "closed"'),
         related="`save_state` takes it here",
     ),
@@ -338,7 +338,7 @@ MISTAKES = [
         "B132",
         "extends: bub:default\nstages: {run_model: {«on_failure»: skip}}",
         "`run_model` may be left out when it fails, but `save_state` takes `model_output`",
-        "give it a `default`: what it yields then",
+        "give it a `default`, the value for this case",
         ("skip", 'skip, default: "sorry"'),
         related="`save_state` takes it here",
     ),
@@ -346,14 +346,14 @@ MISTAKES = [
     Mistake(
         "B133",
         "extends: bub:default\nstages: {build_prompt: {into: «promt»}}",
-        "stage `build_prompt` makes `promt`, which nobody takes, while `prompt` is taken and never made",
+        "stage `build_prompt` makes `promt`, which no stage takes; stages take `prompt`, which no stage makes",
         "did you mean `prompt`?",
         ("promt", "prompt"),
     ),
     Mistake(
         "B133",
         "extends: bub:default\nstages: {run_model: {into: «output»}}",
-        "stage `run_model` makes `output`, which nobody takes, while `model_output` is taken and never made",
+        "stage `run_model` makes `output`, which no stage takes; stages take `model_output`, which no stage makes",
         "did you mean `model_output`?",
         ("output", "model_output"),
     ),
@@ -362,16 +362,16 @@ MISTAKES = [
         "B134",
         "extends: bub:default\nhooks: {amend: {kind: modifying}}\n"
         "stages: {amend: {changes: [«session_id», state], after: load_state}}",
-        "stage `amend` changes `session_id`, but the turn has taken its place in that session already",
-        "let the stage that makes it decide",
+        "stage `amend` changes `session_id`, but the turn is already in the queue of its session",
+        "let the stage that makes `session_id` decide",
         ("session_id, state", "state"),
     ),
     Mistake(
         "B134",
         "extends: bub:default\nhooks: {amend: {kind: modifying}}\n"
         "stages: {amend: {for_each: outbounds, changes: [«state»], before: dispatch_outbound}}",
-        "stage `amend` runs for each of `outbounds` and changes `state`, which the items share",
-        "only `message`, the item, can be changed there",
+        "stage `amend` runs for each of `outbounds` and changes `state`, which all items share",
+        "such a stage can change only `message`, the item",
         ("[state]", "[message]"),
     ),
     # B140: gates that guard nothing
@@ -478,7 +478,7 @@ MISTAKES = [
         "B162",
         'extends: bub:default\nsettings: {http: {clients: {ada: {token: "${file:t}", profiles: [«defalt»]}}}}\n'
         "profiles: {default: {plugins: [http]}}",
-        "`settings.http.clients.ada.profiles[0]` is profile `defalt`, which does not exist",
+        "`settings.http.clients.ada.profiles[0]` is for profile `defalt`, which does not exist",
         "did you mean `default`?",
         ("defalt", "default"),
     ),
@@ -492,7 +492,7 @@ MISTAKES = [
     Mistake(
         "B164",
         "extends: bub:default\nstages: {run_model: {only: [«local_modell»]}}",
-        "stage `run_model` is for plugin `local_modell`, which profile `default` does not allow",
+        "stage `run_model` asks plugin `local_modell`, which profile `default` does not allow",
         "did you mean `local_model`?",
         ("local_modell", "local_model"),
         related="the profile's list is here",
@@ -500,7 +500,7 @@ MISTAKES = [
     Mistake(
         "B164",
         "stages: {load_state: {kind: firstresult, into: state}}\nhooks: {load_state: {only: [«xyz»]}}",
-        "hook `load_state` is for plugin `xyz`, which profile `default` does not allow",
+        "hook `load_state` asks plugin `xyz`, which profile `default` does not allow",
         "add `xyz` to the profile's `plugins`",
         ("xyz", "builtin"),
     ),
@@ -516,7 +516,7 @@ MISTAKES = [
     Mistake(
         "B166",
         "extends: bub:default\nroutes: [{match: {«session»: new}, profile: default}]",
-        "route 1 can never match: its profile is chosen before the session is known",
+        "route 1 can never match: Bub chooses the profile before it knows the session",
         "take `session` out; a stage can ask for it in its `when`",
         ("session", "channel"),
     ),
@@ -548,7 +548,7 @@ MISTAKES = [
         "B171",
         "extends: bub:default\ntests: {greets: {message: {}, mock: {«agent_done»: {return: a}}, expect: {prompt: a}}}",
         "test `greets` mocks `agent_done`, which is neither a stage nor a hook of profile `default`",
-        "a mock is called like a stage, or like the hook that stages call",
+        "give a mock the name of a stage, or of the hook that stages call",
         ("agent_done", "run_model_stream"),
     ),
     Mistake(

@@ -96,7 +96,7 @@ def place_in(text: str) -> tuple[str, Range]:
         (
             LISTED,
             f"{HOOKED}class Guard:\n    @hookimpl\n    def «tool_gate»(self, tool): ...\n",
-            "plugin `guard` has a function `tool_gate` that is in `Guard`, which is not the plugin,"
+            "plugin `guard` has a function `tool_gate` that is in `Guard`, and `Guard` is not the plugin,"
             " so it guards nothing",
             "error",
         ),
@@ -182,7 +182,8 @@ def test_an_argument_that_can_only_keep_its_default_is_found(
 ) -> None:
     text, place = place_in(guard)
     found = findings(write, f"extends: bub:default\n{hooks}{LISTED}", guard=text)
-    kept = ", which that hook does not have, so it always keeps its default"
+    argument = message.rpartition(" for ")[2]
+    kept = f", but this hook has no such argument, so {argument} always keeps its default"
     assert_is_one(found, "B216", severity, place, message + kept)
     assert found[0].help == help_
 
@@ -244,7 +245,7 @@ def test_a_plain_function_that_waits_where_there_is_a_time_out_is_a_warning(
     found = findings(write, f"extends: bub:default\n{TIMED}{LISTED}", guard=text)
     message = (
         f"plugin `guard` implements `moderate` as a plain function that calls `{call}`,"
-        " which the time-out of stage `moderate`, 5s, cannot interrupt"
+        " and the time-out of stage `moderate` (5s) cannot interrupt it"
     )
     assert_is_one(found, "B217", "warning", place, message)
     assert found[0].help == "say `thread: true` there, or write it as an `async def`"
@@ -318,32 +319,32 @@ def test_a_hook_that_may_yield_stays_quiet(write: Write, guard: str) -> None:
         (
             "",
             "@hookimpl\ndef before_tool_call(tool):\n    return «{'deny': 'no'}» if tool == 'bash' else None\n",
-            "returns, but `before_tool_call` is of kind `modifying`, which denies nothing",
+            "returns a denial from `before_tool_call`, but a hook of kind `modifying` denies nothing",
             "error",
         ),
         (
             "",
             "class Guard:\n    @hookimpl\n    async def after_tool_call(self):\n        return «dict(deny='é')»\n\n\n"
             "plugin = Guard\n",
-            "returns, but `after_tool_call` is of kind `void`, which denies nothing",
+            "returns a denial from `after_tool_call`, but a hook of kind `void` denies nothing",
             "error",
         ),
         (
             "stages: {inbound_claim: {kind: claiming, before: resolve_session}}\n",
             "@hookimpl\ndef inbound_claim(message):\n    if message:\n        return «{'deny': 'no'}»\n",
-            "returns, but `inbound_claim` is of kind `claiming`, which denies nothing",
+            "returns a denial from `inbound_claim`, but a hook of kind `claiming` denies nothing",
             "error",
         ),
         (
             "hooks: {moderate: {kind: observer, takes: [prompt]}}\nstages: {moderate: {before: run_model}}\n",
             "@hookimpl\ndef moderate(prompt):\n    return «{'deny': 'no'}»\n",
-            "returns, but `moderate` is of kind `observer`, which denies nothing",
+            "returns a denial from `moderate`, but a hook of kind `observer` denies nothing",
             "warning",
         ),
         (
             "",
             "@hookimpl\nasync def tool_gate(tool):\n    if tool == 'bash':\n        «{'deny': 'no'}»\n",
-            "does not return, so it denies nothing",
+            "makes a denial in `tool_gate`, but does not return it, so it denies nothing",
             "error",
         ),
     ],
@@ -353,10 +354,7 @@ def test_a_denial_that_denies_nothing_is_found(
 ) -> None:
     text, place = place_in(guard)
     found = findings(write, f"extends: bub:default\n{hooks}{LISTED}", guard=text)
-    (hook,) = (
-        one for one in ("before_tool_call", "after_tool_call", "inbound_claim", "moderate", "tool_gate") if one in text
-    )
-    assert_is_one(found, "B223", severity, place, f"plugin `guard` makes a denial in `{hook}` that it {message}")
+    assert_is_one(found, "B223", severity, place, f"plugin `guard` {message}")
 
 
 @pytest.mark.parametrize(
@@ -421,7 +419,7 @@ def test_a_thread_for_what_is_async_is_told_where_it_is_asked_for(write: Write, 
     plain, (place,) = marked(f"{VERSION}extends: bub:default\n{text}{LISTED}")
     pipeline = plain.removeprefix(VERSION)
     found = findings(write, pipeline, guard="@hookimpl\nasync def moderate(prompt): ...\n")
-    message = "stage `moderate` says `thread: true`, but all that it asks is `async`, and that runs in no thread"
+    message = "stage `moderate` has `thread: true`, but it calls only `async` functions, and these run in no thread"
     assert_is_one(found, "B189", "warning", place, message)
     assert said(findings(write, pipeline, guard=GUARD)) == []
 

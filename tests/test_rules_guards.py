@@ -121,8 +121,8 @@ MISTAKES = [
         "B196",
         f"{GATE}stages: {{moderate: {{before: run_model, enabled: false}}}}\n"
         "profiles: {strict: {stages: {moderate: {«timeout»: 5s}}}}",
-        "profile `strict` says `timeout` of stage `moderate`, which is switched off and stays so",
-        "say `enabled: true` beside it, or take it out",
+        "profile `strict` sets `timeout` of stage `moderate`, but this stage is switched off",
+        "write `enabled: true` beside it, or take it out",
         ("{timeout: 5s}", "{timeout: 5s, enabled: true}"),
         related="it is switched off here",
         severity="warning",

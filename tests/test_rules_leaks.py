@@ -58,7 +58,7 @@ def test_what_a_webhook_passes_on_begins_a_way_and_a_client_begins_none(
     assert [(one.profile, one.severity) for one in found if "strangers on `http`" in one.message] == told
 
 
-HELP = "let a person be asked: `tools: {ask: [bash]}`, or deny it, or name who may write on `telegram`"
+HELP = "have Bub ask a person: `tools: {ask: [bash]}`, or deny it, or name who may write on `telegram`"
 ISSUE = "{allow: [web.fetch, fs.read, bash], ask: []}"
 
 MISTAKES = [
@@ -74,7 +74,8 @@ MISTAKES = [
     Mistake(
         "B239",
         "extends: bub:default\nprofiles: {default: {plugins: [«weather»]}}\n",
-        "the labels of plugin `weather` are not used: bub_weather 1.2 brings labels.json, which does not hold labels:"
+        "Bub does not use the labels of plugin `weather`: bub_weather 1.2 brings labels.json, which does not hold"
+        " labels:"
         " Object contains unknown field `read`",
         "tell the author of the package, or write them yourself, under `plugins`",
         ("weather", "local_model"),
@@ -306,7 +307,9 @@ def test_a_plugin_that_declares_nothing_is_noted() -> None:
     assert finding.message.startswith(
         "strangers on `telegram` may be able to make the agent leak what `crm.find` reads"
     )
-    assert finding.help == ("say what it does, under `plugins: {crm: {labels: …}}`; if nothing of that, `labels: {}`")
+    assert finding.help == (
+        "write what it does, under `plugins: {crm: {labels: …}}`; if it does none of this, write `labels: {}`"
+    )
     assert severities(profile("{allow: [fs.read]}", "plugins: {crm: {path: crm.py}}\n" + OPEN, "telegram, crm")) == []
 
 

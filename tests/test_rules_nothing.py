@@ -169,7 +169,7 @@ MISTAKES = [
         "B185",
         f'{HEAD}stages: {{run_model: {{on_failure: skip, default: "{{«weather»}} today"}}}}',
         "the default of stage `run_model` names `{weather}`, which no stage makes and no message has",
-        "let a stage above make it: `into: weather`; for the characters themselves write `{{weather}}`",
+        "let a stage above make it: `into: weather`; to mean the characters themselves, write `{{weather}}`",
         ("{weather}", "{{weather}}"),
         severity="warning",
     ),
@@ -265,8 +265,8 @@ MISTAKES = [
     Mistake(
         "B189",
         own("gate", "before: run_model, «needs»: [load_state]"),
-        "stage `own` is a gate, so it waits for all above it, whatever it `needs`",
-        "take `needs` out; nothing runs beside a gate or a claim, or passes it",
+        "stage `own` is a gate, so it waits for all stages above it, even with `needs`",
+        "take `needs` out: no stage runs beside a gate or a claim, or passes it",
         (", needs: [load_state]", ""),
         severity="warning",
     ),
@@ -306,7 +306,7 @@ MISTAKES = [
         "B189",
         f"{HEAD}hooks: {{own: {{kind: void}}}}\nstages: {{save_state: {{enabled: false}},"
         " own: {after: save_state, timeout: 5s, «cleanup_for»: save_state}}",
-        "stage `own` cleans up for `save_state`, which is off, so it is not a clean-up",
+        "stage `own` cleans up for `save_state`, but `save_state` is off, so this stage is not a clean-up",
         "name a stage that is on, or take `cleanup_for` out",
         ("cleanup_for: save_state", "cleanup_for: run_model"),
         severity="warning",
@@ -315,15 +315,15 @@ MISTAKES = [
     Mistake(
         "B107",
         f"{HEAD}settings: {{«fallback_models»: [openai:gpt-4o]}}",
-        "nobody falls back on these as long as no `model` is set, here or in your own file",
-        "set `model`, which is asked first",
+        "Bub never falls back on these: no `model` is set, here or in your own file",
+        "set `model`, which Bub asks first",
         ("{fallback_models", "{model: openai:gpt-5, fallback_models"),
         severity="note",
     ),
     Mistake(
         "B107",
         f'{HEAD}settings: {{model: "openai:a", fallback_models: ["openai:b", «"openai:a"»]}}',
-        "`openai:a` is the model itself, so nobody falls back on it",
+        "`openai:a` is the model itself, so Bub never falls back on it",
         "name another model",
         ('"openai:a"]', '"openai:c"]'),
         related="the model",
@@ -332,7 +332,7 @@ MISTAKES = [
     Mistake(
         "B107",
         f"{HEAD}settings: {{providers: {{«anthropc»: {{api_key: '${{env:KEY}}'}}}}}}",
-        "`providers.anthropc` is never used: it has no address, and Bub knows no provider `anthropc`",
+        "Bub never uses `providers.anthropc`: it has no address, and Bub knows no provider `anthropc`",
         "did you mean `anthropic`?",
         ("anthropc", "anthropic"),
         severity="warning",
@@ -340,7 +340,7 @@ MISTAKES = [
     Mistake(
         "B107",
         f"{HEAD}settings: {{providers: {{«corner»: {{api_key: '${{env:KEY}}'}}}}}}",
-        "`providers.corner` is never used: it has no address, and Bub knows no provider `corner`",
+        "Bub never uses `providers.corner`: it has no address, and Bub knows no provider `corner`",
         "give its address: `providers.corner.api_base`",
         ("api_key: '${env:KEY}'", 'api_base: "http://127.0.0.1:9"'),
         severity="note",
@@ -349,7 +349,7 @@ MISTAKES = [
         "B107",
         f"{HEAD}settings: {{model: 'openai:a', «api_key»: '${{env:A}}',"
         " providers: {openai: {api_key: '${env:B}'}}}",
-        "`api_key` is never used: `providers.openai.api_key` goes before it",
+        "Bub never uses `api_key`: `providers.openai.api_key` counts instead",
         "take one of the two out",
         ("openai: {", "groq: {"),
         related="this one counts",
@@ -385,8 +385,8 @@ MISTAKES = [
     Mistake(
         "B107",
         f"{HEAD}settings: {{model: 'vllm:qwen3-32b', providers: {{vllm: {{context: {{«gemma*»: 8192}}}}}}}}",
-        "`providers.vllm.context` names `gemma*`, and the settings name no such model",
-        "write it like the model, `qwen3-32b`, or as a glob that fits it",
+        "`providers.vllm.context` names `gemma*`, but the settings name no such model",
+        "write it as you write the model, `qwen3-32b`, or as a glob that matches the model",
         ("gemma*", "qwen3*"),
         severity="note",
     ),
@@ -486,7 +486,7 @@ MISTAKES = [
         "B192",
         'stages:\n  «resolve_session»: {kind: firstresult, into: session_id, default: "{channel}:{chat_id}"}\n'
         "  load_state: {kind: broadcast, combine: merge, into: state}",
-        "no stage answers, sends or looks at anything, so nothing comes of a message",
+        "no stage answers, sends or looks at anything, so Bub does nothing with a message",
         "extend a shipped pipeline, such as `extends: bub:default`, or add the stages that answer",
         ("into: state}", "into: state}\n  message_received: {kind: void}"),
         severity="warning",
@@ -496,7 +496,7 @@ MISTAKES = [
         "B193",
         f'{HEAD}stages: {{resolve_session: {{«default»: "{{channel}}:{{sender_id}}"}}}}',
         "the default of stage `resolve_session` is never used: the builtin plugin finds a session for every message",
-        "write `enabled: false` beside the default, and Bub uses it for every message; or write a plugin with"
+        "write `enabled: false` beside the default, and Bub uses the default for every message; or write a plugin with"
         " `resolve_session`",
         ("default:", "enabled: false, default:"),
         severity="warning",
@@ -505,7 +505,7 @@ MISTAKES = [
     Mistake(
         "B194",
         f"{HEAD}tests: {{t: {{message: {{}}, expect: {{«skipped»: []}}}}}}",
-        "test `t` expects no stage to have been skipped, which holds of any turn",
+        "test `t` expects no stage to have been skipped, which is true of every turn",
         "name the stages, or take it out",
         ("[]", "[run_model]"),
         severity="warning",
@@ -595,8 +595,8 @@ MISTAKES = [
         Mistake(
             "B235",
             f"{HEAD}profiles: {{default: {{reach: {{{key}: [«{entry}»]}}}}}}",
-            f"with `{key}: [{entry.strip(QUOTE)}]`, `reach` shuts nothing: {problem}",
-            "list the folders that are needed",
+            f"with `{key}: [{entry.strip(QUOTE)}]`, `reach` shuts nothing out: {problem}",
+            "list the folders that commands need",
             (entry, "/srv"),
         )
         for key, entry, problem in (
@@ -626,19 +626,19 @@ MISTAKES = [
             severity="warning",
         )
         for key, entry, entries, reason, related in (
-            ("write", "workspace/a", "write: [workspace, workspace/a]", "`workspace` may be written whole", HERE),
-            ("read", "/x/a", "read: [/x/a], write: [/x]", "`/x` may be written, and so read", HERE),
-            ("read", "/x/a", "read: [/x, /x/a]", "`/x` may be read whole", HERE),
-            ("read", "workspace", "read: [workspace], write: []", "the workspace may always be read", ""),
-            ("read", "/usr/share", "read: [/usr/share]", "programs need it, so it may always be read", ""),
+            ("write", "workspace/a", "write: [workspace, workspace/a]", "commands may write all of `workspace`", HERE),
+            ("read", "/x/a", "read: [/x/a], write: [/x]", "commands may write `/x`, and so read it", HERE),
+            ("read", "/x/a", "read: [/x, /x/a]", "commands may read all of `/x`", HERE),
+            ("read", "workspace", "read: [workspace], write: []", "commands may always read the workspace", ""),
+            ("read", "/usr/share", "read: [/usr/share]", "programs need it, so commands may always read it", ""),
         )
     ),
     # B238: what a list takes back
     Mistake(
         "B238",
         f"{HEAD}profiles: {{default: {{tools: {{allow: [fs.list, «fs.read»], deny: ['fs.r*']}}}}}}",
-        "`fs.read` is allowed without effect: `deny` has `fs.r*`, which comes first",
-        "take out one of the two, `fs.read` or that",
+        "`tools.allow` has `fs.read`, but `tools.deny` has `fs.r*`, which comes first",
+        "take out one of the two, `fs.read` or `fs.r*`",
         ("'fs.r*'", "'fs.w*'"),
         related="here",
         severity="warning",
@@ -646,8 +646,8 @@ MISTAKES = [
     Mistake(
         "B238",
         f"{HEAD}profiles: {{default: {{channels: [«cli», '!cli']}}}}",
-        "the channel `cli` is named without effect: `!cli` excludes it, which comes first",
-        "take out one of the two, `cli` or that",
+        "`channels` has `cli`, but also `!cli`, which comes first",
+        "take out one of the two, `cli` or `!cli`",
         (", '!cli'", ""),
         related="here",
         severity="warning",

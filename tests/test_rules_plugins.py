@@ -60,7 +60,7 @@ IN_PLUGINS = [
         LISTED,
         "@hookimpl  # here\ndef load_state(mesage): ...",
         "@hookimpl\ndef load_state(message): ...",
-        "plugin `guard` asks `load_state` for `mesage`, which that hook does not have",
+        "plugin `guard` asks `load_state` for `mesage`, but this hook has no such argument",
         "did you mean `message`?",
     ),
     (
@@ -68,8 +68,8 @@ IN_PLUGINS = [
         LISTED + "hooks: {load_state: {takes: [session_id]}}\n",
         "@hookimpl  # here\ndef load_state(message): ...",
         "@hookimpl\ndef load_state(session_id): ...",
-        "plugin `guard` asks `load_state` for `message`, which that hook does not have; this pipeline narrows it to"
-        " session_id",
+        "plugin `guard` asks `load_state` for `message`, but this hook has no such argument; this pipeline gives the"
+        " hook only session_id",
         "it has: session_id",
     ),
     (
@@ -102,7 +102,7 @@ IN_PLUGINS = [
         "@hookimpl  # here\ndef tool_gate(tool): ...",
         "@hookimpl\ndef on_error(error): ...",
         "plugin `guard` implements `tool_gate`, which this pipeline never calls, so it guards nothing",
-        "use a pipeline that has it, or declare it: a stage, or an entry under `hooks:`",
+        "use a pipeline that calls this hook, or add a stage or an entry under `hooks:` for it",
     ),
     (
         "B209",
@@ -110,7 +110,7 @@ IN_PLUGINS = [
         "@hookimpl  # here\ndef message_received(): ...",
         "@hookimpl\ndef provide_channels(message_handler): ...",
         "plugin `guard` implements `message_received`, which this pipeline never calls",
-        "use a pipeline that has it, or declare it: a stage, or an entry under `hooks:`",
+        "use a pipeline that calls this hook, or add a stage or an entry under `hooks:` for it",
     ),
 ]
 

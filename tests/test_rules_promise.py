@@ -52,7 +52,8 @@ def test_who_is_asked_after_builtin_where_that_always_answers_is_told(write: Wri
         found_in(write, f"extends: bub:{parent}\n", toy.removeprefix("from bub import hookimpl\n\n\n"))
     )
     message = (
-        f"plugin `toy` implements `{hook}`, but `builtin` is asked before it and always answers, so it is never asked"
+        f"plugin `toy` implements `{hook}`, but Bub never asks it: Bub asks `builtin` first, and `builtin` always"
+        " answers"
     )
     assert said(found) == [("B219", "warning", message)]
     assert (finding.file, finding.range) == ("toy.py", place)
@@ -198,7 +199,7 @@ MISTAKES = [
     Mistake(
         "B199",
         late("modifying", "model_output", "after: render_outbound, «changes»: [model_output]"),
-        "stage `polish` changes `model_output`, but `render_outbound` above it has made the replies of it already",
+        "stage `polish` changes `model_output`, but `render_outbound` above it has already made the replies from it",
         f"move it above `render_outbound`, with `before: render_outbound`{ANEW}",
         ("after: render", "before: render"),
         related="stage `render_outbound` takes `model_output`",
@@ -207,7 +208,7 @@ MISTAKES = [
     Mistake(
         "B199",
         late("modifying", "prompt", "after: run_model, «changes»: [prompt]"),
-        "stage `polish` changes `prompt`, but `run_model` above it has asked the model already",
+        "stage `polish` changes `prompt`, but `run_model` above it has already asked the model",
         "move it above `run_model`, with `before: run_model`",
         ("after", "before"),
         related="stage `run_model` takes `prompt`",
@@ -216,7 +217,7 @@ MISTAKES = [
     Mistake(
         "B199",
         late("modifying", "message", "after: dispatch_outbound, «for_each»: outbounds, changes: [message]"),
-        "stage `polish` changes `outbounds`, but `dispatch_outbound` above it has sent them already",
+        "stage `polish` changes `outbounds`, but `dispatch_outbound` above it has already sent them",
         "move it above `dispatch_outbound`, with `before: dispatch_outbound`",
         ("after", "before"),
         related="stage `dispatch_outbound` takes `outbounds`",
@@ -225,7 +226,7 @@ MISTAKES = [
     Mistake(
         "B199",
         late("gate", "message", "after: dispatch_outbound, «for_each»: outbounds"),
-        "stage `polish` judges `outbounds`, but `dispatch_outbound` above it has sent them already",
+        "stage `polish` judges `outbounds`, but `dispatch_outbound` above it has already sent them",
         "move it above `dispatch_outbound`, with `before: dispatch_outbound`",
         ("after", "before"),
         related="stage `dispatch_outbound` takes `outbounds`",
@@ -293,9 +294,7 @@ def test_a_session_of_another_chat_than_the_one_that_is_asked_for_is_told(
     write: Write, when: str, others: str, parent: str
 ) -> None:
     asked = when.split("'")[1]
-    message = (
-        f"stage `watch` asks for session_id `{asked}` and {others}, but a session is called after its channel and chat"
-    )
+    message = f"stage `watch` asks for session_id `{asked}` and {others}, but Bub names a session `CHANNEL:CHAT_ID`"
     pipeline = WATCHED.replace("WHEN", when).replace("bub:default", f"bub:{parent}")
     assert said(found_in(write, pipeline, WATCHING)) == [("B224", "warning", message)]
 

@@ -196,7 +196,7 @@ def test_a_plugin_that_no_profile_allows_is_one_finding_however_many_profiles_th
     text = f"{VERSION}extends: bub:default\nstages: {{run_model: {{only: [xyz]}}}}\nprofiles:\n{profiles}"
     (finding,) = check(text)
     assert finding.message == (
-        "stage `run_model` is for plugin `xyz`, which profile `default` does not allow"
+        "stage `run_model` asks plugin `xyz`, which profile `default` does not allow"
         " (the same in `p0`, `p1` and 7 more)"
     )
     assert finding.profile is None
@@ -207,7 +207,7 @@ def test_a_plugin_that_no_profile_allows_is_one_finding_however_many_profiles_th
 def test_a_plugin_that_one_profile_does_not_allow_is_told_for_that_profile() -> None:
     stages = "stages: {run_model: {only: [local_model]}}\n"
     (finding,) = check(f"{VERSION}extends: bub:default\n{stages}profiles: {{bare: {{plugins: []}}}}")
-    assert finding.message == "stage `run_model` is for plugin `local_model`, which profile `bare` does not allow"
+    assert finding.message == "stage `run_model` asks plugin `local_model`, which profile `bare` does not allow"
     assert finding.profile == "bare"
 
 

@@ -13,7 +13,7 @@ MISTAKES = [
         "B241",
         f'{TELEGRAM}schedules: {{«morning»: {{cron: "0 8 * * *"}}}}',
         "schedule `morning` has no `message` or `session`",
-        "say when it fires (`cron`), who is spoken to (`session`), and what is said (`message`)",
+        "write when it fires (`cron`), which session gets the message (`session`), and the `message`",
         ('"0 8 * * *"', '"0 8 * * *", message: hi, session: "telegram:7"'),
     ),
     Mistake(
@@ -48,7 +48,7 @@ MISTAKES = [
     Mistake(
         "B243",
         f"{TELEGRAM}schedules: {{morning: {{{GOOD.replace(chr(34) + 'telegram:7' + chr(34), '«cli:local»')}}}}}",
-        "schedule `morning` speaks to channel `cli`, which no gateway runs",
+        "schedule `morning` speaks to channel `cli`, but no gateway runs this channel",
         "name a chat of a channel that a gateway runs, such as `telegram:4711`",
         ("cli:local", "telegram:7"),
         severity="warning",
@@ -66,7 +66,7 @@ MISTAKES = [
         "B162",
         f"{TELEGRAM}schedules: {{morning: {{{GOOD}, profile: «quite»}}}}",
         "schedule `morning` is for profile `quite`, which does not exist",
-        "add `quite` under `profiles:`, or name one that is there",
+        "add `quite` under `profiles:`, or name a profile that exists",
         ("quite", "default"),
     ),
 ]

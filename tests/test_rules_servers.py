@@ -42,7 +42,7 @@ MISTAKES = [
     Mistake(
         "B244",
         file("{time: {command: [x], «headers»: {}}}"),
-        "`headers` means nothing for server `time`, which has a `command`",
+        "`headers` changes nothing for server `time`, which has a `command`",
         "take `headers` out",
         (", headers: {}", ""),
         severity="warning",
@@ -51,7 +51,7 @@ MISTAKES = [
     Mistake(
         "B245",
         file("{«time»: {command: [x]}}", "{allow: [fs.read]}"),
-        "no profile allows a tool of server `time`, so it is never used",
+        "no profile allows a tool of server `time`, so Bub never uses the server",
         ADD,
         ("[fs.read]", "[mcp.time.get_current_time]"),
         severity="warning",
@@ -59,7 +59,8 @@ MISTAKES = [
     Mistake(
         "B245",
         file("{«time»: {command: [x]}}", '{allow: ["*"]}'),
-        "no profile allows a tool of server `time`, so it is never used: `*` is not for tools of servers",
+        "no profile allows a tool of server `time`, so Bub never uses the server: `*` does not include tools of"
+        " servers",
         ADD,
         ('["*"]', '["*", "mcp.time.*"]'),
         severity="warning",
@@ -67,7 +68,7 @@ MISTAKES = [
     Mistake(
         "B245",
         file(TIME, '{allow: ["mcp.time.*", «"mcp.*"»]}'),
-        "`mcp.*` allows no tool: those of a server are allowed by its name",
+        "`mcp.*` allows no tool: write the name of a server to allow its tools",
         "`mcp.time.*`",
         (', "mcp.*"', ""),
         severity="warning",
@@ -76,7 +77,7 @@ MISTAKES = [
     Mistake(
         "B211",
         file(TIME, '{allow: [mcp.time.now, «"mcp.tme.*"»]}'),
-        "profile `default` has no server `tme`, which `mcp.tme.*` names",
+        "`mcp.tme.*` names server `tme`, but profile `default` has no such server",
         "did you mean `mcp.time.*`?",
         (', "mcp.tme.*"', ""),
     ),

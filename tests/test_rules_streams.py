@@ -40,7 +40,7 @@ MISTAKES = [
     Mistake(
         "B183",
         "extends: bub:default\nhooks: {look: {kind: observer}}\nstages: {«look»: {before: run_model}}\n",
-        "stage `look` has no `timeout`, so what hangs there keeps its session waiting for ever",
+        "stage `look` has no `timeout`: if it hangs, its session waits for ever",
         "say how long it may take, such as `timeout: 30s`",
         ("before: run_model", "before: run_model, timeout: 5s"),
         severity="note",

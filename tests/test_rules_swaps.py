@@ -44,7 +44,8 @@ MISTAKES = [
     Mistake(
         "B121",
         f"{OWN}stages: {{answer: {{replace: run_model, «after»: save_state}}}}",
-        "stage `save_state` cleans up for `run_model`, in whose place `answer` runs, below it",
+        "stage `save_state` cleans up for `run_model`, but `answer` runs instead of `run_model`,"
+        " and it is below `save_state`",
         "move `answer` above `save_state`",
         (", after: save_state", ""),
         related="stage `save_state` cleans up for `run_model` here",
@@ -52,10 +53,10 @@ MISTAKES = [
     Mistake(
         "B121",
         f"{OWN}stages: {{answer: {{replace: run_model}}, look: {{needs: [«run_model»], before: answer}}}}",
-        "stage `look` needs `run_model`, in whose place `answer` runs, below it",
+        "stage `look` needs `run_model`, but `answer` runs instead of `run_model`, and it is below `look`",
         "move `look` below `answer`",
         ("before: answer", "after: answer"),
-        related="the place of `look` is said here",
+        related="the place of `look` is set here",
     ),
     # B122: a stage that is new
     Mistake(
@@ -96,7 +97,7 @@ MISTAKES = [
         "B132",
         f"{OWN}stages: {{answer: {{replace: run_model, «when»: {{channel: telegram}}}}}}",
         "`answer` may be skipped by its `when`, but `save_state` takes `model_output`",
-        "give it a `default`: what it yields then",
+        "give it a `default`, the value for this case",
         ("{channel: telegram}", '{channel: telegram}, default: ""'),
         related="`save_state` takes it here",
     ),

@@ -88,7 +88,7 @@ MISTAKES = [
     Mistake(
         "B154",
         of(f"{ANSWER}, expect: {{«streamed»: [hi]}}", PLAIN),
-        "test `t` expects what is streamed, but no stage of profile `default` streams",
+        "test `t` expects streamed text, but no stage of profile `default` streams",
         "take it out, or give the stage that asks the model `kind: stream`",
         ("streamed: [hi]", "model_output: hi"),
         severity="warning",
@@ -173,7 +173,7 @@ MISTAKES = [
     Mistake(
         "B194",
         of("mock: {run_model: {«delay»: 5s, answers: [{return: hi}]}}, expect: {prompt: hello}"),
-        "test `t` mocks `run_model` with `answers`, so what is said beside them is never used",
+        "test `t` mocks `run_model` with `answers`, so Bub ignores what is beside them",
         "put it into one of the answers, or take it out",
         ("delay: 5s, ", ""),
         severity="warning",

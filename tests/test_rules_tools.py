@@ -141,7 +141,7 @@ MISTAKES = [
     Mistake(
         "B197",
         "extends: bub:default\nsettings: {model: «opnai:gpt-5-mini»}\n",
-        "the provider `opnai` is not known",
+        "Bub does not know the provider `opnai`",
         "did you mean `openai`?",
         ("opnai", "openai"),
         severity="warning",
@@ -149,7 +149,7 @@ MISTAKES = [
     Mistake(
         "B197",
         'extends: bub:default\nsettings: {model: "openai:x", fallback_models: [«"antropic:y"»]}\n',
-        "the provider `antropic` is not known",
+        "Bub does not know the provider `antropic`",
         "did you mean `anthropic`?",
         ("antropic", "anthropic"),
         severity="warning",
@@ -157,7 +157,7 @@ MISTAKES = [
     Mistake(
         "B197",
         "extends: bub:default\nsettings: {model: «corner:qwen3»}\n",
-        "the provider `corner` is not known",
+        "Bub does not know the provider `corner`",
         "give its address: `providers.corner.api_base`",
         ("corner:qwen3}", 'corner:qwen3, providers: {corner: {api_base: "https://corner.example/v1"}}}'),
         severity="note",
@@ -234,5 +234,5 @@ def test_a_plugin_may_bring_any_tool_but_a_slip_for_one_of_bubs_own(tmp_path: Pa
 def test_commands_without_a_question_change_nothing_if_nobody_is_asked_about_any() -> None:
     found = check(VERSION + profile("{allow: [bash], ask: [], unasked: {bash: [ls]}}"))
     (finding,) = [each for each in found if each.code == "B234"]
-    assert finding.message == "nobody is asked about any command of `bash` in profile `default`"
-    assert finding.help == "add `bash` to `ask`: then all commands but these are asked about"
+    assert finding.message == "profile `default` asks nobody about commands of `bash`"
+    assert finding.help == "add `bash` to `ask`: then Bub asks about all commands except these"

@@ -193,7 +193,7 @@ def test_a_broken_schema_is_a_warning_that_names_the_package(install: Install, s
     install(schema)
     [finding] = found("settings: {weather: {unit: metric}}")
     assert (finding.code, finding.severity, finding.path) == ("B106", "warning", "settings.weather")
-    assert finding.message == f"the settings of plugin `weather` are not checked: bub_weather 1.2 {problem}"
+    assert finding.message == f"Bub does not check the settings of plugin `weather`: bub_weather 1.2 {problem}"
     assert (finding.range.start.line, finding.range.start.column) == (3, 12)
 
 
@@ -232,7 +232,7 @@ def test_two_packages_that_speak_for_one_plugin_are_told(install: Install) -> No
     install()
     install(package="bub_storm")
     [finding] = found("settings: {weather: {unit: metric}}")
-    assert finding.message.endswith("not checked: bub_storm 1.2 and bub_weather 1.2 each bring a schema for it")
+    assert finding.message.endswith("`weather`: bub_storm 1.2 and bub_weather 1.2 each bring a schema for it")
 
 
 # The settings that a plugin is given

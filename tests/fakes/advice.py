@@ -234,7 +234,7 @@ ADVICE: tuple[tuple[str, Callable[[str, Diagnostic, Any], str]], ...] = (
     (r"take one of the two(?: keys)? out", tree_edit(take_out)),
     (r"choose another level, or leave `reasoning` to the provider", tree_edit(_leave_to_the_provider)),
     (
-        r"a stage is set directly beside one other",
+        r"keep one of the two: a stage",
         tree_edit(lambda tree, path, _: entry(tree, path, "after").pop("after")),
     ),
     (r"give it a `default`", tree_edit(lambda tree, path, _: add_key(tree, path, "default", "closed"))),
@@ -247,7 +247,7 @@ ADVICE: tuple[tuple[str, Callable[[str, Diagnostic, Any], str]], ...] = (
         r".*such as `(\w+): ([^`]+)`$",
         tree_edit(lambda tree, path, found: add_key(tree, path, found[1], yaml.safe_load(found[2]))),
     ),
-    (r"say how it is called: `(\w+): ", tree_edit(lambda tree, path, _: add_key(tree, path, "kind", "observer"))),
+    (r"say how Bub calls it: `(\w+): ", tree_edit(lambda tree, path, _: add_key(tree, path, "kind", "observer"))),
     (r"add `replace: (\w+)`", tree_edit(lambda tree, path, found: add_key(tree, path, "replace", found[1]))),
     (r"add `before: STAGE`", tree_edit(lambda tree, path, _: add_key(tree, path, "after", "load_state"))),
     (
@@ -257,7 +257,10 @@ ADVICE: tuple[tuple[str, Callable[[str, Diagnostic, Any], str]], ...] = (
     (r"move it to `(\w+)`$", tree_edit(_move_key)),
     (r"make it a gate; .* write `after: (\w+)` instead", tree_edit(_switch_gate_off)),
     (r"let a stage above make it: `into: (\w+)`", tree_edit(_make_above)),
-    (r"only `(message)`, the item", tree_edit(lambda tree, path, found: add_key(tree, path, "changes", [found[1]]))),
+    (
+        r"such a stage can change only `(message)`, the item",
+        tree_edit(lambda tree, path, found: add_key(tree, path, "changes", [found[1]])),
+    ),
     (r"name the value with `into: NAME`", tree_edit(lambda tree, path, _: add_key(tree, path, "into", "found"))),
     (r"declare it under `hooks:` instead: `([^`]+)`$", tree_edit(_declare_instead)),
     (r"declare it: `hooks: {(\w+): ", tree_edit(_declare)),

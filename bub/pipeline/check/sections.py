@@ -76,6 +76,6 @@ def sections_of(root: Node, declared: Node | None = None) -> tuple[dict[str, Sch
 
 
 def _not_checked(plugin: str, section: Node, reason: str) -> Diagnostic:
-    message = f"the settings of plugin `{plugin}` are not checked: {reason}"
+    message = f"Bub does not check the settings of plugin `{plugin}`: {reason}"
     hint = "tell the author of the package that brings it"
     return make_finding(BROKEN_SCHEMA, message, section.where, ("settings", plugin), help=hint, severity="warning")

@@ -48,7 +48,7 @@ def check_variables(document: Document, environment: Environment, environ: Envir
             dotenv_place(variable, environment[variable], document.base) or Place(NO_FILE),
             help=ask_for(_called_otherwise(variable, schema, written))
             or findings.did_you_mean(variable, known)
-            or "no setting has this name; if another program uses it, leave it",
+            or "no setting has this name; if another program uses the variable, leave it",
         )
     return tuple(findings.items)
 
@@ -57,7 +57,7 @@ def _find_what_steers(document: Document, environment: Environment, environ: Env
     """Find variables of a `.env` that count in the real environment alone: a folder may not say what Bub is."""
     for variable in sorted(name for name in RESERVED & environment.keys() if not environ.get(name)):
         place = dotenv_place(variable, environment[variable], document.base) or Place(NO_FILE)
-        remedy = "take it out, and set it in the environment in which Bub is started"
+        remedy = "take it out, and set it in the environment from which you start Bub"
         findings.warn(CODE, f"in a `.env`, `{variable}` does nothing", place, help=remedy)
 
 

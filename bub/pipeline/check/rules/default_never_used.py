@@ -28,9 +28,8 @@ def check(plan: Plan) -> None:
                 f"the default of {stage} is never used: the builtin plugin finds a session for every message",
                 default.where,
                 path=f"stages.{stage.id}.default",
-                help="write `enabled: false` beside the default, and Bub uses it for every message; or write a"
-                " plugin with"
-                f" `{_ANSWERED}`",
+                help="write `enabled: false` beside the default, and Bub uses the default for every message; or"
+                f" write a plugin with `{_ANSWERED}`",
             )
 
 

@@ -32,14 +32,15 @@ def check(plan: Plan, offers: Offers) -> None:
         for denial in denials_in(implementation.function):
             if denial.is_returned and is_heeded:
                 continue
-            why, advice = "does not return, so it denies nothing", "write `return` in front of it"
+            what = f"makes a denial in `{point.name}`, but does not return it, so it denies nothing"
+            advice = "write `return` in front of the denial"
             if denial.is_returned:
-                why = f"returns, but `{point.name}` is of kind `{kind.name}`, which denies nothing"
+                what = f"returns a denial from `{point.name}`, but a hook of kind `{kind.name}` denies nothing"
                 advice = "return `error` to reject the call, " if point.name == "before_tool_call" else ""
                 advice += "implement a gate, such as `tool_gate` or one of your own"
             plan.findings.add(
                 CODE,
-                f"plugin `{implementation.plugin}` makes a denial in `{point.name}` that it {why}",
+                f"plugin `{implementation.plugin}` {what}",
                 replace(offers.place_of(implementation), span=denial.range),
                 severity="warning" if denial.is_returned and not hook.known else "error",
                 help=advice,

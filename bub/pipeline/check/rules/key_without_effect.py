@@ -71,8 +71,8 @@ def _about_its_value(stage: StagePlan) -> Iterator[_Idle]:
 def _about_when_it_runs(stage: StagePlan, written: Node) -> Iterator[_Idle]:
     needs, when = written.get("needs"), written.get("when")
     if needs is not None and needs.is_sequence and stage.is_barrier and stage.kind is not None:
-        reason = f"is a {stage.kind.name}, so it waits for all above it, whatever it `needs`"
-        yield _Idle("needs", needs, reason, "take `needs` out; nothing runs beside a gate or a claim, or passes it")
+        reason = f"is a {stage.kind.name}, so it waits for all stages above it, even with `needs`"
+        yield _Idle("needs", needs, reason, "take `needs` out: no stage runs beside a gate or a claim, or passes it")
     if when is not None and when.is_mapping and not when.value:
         reason = "has an empty `when`, which every message matches"
         yield _Idle("when", when, reason, "say which messages it is for, or take `when` out")
@@ -93,7 +93,7 @@ def _about_cleaning_up(plan: Plan, stage: StagePlan) -> Iterator[_Idle]:
         return
     meant = [plan.stage(name) for name in plan.meant_by(target)]
     if not any(other.enabled for other in meant):
-        reason = f"cleans up for `{target}`, which is off, so it is not a clean-up"
+        reason = f"cleans up for `{target}`, but `{target}` is off, so this stage is not a clean-up"
         yield _Idle("cleanup_for", node, reason, "name a stage that is on, or take `cleanup_for` out")
 
 

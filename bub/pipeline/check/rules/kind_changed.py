@@ -24,5 +24,5 @@ def check(plan: Plan) -> None:
                 change.place,
                 path=f"{path}.kind",
                 help=advice,
-                related=[Related(f"`{change.kind}` is said here", change.first.file, change.first.range)],
+                related=[Related(f"`{change.kind}` is set here", change.first.file, change.first.range)],
             )

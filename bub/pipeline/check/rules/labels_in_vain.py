@@ -21,7 +21,7 @@ def check(plan: Plan) -> None:
         if found is not None and found.labels is None:
             plan.findings.warn(
                 CODE,
-                f"the labels of plugin `{name}` are not used: {found.source} {found.problem}",
+                f"Bub does not use the labels of plugin `{name}`: {found.source} {found.problem}",
                 place,
                 path=f"profiles.{plan.profile}.plugins",
                 help="tell the author of the package, or write them yourself, under `plugins`",
@@ -35,7 +35,7 @@ def check_tools(plan: Plan, plugin: str, brought: Iterable[str], findings: Findi
         if name not in tools:
             findings.add_unknown(
                 CODE,
-                f"plugin `{plugin}` brings no tool `{name}`, so its labels mean nothing",
+                f"plugin `{plugin}` brings no tool `{name}`, so these labels change nothing",
                 node.where,
                 name,
                 tools,

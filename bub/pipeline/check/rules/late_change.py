@@ -57,11 +57,13 @@ def _use_of(plan: Plan, name: str) -> _Use:
     takers = plan.flow.takers.get(name, ())
     if name == OUTBOUNDS:
         sending = [stage for stage in takers if stage.enabled and stage.hook.point.name == _DISPATCH]
-        return _Use(sending, "has sent them already")
+        return _Use(sending, "has already sent them")
     asking = [stage for stage in plan.stages if stage.enabled and stage.hook.point.form != "either"]
     if name in _OF_THE_MODEL:
-        return _Use([stage for stage in asking if name in stage.taken], "has asked the model already")
+        return _Use([stage for stage in asking if name in stage.taken], "has already asked the model")
     if all(stage.into != name for stage in asking):
         return _Use((), "")
     rendering = [stage for stage in takers if stage.into == OUTBOUNDS and (stage.enabled or stage.yields_something)]
-    return _Use(rendering, "has made the replies of it already", ", or let it change each reply: `for_each: outbounds`")
+    return _Use(
+        rendering, "has already made the replies from it", ", or let it change each reply: `for_each: outbounds`"
+    )

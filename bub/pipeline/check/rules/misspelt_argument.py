@@ -39,8 +39,8 @@ def _tell(
 ) -> None:
     plan.findings.add(
         CODE,
-        f"plugin `{implementation.plugin}` asks `{implementation.hook}` for `{argument}`,"
-        " which that hook does not have, so it always keeps its default",
+        f"plugin `{implementation.plugin}` asks `{implementation.hook}` for `{argument}`, but this hook has no such"
+        f" argument, so `{argument}` always keeps its default",
         offers.place_of_argument(implementation, argument),
         severity="error" if is_gate else "warning",
         help=advice,

@@ -18,7 +18,7 @@ def check(plan: Plan) -> None:
             repair = sure_repair(into.value, [meant])
             plan.findings.add(
                 CODE,
-                f"{stage} makes `{into.value}`, which nobody takes, while `{meant}` is taken and never made",
+                f"{stage} makes `{into.value}`, which no stage takes; stages take `{meant}`, which no stage makes",
                 into.place,
                 path=f"stages.{stage.id}.into",
                 help=f"did you mean `{meant}`?",

@@ -54,11 +54,11 @@ def _fallbacks(settings: Node) -> Iterator[_Idle]:
     model, others = settings.get("model"), settings.get("fallback_models")
     own = text_of(model)
     if others is not None and model is None and list(others.elements()):
-        message = "nobody falls back on these as long as no `model` is set, here or in your own file"
-        yield _Idle("fallback_models", others, message, "set `model`, which is asked first")
+        message = "Bub never falls back on these: no `model` is set, here or in your own file"
+        yield _Idle("fallback_models", others, message, "set `model`, which Bub asks first")
     for index, node in enumerate(others.elements() if others is not None else ()):
         if own is not None and model is not None and text_of(node) == own and "$" not in own:
-            message = f"`{own}` is the model itself, so nobody falls back on it"
+            message = f"`{own}` is the model itself, so Bub never falls back on it"
             related = (Related("the model", model.place.file, model.place.range),)
             yield _Idle(f"fallback_models[{index}]", node, message, "name another model", "warning", related)
 
@@ -69,7 +69,7 @@ def _overruled(settings: Node) -> Iterator[_Idle]:
     for key in ("api_key", "api_base") if colon and "$" not in provider else ():
         general, own = settings.get(key), settings.get("providers", provider.lower(), key)
         if general is not None and own is not None:
-            message = f"`{key}` is never used: `providers.{provider.lower()}.{key}` goes before it"
+            message = f"Bub never uses `{key}`: `providers.{provider.lower()}.{key}` counts instead"
             related = (Related("this one counts", own.where.file, own.where.range),)
             yield _Idle(key, general, message, "take one of the two out", related=related)
 
@@ -84,7 +84,7 @@ def _of_nobody(settings: Node) -> Iterator[_Idle]:
         if name.lower() in known | named or node.get("api_base") is not None or not node.is_mapping:
             continue
         meant = sure_repair(name, known)
-        message = f"`providers.{name}` is never used: it has no address, and Bub knows no provider `{name}`"
+        message = f"Bub never uses `providers.{name}`: it has no address, and Bub knows no provider `{name}`"
         advice = f"did you mean `{meant}`?" if meant else f"give its address: `providers.{name}.api_base`"
         yield _Idle(f"providers.{name}", node, message, advice, "warning" if meant else "note")
 
@@ -100,8 +100,8 @@ def _windows_of_nobody(settings: Node) -> Iterator[_Idle]:
         windows = entry.get("context") if entry.is_mapping else None
         for glob, node in windows.items() if windows is not None and windows.is_mapping else ():
             if own and not any(fnmatchcase(name, glob) for name in own):
-                message = f"`providers.{provider}.context` names `{glob}`, and the settings name no such model"
-                advice = f"write it like the model, `{own[0]}`, or as a glob that fits it"
+                message = f"`providers.{provider}.context` names `{glob}`, but the settings name no such model"
+                advice = f"write it as you write the model, `{own[0]}`, or as a glob that matches the model"
                 yield _Idle(f"providers.{provider}.context.{glob}", node, message, advice)
 
 

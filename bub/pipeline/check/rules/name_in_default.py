@@ -31,7 +31,8 @@ def check(plan: Plan) -> None:
                 Place(plan.document.file) if place.file in shipped else place,
                 path=f"stages.{stage.id}.default",
                 help=plan.findings.did_you_mean(name, known)
-                or f"let a stage above make it: `into: {name}`; for the characters themselves write `{{{{{name}}}}}`",
+                or f"let a stage above make it: `into: {name}`; to mean the characters themselves, write"
+                f" `{{{{{name}}}}}`",
             )
 
 

@@ -33,8 +33,8 @@ def check(plan: Plan, offers: Offers) -> None:
         if implementation not in asked:
             plan.findings.warn(
                 CODE,
-                f"plugin `{implementation.plugin}` implements `{implementation.hook}`, but `{BUILTIN}` is asked before"
-                " it and always answers, so it is never asked",
+                f"plugin `{implementation.plugin}` implements `{implementation.hook}`, but Bub never asks it: Bub"
+                f" asks `{BUILTIN}` first, and `{BUILTIN}` always answers",
                 offers.place_of(implementation),
                 help=f"take `trylast` off, or leave `{BUILTIN}` out with `only`",
             )

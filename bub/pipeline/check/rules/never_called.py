@@ -24,7 +24,7 @@ def check(plan: Plan, offers: Offers) -> None:
                 severity="note",
                 path=f"stages.{callers[0].id}.enabled",
                 profile=plan.profile,
-                help="take `enabled: false` out when the gate is to guard again",
+                help="to make the gate guard again, take `enabled: false` out",
             )
         called = point.name in offers.hooks or point.twin in offers.hooks
         # A sync-only point of the turn is one that the framework calls by itself where no stage does.
@@ -38,5 +38,5 @@ def check(plan: Plan, offers: Offers) -> None:
             + (", so it guards nothing" if is_gate else ""),
             offers.place_of(implementation),
             severity="error" if is_gate else "warning",
-            help="use a pipeline that has it, or declare it: a stage, or an entry under `hooks:`",
+            help="use a pipeline that calls this hook, or add a stage or an entry under `hooks:` for it",
         )

@@ -26,7 +26,7 @@ def check(plan: Plan) -> None:
                 f"{stage} has no kind",
                 stage.where,
                 path=f"stages.{stage.id}",
-                help=f"say how `{called.name}` is called, such as `kind: {called.kinds[0] or 'observer'}`",
+                help=f"say how Bub calls `{called.name}`, such as `kind: {called.kinds[0] or 'observer'}`",
             )
     for name in unsaid:
         node = plan.hooks[name].node
@@ -37,7 +37,7 @@ def check(plan: Plan) -> None:
                 node.where,
                 path=f"hooks.{name}",
                 help=plan.findings.did_you_mean(name, HOOK_POINTS)
-                or f"say how it is called: `{name}: {{kind: observer, takes: […]}}`",
+                or f"say how Bub calls it: `{name}: {{kind: observer, takes: […]}}`",
             )
 
 

@@ -16,7 +16,7 @@ def check(plan: Plan) -> None:
     if plan.root.get("stages") is None and not plan.findings.has_errors:
         plan.findings.add(
             CODE,
-            "this pipeline has no stages, so nothing would happen to a message",
+            "this pipeline has no stages, so Bub does nothing with a message",
             Place(plan.document.file),
             help="add `extends: bub:default`, or stages of your own",
         )

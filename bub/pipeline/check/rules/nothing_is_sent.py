@@ -45,7 +45,7 @@ def check(plan: Plan) -> None:
     elif asking is None and not makers and plan.flow.makers.get(SESSION) and all(map(_only_prepares, plan.stages)):
         plan.findings.warn(
             CODE,
-            "no stage answers, sends or looks at anything, so nothing comes of a message",
+            "no stage answers, sends or looks at anything, so Bub does nothing with a message",
             _place(plan, plan.stages),
             path="stages",
             help="extend a shipped pipeline, such as `extends: bub:default`, or add the stages that answer",

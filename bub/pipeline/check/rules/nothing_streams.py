@@ -19,7 +19,7 @@ def check(plan: Plan, case: Case) -> None:
         if said is not None:
             plan.findings.warn(
                 CODE,
-                f"{case} expects what is streamed, but no stage of profile `{case.profile}` streams",
+                f"{case} expects streamed text, but no stage of profile `{case.profile}` streams",
                 said.where,
                 path=f"{case.path}.{at}.expect.streamed" if at else f"{case.path}.expect.streamed",
                 profile=case.profile,

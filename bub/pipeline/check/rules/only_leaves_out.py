@@ -148,7 +148,7 @@ def _note(plan: Plan, asking: _Asking, place: Place, message: str) -> None:
         severity="note",
         path=asking.path,
         profile=plan.profile,
-        help="change `only` if that is not meant",
+        help="change `only` if you do not want this",
     )
 
 

@@ -21,7 +21,7 @@ def check(plan: Plan, offers: Offers) -> None:
         is_on_asyncio = plugin.name in offers.plugins.hosts
         if plugin.name == BUILTIN or (plan.is_shipped(plugin.name) and not is_on_asyncio):
             continue
-        needs, says = ("trio", "`runtime: asyncio`") if is_on_asyncio else ("asyncio", "nothing of that")
+        needs, says = ("trio", "says") if is_on_asyncio else ("asyncio", "does not say")
         use = find_use(_starts_of(offers, plugin), needs)
         if use is None:
             continue
@@ -29,7 +29,8 @@ def check(plan: Plan, offers: Offers) -> None:
         said = plan.root.get("plugins", plugin.name, "runtime")
         plan.findings.add(
             CODE,
-            f"plugin `{plugin.name}` is written for {needs} (it names `{use.name}`), but the file says {says}",
+            f"plugin `{plugin.name}` is written for {needs} (it names `{use.name}`),"
+            f" but the file {says} `runtime: asyncio`",
             said.where if said is not None else offers.find_listing(plugin.name),
             severity="warning",
             path=f"plugins.{plugin.name}.runtime",

@@ -51,7 +51,7 @@ def check(plan: Plan, offers: Offers) -> None:
                 CODE,
                 f"plugin `{one.plugin}` implements `{one.hook}` as a plain function"
                 + (f" that calls `{waits}`" if waits else "")
-                + f", which the time-out of {timed.who}, {timed.timeout}, cannot interrupt",
+                + f", and the time-out of {timed.who} ({timed.timeout}) cannot interrupt it",
                 offers.place_of(one),
                 severity="warning" if waits else "note",
                 help="say `thread: true` there, or write it as an `async def`",

@@ -28,7 +28,7 @@ def _check(plan: Plan, who: str, node: Node, path: str) -> None:
         if name not in allowed and not references(name):
             plan.findings.add_unknown(
                 CODE,
-                f"{who} is for plugin `{name}`, which profile `{plan.profile}` does not allow",
+                f"{who} asks plugin `{name}`, which profile `{plan.profile}` does not allow",
                 place,
                 name,
                 allowed,

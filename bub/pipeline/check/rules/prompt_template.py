@@ -36,7 +36,9 @@ def check(plan: Plan) -> None:
             message = f"the template `{named}` has more than {late.LONGEST_TEMPLATE // 1024} KB"
             _warn(plan, node, message, "shorten it: each request repeats it")
         else:
-            _warn(plan, node, f"there is no template `{named}`", "write it from the workspace, such as `prompt.md`")
+            _warn(
+                plan, node, f"there is no template `{named}`", "write its path from the workspace, such as `prompt.md`"
+            )
         return
     for mistake in late.template_mistakes(data.decode("utf-8-sig", "replace")):
         plan.findings.add(

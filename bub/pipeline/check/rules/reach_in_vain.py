@@ -50,19 +50,19 @@ def _included(write: _Entries, read: _Entries) -> Iterator[tuple[str, str, Node,
     for entry, node in write:
         for other, there in write:
             if other != entry and late.covers(other, entry):
-                yield "write", entry, node, f"`{other}` may be written whole", there
+                yield "write", entry, node, f"commands may write all of `{other}`", there
                 break
     for entry, node in read:
         writing = next(((other, there) for other, there in write if late.covers(other, entry)), None)
         reading = next(((other, there) for other, there in read if other != entry and late.covers(other, entry)), None)
         if writing is not None:
-            yield "read", entry, node, f"`{writing[0]}` may be written, and so read", writing[1]
+            yield "read", entry, node, f"commands may write `{writing[0]}`, and so read it", writing[1]
         elif late.covers(late.WORKSPACE, entry):
-            yield "read", entry, node, "the workspace may always be read", None
+            yield "read", entry, node, "commands may always read the workspace", None
         elif any(late.covers(folder, entry) for folder in late.NEEDED):
-            yield "read", entry, node, "programs need it, so it may always be read", None
+            yield "read", entry, node, "programs need it, so commands may always read it", None
         elif reading is not None:
-            yield "read", entry, node, f"`{reading[0]}` may be read whole", reading[1]
+            yield "read", entry, node, f"commands may read all of `{reading[0]}`", reading[1]
 
 
 def _entries(reach: Node, key: str) -> _Entries:

@@ -31,4 +31,5 @@ def _problems(key: str, entries: Node | None) -> Iterator[tuple[Node, str, str]]
         if problem := late.problem_of(said):
             yield entry, f"`{said}` is no folder for `reach`: {problem}", _HELP
         elif problem := late.too_wide(said, writing=key == "write"):
-            yield entry, f"with `{key}: [{said}]`, `reach` shuts nothing: {problem}", "list the folders that are needed"
+            advice = "list the folders that commands need"
+            yield entry, f"with `{key}: [{said}]`, `reach` shuts nothing out: {problem}", advice

@@ -36,7 +36,7 @@ def check(outline: Outline) -> None:
         if unknowable is not None:
             outline.findings.add(
                 CODE,
-                f"route {number} can never match: its profile is chosen before the session is known",
+                f"route {number} can never match: Bub chooses the profile before it knows the session",
                 unknowable.where,
                 path=f"routes[{number - 1}].match.{SESSION_STATE}",
                 help=f"take `{SESSION_STATE}` out; a stage can ask for it in its `when`",

@@ -21,7 +21,7 @@ def check(plan: Plan) -> None:
         path = f"schedules.{name}"
         if missing := [key for key in _NEEDED if node.get(key) is None]:
             message = f"schedule `{name}` has no {join_names(missing)}"
-            advice = "say when it fires (`cron`), who is spoken to (`session`), and what is said (`message`)"
+            advice = "write when it fires (`cron`), which session gets the message (`session`), and the `message`"
             plan.findings.add(CODE, message, node.where, path=path, help=advice)
         cron, zone = node.get("cron"), node.get("timezone")
         said, place = text_of(cron), text_of(zone) if zone is not None else "UTC"

@@ -29,7 +29,7 @@ def check(plan: Plan) -> None:
             problem = f"schedule `{name}` speaks to channel `{channel}`, but Bub knows no channel of that name"
             advice = f"did you mean `{meant}:{chat}`?"
         elif channel == TERMINAL:
-            problem = f"schedule `{name}` speaks to channel `{channel}`, which no gateway runs"
+            problem = f"schedule `{name}` speaks to channel `{channel}`, but no gateway runs this channel"
             advice = "name a chat of a channel that a gateway runs, such as `telegram:4711`"
         elif not _opens(plan, channel):
             problem = f"schedule `{name}` speaks to channel `{channel}`, which profile `{plan.profile}` does not open"

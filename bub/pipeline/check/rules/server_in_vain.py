@@ -31,10 +31,10 @@ def check(outline: Outline) -> None:
         if any("${" in entry or late.server_of(entry) == name for entry in entries) or node.where.file != document.file:
             continue
         wide = next((entry for entry in entries if covers(entry, f"{SERVED}{name}.*")), None)
-        why = f": `{wide}` is not for tools of servers" if wide is not None else ""
+        why = f": `{wide}` does not include tools of servers" if wide is not None else ""
         outline.findings.warn(
             CODE,
-            f"no profile allows a tool of server `{name}`, so it is never used{why}",
+            f"no profile allows a tool of server `{name}`, so Bub never uses the server{why}",
             node.where,
             path=f"profiles.{owner}.mcp.{name}" if owner is not None else f"mcp.{name}",
             help=f"add `{SERVED}{name}.*` to `tools.allow` of a profile, or take the server out",
@@ -52,7 +52,7 @@ def check_names(plan: Plan) -> None:
         if server is not None and server not in servers:
             plan.findings.add_unknown(
                 UNKNOWN,
-                f"profile `{plan.profile}` has no server `{server}`, which `{name}` names",
+                f"`{name}` names server `{server}`, but profile `{plan.profile}` has no such server",
                 place,
                 name,
                 [other for one in servers if (other := name.replace(server, one, 1)) not in allowed],
@@ -64,7 +64,7 @@ def check_names(plan: Plan) -> None:
         elif key == "allow" and server is None:
             plan.findings.warn(
                 CODE,
-                f"`{name}` allows no tool: those of a server are allowed by its name",
+                f"`{name}` allows no tool: write the name of a server to allow its tools",
                 place,
                 path=path,
                 profile=plan.profile,

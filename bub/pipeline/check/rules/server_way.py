@@ -32,5 +32,5 @@ def check(plan: Plan) -> None:
             key, other = (_OF_URL, "command") if command is not None else (_OF_COMMAND, "url")
             said = node.get(key)
             if said is not None:
-                problem = f"`{key}` means nothing for server `{name}`, which has a `{other}`"
+                problem = f"`{key}` changes nothing for server `{name}`, which has a `{other}`"
                 plan.findings.warn(CODE, problem, said.where, path=f"{path}.{key}", help=f"take `{key}` out")

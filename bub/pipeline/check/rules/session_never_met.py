@@ -29,10 +29,10 @@ def check(plan: Plan, offers: Offers) -> None:
         others = " and ".join(f"{name} `{glob}`" for name, glob in (("channel", channel), ("chat_id", chat)) if glob)
         plan.findings.warn(
             CODE,
-            f"{stage} asks for session_id `{asked}` and {others}, but a session is called after its channel and chat",
+            f"{stage} asks for session_id `{asked}` and {others}, but Bub names a session `CHANNEL:CHAT_ID`",
             when.get(SESSION).place,  # type: ignore[union-attr]  # asked was read from it
             path=f"stages.{stage.id}.when.{SESSION}",
-            help=f"take `{SESSION}` out, or let a plugin say in `{_RESOLVE}` what sessions are called",
+            help=f"take `{SESSION}` out, or let a plugin name the sessions in `{_RESOLVE}`",
         )
 
 

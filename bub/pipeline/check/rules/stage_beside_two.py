@@ -16,9 +16,9 @@ def check(plan: Plan) -> None:
             if before is not None and after is not None:
                 plan.findings.add(
                     CODE,
-                    f"stage `{name}` says both `before` and `after`",
+                    f"stage `{name}` has both `before` and `after`",
                     after.where,
                     path=f"stages.{name}",
-                    help="a stage is set directly beside one other; keep one of the two",
+                    help="keep one of the two: a stage is directly beside one other stage",
                     related=[Related("the other one is here", before.where.file, before.where.range)],
                 )

@@ -21,10 +21,10 @@ def check(plan: Plan) -> None:
             key, node = changed
             plan.findings.warn(
                 CODE,
-                f"profile `{plan.profile}` says `{key}` of {stage}, which is switched off and stays so",
+                f"profile `{plan.profile}` sets `{key}` of {stage}, but this stage is switched off",
                 node.where,
                 path=f"profiles.{plan.profile}.stages.{stage.id}.{key}",
                 profile=plan.profile,
-                help="say `enabled: true` beside it, or take it out",
+                help="write `enabled: true` beside it, or take it out",
                 related=[Related("it is switched off here", switch.where.file, switch.where.range)],
             )

@@ -54,7 +54,7 @@ def _check_needs(plan: Plan) -> None:
             f"{stage} waits for itself: {' → '.join(circle)}",
             next(place for name, place in names_of(stage.node.get("needs")) if name == circle[1]),
             path=f"stages.{stage.id}.needs",
-            help="`a → b` reads: a needs b; take one of them out",
+            help="`a → b` means: a needs b; take one `needs` out",
         )
     for stage in plan.stages:
         for name, place in names_of(stage.node.get("needs")):
@@ -67,7 +67,11 @@ def _check_below(plan: Plan, stage: StagePlan, name: str, verb: str, path: str, 
     for other in plan.standing_for(name):
         if stage.replaced_by or not _stands_below(plan, stage, other):
             continue
-        below = "which is below it" if other == name else f"in whose place `{other}` runs, below it"
+        below = (
+            "which is below it"
+            if other == name
+            else f"but `{other}` runs instead of `{name}`, and it is below `{stage.id}`"
+        )
         move = find_move(plan.layers, stage.id, other)
         place, related, advice = said, [], f"move `{stage.id}` below `{other}`"
         if move is not None and not is_own(said):
@@ -76,7 +80,7 @@ def _check_below(plan: Plan, stage: StagePlan, name: str, verb: str, path: str, 
             if move.stage == other:
                 advice = f"move `{other}` above `{stage.id}`"
         elif move is not None:
-            related = [Related(f"the place of `{move.stage}` is said here", move.place.file, move.place.range)]
+            related = [Related(f"the place of `{move.stage}` is set here", move.place.file, move.place.range)]
         message = f"{stage} {verb} `{name}`, {below}"
         plan.findings.add(CODE, message, place, path=path, profile=profile_of(place), help=advice, related=related)
 

@@ -14,7 +14,7 @@ def check(plan: Plan) -> None:
         if stage.enabled and stage.cleanup_for is None and stage.node.get("timeout") is None and hook_timeout is None:
             plan.findings.add(
                 CODE,
-                f"{stage} has no `timeout`, so what hangs there keeps its session waiting for ever",
+                f"{stage} has no `timeout`: if it hangs, its session waits for ever",
                 stage.where,
                 severity="note",
                 path=f"stages.{stage.id}",

@@ -35,17 +35,19 @@ def check_stores(outline: Outline) -> None:
             findings.warn(LITERAL_SECRET, problem, node.where, path=path, help=remedy)
         tapes = said[profile].get("tapes", "store") or (own.get("tapes", "store") if own is not None else None)
         if tapes is not None:
-            problem = "`tapes.store` means nothing: with `gateway.store`, all tapes lie there"
+            problem = "`tapes.store` changes nothing: `gateway.store` holds all tapes"
             findings.warn(
                 CODE, problem, tapes.where, path=_path(profile, ("tapes", "store")), help="take one of them out"
             )
         if profile not in (None, DEFAULT_PROFILE):
-            problem = f"only `bub gateway --profile {profile}` works on this store, not turns that a route leads here"
-            remedy = "write it in the `settings` of the file, if it is for all"
+            problem = f"only `bub gateway --profile {profile}` uses this store; turns that a route leads here do not"
+            remedy = "to use it for all profiles, write it in the `settings` of the file"
             findings.add(CODE, problem, node.where, severity="note", path=path, help=remedy)
         if find_spec("coredis") is None:
             remedy = 'install it where the gateway runs: pip install "bub-pipelines[redis]"'
-            findings.warn(CODE, "this machine lacks the package coredis, which a store needs", node.where, help=remedy)
+            findings.warn(
+                CODE, "this machine lacks the package coredis, which this store needs", node.where, help=remedy
+            )
 
 
 def _addresses(said: dict[str | None, Node]) -> Iterator[tuple[str | None, Node, str]]:

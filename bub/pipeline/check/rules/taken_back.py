@@ -14,6 +14,9 @@ CODE = "B238"
 
 _EXCEPT = "!"
 
+_Named = tuple[str, Place]
+"""A name or a glob of a list, and where it is."""
+
 
 def check(plan: Plan) -> None:
     """Find tools that a profile allows and denies as a whole, and channels that it names and excludes.
@@ -24,30 +27,29 @@ def check(plan: Plan) -> None:
         profile = layer.root.get("profiles", plan.profile)
         if layer.shipped or profile is None:
             continue
-        for key, name, place, other, what in (*_tools(profile), *_channels(profile)):
+        for key, (name, place), (by, where), what in (*_tools(profile), *_channels(profile)):
             plan.findings.warn(
                 CODE,
-                f"{what}, which comes first",
+                f"`{key}` has `{name}`, but {what} `{by}`, which comes first",
                 place,
                 path=f"profiles.{plan.profile}.{key}",
                 profile=plan.profile,
-                help=f"take out one of the two, `{name}` or that",
-                related=(Related("here", other.file, other.range),),
+                help=f"take out one of the two, `{name}` or `{by}`",
+                related=(Related("here", where.file, where.range),),
             )
 
 
-def _tools(profile: Node) -> Iterator[tuple[str, str, Place, Place, str]]:
+def _tools(profile: Node) -> Iterator[tuple[str, _Named, _Named, str]]:
     denied = names_of(profile.get("tools", "deny"))
     for name, place in names_of(profile.get("tools", "allow")):
         by = next(((glob, where) for glob, where in denied if "${" not in glob + name and covers(glob, name)), None)
         if by is not None:
-            yield "tools.allow", name, place, by[1], f"`{name}` is allowed without effect: `deny` has `{by[0]}`"
+            yield "tools.allow", (name, place), by, "`tools.deny` has"
 
 
-def _channels(profile: Node) -> Iterator[tuple[str, str, Place, Place, str]]:
+def _channels(profile: Node) -> Iterator[tuple[str, _Named, _Named, str]]:
     said = names_of(profile.get("channels"))
     excluded = {name.removeprefix(_EXCEPT): place for name, place in said if name.startswith(_EXCEPT)}
     for name, place in said:
         if name in excluded:
-            what = f"the channel `{name}` is named without effect: `!{name}` excludes it"
-            yield "channels", name, place, excluded[name], what
+            yield "channels", (name, place), (f"{_EXCEPT}{name}", excluded[name]), "also"

@@ -27,7 +27,7 @@ def check(plan: Plan, case: Case) -> None:
                 happened = "to have run" if key == "ran" else "to have been skipped"
                 plan.findings.warn(
                     CODE,
-                    f"{case} expects no stage {happened}, which holds of any turn",
+                    f"{case} expects no stage {happened}, which is true of every turn",
                     said.where,
                     path=f"{path}.expect.{key}",
                     help="name the stages, or take it out",
@@ -44,7 +44,7 @@ def _check_mocks(plan: Plan, case: Case) -> None:
         if mock.get("answers") is not None and beside is not None:
             plan.findings.warn(
                 CODE,
-                f"{case} mocks `{name}` with `answers`, so what is said beside them is never used",
+                f"{case} mocks `{name}` with `answers`, so Bub ignores what is beside them",
                 beside.where,
                 path=f"{case.path}.mock.{name}",
                 help="put it into one of the answers, or take it out",

@@ -26,11 +26,11 @@ def check(plan: Plan, offers: Offers) -> None:
         if asked and all(one.is_async for one in asked):
             plan.findings.warn(
                 CODE,
-                f"{who} says `thread: true`, but all that it asks is `async`, and that runs in no thread",
+                f"{who} has `thread: true`, but it calls only `async` functions, and these run in no thread",
                 thread.where,
                 path=path,
                 profile=plan.profile,
-                help="take `thread` out; what blocks in an `async def` needs `trio.to_thread.run_sync` there",
+                help="take `thread` out; in an `async def`, run a blocking call with `trio.to_thread.run_sync`",
             )
 
 

@@ -27,8 +27,8 @@ def check(plan: Plan) -> None:
         problem = f"`{BY_NAME}` is not allowed in profile `{plan.profile}`, so no command of it runs"
         advice = f"take it out of `unasked`, or add `{BY_NAME}` to `allow` and to `ask`"
     elif not _match(ask, BY_NAME):
-        problem = f"nobody is asked about any command of `{BY_NAME}` in profile `{plan.profile}`"
-        advice = f"add `{BY_NAME}` to `ask`: then all commands but these are asked about"
+        problem = f"profile `{plan.profile}` asks nobody about commands of `{BY_NAME}`"
+        advice = f"add `{BY_NAME}` to `ask`: then Bub asks about all commands except these"
     else:
         return
     plan.findings.warn(CODE, problem, places[0], path=path, profile=plan.profile, help=advice)

@@ -14,11 +14,11 @@ def check(plan: Plan) -> None:
     for stage in plan.stages:
         for name, place in names_of(stage.node.get("changes")):
             if name == SESSION:
-                message = f"{stage} changes `{SESSION}`, but the turn has taken its place in that session already"
-                advice = "let the stage that makes it decide"
+                message = f"{stage} changes `{SESSION}`, but the turn is already in the queue of its session"
+                advice = "let the stage that makes `session_id` decide"
             elif stage.each is not None and name != "message":
-                message = f"{stage} runs for each of `{stage.each}` and changes `{name}`, which the items share"
-                advice = "only `message`, the item, can be changed there"
+                message = f"{stage} runs for each of `{stage.each}` and changes `{name}`, which all items share"
+                advice = "such a stage can change only `message`, the item"
             else:
                 continue
             plan.findings.add(CODE, message, place, path=f"stages.{stage.id}.changes", help=advice)

@@ -13,13 +13,13 @@ def check(plan: Plan, offers: Offers) -> None:
     for implementation, point in offers.fitting():
         hook = offers.hooks.get(point.name)
         offered = hook.takes if hook is not None else point.takes
-        narrowed = f"; this pipeline narrows it to {', '.join(offered)}" if hook and hook.narrowed else ""
+        narrowed = f"; this pipeline gives the hook only {', '.join(offered)}" if hook and hook.narrowed else ""
         for argument in implementation.required:
             if argument not in offered:
                 plan.findings.add(
                     CODE,
-                    f"plugin `{implementation.plugin}` asks `{point.name}` for `{argument}`,"
-                    f" which that hook does not have{narrowed}",
+                    f"plugin `{implementation.plugin}` asks `{point.name}` for `{argument}`, but this hook has no"
+                    f" such argument{narrowed}",
                     offers.place_of(implementation),
                     help=plan.findings.did_you_mean(argument, offered) or f"it has: {', '.join(offered)}",
                 )

@@ -24,5 +24,5 @@ def check(plan: Plan, case: Case) -> None:
                 known,
                 path=f"{case.path}.mock.{name}",
                 profile=case.profile,
-                help="a mock is called like a stage, or like the hook that stages call",
+                help="give a mock the name of a stage, or of the hook that stages call",
             )

@@ -39,7 +39,7 @@ def _check_server(plan: Plan, case: Case, name: str, mock: Node) -> None:
     if server not in servers:
         plan.findings.add_unknown(
             CODE,
-            f"{case} mocks the tool `{name}`, whose server profile `{case.profile}` does not have",
+            f"{case} mocks the tool `{name}`, but profile `{case.profile}` does not have its server",
             mock.where,
             name,
             [name.replace(str(server), one, 1) for one in servers],

@@ -26,7 +26,7 @@ def check(outline: Outline) -> None:
                 name,
                 outline.profiles,
                 path=f"routes[{index}].profile",
-                help=f"add `{name}` under `profiles:`, or lead to one that is there",
+                help=f"add `{name}` under `profiles:`, or lead to a profile that exists",
             )
 
 
@@ -46,7 +46,7 @@ def check_schedules(plan: Plan) -> None:
                 name,
                 known,
                 path=f"schedules.{schedule}.profile",
-                help=f"add `{name}` under `profiles:`, or name one that is there",
+                help=f"add `{name}` under `profiles:`, or name a profile that exists",
             )
 
 
@@ -59,12 +59,12 @@ def check_served(plan: Plan) -> None:
         if served.profile is not None and served.profile not in known:
             plan.findings.add_unknown(
                 CODE,
-                f"`{served.path}` is profile `{served.profile}`, which does not exist",
+                f"`{served.path}` is for profile `{served.profile}`, which does not exist",
                 served.node.place,
                 served.profile,
                 known,
                 path=served.path,
-                help=f"add `{served.profile}` under `profiles:`, or name one that is there",
+                help=f"add `{served.profile}` under `profiles:`, or name a profile that exists",
             )
 
 

@@ -40,7 +40,7 @@ def check(plan: Plan) -> None:
         if provider.lower() == LOCAL and plan.has_shipped_plugins_only and not _lists_local(plan):
             plan.findings.warn(
                 CODE,
-                f"nobody answers for `{model}`: profile `{plan.profile}` does not list the plugin `{LOCAL_MODEL}`",
+                f"no plugin answers for `{model}`: profile `{plan.profile}` does not list the plugin `{LOCAL_MODEL}`",
                 node.place,
                 path=path,
                 profile=plan.profile,
@@ -52,7 +52,7 @@ def check(plan: Plan) -> None:
         is_slip = repair is not None and plan.has_shipped_plugins_only
         plan.findings.add(
             CODE,
-            f"the provider `{provider}` is not known",
+            f"Bub does not know the provider `{provider}`",
             node.place,
             severity="warning" if is_slip else "note",
             path=path,

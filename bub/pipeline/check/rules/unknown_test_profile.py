@@ -22,5 +22,5 @@ def check(outline: Outline) -> None:
                 profile,
                 outline.profiles,
                 path=f"tests.{name}.profile",
-                help=f"add `{profile}` under `profiles:`, or test one that is there",
+                help=f"add `{profile}` under `profiles:`, or test a profile that exists",
             )

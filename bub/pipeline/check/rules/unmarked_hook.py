@@ -61,8 +61,8 @@ def find_unmarked(offers: Offers) -> Iterator[Unmarked]:
                 yield Unmarked(plugin.name, name, function, why, advice)
         for owner, name, function in _marked_elsewhere(offers, plugin):
             if name not in implemented and name in offers.points:
-                why = f"is in `{owner}`, which is not the plugin"
-                advice = f"choose the class: `plugin = {owner}`, or take its hooks into the plugin"
+                why = f"is in `{owner}`, and `{owner}` is not the plugin"
+                advice = f"make the class the plugin, `plugin = {owner}`, or move its hooks into the plugin"
                 yield Unmarked(plugin.name, name, function, why, advice)
 
 

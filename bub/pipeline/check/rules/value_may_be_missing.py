@@ -35,7 +35,7 @@ def check(plan: Plan) -> None:
             )
 
 
-_DEFAULT = "give it a `default`: what it yields then"
+_DEFAULT = "give it a `default`, the value for this case"
 
 
 class _Missing(msgspec.Struct, frozen=True):

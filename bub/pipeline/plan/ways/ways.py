@@ -72,10 +72,11 @@ class Way(msgspec.Struct, frozen=True):
         if unsaid is None and channel is not None and channel.labels is None:
             unsaid = channel.channel
         if unsaid is not None:
-            return f"say what it does, under `plugins: {{{unsaid}: {{labels: …}}}}`; if nothing of that, `labels: {{}}`"
+            entry = f"`plugins: {{{unsaid}: {{labels: …}}}}`"
+            return f"write what it does, under {entry}; if it does none of this, write `labels: {{}}`"
         asked = f"{reader.name}.*" if reader.is_many else reader.name
         closing = f", or name who may write on `{channel.channel}`" if channel is not None else ""
-        return f"let a person be asked: `tools: {{ask: [{_quote(asked)}]}}`, or deny it{closing}"
+        return f"have Bub ask a person: `tools: {{ask: [{_quote(asked)}]}}`, or deny it{closing}"
 
     @property
     def steps(self) -> tuple[Step, ...]:
