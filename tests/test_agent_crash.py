@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 import trio
+from fakes.command_line import SOURCES
 from fakes.scripted import OPENAI, Called, serving
 
 from bub import BubFramework
@@ -154,7 +155,7 @@ def test_the_turn_after_a_bub_run_that_was_killed_reads_what_is_not_known(tmp_pa
     file, done = tmp_path / "pipelines.yaml", tmp_path / "done.txt"
     call = Called("work_do", json.dumps({"what": "hang"}), "c1")
     command = [sys.executable, "-m", "bub", "--config", str(file), "run", "--session-id", "s"]
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    env = {**os.environ, "PYTHONPATH": SOURCES}
     with serving() as address:
         file.write_text(PIPELINE.format(model="m", address=address, store="sqlite"))
         first = subprocess.Popen([*command, json.dumps([OPENAI.answer(calls=[call])])], cwd=tmp_path, env=env)
@@ -185,7 +186,7 @@ def _killed(file: Path, session: str, seconds: float) -> list[str]:
             stdout=subprocess.PIPE,
             bufsize=0,  # else what was read ahead with the first line would not be counted
             cwd=file.parent,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+            env={**os.environ, "PYTHONPATH": SOURCES},
         )
         for letter in "ab"
     }

@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from fakes.command_line import SOURCES
 from fakes.vocabulary import as_text, vocabulary
 
 from bub.cli.completion.answer import VOCABULARY
@@ -452,7 +453,7 @@ def loaded_by(folder: Path, *arguments: str, code: int = 0) -> set[str]:
         "except SystemExit as end:\n"
         "    print(end.code, *sorted(sys.modules), file=sys.stderr)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": SOURCES}
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments],
         cwd=folder,

@@ -16,12 +16,12 @@ from typing import Any
 
 import pexpect
 import pytest
+from fakes.command_line import SOURCES
 
 from bub.cli import exits, prompts
 from bub.errors import BubError, UsageError
 from bub.hookspecs import HOOK_POINTS
 
-ROOT = Path(__file__).parent.parent
 BUB = [sys.executable, "-m", "bub"]
 
 PIPELINE = """
@@ -43,7 +43,7 @@ PARROT = """
 
 @pytest.fixture(autouse=True)
 def the_checkout_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", SOURCES)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)  # output is buffered, as it is for everybody
 
@@ -539,7 +539,7 @@ def test_a_ctrl_c_while_the_program_is_being_loaded_ends_it_without_a_traceback(
     done = subprocess.run(
         [sys.executable, "-m", "bub", "--help"],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "early"), str(Path(__file__).parent.parent)])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path / "early"), SOURCES])},
         capture_output=True,
         timeout=60,
         check=False,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pexpect
 import pytest
-from fakes.command_line import ROOT
+from fakes.command_line import SOURCES
 
 SHELLS = {
     "bash": ["--norc", "--noprofile", "-i"],
@@ -56,7 +56,7 @@ class Shell:
             **{name: value for name, value in os.environ.items() if not name.startswith("BUB_")},
             "HOME": str(home),
             "BUB_HOME": str(home / ".bub"),
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": SOURCES,
             "TERM": "xterm",
         }
         self.process = pexpect.spawn(

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pexpect
 import pytest
-from fakes.command_line import ROOT
+from fakes.command_line import SOURCES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -277,7 +277,7 @@ def test_a_secret_is_asked_for_without_showing_it(file: Path) -> None:
         sys.executable,
         ["-m", "bub", "config", "set", "api_key", "--secret"],
         cwd=str(file.parent),
-        env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"},
+        env={**os.environ, "PYTHONPATH": SOURCES, "TERM": "xterm"},
         encoding="utf-8",
         timeout=20,
     )
@@ -424,7 +424,7 @@ def editing(folder: Path, editor: str) -> pexpect.spawn[str]:
     script = folder / "editor.sh"
     script.write_text(f"#!/bin/sh\n{editor}\n", encoding="utf-8")
     script.chmod(0o755)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "VISUAL": str(script)}
+    environment = {**os.environ, "PYTHONPATH": SOURCES, "TERM": "xterm", "VISUAL": str(script)}
     return pexpect.spawn(
         sys.executable,
         ["-m", "bub", "config", "edit"],

@@ -14,6 +14,7 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from fakes.command_line import SOURCES
 
 import bub
 from bub import BubFramework
@@ -182,7 +183,7 @@ def test_the_tests_in_mended_examples_pass() -> None:
         Path(f"{code}.yaml").write_bytes(data)
     done = subprocess.run(
         [sys.executable, "-m", "bub", "test", "."],
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        env={**os.environ, "PYTHONPATH": SOURCES},
         capture_output=True,
         text=True,
         encoding="utf-8",

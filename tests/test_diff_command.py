@@ -12,14 +12,13 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+from fakes.command_line import SOURCES
 from markdown_it import MarkdownIt
 
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
 from bub.errors import UsageError
 from bub.pipeline.show.sides import Side, open_sides, read_side, two_sides
-
-ROOT = Path(__file__).parent.parent
 
 OLD = """
     version: 1
@@ -157,7 +156,7 @@ def test_nothing_is_imported_that_is_not_needed_to_read(files: Path, write: Call
     done = subprocess.run(
         [sys.executable, "-c", LOADED, "diff", "old.yaml", "new.yaml"],
         cwd=files,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": SOURCES},
         capture_output=True,
         text=True,
         timeout=60,

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 from fakes.checking import check_file
+from fakes.command_line import SOURCES
 from fakes.reader import matches, typed_here
 from typer._click.exceptions import ClickException, MissingParameter
 from typer.core import TyperCommand, TyperGroup
@@ -240,7 +241,7 @@ def run(command: str, folder: Path, *, alone: bool = False) -> str:
     while found := ASSIGNMENT.fullmatch(words[0]):
         chosen[found[1]] = found[2]
         words = words[1:]
-    environment = {"PYTHONPATH": str(ROOT), "BUB_TRUST_WORKSPACE": "1", "COLUMNS": "100", **chosen}
+    environment = {"PYTHONPATH": SOURCES, "BUB_TRUST_WORKSPACE": "1", "COLUMNS": "100", **chosen}
     if words[0] == "bub" and not alone:
         _, printed = typed_here(words[1:], folder, environment)
     else:

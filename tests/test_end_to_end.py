@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 import httpx
 import pexpect
 import pytest
+from fakes.command_line import SOURCES
 from fakes.scripted import serving
 
 from bub.agent.local import parts
@@ -81,7 +82,7 @@ CUT = {"cut": True}
 
 @pytest.fixture(autouse=True)
 def as_everybody_runs_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", SOURCES)
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     (tmp_path / "work").mkdir()
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
-from fakes.command_line import bub
+from fakes.command_line import SOURCES, bub
 from fakes.gateway import gateway
 from fakes.toys import Workshop
 
@@ -257,7 +257,7 @@ def test_the_steps_of_the_workflow_pass_and_tell_what_changes(copy: Copy, tmp_pa
     environment = {
         **own,
         "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": SOURCES,
         "GITHUB_BASE_REF": "main",
         "GITHUB_STEP_SUMMARY": str(summary),
         "GIT_CONFIG_GLOBAL": os.devnull,

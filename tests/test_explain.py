@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
-from fakes.command_line import ROOT, bub
+from fakes.command_line import SOURCES, bub
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -483,7 +483,7 @@ def test_a_path_a_code_and_a_graph_load_no_plugin_and_nothing_that_waits(write: 
     process = subprocess.run(
         [sys.executable, "-c", dedent(code)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": SOURCES},
         capture_output=True,
         text=True,
         timeout=60,

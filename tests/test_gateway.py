@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.command_line import ROOT, bub
+from fakes.command_line import SOURCES, bub
 from fakes.gateway import BRAIN, FILES, PATIENCE, PIPELINE, POST, gateway
 from fakes.scripted import OPENAI, Called, refusal, serving
 from prometheus_client.parser import text_string_to_metric_families
@@ -279,7 +279,7 @@ def test_a_terminal_that_is_closed_while_it_starts_ends_it(folder: Path) -> None
     command = (
         "import os, sys, fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "BUB_TRUST_WORKSPACE": "1"}
+    environment = {**os.environ, "PYTHONPATH": SOURCES, "BUB_TRUST_WORKSPACE": "1"}
     with subprocess.Popen(
         [sys.executable, "-c", command, sys.executable, "-m", "bub", "gateway"],
         cwd=folder, env=environment, stdin=side, stdout=side, stderr=side, start_new_session=True,
@@ -299,7 +299,7 @@ def test_a_closed_terminal_ends_it(folder: Path) -> None:
     command = (
         "import os, sys, fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "BUB_TRUST_WORKSPACE": "1"}
+    environment = {**os.environ, "PYTHONPATH": SOURCES, "BUB_TRUST_WORKSPACE": "1"}
     with subprocess.Popen(
         [sys.executable, "-c", command, sys.executable, "-m", "bub", "gateway"],
         cwd=folder, env=environment, stdin=side, stdout=side, stderr=side, start_new_session=True,

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import trio
 from fakes import systemctl
+from fakes.command_line import SOURCES
 from fakes.gateway import Running, gateway
 from fakes.line import opened
 from fakes.packages import make_request
@@ -197,7 +198,7 @@ def test_a_service_runs_and_is_removed(
         folder.mkdir()
     (programs / "systemctl").write_text(f'#!/bin/sh\nexec {sys.executable} {systemctl.__file__} "$@"\n')
     (programs / "systemctl").chmod(0o755)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", SOURCES)
     monkeypatch.setenv("SYSTEMCTL_STATE", str(state))
     reader.variables["PATH"] = f"{programs}:/usr/bin:/bin"
     with socket.create_server(("127.0.0.1", 0)) as free:

@@ -16,7 +16,7 @@ from typing import Any
 import pexpect
 import pytest
 import trio
-from fakes.command_line import ROOT, bub
+from fakes.command_line import SOURCES, bub
 
 from bub.base.layout import cells
 from bub.channels.message import ChannelMessage
@@ -188,7 +188,7 @@ def test_without_a_person_nothing_is_dropped_unasked(box: Box, run: Run) -> None
 
 @pytest.mark.parametrize(("answer", "left"), [("y", []), ("\r", ["m1"])])
 def test_a_person_is_asked_before_anything_is_dropped(box: Box, run: Run, answer: str, left: list[str]) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}
+    environment = {**os.environ, "PYTHONPATH": SOURCES, "TERM": "xterm"}
     child = pexpect.spawn(
         sys.executable, ["-m", "bub", "inbox", "drop", "m1"], cwd=str(box.workspace), env=environment, timeout=30
     )
@@ -251,7 +251,7 @@ def test_in_a_narrow_window_a_letter_has_several_lines(box: Box) -> None:
         sys.executable,
         ["-m", "bub", "inbox", "list"],
         cwd=str(box.workspace),
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
+        env={**os.environ, "PYTHONPATH": SOURCES, "PYTHONIOENCODING": "utf-8"},
         dimensions=(24, 40),
         timeout=30,
         encoding="utf-8",

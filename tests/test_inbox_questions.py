@@ -11,7 +11,7 @@ from pathlib import Path
 import pexpect
 import pytest
 import trio
-from fakes.command_line import ROOT, bub
+from fakes.command_line import SOURCES, bub
 
 from bub.approval import Approval
 from bub.inbox.mailbox import Mailbox, inbox_file
@@ -43,7 +43,7 @@ def state_of(mailbox: Mailbox) -> tuple[str, str]:
 
 
 def at_a_terminal(*words: str, **environ: str) -> pexpect.spawn[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", **environ}
+    env = {**os.environ, "PYTHONPATH": SOURCES, "TERM": "xterm", **environ}
     return pexpect.spawn(sys.executable, ["-m", "bub", *words], env=env, encoding="utf-8", timeout=20)  # type: ignore[arg-type]
 
 
@@ -101,6 +101,6 @@ def test_a_process_below_bub_is_known_by_its_parents_too(tmp_path: Path) -> None
         (shell, {MARK: "1"}, True),
         (shell, {}, False),
     ):
-        env = {**os.environ, "PYTHONPATH": str(ROOT), **environ}
+        env = {**os.environ, "PYTHONPATH": SOURCES, **environ}
         said = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout.strip()
         assert said == str(is_known), command

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pexpect
 import pytest
-from fakes.command_line import ROOT, bub
+from fakes.command_line import SOURCES, bub
 
 PIPELINE = """\
 version: 1
@@ -96,7 +96,7 @@ def test_what_the_agent_starts_cannot_accept_a_change(folder: Path) -> None:
 def test_a_person_at_a_terminal_sees_the_change_and_is_asked(folder: Path) -> None:
     lock = folder / "pylock.bub.toml"
     lock.write_text('lock-version = "1.0"\n\n[tool.bub]\nversion = 1\n')
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "BUB_TRUST_WORKSPACE": "1", "NO_COLOR": "1"}
+    environment = {**os.environ, "PYTHONPATH": SOURCES, "BUB_TRUST_WORKSPACE": "1", "NO_COLOR": "1"}
     command = [sys.executable, "-m", "bub", "lock"]
     terminal = pexpect.spawn(command[0], command[1:], cwd=str(folder), env=environment, encoding="utf-8", timeout=30)
 

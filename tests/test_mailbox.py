@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 import trio
+from fakes.command_line import SOURCES
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
@@ -90,7 +91,7 @@ def python(script: str, *arguments: object) -> subprocess.Popen[bytes]:
         [sys.executable, "-c", script, *map(str, arguments)],
         stdout=subprocess.PIPE,
         bufsize=0,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": SOURCES},
     )
 
 

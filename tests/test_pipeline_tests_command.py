@@ -12,6 +12,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from fakes.command_line import SOURCES
 from fakes.desk import HOUSE_RULES, PIPELINE, Desk, Write
 
 from bub.cli.exits import exit_code
@@ -19,8 +20,6 @@ from bub.cli.root import command_line
 from bub.errors import UsageError
 from bub.testing.selection import choose
 from bub.testing.suite import open_suite
-
-ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture
@@ -429,7 +428,7 @@ def under_way(folder: Path, *arguments: str, **environment: str) -> subprocess.P
     return subprocess.Popen(
         [sys.executable, "-m", "bub", "test", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, "PYTHONPATH": SOURCES, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes.command_line import SOURCES
 
 from bub.base.diagnostics import Place, Position, Range
 from bub.hooks.facts import BUILTIN
@@ -136,10 +137,9 @@ class TestWhatIsImported:
         )
 
         def run(*names: str) -> list[str]:
-            root = Path(__file__).parent.parent
             done = subprocess.run(
                 [sys.executable, "-c", program, *names],
-                env={"PYTHONPATH": f"{root}{os.pathsep}{site}", "PATH": ""},
+                env={"PYTHONPATH": f"{SOURCES}{os.pathsep}{site}", "PATH": ""},
                 capture_output=True,
                 text=True,
                 check=True,

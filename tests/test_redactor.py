@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import pytest
+from fakes.command_line import SOURCES
 from fakes.installed import install_section
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +22,6 @@ from bub.pipeline.plan.secret_values import redactor_of
 from bub.pipeline.source.merge import load_document
 from bub.secrets.redactor import Redactor
 
-ROOT = Path(__file__).parent.parent
 KEY = "sk-wagtail-93"
 
 Write = Callable[[str, str], Path]
@@ -181,7 +181,7 @@ def run(folder: Path, *command: str, **environment: str) -> subprocess.Completed
     return subprocess.run(
         [sys.executable, *command],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, "PYTHONPATH": SOURCES, **environment},
         capture_output=True,
         text=True,
         timeout=60,

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import trio
+from fakes.command_line import SOURCES
 from fakes.redis_server import RedisServer, serving_redis
 
 from bub.agent.costs.spending import DailySpending
@@ -359,7 +360,7 @@ async def test_a_tape_is_whole_though_the_server_was_killed_in_the_middle_of_wri
 
 
 def _start(script: str, *arguments: str) -> subprocess.Popen[bytes]:
-    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    environ = {**os.environ, "PYTHONPATH": SOURCES}
     return subprocess.Popen(
         [sys.executable, "-c", script, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ
     )

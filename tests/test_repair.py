@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from fakes.checking import check_file
+from fakes.command_line import SOURCES
 
 from bub.base.resources import shipped_pipeline
 from bub.base.rewrite import rewrite
@@ -250,7 +251,7 @@ def interrupted(file: Path, at: int) -> tuple[str, int]:
     child = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, str(at)],
         cwd=file.parent,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        env={**os.environ, "PYTHONPATH": SOURCES},
         capture_output=True,
         text=True,
         timeout=30,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import trio
 from conftest import Write
-from fakes.command_line import ROOT, bub
+from fakes.command_line import SOURCES, bub
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -126,7 +126,7 @@ def test_the_message_may_be_piped_in(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bub", "route", "--message", "-"],
         cwd=folder,
-        env={"PYTHONPATH": str(ROOT), "BUB_HOME": str(folder / "home"), "NO_COLOR": "1"},
+        env={"PYTHONPATH": SOURCES, "BUB_HOME": str(folder / "home"), "NO_COLOR": "1"},
         input='{"channel": "telegram"}',
         capture_output=True,
         text=True,

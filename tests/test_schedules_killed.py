@@ -12,7 +12,8 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from fakes.gateway import FILES, ROOT, gateway
+from fakes.command_line import ROOT, SOURCES
+from fakes.gateway import FILES, gateway
 
 from bub.inbox.file import inbox_file
 
@@ -62,7 +63,7 @@ def fires_once(folder: Path, offset: float) -> None:
     home, clock = folder / "home", folder / "ahead"
     moment = 60.0 * (time.time() // 60 + 10)
     set_clock(clock, moment - 30)
-    how = {"AHEAD": str(clock), "BUB_HOME": str(home), "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
+    how = {"AHEAD": str(clock), "BUB_HOME": str(home), "PYTHONPATH": f"{SOURCES}{os.pathsep}{ROOT / 'tests'}"}
     with gateway(folder, module="fakes.ahead", **how) as running:
         running.until(lambda: read(home, "select since from schedules"), "it follows the schedule")
         set_clock(clock, moment - 0.5)

@@ -13,6 +13,7 @@ from unittest.mock import ANY
 
 import jsonschema
 import pytest
+from fakes.command_line import SOURCES
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +23,6 @@ from bub.pipeline.edit.modeline import SCHEMA_FILE, with_modeline, write_schema
 from bub.pipeline.source.schemas import pipeline_schema
 from bub.pipeline.source.yaml_reader import parse
 
-ROOT = Path(__file__).parent.parent
 MODELINE = f"# yaml-language-server: $schema={SCHEMA_FILE}"
 PIPELINE = "version: 1\nextends: bub:default\n"
 
@@ -59,7 +59,7 @@ def bub(tmp_path: Path, folder: Path) -> Bub:
         return subprocess.run(
             [sys.executable, "-m", "bub", *arguments],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(site)])},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([SOURCES, str(site)])},
             capture_output=True,
             text=True,
             encoding="utf-8",

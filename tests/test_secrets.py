@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 from urllib.parse import quote
 
 import pytest
-from fakes.command_line import ROOT, bub
+from fakes.command_line import SOURCES, bub
 from fakes.installed import install_section
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -152,7 +152,7 @@ def test_no_process_shows_what_is_marked_two_hops_away_even_when_it_is_wrong(
     }
     schema["properties"]["other one"] = {"enum": ["open", "shut"], "allOf": [MARKED]}
     site = install_section(folder.parent / "site", schema)
-    done = bub(folder, *arguments, PYTHONPATH=os.pathsep.join((str(ROOT), str(site))))
+    done = bub(folder, *arguments, PYTHONPATH=os.pathsep.join((SOURCES, str(site))))
     assert "Traceback" not in done.stderr
     assert len(done.stdout) > 100
     assert SECRET not in done.stdout + done.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.command_line import ROOT, bub
+from fakes.command_line import SOURCES, bub
 from fakes.line import Line, lines, opened
 from fakes.screen import CTRL_C, Sitting
 from fakes.telegram import ADA, BOT, TOKEN, BotServer, serving_bots
@@ -140,7 +140,7 @@ def test_a_dumb_terminal_and_a_pipe_show_no_more(room: tuple[Path, str]) -> None
         chat.see(said)
         assert "hunter2" not in chat.raw
     command = [sys.executable, "-m", "bub", "--config", str(folder / "pipelines.yaml"), "chat"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": SOURCES}
     piped = subprocess.run(command, input="tell", capture_output=True, text=True, cwd=folder, env=environment)
     assert piped.stdout.strip() == said
     assert "hunter2" not in piped.stderr

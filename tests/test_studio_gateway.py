@@ -17,7 +17,8 @@ from typing import Any
 import httpx
 import pexpect
 import pytest
-from fakes.gateway import FILES, ROOT, Running, gateway
+from fakes.command_line import SOURCES
+from fakes.gateway import FILES, Running, gateway
 from fakes.redis_server import RedisServer
 from fakes.studio import Browser, bub_studio
 
@@ -247,7 +248,7 @@ def test_the_address_of_a_service_is_in_a_file_for_its_owner_as_long_as_it_runs(
 
 def test_at_a_terminal_the_address_is_printed_and_written_nowhere(tmp_path: Path) -> None:
     folder = write(tmp_path)
-    environment = {**os.environ, "BUB_HOME": str(folder / "home"), "BUB_TRUST_WORKSPACE": "1", "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "BUB_HOME": str(folder / "home"), "BUB_TRUST_WORKSPACE": "1", "PYTHONPATH": SOURCES}
     terminal = pexpect.spawn(
         sys.executable, ["-m", "bub", "gateway"], cwd=str(folder), env=environment, encoding="utf-8", timeout=30
     )
@@ -286,7 +287,7 @@ def test_a_gateway_that_bub_started_opens_no_page(tmp_path: Path) -> None:
         cwd=write(tmp_path),
         env={
             **os.environ,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": SOURCES,
             "BUB_TRUST_WORKSPACE": "1",
             "BUB_HOME": str(tmp_path / "home"),
             MARK: "1",

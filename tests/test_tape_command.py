@@ -18,7 +18,7 @@ from typing import Any
 import pexpect
 import pytest
 import trio
-from fakes.command_line import ROOT, bub
+from fakes.command_line import SOURCES, bub
 from fakes.redis_server import TAPES
 
 from bub.base.layout import cells
@@ -354,7 +354,7 @@ def test_only_results_stand_on_standard_output(store: Store, work: Path) -> None
         f"{sys.executable} -m bub tape show t --all | head -1",
         shell=True,
         cwd=work,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": SOURCES},
         capture_output=True,
         text=True,
         timeout=60,
@@ -372,7 +372,7 @@ def test_a_narrow_terminal_gets_short_lines_in_colour(
         child = pexpect.spawn(
             sys.executable,
             ["-m", "bub", "tape", *arguments],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"},
+            env={**os.environ, "PYTHONPATH": SOURCES, "TERM": "xterm"},
             dimensions=(24, 40),
             encoding="utf-8",
             timeout=60,

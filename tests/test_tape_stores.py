@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from fakes.blocking_tapes import BlockingTapes
+from fakes.command_line import SOURCES
 from fakes.redis_server import find_redis_server
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -336,7 +337,7 @@ CRASHES = int(os.environ.get("CRASHES", "6"))
 def test_P6_a_finished_turn_survives_kill_9_whoever_else_is_writing(kind: str, tmp_path: Path) -> None:
     """Two processes write turns of seven entries; both are killed, again and again, at moments nobody chose."""
     chance = random.Random(kind)
-    root = os.pathsep.join(map(str, Path(__file__).parents[:2]))
+    sources = os.pathsep.join((str(Path(__file__).parent), SOURCES))
     crashes = CRASHES if kind in FILES else max(1, CRASHES // 6)  # its writers take longer to begin
     finished: dict[str, int] = {}
     for attempt in range(crashes):
@@ -345,7 +346,7 @@ def test_P6_a_finished_turn_survives_kill_9_whoever_else_is_writing(kind: str, t
                 [sys.executable, "-c", WRITER, kind, str(tmp_path), f"{attempt}{letter}"],
                 stdout=subprocess.PIPE,
                 bufsize=0,  # else what was read ahead with the first line would not be counted
-                env={**os.environ, "PYTHONPATH": root},
+                env={**os.environ, "PYTHONPATH": sources},
             )
             for letter in "ab"
         }
@@ -458,10 +459,9 @@ if os.fork() == 0:
     os._exit(0 if store._connection is not connection else 1)
 print(os.wait()[1])
 """
-    root = str(Path(__file__).parent.parent)
     done = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": root},
+        env={**os.environ, "PYTHONPATH": SOURCES},
         capture_output=True,
         text=True,
         timeout=60,
@@ -567,7 +567,7 @@ except TapeError as error:
     for kind in FILES:
         done = subprocess.run(
             [sys.executable, "-c", script, kind, str(tmp_path)],
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+            env={**os.environ, "PYTHONPATH": SOURCES},
             capture_output=True,
             text=True,
             timeout=60,

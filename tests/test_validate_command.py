@@ -15,6 +15,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
+from fakes.command_line import SOURCES
 
 from bub.cli.exits import exit_code
 from bub.cli.root import command_line
@@ -72,7 +73,7 @@ def process(folder: Path, *arguments: str, **environment: str) -> subprocess.Com
     return subprocess.run(
         [sys.executable, "-m", "bub", "validate", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, "PYTHONPATH": SOURCES, **environment},
         capture_output=True,
         text=True,
         timeout=60,
@@ -82,7 +83,7 @@ def process(folder: Path, *arguments: str, **environment: str) -> subprocess.Com
 def watched(folder: Path, write: Write, hook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `bub validate` in a process that runs `hook` before anything else, to tell what it does or to hinder it."""
     site = write("site/sitecustomize.py", "import atexit, sys\n" + dedent(hook)).parent
-    return process(folder, *arguments, PYTHONPATH=f"{site}{os.pathsep}{ROOT}")
+    return process(folder, *arguments, PYTHONPATH=f"{site}{os.pathsep}{SOURCES}")
 
 
 def below(folder: Path) -> list[str]:
@@ -562,7 +563,7 @@ def test_a_plugin_that_hangs_can_be_interrupted(write: Write) -> None:
     file = write("pipelines.yaml", GOOD + text)
     pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     command = [sys.executable, "-m", "bub", "validate", "--plugins", str(file)]
-    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, text=True, **pipes) as bub:
+    with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": SOURCES}, text=True, **pipes) as bub:
         assert bub.stderr is not None
         assert bub.stderr.readline() == "here\n"
         bub.send_signal(signal.SIGINT)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from fakes.beside import LONGEST_TEST, check, live_beside
-from fakes.gateway import ROOT
+from fakes.command_line import ROOT
 from fakes.telegram import serving_bots
 
 from tests.compat.names import Names

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fakes.command_line import ROOT
+from fakes.command_line import SOURCES
 from fakes.screen import (
     Sitting,
 )
@@ -91,7 +91,7 @@ class Room:
         return Sitting(self.folder, "--config", str(self.file), "chat", *arguments, TEST_KEY="sk-test-key-1", **options)
 
     def run(self, *arguments: str, input: bytes, stdout: Any, **environment: str) -> subprocess.CompletedProcess[bytes]:  # noqa: A002
-        told = {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "TEST_KEY": "sk-test-key-1", **environment}
+        told = {"PYTHONPATH": SOURCES, "PYTHONIOENCODING": "utf-8", "TEST_KEY": "sk-test-key-1", **environment}
         return subprocess.run(
             [sys.executable, "-m", "bub", "--config", str(self.file), *arguments],
             cwd=self.folder,

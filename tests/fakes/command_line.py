@@ -9,11 +9,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
 
+SOURCES = os.pathsep.join((str(ROOT), str(ROOT / "plugins")))
+"""The `PYTHONPATH` of every process that a test starts: Bub and the plugins come from this checkout."""
+
 
 def bub(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """What `bub ARGUMENTS` prints in a folder, on a terminal's width of 80 cells unless `COLUMNS` says another."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("BUB_") or name == "BUB_HOME"}
-    told = {"NO_COLOR": "1", "COLUMNS": "80", "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
+    told = {"NO_COLOR": "1", "COLUMNS": "80", "PYTHONPATH": SOURCES, "PYTHONIOENCODING": "utf-8"}
     return subprocess.run(
         [sys.executable, "-m", "bub", *arguments],
         cwd=folder,

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+from fakes.command_line import SOURCES
 
-ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 20.0
 
 POST = """
@@ -186,7 +186,7 @@ def gateway(
     `module` is run in the place of `bub`. Behind `longest` seconds it is killed, whatever became of the test.
     """
     (folder / "port").unlink(missing_ok=True)
-    told = {"PYTHONPATH": str(ROOT), "BUB_TRUST_WORKSPACE": "1", **environment}
+    told = {"PYTHONPATH": SOURCES, "BUB_TRUST_WORKSPACE": "1", **environment}
     with (
         (folder / "stdout").open("wb") as stdout,
         (folder / "stderr").open("wb") as stderr,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pexpect
 import pytest
 from conftest import Write
-from fakes.command_line import ROOT
+from fakes.command_line import SOURCES
 
 from bub.asking import Query
 from bub.cli.exits import exit_code
@@ -70,7 +70,7 @@ class Person:
             sys.executable,
             ["-m", "bub", *arguments],
             cwd=str(folder),
-            env={**own, "PYTHONPATH": str(ROOT), "TERM": "xterm", "NO_COLOR": "1", **QUICK, **environment},
+            env={**own, "PYTHONPATH": SOURCES, "TERM": "xterm", "NO_COLOR": "1", **QUICK, **environment},
             dimensions=(40, 100),
             timeout=20,
             encoding="utf-8",
@@ -100,7 +100,7 @@ def limited(folder: Path, limit: Callable[[], None], *arguments: str | Path) -> 
     return subprocess.run(
         [sys.executable, "-m", "bub", "--config", "pipelines.yaml", "onboard", "--non-interactive", *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": SOURCES, "PYTHONDONTWRITEBYTECODE": "1"},
         preexec_fn=limit,
         capture_output=True,
         text=True,

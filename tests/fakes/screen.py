@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pexpect
 import pyte
-from fakes.command_line import ROOT
+from fakes.command_line import SOURCES
 
 PATIENCE = 20.0
 ENTER, ALT_ENTER, TAB, UP = "\r", "\x1b\r", "\t", "\x1b[A"
@@ -44,7 +44,7 @@ class Sitting:
         **environment: str,
     ) -> None:
         own = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS", "LINES")}
-        told = {"TERM": "xterm-256color", "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"}
+        told = {"TERM": "xterm-256color", "PYTHONPATH": SOURCES, "PYTHONIOENCODING": "utf-8"}
         self.raw = ""
         self._is_xterm, self._is_tmux = "XTERM_VERSION" in environment, "TMUX" in environment
         self._screen = pyte.HistoryScreen(columns, rows, history=1000, ratio=0.5)
