@@ -98,6 +98,13 @@ class Batch:
         )
         return replace(self.message, session_id=came.session_id)
 
+    def complete_drafts(self, replies: Sequence[ChannelMessage]) -> Sequence[ChannelMessage]:
+        """Its replies, those that complete drafts included: a message that its turn has taken may have one, too."""
+        replies = with_draft(replies, self.message)
+        answered = {(one.channel, one.chat_id, one.answers) for one in replies}
+        left = [one for one in self.taken if one.draft and (one.channel, one.chat_id, one.message_id) not in answered]
+        return [*replies, *map(_no_answer, left)]
+
     def tell(self, channel: Channel, event: StreamEvent) -> Any:
         """Tell the channel of an event of the answer."""
         if event.kind == "final":
@@ -178,13 +185,6 @@ def with_draft(replies: Sequence[ChannelMessage], asked: ChannelMessage) -> Sequ
         if (reply.channel, reply.chat_id) == (asked.channel, asked.chat_id):
             return [*replies[:index], replace(reply, draft=reply.draft or asked.draft), *replies[index + 1 :]]
     return [*replies, _no_answer(asked)] if asked.draft else replies
-
-
-def with_drafts_of(taken: Iterable[ChannelMessage], replies: Sequence[ChannelMessage]) -> Sequence[ChannelMessage]:
-    """The replies of a turn, and a blank one for each message that it has taken, has a draft and got no reply."""
-    answered = {(one.channel, one.chat_id, one.answers) for one in replies}
-    left = [one for one in taken if one.draft and (one.channel, one.chat_id, one.message_id) not in answered]
-    return [*replies, *map(_no_answer, left)]
 
 
 def _no_answer(asked: ChannelMessage) -> ChannelMessage:

@@ -22,16 +22,7 @@ from bub.channels.message import COMMAND, NOWHERE, ChannelMessage
 from bub.envelope import Envelope, content_of
 from bub.inbox.apology import INTERRUPTED, apology, note_end
 from bub.inbox.approvals import Approvals, TurnCalls
-from bub.inbox.batch import (
-    Batch,
-    as_one,
-    may_steer,
-    profile_named,
-    surface_of,
-    tell_answered,
-    with_draft,
-    with_drafts_of,
-)
+from bub.inbox.batch import Batch, as_one, may_steer, profile_named, surface_of, tell_answered, with_draft
 from bub.inbox.framework import Framework
 from bub.inbox.ledger import Ledger, origin_of
 from bub.inbox.schedules.session import SessionSchedules, current_schedules
@@ -365,7 +356,7 @@ class Dispatcher:
         channel = self._channels[batch.message.channel]
         is_shown = channel.role == "interface"  # it shows by itself how an answer ended
         note = [] if is_shown else note_end(batch.message, batch.replies, batch.end)
-        replies = with_drafts_of(batch.taken, with_draft([*batch.replies, *note], batch.message))
+        replies = batch.complete_drafts([*batch.replies, *note])
         await self._ledger.finish(batch.ids, replies)
         tell_answered(self._channels, batch.items, replies)
 
