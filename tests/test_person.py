@@ -20,15 +20,16 @@ from typing import Any
 
 import pytest
 import trio
-from fakes.command_line import bub
+from fakes.command_line import ROOT, bub
 from msgspec.structs import replace
 
 from bub import BubFramework
 from bub.base.surfaces import Surface
 from bub.errors import BubError
-from bub.pipeline.plan.layers.person import read_person
+from bub.pipeline.plan.layers.person import INHERITED, read_person
 from bub.pipeline.plan.plan import make_plan
 from bub.pipeline.source.merge import load_text
+from bub.pipeline.source.schemas import settings_schema
 from bub.runtime.profile_settings import SettingsResolver
 
 LISTENER = Path(__file__).parent / "fakes" / "listener.py"
@@ -564,7 +565,14 @@ def settings_in(house: House, **more: Any) -> Mapping[str, Any]:
     return framework.settings
 
 
-def test_five_settings_hold_and_no_other(house: House) -> None:
+def test_what_holds_in_every_folder_are_settings_that_the_page_names() -> None:
+    page = " ".join((ROOT / "docs" / "configuration.md").read_text(encoding="utf-8").split())
+    *names, last = (f"`{name}`" for name in INHERITED)
+    assert set(INHERITED) <= settings_schema()["properties"].keys()
+    assert f"Bub still uses four settings of your own file there: {', '.join(names)} and {last}." in page
+
+
+def test_four_settings_hold_and_no_other(house: House) -> None:
     house.put(
         house.home / "pipelines.yaml",
         """

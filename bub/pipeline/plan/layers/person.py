@@ -1,6 +1,6 @@
 """What a person's own file sets in every folder: the model and what belongs to it, never a key without its address.
 
-The file is `$BUB_HOME/pipelines.yaml`, with the `.env` beside it. Other folders inherit five of its settings. An entry
+The file is `$BUB_HOME/pipelines.yaml`, with the `.env` beside it. Other folders inherit four of its settings. An entry
 of a provider is taken whole or not at all: if anything else says a word about that provider, the person's key for it
 is left out, so that no folder can have it sent elsewhere.
 """
@@ -40,8 +40,8 @@ from bub.secrets.names import SECRET_HEADER
 
 UNUSABLE = "B226"
 
-INHERITED = ("model", "fallback_models", PROVIDERS_KEY, "reasoning", "language")
-"""The settings that hold in every folder, as far as the schema knows them; any other is of the folder alone."""
+INHERITED = ("model", "fallback_models", PROVIDERS_KEY, "reasoning")
+"""The settings that hold in every folder; any other is of the folder alone."""
 
 LAYER = "your own file"
 """What the layer is called where people read where a value comes from."""
@@ -149,8 +149,7 @@ def _read(document: Document, environ: Environment) -> Person:
     kept = for_the_same_provider(plain, [one.settings for one in said])
     provider = provider_of(kept.get("model"))
     general = [name for name in GENERAL if provider and kept.get(name)]
-    names = [name for name in INHERITED if name in schema["properties"]]
-    settings = {name: kept[name] for name in names if name in kept}
+    settings = {name: kept[name] for name in INHERITED if name in kept}
     written = merge(node, _node_of(variables))
     if general:  # the entry of the model's provider, written short
         entries = settings.get(PROVIDERS_KEY)
@@ -160,7 +159,7 @@ def _read(document: Document, environ: Environment) -> Person:
         short = Node({name: found for name in general if (found := written.get(name)) is not None}, written.place)
         entry = Node({provider: short}, written.place)
         written = merge(Node({PROVIDERS_KEY: entry}, written.place), written)
-    inherited = Node({name: child for name, child in written.items() if name in names}, written.place)
+    inherited = Node({name: child for name, child in written.items() if name in INHERITED}, written.place)
     root = Node({"settings": inherited}, written.place)
     return Person(document.file, Layer(LAYER, document.file, relabel(root, LAYER)), settings)
 
