@@ -199,7 +199,7 @@ def test_a_gate_that_becomes_another_kind_guards_nothing() -> None:
 def test_words_that_are_read_before_they_are_judged_are_dangerous() -> None:
     judged = child("takes: [prompt]", "takes: [model_output]").replace("before: run_model", "after: run_model")
     told = judged.replace("stages: {", "stages: {run_model: {show: at_once}, ")
-    why = "what is streamed is shown before the checks below have spoken"
+    why = "Bub shows streamed text before the checks below have judged it"
     assert dangers(judged, told) == [f"`show` of stage `run_model` is `at_once` (was `checked`): {why}"]
     assert dangers(told, judged) == []
     assert changes(judged, told.replace("at_once", "checked")) == []
@@ -376,7 +376,7 @@ def test_what_is_gone_is_told_where_it_stood() -> None:
     slow = child("{before: run_model}", "{before: run_model, timeout: 5s}")
     [change] = changes(slow, CHILD)
     assert (change.message, str(change.place)) == (
-        "`timeout` of gate `moderate` is not set (was `5s`): a plugin that hangs there holds the turn without an end",
+        "`timeout` of gate `moderate` is not set (was `5s`): if a plugin hangs there, the turn never ends",
         "pipelines.yaml:5:40",
     )
 
@@ -478,12 +478,12 @@ def test_routes_tell_who_gets_which_profile() -> None:
     ]
     assert messages(with_routes(one), with_routes(one, two)) == ["all messages get profile `a`"]
     assert messages(with_routes(two), with_routes()) == [
-        "all messages no longer get profile `a` by a route of their own: strangers get what profile `a` did not let"
+        "all messages no longer get profile `a` by a route of their own: strangers may do more than profile `a` let"
         " them: tool `*` may be used, and 1 more"
     ]
     three = "{match: {channel: y}, profile: b}"
     assert messages(with_routes(one, three, two), with_routes(three, two, one)) == [
-        "the route of messages with channel `x`, chat_id `1` to profile `a` is asked at another place"
+        "the route of messages with channel `x`, chat_id `1` to profile `a` is at another place among the routes"
     ]
 
 
@@ -522,7 +522,7 @@ def test_where_messages_and_keys_go_is_dangerous() -> None:
 
 def test_where_messages_lie_is_told_without_a_password() -> None:
     old = "version: 1\nextends: bub:default\nsettings: {gateway: {store: 'redis://:hunter2@a.example'}}\n"
-    change = "`redis://…@b.example` (was `redis://…@a.example`): all messages and tapes lie there"
+    change = "`redis://…@b.example` (was `redis://…@a.example`): all messages and tapes go there"
     assert dangers(old, old.replace("a.example", "b.example")) == [f"`settings.gateway.store` is {change}"]
 
 

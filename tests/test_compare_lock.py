@@ -40,7 +40,7 @@ def test_what_a_lock_accepts_by_now_is_dangerous(folder: Folder) -> None:
 
     (change,) = since_head(folder).changes
     assert (change.kind, change.severity) == ("code.accepted", "danger")
-    assert change.message == "the lock accepts of plugin `radio`: ~ description of tool `radio.play`"
+    assert change.message == "the lock accepts a change of plugin `radio`: ~ description of tool `radio.play`"
 
 
 def test_a_lock_that_is_gone_is_dangerous_and_one_that_came_is_not(folder: Folder) -> None:

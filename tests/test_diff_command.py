@@ -402,7 +402,7 @@ HOSTILE = "`x`</code></details>\n# @octocat <img src=x onerror=y> [a](https://ev
 def test_a_file_with_mistakes_is_compared_and_they_are_counted(files: Path, write: Callable[[str, str], Path]) -> None:
     write("work/broken.yaml", f"{NEW}    oops: 1\n    settings: {{max_tokens: many}}\n")
     code, told, trouble = diff(files, "old.yaml", "broken.yaml")
-    assert (code, trouble) == (1, "bub: broken.yaml has 2 errors, so it is compared as far as it can be read\n")
+    assert (code, trouble) == (1, "bub: broken.yaml has 2 errors, so Bub compares only what it can read of it\n")
     assert "plugin `shell` will be imported from `plugins/shell.py`  broken.yaml:5:30\n" in told
     assert diff(files, "broken.yaml", "broken.yaml")[:2] == (
         0,

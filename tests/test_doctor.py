@@ -137,7 +137,7 @@ def test_what_is_sound_ends_with_0_and_the_server_is_asked_once(model: Server, t
         *["channels", "channels", "tapes", "home", "log", "workspace", "clock", "terminal"],
     ]
     assert [(check["check"], check["message"]) for check in found["checks"] if check["status"] != "ok"] == [
-        ("lock", "there is none, so a start takes plugins and packages as they are"),
+        ("lock", "there is no lock, so Bub starts with any plugins and packages"),
         ("channels", "telegram: not set up"),
     ]
     assert model.asked == [("/v1/models", f"Bearer {KEY}")]
@@ -220,7 +220,7 @@ def test_a_reference_that_does_not_fit_its_setting_is_told_with_its_place(write:
     file = write("pipelines.yaml", f'{PIPELINE}settings: {{retries: "${{env:NOBODY_SET_IT:-many}}"}}\n')
     found = checked(file, offline=True)["plugins"]
     assert (found.status, found.help) == ("broken", "`retries` takes a whole number")
-    assert re.search(r"what the reference stands for is not .* \(\S*pipelines\.yaml:\d+:\d+\)$", found.message)
+    assert re.search(r"the value of the reference is not .* \(\S*pipelines\.yaml:\d+:\d+\)$", found.message)
 
 
 # Plugins and channels
@@ -519,7 +519,7 @@ def test_one_check_that_fails_leaves_the_others_alone() -> None:
         "waits": "broken",
         "works": "ok",
     }
-    assert found["fails"].message == "it cannot be looked at: ValueError: a bug"
+    assert found["fails"].message == "the check failed: ValueError: a bug"
     assert (found["stops"].message, found["stops"].help) == ("it is so", "do that")
 
 
@@ -542,13 +542,13 @@ def test_the_last_line_counts() -> None:
 
 def test_what_confines_commands_is_told(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     unconfined = checked(write("pipelines.yaml", PIPELINE), offline=True)["commands"]
-    assert unconfined.message.startswith("they reach whatever you reach; a `reach` ")
+    assert re.match("they reach everything that you reach; Bub could (not )?enforce a `reach`", unconfined.message)
     monkeypatch.setattr(bubblewrap, "PROGRAM", "no-such-program")
     monkeypatch.setattr(landlock, "LEAST", 10_000)
     text = PIPELINE.replace("plugins: []", "plugins: [], reach: {}")
     found = checked(write("pipelines.yaml", text), offline=True)
     assert found["commands"].status == "broken"
-    assert found["commands"].message.startswith("they cannot be confined: bubblewrap is not installed; ")
+    assert found["commands"].message.startswith("Bub cannot confine them: bubblewrap is not installed; ")
     assert "B237" not in found["model"].message
 
 

@@ -39,8 +39,8 @@ async def test_a_store_says_what_it_keeps(tmp_path: Path, redis: RedisServer) ->
     version, partitions, memory, disk = said(await look(tmp_path, redis.address))
     assert version[0] == "ok"
     assert "Redis " in version[1]
-    assert partitions == ("ok", "nothing of this agent lies there: the first gateway makes the partitions")
-    assert memory == ("ok", "if its memory is full it takes nothing, and throws nothing away")
+    assert partitions == ("ok", "it has nothing of this agent yet: the first gateway makes the partitions")
+    assert memory == ("ok", "if its memory is full, Redis takes nothing new, and deletes nothing")
     assert disk[0] == "warn"
     assert "`appendonly` is off" in disk[1]
     assert redis.ask("DBSIZE") == 0

@@ -184,7 +184,7 @@ def test_a_value_knows_its_key() -> None:
         ("a: @x\n", "B001 1:4-1:6", "a value cannot begin with `@`"),
         ("a: *\n", "B001 1:4-1:5", "text that begins with `*` must be in quotes"),
         ("a: [*.py, b]\n", "B001 1:5-1:9", "text that begins with `*` must be in quotes"),
-        ("a: *x\n", "B001 1:4-1:6", "`*` refers to an anchor above, and there is none of this name"),
+        ("a: *x\n", "B001 1:4-1:6", "`*` refers to an anchor above, but no anchor has this name"),
         ('a: "x\nb: c\n', "B001 1:4-1:5", 'the quote " is opened here and never closed'),
         ("a: [1,\n", "B001 1:4-1:5", "the `[` opened here is not closed"),
         ("a: {b: 1\nc: 2\n", "B001 1:4-1:5", "the `{` opened here is not closed"),

@@ -133,7 +133,7 @@ def test_H15_an_argument_that_the_hook_does_not_have_does_not_compile(bub: Works
 def test_H15_an_argument_that_this_pipeline_does_not_offer_does_not_compile(bub: Workshop) -> None:
     finding = only_finding(bub, CLASSIC, wrong=Toy(load_state=lambda message: {}))
     assert finding.code == "B202"
-    assert "narrows it to session_id" in finding.message
+    assert "gives the hook only session_id" in finding.message
 
 
 def test_H15_a_manager_with_the_specs_refuses_it_at_once() -> None:

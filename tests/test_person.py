@@ -539,7 +539,7 @@ def test_a_key_in_a_folders_dotenv_leaves_the_persons_address_out_and_the_run_sa
     heard, framework, told = house.run()
     assert heard == [] and "the provider of `model: lab:small` is not known" in told
     assert [(one.code, str(one.file)) for one in framework.warnings] == [("B225", ".env")]
-    assert f"your own address for `lab` is left out, since the variable {name} is set here" in str(
+    assert f"Bub ignores your own address for `lab`, because the variable {name} is set here" in str(
         framework.warnings[0]
     )
     assert "`settings.providers.lab.api_base`" in (framework.warnings[0].help or "")
@@ -696,9 +696,10 @@ def test_the_run_says_which_key_is_left_out_and_why(house: House) -> None:
     house.file("settings:\n  providers:\n    lab: {api_base: 'http://127.0.0.1:9/v1'}\n")
     done = bub(house.folder, "run", "hello", BUB_HOME=str(house.home), BUB_TRUST_WORKSPACE="1", BUB_RETRIES="0")
     assert done.stderr.splitlines()[0] == (
-        "pipelines.yaml:5:5: warning[B225] your own key for `lab` is left out, since `settings.providers.lab.api_base` "
-        "is set here (a key and its address stay together: give the key here as "
-        f"`settings.providers.lab.api_key`, or leave `lab` to {house.home}/pipelines.yaml)"
+        "pipelines.yaml:5:5: warning[B225] Bub ignores your own key for `lab`, because"
+        " `settings.providers.lab.api_base` is set here (a key and its address stay together: write the key here as "
+        f"`settings.providers.lab.api_key`, or write nothing about `lab` here, so that Bub uses"
+        f" {house.home}/pipelines.yaml)"
     )
 
 
@@ -719,7 +720,7 @@ def test_of_an_own_file_with_errors_nothing_holds_and_the_run_says_so(house: Hou
     framework = BubFramework(workspace=house.folder)
     framework.load_hooks()
     (warning,) = framework.warnings
-    assert (warning.code, "nothing of your own file holds here" in warning.message) == ("B226", True)
+    assert (warning.code, "Bub uses nothing of your own file here" in warning.message) == ("B226", True)
     assert framework.settings == {}
 
 

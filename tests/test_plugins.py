@@ -247,7 +247,7 @@ class TestWhatAPluginMayBe:
             ("class plugin:\n    def __init__(self, a, b): pass", "it wants (a, b)"),
             ("async def plugin(framework): return object()", "cannot be async"),
             ("def plugin(): pass", "returned None"),
-            ("plugin = object()\n@hookimpl\ndef build_prompt(): pass", "would never be called"),
+            ("plugin = object()\n@hookimpl\ndef build_prompt(): pass", "Bub would never call them"),
         ],
     )
     def test_what_cannot_be_a_plugin_is_said_plainly(self, tmp_path: Path, source: str, complaint: str) -> None:

@@ -57,9 +57,14 @@ def test_a_template_is_filled_and_keeps_only_the_lines_of_tools_that_are_there()
 @pytest.mark.parametrize(
     ("template", "message", "place", "advice"),
     [
-        ("a\nIn {{foldr}}", "`{{foldr}}` stands for nothing", (2, 4), "did you mean `folder`?"),
-        ("{{date}}", "`{{date}}` stands for nothing", (1, 1), "it changes, so it goes with each message"),
-        ("{{xyz}}", "`{{xyz}}` stands for nothing", (1, 1), "there are folder, system, shell"),
+        ("a\nIn {{foldr}}", "`{{foldr}}` is not a placeholder", (2, 4), "did you mean `folder`?"),
+        (
+            "{{date}}",
+            "`{{date}}` is not a placeholder",
+            (1, 1),
+            "this value changes, so Bub sends it with each message",
+        ),
+        ("{{xyz}}", "`{{xyz}}` is not a placeholder", (1, 1), "the placeholders are folder, system, shell"),
         ("{{with}} a", "`{{with}}` does not say with which tool", (1, 1), "write it as `{{with bash}}`"),
         ("a {{with bash}} b", "`{{with bash}}` is not at the beginning of its line", (1, 3), "begin the line with it"),
     ],
@@ -87,7 +92,7 @@ def test_a_template_of_the_settings_is_checked_before_a_turn(tmp_path: Path) -> 
     (tmp_path / "own.md").write_text("You are {{nme}}.", encoding="utf-8")
     (wrong,) = check_file(file).diagnostics
     assert (wrong.code, wrong.severity) == ("B108", "error")
-    assert wrong.message == "own.md:1:9: `{{nme}}` stands for nothing"
+    assert wrong.message == "own.md:1:9: `{{nme}}` is not a placeholder"
     (tmp_path / "own.md").write_text("x" * 70_000, encoding="utf-8")
     (large,) = check_file(file).diagnostics
     assert "more than 64 KB" in large.message

@@ -446,7 +446,7 @@ MISTAKES = [
         "B160",
         "extends: bub:default\nplugins: {house: {path: «/nowhere/house.py»}}\nprofiles: {default: {plugins: [house]}}",
         "plugin `house`: the file /nowhere/house.py does not exist",
-        "`path` is relative to the pipeline file that says it",
+        "`path` is relative to the pipeline file that has it",
         ("{path: /nowhere/house.py}", "{optional: true}"),
     ),
     Mistake(

@@ -33,8 +33,8 @@ MISTAKES = [
     Mistake(
         "B242",
         f'{TELEGRAM}schedules: {{morning: {{cron: «"0 8 31 2 *"», message: hi, session: "telegram:7"}}}}',
-        "schedule `morning`: `0 8 31 2 *` never comes: no day is like that",
-        "name a day that its month has",
+        "schedule `morning`: `0 8 31 2 *` never fires: no day is like that",
+        "choose a day that the month has",
         ("31 2", "28 2"),
     ),
     Mistake(

@@ -50,14 +50,14 @@ MISTAKES = [
     Mistake(
         "B233",
         profile('{allow: [bash], ask: [bash], unasked: {bash: [ls, «"ls | wc"»]}}'),
-        "no command ever begins with `ls | wc`, since only one simple command needs no question",
-        "write the words that it begins with, without signs of the shell, such as `git log`",
+        "no command ever begins with `ls | wc`: without a question, Bub runs only one simple command",
+        "write the first words of the command, without signs of the shell, such as `git log`",
         ("ls | wc", "wc"),
     ),
     Mistake(
         "B233",
         profile("{allow: [bash], ask: [bash], unasked: {bash: [«git commit»]}}"),
-        "no command ever begins with `git commit`: of git, only what reads needs no question",
+        "no command ever begins with `git commit`: without a question, Bub runs only commands of git that read",
         "these do: blame, cat-file, diff, grep, log, ls-files, ls-tree, merge-base, rev-list, rev-parse, shortlog,"
         " show, status",
         ("git commit", "git log"),
@@ -65,7 +65,7 @@ MISTAKES = [
     Mistake(
         "B233",
         profile("{allow: [bash], ask: [bash], unasked: {bash: [«/usr/bin/env»]}}"),
-        "`/usr/bin/env` lets every command through, since `/usr/bin/env` runs what it is given",
+        "`/usr/bin/env` lets every command through, because `/usr/bin/env` runs any other program",
         "add the words that follow, such as `python -m pytest`",
         ("/usr/bin/env", "ls"),
     ),

@@ -183,7 +183,7 @@ SUBSCHEMA = {"additionalProperties": {"$ref": "https://example.com/schema.json"}
         ),
         (
             {"$id": "https://example.com/a"},
-            "brings settings.schema.json, which uses `$id`; keep to `$ref` with `#/$defs/…`",
+            "brings settings.schema.json, which uses `$id`; use only `$ref` with `#/$defs/…`",
         ),
         ('{"title": "' + "x" * 1_000_000 + '"}', "brings settings.schema.json, which is larger than 1 MB"),
     ],

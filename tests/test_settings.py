@@ -190,7 +190,7 @@ def test_a_number_out_of_bounds_is_told_its_bounds(inner: dict[str, object], sai
     assert (found.code, found.message) == ("B034", f"the environment variable `BUB_RETRIES` {said}")
     root = load_text("settings: {retries: '${env:N}'}").root
     _, (found,) = resolve_settings(root, {"N": value}, base=None, schema=schema)
-    assert found.message == f"what the reference stands for {said}"
+    assert found.message == f"the value of the reference {said}"
     assert found.range.start.line == 1
 
 

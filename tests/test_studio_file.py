@@ -184,7 +184,7 @@ def test_a_file_with_a_secret_in_plain_text_is_shown_without_it_and_not_written(
 def test_a_text_is_proved_with_the_plugins_that_are_loaded(framework: BubFramework, folder: Path) -> None:
     good = FILE.replace("timeout: 5s", "timeout: 6s")
     answer = proved(framework, good)
-    assert answer["outcome"] == "ok" and "server `idle`, so it is never used" in said(answer)
+    assert answer["outcome"] == "ok" and "server `idle`, so Bub never uses the server" in said(answer)
     assert "bub prove" in answer["words"]
     unguarded = good.replace("moderate: {before", "other: {hook: gate_of_nobody, kind: gate, before")
     answer = proved(framework, unguarded)

@@ -77,7 +77,7 @@ def _tell_mistakes(comparison: Comparison) -> None:
     for file in files:
         count = sum(finding.file == file for finding in comparison.mistakes)
         errors = f"{count} errors" if count > 1 else "1 error"
-        print(printable(f"bub: {file} has {errors}, so it is compared as far as it can be read"), file=sys.stderr)
+        print(printable(f"bub: {file} has {errors}, so Bub compares only what it can read of it"), file=sys.stderr)
 
 
 def _print(comparison: Comparison, title: str, form: ChangeFormat) -> None:

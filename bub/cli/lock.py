@@ -108,7 +108,7 @@ def _make(document: Document, options: Options, name: str | None) -> tuple[tuple
 
         proposal = propose(file, old, found, partial(resolve, watch=watch), name)
     if old is not None and not proposal.differs:
-        print(f"{file.name} holds already what there is", file=sys.stderr)
+        print(f"{file.name} is up to date", file=sys.stderr)
         return (), False
     changes = proposal.changes
     if old is not None:

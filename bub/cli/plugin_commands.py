@@ -22,7 +22,7 @@ def plugin_command(name: str, options: Options) -> TyperCommand | TyperGroup:
     try:
         app = open_framework(options, ask=False).create_cli_app()
     except BubError as error:
-        way_out = f"plugins could not be asked for it: {error}"
+        way_out = f"Bub could not ask the plugins for this command: {error}"
     else:
         group = typer.main.get_group(app)
         command = group.commands.get(name)

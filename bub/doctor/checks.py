@@ -60,7 +60,7 @@ class Patient:
     found: Found | None = None
     findings: Sequence[Diagnostic] = ()
     trusted: bool = False
-    unloaded: str = "they were not looked at"
+    unloaded: str = "they were not checked"
     served: Served | None = None
     profile: str | None = None
 
@@ -76,7 +76,7 @@ class Patient:
 
     def skip(self, subject: str) -> list[Check]:
         """Return the check of something that is unknown without loaded plugins."""
-        return [Check(subject, "skipped", f"not known, since the plugins are not loaded: {self.unloaded}")]
+        return [Check(subject, "skipped", f"not known, because the plugins are not loaded: {self.unloaded}")]
 
 
 Look: TypeAlias = Callable[[Patient], Awaitable[Sequence[Check]]]
@@ -107,9 +107,9 @@ async def _run_check(patient: Patient, subject: str, look: Look, patience: float
             return [Check(subject, "broken", str(error), error.help or "")]
         except (Exception, SystemExit) as error:  # noqa: BLE001 (the code of plugins is asked: it may raise anything)
             log_exception("doctor.check_failed", error, check=subject)
-            what = f"it cannot be looked at: {type(error).__name__}: {error}"
+            what = f"the check failed: {type(error).__name__}: {error}"
             return [Check(subject, "broken", what, "the details are in the log")]
-    return [Check(subject, "broken", f"not known: it took longer than {patience:g} s", "see what keeps it waiting")]
+    return [Check(subject, "broken", f"not known: it took longer than {patience:g} s", "find out what it waits for")]
 
 
 def merge_profiles(told: Iterable[tuple[str, Check]]) -> list[Check]:

@@ -24,21 +24,21 @@ async def look_at_commands(patient: Patient) -> Sequence[Check]:
 def _look_at_machine() -> Check:
     ways, lacks = find_ways()
     if ways:
-        return Check(SUBJECT, "ok", f"a `reach` would be enforced with {next(iter(ways))}")
-    return Check(SUBJECT, "ok", f"a `reach` could not be enforced: {'; '.join(lacks)}")
+        return Check(SUBJECT, "ok", f"Bub could enforce a `reach` with {next(iter(ways))}")
+    return Check(SUBJECT, "ok", f"Bub could not enforce a `reach`: {'; '.join(lacks)}")
 
 
 def _look_at_profile(patient: Patient) -> Check:
     seen = patient.seen
     if seen.confinement is None:
         machine = _look_at_machine()
-        return Check(SUBJECT, "ok", f"they reach whatever you reach; {machine.message}")
+        return Check(SUBJECT, "ok", f"they reach everything that you reach; {machine.message}")
     try:
         walls = build_walls(seen.confinement, patient.workspace, seen.own_files, patient.environ)
         way = choose_way(walls)
     except UnconfinableError as error:
         advice = "install bubblewrap, or change `reach` of the profile"
-        return Check(SUBJECT, "broken", f"they cannot be confined: {error}", advice)
+        return Check(SUBJECT, "broken", f"Bub cannot confine them: {error}", advice)
     unseen = ", ".join(_unseen(walls, patient.environ.get("PATH", os.defpath)))
     shut = f"; they see no program in {unseen}, of PATH" if unseen else ""
     return Check(SUBJECT, "ok", f"{way} confines them to what `reach` lists{shut}")

@@ -22,7 +22,7 @@ async def look_at_lock(patient: Patient) -> Sequence[Check]:
 def _look(patient: Patient) -> list[Check]:
     file = lock_of(patient.found.path) if patient.found is not None and patient.found.path is not None else None
     if file is None or not os.path.lexists(file):
-        return [Check("lock", "skipped", "there is none, so a start takes plugins and packages as they are")]
+        return [Check("lock", "skipped", "there is no lock, so Bub starts with any plugins and packages")]
     try:
         lock = read_lock(file)
     except LockError as error:
@@ -37,4 +37,4 @@ def _look(patient: Patient) -> list[Check]:
     if not drifts:
         return [Check("lock", "ok", held)]
     told = "; ".join(map(str, drifts[:_MOST_TOLD])) + (f"; and {len(drifts) - _MOST_TOLD} more" if drifts[3:] else "")
-    return [Check("lock", "broken", f"{held}, and a start is refused: {told}", "`bub lock --check` shows all of it")]
+    return [Check("lock", "broken", f"{held}, and Bub does not start: {told}", "`bub lock --check` shows all of it")]

@@ -105,7 +105,7 @@ def _judge(endpoint: Endpoint, served: Served) -> Check:
         return Check("model", "ok", f"{_name(endpoint)}: the server is there, but does not list its models ({asked})")
     if not served.has(endpoint.model):
         near = did_you_mean(endpoint.model, served.models)
-        message = f"the server of {_name(endpoint)} does not have it among its {len(served.models)} models ({asked})"
+        message = f"the server of {_name(endpoint)} lists {len(served.models)} models, but not this one ({asked})"
         return Check("model", "warn", message, near or "check the name; some servers do not list all they have")
     return Check("model", "ok", f"{_name(endpoint)} ({asked})")
 

@@ -210,7 +210,7 @@ async def look_at_tapes(patient: Patient) -> Sequence[Check]:
     """Check that the tape store opens and can be written to, and how much there is."""
     async with _store(patient) as store:
         if store is None:
-            return [Check("tapes", "warn", "no plugin brings a tape store, so nothing is kept", "list one")]
+            return [Check("tapes", "warn", "no plugin brings a tape store, so Bub keeps no tapes", "list one")]
         place = place_of(store)
         if place is not None and not place.exists():
             return [Check("tapes", "ok", f"{place}, made when the first message comes")]

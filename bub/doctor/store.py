@@ -41,7 +41,7 @@ def _judge(address: StoreAddress, found: Examination) -> Iterator[Check]:
 
 def _judge_partitions(address: StoreAddress, found: Examination) -> Check:
     if not found.partitions:
-        return _check("ok", "nothing of this agent lies there: the first gateway makes the partitions")
+        return _check("ok", "it has nothing of this agent yet: the first gateway makes the partitions")
     told = f"{found.partitions} partitions, format {found.format}"
     if found.format > FORMAT:
         return _check("broken", f"{told}: it was made by a newer Bub", "update this one")
@@ -53,22 +53,22 @@ def _judge_partitions(address: StoreAddress, found: Examination) -> Check:
 
 def _judge_memory(found: Examination) -> Check:
     if found.policy in ("noeviction", ""):
-        return _check("ok", "if its memory is full it takes nothing, and throws nothing away")
-    told = f"`maxmemory-policy` is {found.policy}: if its memory is full it throws away what waits, and leases"
+        return _check("ok", "if its memory is full, Redis takes nothing new, and deletes nothing")
+    told = f"`maxmemory-policy` is {found.policy}: if its memory is full, Redis deletes waiting messages and leases"
     status: Status = "broken" if found.maxmemory else "warn"
     return _check(status, told, "set `maxmemory-policy noeviction`")
 
 
 def _judge_disk(found: Examination) -> Check:
     if not found.is_kept:
-        told = "`appendonly` is off: what came in since its last snapshot is lost if it ends"
+        told = "`appendonly` is off: if Redis ends, it loses everything since its last snapshot"
         return _check("warn", told, "set `appendonly yes`")
     if found.sync == "always":
-        return _check("ok", "all that it has acknowledged is on its disk")
+        return _check("ok", "everything that Redis has acknowledged is on its disk")
     if found.sync == "no":
-        told = "`appendfsync` is no: if its machine ends, what was acknowledged in half a minute may be lost"
+        told = "`appendfsync` is no: if the machine of Redis ends, the last half minute may be lost"
         return _check("warn", told, "set `appendfsync everysec`, or `always`")
-    return _check("ok", "if it ends, what it acknowledged in the last second may be lost (`appendfsync everysec`)")
+    return _check("ok", "if Redis ends, the last second may be lost (`appendfsync everysec`)")
 
 
 def _check(status: Status, message: str, remedy: str = "") -> Check:

@@ -31,7 +31,7 @@ async def look_at_telemetry(patient: Patient) -> Sequence[Check]:
     except BubError as error:
         return [Check(_SUBJECT, "broken" if is_meant else "warn", str(error), error.help or "")]
     checks = [
-        Check(_SUBJECT, "warn", f"{what} go nowhere: the environment names an address for the other only")
+        Check(_SUBJECT, "warn", f"{what} go nowhere: the environment names no address for them")
         for what, address in (("traces", destination.traces), ("metrics", destination.metrics))
         if not address
     ]

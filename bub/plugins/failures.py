@@ -47,8 +47,8 @@ def remedy_for(listed: ListedPlugin, error: BaseException) -> str:
         return error.help
     if isinstance(error, ImportError) and error.name and error.name.partition(".")[0] == OTHER:
         return (
-            f"it is written for the Bub on PyPI: say `plugins: {{{listed.name}: {{runtime: asyncio}}}}`, and its names "
-            f"are there (docs/reference-plugins.md); or take `{listed.name}` off the list"
+            f"it is written for the Bub on PyPI: say `plugins: {{{listed.name}: {{runtime: asyncio}}}}`, and Bub"
+            f" gives it those names (docs/reference-plugins.md); or take `{listed.name}` off the list"
         )
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"install the package that brings `{error.name}`, or take `{listed.name}` off the list"

@@ -132,7 +132,7 @@ class Search(msgspec.Struct):
                     "B161",
                     f"plugin `{name}` is listed twice",
                     place,
-                    help="list it once; the last in the list is asked first",
+                    help="list it once; Bub asks the last plugin of the list first",
                     related=[self.listing_of(name)],
                 )
                 continue
@@ -172,7 +172,7 @@ class Search(msgspec.Struct):
         else:
             problem = "does not exist"
         message = f"plugin `{name}`: the file {near} {problem}"
-        remedy = "`path` is relative to the pipeline file that says it"
+        remedy = "`path` is relative to the pipeline file that has it"
         self.findings.add("B160", message, said.place or self.places[name], help=remedy)
         self.statuses[name] = PluginStatus(name, "failed", source, message)
         return None
@@ -201,10 +201,10 @@ class Search(msgspec.Struct):
         sources = " and ".join(_describe(entry) for entry in entries)
         self.findings.add(
             "B161",
-            f"plugin `{name}` is brought by more than one package: {sources}",
+            f"more than one package brings plugin `{name}`: {sources}",
             place,
             severity=listed.severity,
-            help="uninstall the one that is not meant",
+            help="uninstall the package that you do not want",
         )
         self.statuses[name] = PluginStatus(name, "failed", sources, "brought by more than one package")
         return None

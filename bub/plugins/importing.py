@@ -93,7 +93,7 @@ def make_plugin(thing: object, framework: object, has_hooks: Callable[[object], 
         if chosen is None or isinstance(chosen, ModuleType):
             return thing
         if has_hooks(thing):
-            raise TypeError("the module has `plugin` and hook functions beside it, which would never be called")
+            raise TypeError("the module has hook functions beside `plugin`, and Bub would never call them")
         thing = chosen
     if not inspect.isclass(thing) and (not callable(thing) or has_hooks(thing)):
         return thing
@@ -118,4 +118,4 @@ def _arguments(make: Callable[..., Any], framework: object) -> tuple[object, ...
         except TypeError:
             continue
         return arguments
-    raise TypeError(f"it wants {signature}, but a plugin is made with the framework alone or with nothing")
+    raise TypeError(f"it wants {signature}, but Bub passes only the framework, or nothing")

@@ -184,7 +184,7 @@ class _PluginLoad(msgspec.Struct):
             "B161",
             message,
             self.search.places[listed.name],
-            help="list one of the two, or have each made as an object of its own",
+            help="list one of the two, or make a separate object for each",
             related=[self.search.listing_of(other.name)] if other.name in self.search.places else (),
         )
         self.search.statuses[listed.name] = PluginStatus(listed.name, "failed", listed.source, message)

@@ -86,7 +86,7 @@ def _foreign(value: Any, whole: Schema) -> Iterator[str]:
         return
     for name, inner in value.items():
         if name in _OWN_ADDRESSES and isinstance(inner, str):
-            yield f"uses `{name}`; keep to `$ref` with `#/$defs/…`"
+            yield f"uses `{name}`; use only `$ref` with `#/$defs/…`"
         elif name == "$ref" and isinstance(inner, str):
             if not isinstance(look_up(inner, whole), dict | bool):
                 yield f"refers to `{inner[:80]}`, which is not in it"

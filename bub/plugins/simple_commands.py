@@ -86,13 +86,13 @@ def explain_entry(entry: str) -> tuple[str, str] | None:
     is_whole = entry.rstrip().endswith(END)
     words = read_command(entry.rstrip().removesuffix(END))
     if words is None:
-        problem = f"no command ever begins with `{entry}`, since only one simple command needs no question"
-        return problem, "write the words that it begins with, without signs of the shell, such as `git log`"
+        problem = f"no command ever begins with `{entry}`: without a question, Bub runs only one simple command"
+        return problem, "write the first words of the command, without signs of the shell, such as `git log`"
     if len(words) == 1 and not is_whole and words[0].rpartition("/")[2] in _RUNS_ANYTHING:
-        problem = f"`{entry}` lets every command through, since `{words[0]}` runs what it is given"
+        problem = f"`{entry}` lets every command through, because `{words[0]}` runs any other program"
         return problem, "add the words that follow, such as `python -m pytest`"
     if is_git(words) and (is_whole or words[1:]) and not READING_GIT.intersection(words[1:2]):
-        problem = f"no command ever begins with `{entry}`: of git, only what reads needs no question"
+        problem = f"no command ever begins with `{entry}`: without a question, Bub runs only commands of git that read"
         return problem, f"these do: {', '.join(sorted(READING_GIT))}"
     return None
 

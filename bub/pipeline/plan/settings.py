@@ -316,7 +316,7 @@ def _type_references(
         elif isinstance(child.value, str) and lone_reference(child.value) is not None:
             value = _coerce(plain[name], inner, whole)
             if value is _UNREADABLE:
-                what = f"what the reference stands for {_refusal(plain[name], inner, whole)}"
+                what = f"the value of the reference {_refusal(plain[name], inner, whole)}"
                 wanted = _WORDS[_expected_type(inner, whole)]
                 findings.add("B034", what, child.place, path=below, help=f"`{name}` takes {wanted}")
                 del plain[name]

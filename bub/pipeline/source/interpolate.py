@@ -86,7 +86,7 @@ def parse_dotenv(text: str, *, file: str) -> tuple[dict[str, str], tuple[Diagnos
         if found is None:
             findings.warn(
                 "B033",
-                "this line is not `NAME=value` and is left out",
+                "this line is not `NAME=value`, so Bub ignores it",
                 Place(file, Range(Position(number, 1), Position(number, len(line) + 1))),
                 help="quotes around a value must be closed on the same line",
             )

@@ -226,7 +226,7 @@ def _open_source(path: Path, file: str, *, shipped: bool = False, tree: Tree = D
     if not shipped and leads_home(path, path.parent):
         raise UsageError(
             f"{file} is a link to one of Bub's own files",
-            help="remove the link: what your own file says of the model holds in every folder; "
+            help="remove the link: Bub uses the model of your own file in every folder; "
             "or name your own file with --config",
         )
     try:
@@ -337,7 +337,7 @@ def _parent_path(name: str, child: _Source) -> tuple[Path, str]:
         raise _NoParentError(
             "B021",
             f"`{name}` is one of Bub's own files",
-            "leave it out: what your own file says of the model holds in every folder",
+            "leave it out: Bub uses the model of your own file in every folder",
         )
     if not child.tree.identity(path).endswith(ENDINGS):
         raise _NoParentError(

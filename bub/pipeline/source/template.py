@@ -26,7 +26,7 @@ LONGEST_TEMPLATE = 64 * 1024
 PLACEHOLDERS = ("folder", "system", "shell")
 """What a template is filled with."""
 
-_CHANGES = "it changes, so it goes with each message instead (`settings.prompt.now`)"
+_CHANGES = "this value changes, so Bub sends it with each message (`settings.prompt.now`)"
 _NO_PLACEHOLDERS: Mapping[str, str] = MappingProxyType(dict.fromkeys(("date", "time", "now", "branch"), _CHANGES))
 """What people may look for, and why it is none."""
 
@@ -71,9 +71,9 @@ def template_mistakes(template: str) -> Iterator[TemplateMistake]:
             if name == "with":
                 message, advice = "`{{with}}` does not say with which tool", "write it as `{{with bash}}`"
             else:
-                message = f"`{{{{{name}}}}}` stands for nothing"
+                message = f"`{{{{{name}}}}}` is not a placeholder"
                 close = _NO_PLACEHOLDERS.get(name) or did_you_mean(name, PLACEHOLDERS)
-                advice = close or f"there are {', '.join(PLACEHOLDERS)}"
+                advice = close or f"the placeholders are {', '.join(PLACEHOLDERS)}"
             yield TemplateMistake(message, number, found.start() + 1, advice)
         for found in re.finditer(_WITH, line):
             if found.start():

@@ -130,7 +130,7 @@ def _second_colon(text: str, at: int, opened: int) -> Fault:
     return Fault(
         SYNTAX,
         "this key is indented deeper than the line above, which has a value already",
-        "give it the indentation of the line above, or take the value from that line",
+        "give it the indentation of the line above, or remove the value of that line",
         *_strip(text, line, at),
         related=("the value is here", start, end),
     )
@@ -158,7 +158,7 @@ def _no_key(text: str, at: int, opened: int) -> Fault:
     return Fault(
         SYNTAX,
         "this line is not indented like the entries it belongs to",
-        f"entries of one mapping begin in one column: column {column} for the one that begins in line "
+        f"all entries of a mapping begin in the same column: column {column} for the mapping that begins in line "
         f"{_line_number(text, opened)}",
         *_token(text, at),
         related=("the mapping begins here", *_token(text, opened)),

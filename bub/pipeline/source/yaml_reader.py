@@ -297,7 +297,7 @@ class _NodeBuilder:
         if name not in self._anchors and not self._is_left_out():
             self._add(
                 "B001",
-                "`*` refers to an anchor above, and there is none of this name",
+                "`*` refers to an anchor above, but no anchor has this name",
                 place,
                 'if it is meant as text, put it in quotes: "*…"',
             )

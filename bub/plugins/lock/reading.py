@@ -70,7 +70,7 @@ def lock_in(data: Mapping[str, Any], file: Path) -> Lock:
     tool = data.get("tool")
     said = tool.get("bub") if isinstance(tool, dict) else None
     if not isinstance(said, dict):
-        raise LockError(f"{file} says nothing of plugins: it has no `[tool.bub]`", help=_REMAKE)
+        raise LockError(f"{file} locks no plugins: it has no `[tool.bub]`", help=_REMAKE)
     if said.get("version") != VERSION:
         raise LockError(
             f"{file} has the form {said.get('version')!r}, and this Bub knows form {VERSION}",

@@ -37,11 +37,12 @@ def tell_left_out(inherited: Inherited, person: Person, said: Sequence[Said]) ->
         findings = Findings()
         findings.add(
             LEFT_OUT,
-            f"your own {lost} for `{provider}` is left out, since {what} is set here",
+            f"Bub ignores your own {lost} for `{provider}`, because {what} is set here",
             place,
             severity="warning" if is_missed else "note",
-            help=f"a key and its address stay together: give the {lost} here as "
-            f"`settings.providers.{provider}.{name}`, or leave `{provider}` to {person.file}",
+            help=f"a key and its address stay together: write the {lost} here as "
+            f"`settings.providers.{provider}.{name}`, or write nothing about `{provider}` here, so that Bub uses"
+            f" {person.file}",
         )
         yield from findings.items
 

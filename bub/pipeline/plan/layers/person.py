@@ -130,7 +130,7 @@ def _is_file(document: Document, file: str, own: Path) -> bool:
 
 def _unusable(own: Path, why: str, remedy: str | None) -> Person:
     findings = Findings()
-    findings.warn(UNUSABLE, f"nothing of your own file holds here: {why}", Place(str(own)), help=remedy)
+    findings.warn(UNUSABLE, f"Bub uses nothing of your own file here: {why}", Place(str(own)), help=remedy)
     return Person(str(own), Layer(LAYER, str(own), Node({}, Place(str(own)))), {}, tuple(findings.items))
 
 

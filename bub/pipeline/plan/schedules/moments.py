@@ -82,7 +82,7 @@ def check_moments(cron: str, zone: str) -> None:
                 help="write a number, `*`, a list `1,15`, a range `1-5`, or a step `*/5`",
             )
     if next(_moments(cron, place, _WITHOUT_YEAR), None) is None:
-        raise NeverError(f"`{cron}` never comes: no day is like that", help="name a day that its month has")
+        raise NeverError(f"`{cron}` never fires: no day is like that", help="choose a day that the month has")
 
 
 def moments_after(cron: str, zone: str, after: float) -> Iterator[float]:

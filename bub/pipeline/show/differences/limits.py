@@ -38,15 +38,15 @@ def _frees(limit: str, was: Plain, now: Plain) -> bool | str:
     if after <= before or (now is not None and after < before * _AS_GOOD_AS_NONE):
         return False
     if after == math.inf:
-        return "nothing bounds what is spent"
-    return f"the usual {after:.0f} holds in its place" if now is None else "it bounds next to nothing"
+        return "nothing limits what the agent spends"
+    return f"Bub uses the usual {after:.0f} instead" if now is None else "it is too high to limit much"
 
 
 def _lets_approve(path: tuple[str, ...], was: Fact, now: Fact) -> bool | str:
     """Return who may say yes to calls of tools now, if somebody may who could not."""
     had, has = ({str(one) for one in of.value} if isinstance(of.value, list) else set() for of in (was, now))
     more = sorted(has - had) if path[0] == "approvers" else []
-    return f"{', '.join(more)} may say yes to every call that is asked about" if more else False
+    return f"{', '.join(more)} may say yes to every call that needs a yes" if more else False
 
 
 def _number(limit: str, value: Plain) -> float:

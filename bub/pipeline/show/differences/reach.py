@@ -56,7 +56,7 @@ def _judge_folders(setting: Setting) -> str:
         for folder in _texts(setting.now)
         if folder not in had and (_is_kept_shut(folder) or not any(_lies_in(folder, other) for other in had))
     ]
-    return "the tools for files read and write what lies there" if more else ""
+    return "the tools for files read and write everything there" if more else ""
 
 
 def _lies_in(path: str, folder: str) -> bool:
@@ -73,7 +73,7 @@ def _is_kept_shut(path: str) -> bool:
 
 
 def _judge_variables(setting: Setting) -> str:
-    return "commands are given what is secret in them" if _texts(setting.now) - _texts(setting.was) else ""
+    return "commands get the secrets in these variables" if _texts(setting.now) - _texts(setting.was) else ""
 
 
 def _judge_private(setting: Setting) -> str:
@@ -82,7 +82,8 @@ def _judge_private(setting: Setting) -> str:
 
 
 def _judge_writing(setting: Setting) -> str:
-    return "who reaches the page changes what runs" if setting.now not in (None, False) and not setting.was else ""
+    opens = setting.now not in (None, False) and not setting.was
+    return "anybody who reaches the page can change what runs" if opens else ""
 
 
 def _judge_collector(setting: Setting) -> str:
@@ -99,7 +100,7 @@ def _judge_telling(setting: Setting) -> str:
 
 def _judge_page(setting: Setting) -> str:
     if setting.was is None and setting.now is not None:
-        return "who has its token says yes to what agents ask"
+        return "anybody who has its token can say yes to what agents ask"
     return _judge_listening(setting)
 
 
@@ -165,14 +166,14 @@ def _judge_client(setting: Setting) -> str:
     if key == "profiles" and _texts(setting.now) - _texts(setting.was):
         return "the program may ask more profiles"
     if key == "client_tools" and setting.now not in (None, False, "false") and setting.was is not True:
-        return "the program says which tools the model gets to see beside the profile's"
+        return "the program chooses tools that the model sees beside those of the profile"
     return ""
 
 
 def _judge_webhook(setting: Setting) -> str:
     """A webhook of the channel `http`: one more, one that more programs reach, one that calls back elsewhere."""
     if _is_new(setting):
-        return "who sends to one more webhook reaches the agent"
+        return "senders to one more webhook reach the agent"
     key = setting.path[3] if len(setting.path) > 3 else ""
     if key == "clients" and _texts(setting.now) - _texts(setting.was):
         return "more programs reach the agent"
@@ -204,7 +205,7 @@ def _judge_address(setting: Setting) -> str:
 
 
 def _judge_store(setting: Setting) -> str:
-    return "all messages and tapes lie there" if opens_address(setting.was, setting.now) else ""
+    return "all messages and tapes go there" if opens_address(setting.was, setting.now) else ""
 
 
 def _judge_headers(setting: Setting) -> str:

@@ -45,7 +45,7 @@ def opens_address(was: Plain, now: Plain) -> str:
     before = _normalized(was) if isinstance(was, str) else None
     if not isinstance(now, str) or not _leads_elsewhere(before, _normalized(now)):
         return ""
-    return "what is sent, tokens too, goes there"
+    return "Bub sends everything there, tokens too"
 
 
 def _leads_elsewhere(was: str | None, now: str) -> bool:

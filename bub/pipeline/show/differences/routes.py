@@ -52,7 +52,7 @@ def compare(old: Document, new: Document, samples: Iterable[Routed], stronger: S
     kept, were = [match for match in after if match in before], [match for match in before if match in after]
     for match in find_moved(were, kept):
         route, number = after[match], before[match].number
-        message = f"the route of {route.messages} to profile `{route.profile}` is asked at another place"
+        message = f"the route of {route.messages} to profile `{route.profile}` is at another place among the routes"
         danger = dangers.by_new.get(route.number) or dangers.by_old.get(number) or False
         changes.add("routes.moved", message, route.path, route.node.place, old=number, new=route.number, danger=danger)
 
@@ -68,7 +68,7 @@ class _Dangers:
                 continue
             more = stronger(routed.old, routed.new)
             if more:
-                why = f"strangers get what profile `{routed.old}` did not let them: {more}"
+                why = f"strangers may do more than profile `{routed.old}` let them: {more}"
                 self.by_new.setdefault(routed.after.number if routed.after is not None else None, why)
                 self.by_old.setdefault(routed.before.number if routed.before is not None else None, why)
 

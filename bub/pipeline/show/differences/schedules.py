@@ -11,9 +11,9 @@ from bub.pipeline.source.document import Node
 _KEYS = {
     "cron": "it may fire more often",
     "timezone": "",
-    "message": "nobody is there when the agent does what it says",
+    "message": "the agent does what the message says while nobody watches",
     "session": "somebody else gets the replies",
-    "profile": "another profile takes the turn, with what that one may do",
+    "profile": "another profile runs the turn, with its own rights",
     "catch_up": "",
 }
 """The keys that do something, each with why another value is dangerous, if it is."""
@@ -39,7 +39,7 @@ def compare(old: Plan, new: Plan, changes: Changes) -> None:
                 changes.add_differing(f"schedules.{key}", message, f"{path}.{key}", was, now, danger=why)
     for name, node in before.items():
         if name not in after:
-            message = f"schedule `{name}` fires no more"
+            message = f"schedule `{name}` no longer fires"
             changes.add("schedules.removed", message, f"{KEY}.{name}", node, old=node.plain())
 
 

@@ -15,7 +15,7 @@ from bub.secrets.verdict import is_named
 _TO_WHO_ASKED = tuple(f"{{{name}}}" for name in ADDRESS)
 """The address of a reply that goes back to where its message came from."""
 
-_ELSEWHERE = "what is said goes to another chat, too, or in its place"
+_ELSEWHERE = "replies go to another chat as well, or only to another chat"
 _SECRET = "a secret or a file of this machine becomes a part of the turn"
 
 

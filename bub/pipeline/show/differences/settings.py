@@ -39,7 +39,7 @@ def compare(old: Plan, new: Plan, changes: Changes) -> None:
         plain = tuple(node.plain() if node is not None else None for node in nodes)
         opening = find_opening(Setting(path, plain[0], plain[1], old, new))
         if _is_literal(nodes[1], path, lookups[1]) and path not in written and plain[1] not in written.values():
-            opening = Opening("settings.secret", "it is in the file for all who read it")
+            opening = Opening("settings.secret", "everybody who reads the file can read it")
         kind, danger = opening or ("settings.value", False)
         changes.add_differing(kind, message, name, was, now, danger=danger)
 

@@ -20,10 +20,10 @@ _CHECKING = ("claiming", "modifying")
 _MAKE_A_CHECK = ("enabled", "hook", "kind", "for_each", "changes", "when", "only", "takes")
 """The keys that say what a check of replies judges, and who does."""
 
-_HANGS = "a plugin that hangs there holds the turn without an end"
-_FAILS_OPEN = "what fails to check lets pass what it was to check"
-_SHOWN = "what is streamed is shown before the checks below have spoken"
-UNCHECKED = "what it held back or took out of replies is sent"
+_HANGS = "if a plugin hangs there, the turn never ends"
+_FAILS_OPEN = "if the check fails, Bub lets through what it had to check"
+_SHOWN = "Bub shows streamed text before the checks below have judged it"
+UNCHECKED = "Bub sends what it held back or took out of replies"
 """Why it is dangerous that a check of replies is gone, or judges less."""
 
 

@@ -31,16 +31,16 @@ def compare(old: Plan, new: Plan, changes: Changes) -> None:
         return
     place = Place(lock_of(Path(new.document.file)).name if after is not None else new.document.file)
     if before is None:
-        changes.add("code.locked", "a start refuses what is not as it was locked", "lock", place)
+        message = "Bub starts only with the plugins, packages and servers that the lock describes"
+        changes.add("code.locked", message, "lock", place)
     elif after is None:
-        message = "there is no lock any more: a start takes plugins, packages and servers as they are"
+        message = "there is no lock any more: Bub starts with any plugins, packages and servers"
         changes.add("code.unlocked", message, "lock", place, danger=True)
     else:
         for drift in dict.fromkeys(_drifts(old, new, before, after)):
             danger = drift.sign != "-"
-            changes.add(
-                "code.accepted", f"the lock accepts of {drift.subject}: {drift.line}", "lock", place, danger=danger
-            )
+            message = f"the lock accepts a change of {drift.subject}: {drift.line}"
+            changes.add("code.accepted", message, "lock", place, danger=danger)
 
 
 def _drifts(old: Plan, new: Plan, before: Lock, after: Lock) -> Iterator[Drift]:
