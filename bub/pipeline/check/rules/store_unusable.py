@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.util import find_spec
 
+from bub.base.installing.extras import install_command
 from bub.base.redis.address import SCHEMES, AddressError, StoreAddress
 from bub.pipeline.check.outline import Outline
 from bub.pipeline.check.schema_finding import LITERAL_SECRET
@@ -44,7 +45,7 @@ def check_stores(outline: Outline) -> None:
             remedy = "to use it for all profiles, write it in the `settings` of the file"
             findings.add(CODE, problem, node.where, severity="note", path=path, help=remedy)
         if find_spec("coredis") is None:
-            remedy = 'install it where the gateway runs: pip install "bub-pipelines[redis]"'
+            remedy = f"install it where the gateway runs; on this machine: `{install_command('redis')}`"
             findings.warn(
                 CODE, "this machine lacks the package coredis, which this store needs", node.where, help=remedy
             )
