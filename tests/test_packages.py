@@ -120,7 +120,7 @@ def test_a_package_for_a_newer_python_says_so_first(tmp_path: Path) -> None:
 def test_a_folder_is_built_only_if_somebody_says_so(tmp_path: Path) -> None:
     (tmp_path / "calm").mkdir()
     (tmp_path / "calm" / "setup.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    with pytest.raises(UsageError, match="has to be built, which runs code of it") as told:
+    with pytest.raises(UsageError, match="has to be built, and that runs its code") as told:
         check_early([read_source("./calm", tmp_path)], builds=False)
     assert "--build" in (told.value.help or "") and not (tmp_path / "ran").exists()
 
@@ -190,7 +190,7 @@ def test_what_a_package_brings_is_told_without_running_it(environment: Environme
         "settings: token, speed",
         "hook points in its code: system_prompt",
         "tools in its code: calm.down",
-        "asks for the package `bub`, another program: that is left out",
+        "asks for the package `bub`, another program: Bub leaves it out",
         "changed in this environment: bub-calm 0.9 → 1.0",
         "RUN AT EACH START of Python in this environment: calm.pth",
     ):
@@ -220,19 +220,31 @@ def test_a_plugin_that_needs_asyncio_is_told_by_what_it_imports(tmp_path: Path, 
 @pytest.mark.parametrize(
     ("name", "more", "said"),
     [
-        ("bub-calm", {"points": "[bub]\ntelegram = bub_calm\n"}, "brings a plugin `telegram`, and Bub has one"),
-        ("bub-calm", {"points": "[bub]\nbuiltin = bub_calm\n"}, "brings a plugin `builtin`, and Bub has one"),
-        ("bub-calm", {"points": "[bub]\nloud = bub_calm\n"}, "brings a plugin `loud`, and so does bub-loud"),
-        ("bub-calm", {"files": {"bub/agent/evil.py": ""}}, "would take the place of a file of Bub's own"),
-        ("bub-calm", {"files": {"Bub/__init__.py": ""}}, "would take the place of a file of Bub's own"),
-        ("bub-calm", {"files": {"bub.py": ""}}, "would take the place of a file of Bub's own"),
-        ("bub-calm", {"files": {"bub_plugins/telegram.py": ""}}, "would take the place of a file of Bub's own"),
-        ("bub-calm", {"files": {"bub_pipelines-9.data/x": ""}}, "of a file of Bub's own"),
+        (
+            "bub-calm",
+            {"points": "[bub]\ntelegram = bub_calm\n"},
+            "brings a plugin `telegram`, but Bub itself has a plugin of this name",
+        ),
+        (
+            "bub-calm",
+            {"points": "[bub]\nbuiltin = bub_calm\n"},
+            "brings a plugin `builtin`, but Bub itself has a plugin of this name",
+        ),
+        ("bub-calm", {"points": "[bub]\nloud = bub_calm\n"}, "brings a plugin `loud`, but bub-loud brings one, too"),
+        ("bub-calm", {"files": {"bub/agent/evil.py": ""}}, "would replace a file of Bub's own"),
+        ("bub-calm", {"files": {"Bub/__init__.py": ""}}, "would replace a file of Bub's own"),
+        ("bub-calm", {"files": {"bub.py": ""}}, "would replace a file of Bub's own"),
+        ("bub-calm", {"files": {"bub_plugins/telegram.py": ""}}, "would replace a file of Bub's own"),
+        ("bub-calm", {"files": {"bub_pipelines-9.data/x": ""}}, "would replace a file of Bub's own"),
         ("bub", {}, "it would install `bub`"),
         ("bub-calm", {"files": {"bub_loud/__init__.py": ""}}, "is a file of bub-loud"),
         ("bub-calm", {"files": {"lonely.py": ""}}, "which is there already"),
-        ("bub-calm", {"files": {"hidden.py": ""}, "unlisted": ["hidden.py"]}, "without saying so in its own list"),
-        ("bub-calm", {"points": "[bub]\na b = bub_calm\n"}, "is no name for one"),
+        (
+            "bub-calm",
+            {"files": {"hidden.py": ""}, "unlisted": ["hidden.py"]},
+            "but its own list of files does not name it",
+        ),
+        ("bub-calm", {"points": "[bub]\na b = bub_calm\n"}, "but a plugin cannot have this name"),
         ("bub-calm", {"points": "[console_scripts]\ncalm = bub_calm:main\n"}, "brings no plugin"),
     ],
 )

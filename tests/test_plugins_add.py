@@ -40,7 +40,7 @@ def test_a_plugin_is_installed_with_what_it_needs_after_two_questions_if_it_brin
     person = Person(True, True)
     assert add([str(wheel)], tmp_path, request_to, person) == {"calm": ""}
     assert person.asked == ["Install bub-calm?", "Install bub-calm all the same?"]
-    assert "Once loaded, it brings more than its code tells: the hook point load_state" in person.heard
+    assert "Once loaded, it brings more than its code shows: the hook point load_state" in person.heard
     assert set(request_to.environment.installed()) == {"bub-calm", "dep-one"}
     (added,) = read_added(request_to.home)
     assert (added.name, added.source, added.plugins) == ("bub-calm", str(wheel), ("calm",))
@@ -79,7 +79,7 @@ def test_a_broken_package_leaves_the_environment_as_it_was(
 ) -> None:
     wheel = write_wheel(tmp_path, "bub-calm", files={"bub_calm.py": code}, points=POINTS)
     before = files_below(request_to.environment.prefix)
-    with pytest.raises(BubError, match=f"bub-calm was not installed, since it does not load: .*{said}"):
+    with pytest.raises(BubError, match=f"bub-calm was not installed, because it does not load: .*{said}"):
         add([str(wheel)], tmp_path, request_to, Person(True))
     assert files_below(request_to.environment.prefix) == before and read_added(request_to.home) == ()
 
@@ -115,7 +115,7 @@ def test_a_damaged_record_is_no_empty_one(tmp_path: Path) -> None:
 def test_nobody_is_asked_where_nobody_can_answer(write: Write, tmp_path: Path) -> None:
     wheel = write_wheel(tmp_path, "bub-calm", points=POINTS)
     done = bub(tmp_path, "plugins", "add", str(wheel))
-    assert done.returncode == 2 and "look with --dry-run first, then say --yes" in done.stderr
+    assert done.returncode == 2 and "first look with --dry-run, then say --yes" in done.stderr
     done = bub(tmp_path, "plugins", "add", str(tmp_path), "--build", "--dry-run")
     assert done.returncode == 2 and "no terminal" in done.stderr
     done = bub(tmp_path, "plugins", "add", "bub", "--yes")

@@ -47,7 +47,7 @@ def person_for(*, yes: bool, dry_run: bool, build: bool = False) -> Person:
         require_person()
         if not yes and not can_ask():
             raise UsageError(
-                "there is no terminal to ask questions at", help="look with --dry-run first, then say --yes"
+                "there is no terminal to ask questions at", help="first look with --dry-run, then say --yes"
             )
     return Person(agrees=yes)
 

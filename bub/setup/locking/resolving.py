@@ -48,7 +48,7 @@ def resolve(wanted: Iterable[str], installed: Mapping[str, Installed], *, watch:
             elif importlib.util.find_spec("pip") is not None:
                 found = _ask_pip(workplace, watch)
             else:
-                raise BubError("there is neither uv nor pip, which know the hashes of packages", help="install uv")
+                raise BubError("there is neither uv nor pip to find the hashes of packages", help="install uv")
     return sorted(found, key=lambda package: str(package["name"]))
 
 
@@ -108,5 +108,5 @@ def _run(command: Sequence[str], workplace: Workplace, watch: Watch) -> None:
         program = Path(command[0]).name if "pip" not in command[3:4] else "pip"
         raise BubError(
             f"{program} does not find the packages that are installed: {last}",
-            help=f"check the network and the index that they came from, then {_AGAIN}",
+            help=f"check the network and the package index, then {_AGAIN}",
         )

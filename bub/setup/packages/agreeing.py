@@ -66,8 +66,8 @@ def agree(
         watch = watching(show, f"loading {names}")
         found = try_plugins(unpacked.runtimes, request.environment, workplace, watch)
     if found.problem:
-        problem = f"{names} was not installed, since it does not load: {found.problem}"
-        raise BubError(problem, help="tell whoever made it, or correct what it says; the environment is as it was")
+        problem = f"{names} was not installed, because it does not load: {found.problem}"
+        raise BubError(problem, help="tell its author, or correct what the message names; the environment is as it was")
     said, on_asyncio = [offer.code for offer in unpacked.offers], any(unpacked.runtimes.values())
     more = [
         *(
@@ -78,7 +78,7 @@ def agree(
         *(f"the tool {name}" for name in found.tools if not any(name in code.tools for code in said)),
     ]
     if more:
-        person.say(f"Once loaded, it brings more than its code tells: {', '.join(more)}")
+        person.say(f"Once loaded, it brings more than its code shows: {', '.join(more)}")
         if not person.confirm("plugins.more", f"Install {names} all the same?"):
             person.say("nothing was installed")
             return False

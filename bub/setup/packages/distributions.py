@@ -88,7 +88,7 @@ def read_metadata(data: bytes, file: str) -> Metadata:
     head = data.replace(b"\r\n", b"\n").partition(b"\n\n")[0].decode("utf-8", "replace")
     said = HeaderParser().parsestr(head)
     if not said["Name"] or not said["Version"]:
-        raise BubError(f"{file} says neither a name nor a version", help="tell whoever made the package")
+        raise BubError(f"{file} has no name or no version", help="tell whoever made the package")
     return Metadata(
         said["Name"].strip(),
         said["Version"].strip(),
@@ -106,7 +106,7 @@ def _read(file: Path, most: int) -> bytes:
         raise BubError(f"{file.parent.name}/{file.name} cannot be read: {explain_os_error(error)}") from None
     if len(data) > most:
         raise BubError(
-            f"{file.parent.name}/{file.name} is larger than {most // 1_000_000} MB, and each start would read it",
+            f"{file.parent.name}/{file.name} is larger than {most // 1_000_000} MB, and Bub reads it at each start",
             help="tell whoever made the package",
         )
     return data

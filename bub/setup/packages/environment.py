@@ -17,7 +17,7 @@ from bub.setup.packages.distributions import Distribution, read_distributions
 from bub.setup.packages.requirements import as_constraints, canonical, name_in
 
 _MANAGED = "EXTERNALLY-MANAGED"
-_ANOTHER = "install Bub into one of its own, as with `uv tool install` or `pipx install`"
+_ANOTHER = "install Bub into an environment of its own, as with `uv tool install` or `pipx install`"
 
 
 class Environment(msgspec.Struct, frozen=True):

@@ -185,7 +185,7 @@ class Installer(msgspec.Struct, frozen=True):
         if python is not None:
             help_text = "install Bub for such a Python, as with `uv tool install --python 3.12 bub-pipelines`"
         elif cause_of(printed) == "unfitting" and not self.builds:
-            help_text = "see that the name is right; a package without a wheel needs --build, which runs its code"
+            help_text = "check the name; a package without a wheel needs --build, which runs its code"
         else:
             help_text = f"correct that, {again}"
         return BubError(f"{what} could not be installed: {said[-_SAID_LAST:]}", help=help_text)

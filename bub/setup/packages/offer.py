@@ -133,7 +133,7 @@ def _read_json(value: str | None, site: Path) -> Any:
         return json.loads(data)
     except (OSError, ValueError, RecursionError):
         help_text = "tell whoever made the package"
-        raise BubError(f"an entry point names {value}, and no JSON can be read there", help=help_text) from None
+        raise BubError(f"an entry point names {value}, but Bub can read no JSON there", help=help_text) from None
 
 
 # What is refused
@@ -155,12 +155,12 @@ def refuse_packages(
         known.update(package.files)
     for path in _files_below(stage):
         if path not in known:
-            raise _refuse(f"a package brings {path} without saying so in its own list of files")
+            raise _refuse(f"a package brings {path}, but its own list of files does not name it")
     for root in roots:
         points = packages[root].entry_points if root in packages else {}
         if root in packages and not points.get(BUB_HOOK_NAMESPACE) and not points.get(PIPELINES):
             problem = f"{packages[root].about.name} brings no plugin: it has no entry point in the group `bub`"
-            raise BubError(problem, help="see that it is the package that you mean; nothing was installed")
+            raise BubError(problem, help="check that you mean this package; nothing was installed")
 
 
 def _refuse_files(
@@ -176,7 +176,7 @@ def _refuse_files(
         if path.startswith("../") or Path(path).is_absolute():
             raise _refuse(f"{name} brings a file outside of the environment: {path}")
         if inner != path and (top.partition(".")[0] in _BUBS_OWN or is_info):
-            raise _refuse(f"{name} brings {inner}, which would take the place of a file of Bub's own")
+            raise _refuse(f"{name} brings {inner}, which would replace a file of Bub's own")
         if path in taken:
             raise _refuse(f"{name} brings {path}, which is a file of {taken[path]}")
         if path not in going and os.path.lexists(environment.prefix / path):
@@ -186,11 +186,11 @@ def _refuse_files(
 def _refuse_plugins(package: Distribution, others: Mapping[str, str]) -> None:
     for name in package.entry_points.get(BUB_HOOK_NAMESPACE, ()):
         if name in SHIPPED_PLUGINS or name == BUILTIN:
-            raise _refuse(f"{package.about.name} brings a plugin `{name}`, and Bub has one of this name itself")
+            raise _refuse(f"{package.about.name} brings a plugin `{name}`, but Bub itself has a plugin of this name")
         if name in others:
-            raise _refuse(f"{package.about.name} brings a plugin `{name}`, and so does {others[name]}")
+            raise _refuse(f"{package.about.name} brings a plugin `{name}`, but {others[name]} brings one, too")
         if not is_name(name):
-            raise _refuse(f"{package.about.name} brings a plugin `{name}`, which is no name for one")
+            raise _refuse(f"{package.about.name} brings a plugin `{name}`, but a plugin cannot have this name")
 
 
 def _files_below(stage: Path) -> Sequence[str]:

@@ -46,7 +46,7 @@ def _describe_package(offer: Offer) -> Iterator[str]:
     if offer.code.tools:
         yield f"  tools in its code: {_list(sorted(offer.code.tools))}"
     if offer.requires_other:
-        yield "  It asks for the package `bub`, another program: that is left out, since this Bub takes its place."
+        yield "  It asks for the package `bub`, another program: Bub leaves it out, and takes its place."
 
 
 def _mark(point: str) -> str:
@@ -55,7 +55,7 @@ def _mark(point: str) -> str:
 
 def _describe_plugin(plugin: OfferedPlugin) -> Iterator[str]:
     if plugin.labels is None:
-        yield "labels: none, so that what it gives counts as untrusted, and what it gets as sent outside"
+        yield "labels: none, so Bub treats what it gives as untrusted, and what it gets as sent outside"
     else:
         yield f"labels: {describe_labels(plugin.labels)}"
     if plugin.settings:

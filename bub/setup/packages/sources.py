@@ -78,8 +78,8 @@ def read_source(text: str, folder: Path) -> Source:
 def refuse_bub(name: str) -> None:
     """Raise UsageError if a package is Bub itself, or the other program of its name."""
     if canonical(name) == OTHER:
-        problem = f"`{OTHER}` on PyPI is another program, whose files would take the place of this one's"
-        raise UsageError(problem, help="name the package of the plugin alone; nothing of that program is installed")
+        problem = f"`{OTHER}` on PyPI is another program, whose files would replace those of this Bub"
+        raise UsageError(problem, help="name only the package of the plugin; Bub installs nothing of that program")
     if canonical(name) == OURS:
         raise UsageError(f"`{OURS}` is Bub itself", help="docs/upgrade.md says how to get a newer one")
 
@@ -90,7 +90,7 @@ def read_wheel(path: Path) -> Metadata:
         with zipfile.ZipFile(path) as wheel:
             names = [info for info in wheel.infolist() if re.fullmatch(r"[^/]+\.dist-info/METADATA", info.filename)]
             if len(names) != 1:
-                raise BubError(f"{path} is not a wheel: it has no one file METADATA", help="name another file")
+                raise BubError(f"{path} is not a wheel: it must have one file METADATA", help="name another file")
             with wheel.open(names[0]) as stream:
                 data = stream.read(_MOST_METADATA)
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
@@ -106,7 +106,7 @@ def read_project(folder: Path) -> Mapping[str, Any]:
     except FileNotFoundError:
         if not (folder / "setup.py").is_file():
             problem = f"{folder} holds no package: there is neither pyproject.toml nor setup.py"
-            raise UsageError(problem, help="name the folder in which one of the two is") from None
+            raise UsageError(problem, help="name the folder that has one of the two") from None
         return {}
     except (OSError, ValueError, RecursionError) as error:
         reason = explain_os_error(error) if isinstance(error, OSError) else str(error).splitlines()[0]

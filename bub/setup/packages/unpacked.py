@@ -70,8 +70,8 @@ def check_early(sources: Sequence[Source], *, builds: bool) -> None:
         elif source.kind == "folder":
             _check_project(source.path)
         if source.is_built and not builds:
-            problem = f"{source.text} has to be built, which runs code of it before you can see what it brings"
-            raise UsageError(problem, help="look at it, then say --build; or name a wheel")
+            problem = f"{source.text} has to be built, and that runs its code before you can see what it brings"
+            raise UsageError(problem, help="look at the code, then say --build; or name a wheel")
 
 
 def find_roots(
@@ -162,7 +162,7 @@ def unpack(installer: Installer, pins: Sequence[Pin], roots: Iterable[str]) -> U
     packages = {one.key: one for one in found}
     lacking = [pin.name for pin in pins if pin.key not in packages]
     if lacking:
-        problem = f"{', '.join(lacking)} was not unpacked where this environment has its modules"
+        problem = f"{', '.join(lacking)} was not unpacked into the folder of modules of this environment"
         raise BubError(problem, help="use an environment of its own, as `python -m venv` makes one")
     for one in found:
         require_python(one.about.name, one.about.requires_python)
